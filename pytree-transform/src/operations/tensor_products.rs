@@ -280,7 +280,7 @@ mod tests {
         assert!(x.try_dot_general(&y, (&[2], &[0]), (&[], &[])).is_err());
         let error = message(x.try_tensordot(&y, (&[1], &[1])));
         assert!(
-            error.contains("the contracted axes 1 and 1 are not equally long"),
+            error.contains("the contracted axes 1 and 1 differ in length"),
             "{error}"
         );
         let error = message(x.try_vdot(&zeros(&[5])));

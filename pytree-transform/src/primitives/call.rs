@@ -1,8 +1,8 @@
 //! The primitive that calls a recorded function.
 //!
-//! Under other transformations a jitted function is one equation. Each rule transforms the recorded function once and
-//! calls the result. Where tangents are recorded for transposition, the JVP is split into a known part, which also
-//! returns the residuals, and a linear part.
+//! Other transformations see a jitted function as one equation. Each rule transforms the recorded function once and
+//! calls the result. In reverse mode, the JVP is split into a known part, which also returns the residuals, and a
+//! linear part, which is transposed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::tensor::trace::{Recorder, on_tape};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Call(pub(crate) Arc<Body>);
 
-/// Returns the results of a call on tensors of any level.
+/// Calls a recorded function on tensors, which may be traced or concrete.
 #[track_caller]
 pub(crate) fn call(body: &Arc<Body>, operands: &[Tensor]) -> Vec<Tensor> {
     bind_all(&Call(Arc::clone(body)), operands)

@@ -1,11 +1,11 @@
 //! Primitives over named batch axes, which combine the examples of a `vmap`.
 //!
-//! Inside of the function of one example, `psum` is an operation on one tensor. The level that binds its name turns it
-//! into a sum over the batch axis. All other levels batch, differentiate and record it by the ordinary rules. The
-//! primitive is never evaluated: if no level binds its name, it is an error.
+//! Inside of the function of one example, `psum` is an operation on one tensor. The trace level of the `vmap` that
+//! binds the axis name turns it into a sum over the batch axis. All other trace levels batch, differentiate and record
+//! it by the ordinary rules. The primitive is never evaluated: a name that no `vmap` binds is an error.
 //!
-//! The properties of a batch axis that a shape rule needs are parameters of the primitive. So one rule checks both an
-//! applied operation and a recorded function.
+//! The properties of a batch axis that a shape rule needs are parameters of the primitive. So the same rule checks an
+//! operation when it is applied and when the verifier reads it in a jaxpr.
 
 pub(crate) mod permute;
 
@@ -53,7 +53,7 @@ pub(crate) struct AllGather {
     pub(crate) length: usize,
 }
 
-/// Returns the position of the example, as i32.
+/// Returns the position of the current example along the batch axis, as an i32 without axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AxisIndex {
     pub(crate) name: [AxisName; 1],
@@ -62,7 +62,7 @@ pub(crate) struct AxisIndex {
 /// Panics, because a collective is never evaluated.
 pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
     bug(format_args!(
-        "the level of the batch axis of `{}` before its evaluation",
+        "`{}` to be handled by the trace level of its batch axis, and never evaluated",
         primitive.name()
     ))
 }
@@ -113,7 +113,7 @@ pub(crate) fn pmax(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, Tenso
     )
 }
 
-/// Returns all examples stacked along a new axis.
+/// Returns the tensors of all examples, stacked along a new axis.
 #[track_caller]
 pub(crate) fn all_gather(
     operand: &Tensor,
@@ -125,7 +125,7 @@ pub(crate) fn all_gather(
     bind_one(&AllGather { name, axis, length }, &[operand])
 }
 
-/// Returns the position of the example.
+/// Returns the position of the current example along the named batch axis, as an i32 without axes.
 #[track_caller]
 pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
     let name = [name.clone()];
@@ -148,7 +148,7 @@ impl LinearPrimitive for PSum {
         unbound(self)
     }
 
-    /// Each example contributes to the sum of every example, so its cotangent is the sum of all cotangents.
+    /// Returns the sum of the cotangents of all examples, because each example contributes to every example's result.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         or_panic(self.apply(cotangent))
     }
@@ -165,7 +165,7 @@ impl LinearPrimitive for PSum {
         &self.names
     }
 
-    /// Multiplies an unbatched value by the number of examples.
+    /// Sums over the batch axis. A value without a batch axis is multiplied by the number of examples.
     fn batch_over(
         &self,
         name: &AxisName,
@@ -254,7 +254,7 @@ impl LinearPrimitive for AllGather {
         unbound(self)
     }
 
-    /// Sums the cotangents of all examples and takes the part of this example.
+    /// Sums the cotangents of all examples and takes the slice that belongs to this example.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let sum = or_panic(psum(cotangent, &self.name));
         let position = or_panic(axis_index(&self.name[0]));

@@ -1,4 +1,5 @@
-//! Constructors without operands. Under `jit` they are recorded instead of stored.
+//! Primitives that create tensors without operands. Under `jit` they are recorded, so the tensors are not stored as
+//! constants.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -81,7 +82,7 @@ pub(crate) fn ones_like(tensor: &Tensor) -> Tensor {
     or_panic(full(tensor.dtype(), tensor.shape(), 1.0))
 }
 
-/// Returns a tangent or cotangent, or zeros for `None`.
+/// Returns `tensor`, or zeros with the dtype and shape of `info` if it is `None`.
 #[track_caller]
 pub(crate) fn or_zeros(tensor: Option<&Tensor>, info: &AbstractArray) -> Tensor {
     match tensor {

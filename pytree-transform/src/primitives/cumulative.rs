@@ -27,7 +27,7 @@ use crate::tensor::trace::bind_one;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) axis: usize,
-    /// Whether each element is combined with all elements after it.
+    /// Whether each element is combined with all elements after it, instead of before it.
     pub(crate) reverse: bool,
 }
 
@@ -99,7 +99,7 @@ impl Run {
         write!(f, "axis={} reverse={}", self.axis, self.reverse)
     }
 
-    /// Reduces along the axis in place.
+    /// Reduces an array along the axis, in place if nobody else holds its memory.
     fn scan<T: TensorElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
         let shape = Shape::from_slice(operand.shape());
         let rows = Rows {
@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-/// Selects the kernel for floats, and the combinations of integers and of floats.
+/// Reduces along the axis with the kernel and the combining functions for the operand's dtype.
 macro_rules! scan {
     ($run:expr, $operand:expr, $kernel:ident, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
         match $operand.dtype() {
@@ -195,8 +195,8 @@ macro_rules! log_add_exp {
     }};
 }
 
-/// Returns the cumulative reduction by combining neighbours: first pairs, which give every second result, then the
-/// others (Blelloch, "Prefix sums and their applications", 1990). It takes 2 log₂ n steps. Equal elements share a
+/// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990): reducing
+/// combined pairs of neighbours gives every second result, and one more step gives the others. Equal elements share a
 /// gradient as in JAX's `associative_scan`.
 fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let count = x.shape()[axis];
@@ -248,7 +248,7 @@ impl Primitive for Cumulative {
         let [operand] = take(operands);
         let run = self.run;
         one(match self.cumulation {
-            // The product of a block could overflow where the product of all elements before it does not.
+            // Products are not computed in blocks: the product of a block may overflow although the results do not.
             Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
             Cumulation::Max => {
                 scan!(
@@ -279,7 +279,7 @@ impl Primitive for Cumulative {
         })
     }
 
-    /// Returns the tangent of the equivalent pairwise reduction.
+    /// Differentiates the same reduction written in differentiable operations, see [`scan_in_pairs`].
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let reversed: &[usize] = if self.run.reverse {
             &[self.run.axis]
@@ -354,7 +354,7 @@ mod tests {
         let sums = sums.read::<f32>().unwrap();
         for count in (1..COUNT).step_by(9973).chain([1 << 24, COUNT]) {
             let found = f64::from(sums[COUNT - count]);
-            // Above 2²⁴, only every second whole number is an f32.
+            // Above 2²⁴, f32 can represent only every second whole number.
             assert!((found - count as f64).abs() <= 1.0, "{found} of {count}");
         }
     }
@@ -369,7 +369,7 @@ mod tests {
         };
         let sums = cumulative(Cumulation::LogSumExp, &zeros, run).unwrap();
         let last = f64::from(sums.read::<f32>().unwrap()[COUNT - 1]);
-        // Each of some dozen steps rounds to 2⁻²¹, half the distance of neighbours near 15.
+        // Each of about a dozen steps has a rounding error of at most 2⁻²¹, half the spacing of f32 near 15.
         assert!((last - (COUNT as f64).ln()).abs() < 2e-5, "{last}");
     }
 

@@ -1,4 +1,4 @@
-//! The linear function of a `custom_vjp`, of which only the transpose is known.
+//! The primitive for the linear part of a `custom_vjp`. Only its transpose is known: the user's `backward`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::Recorder;
 
-/// A linear function given by its transpose only. The operands are tangents and residuals.
+/// A linear function that is given only by its transpose. The operands are tangents, then residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Backward {
-    /// Maps residuals and cotangents of the results to the cotangents of the tangents.
+    /// The transpose: takes the residuals and the cotangents of the results, and returns a cotangent for each tangent.
     pub(crate) body: Arc<Body>,
     pub(crate) tangents: usize,
     pub(crate) results: Vec<AbstractArray>,
@@ -61,7 +61,7 @@ impl Primitive for Backward {
         of_tangents.chain(of_residuals).collect()
     }
 
-    /// Batches every tangent and every result.
+    /// Gives every tangent and every result a batch axis, and batches the transpose.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let size = batch.size;
         let (tangents, residuals) = operands.split_at(self.tangents);
@@ -94,7 +94,7 @@ impl Primitive for Backward {
         vec![("bwd_jaxpr", &self.body.jaxpr)]
     }
 
-    /// Checks the rule: residuals and cotangents of the results to cotangents of the tangents.
+    /// Returns the operands and results that the transpose must have.
     fn signatures(
         &self,
         operands: &[&AbstractArray],

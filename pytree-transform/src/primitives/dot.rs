@@ -21,9 +21,9 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Multiplies along pairs of axes and sums, as `lax.dot_general`. The contracted axes `contract.0[i]` of the left and
-/// `contract.1[i]` of the right are removed. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result
-/// has the batch axes, then the other axes of the left, then those of the right.
+/// Multiplies two tensors and sums over pairs of axes, like `lax.dot_general`. The contracted axes `contract.0[i]` of
+/// the left and `contract.1[i]` of the right operand are removed. The batch axes `batch.0[i]` and `batch.1[i]` become
+/// one axis. The result has the batch axes, then the other axes of the left operand, then those of the right operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DotGeneral {
     pub(crate) contract: (Shape, Shape),
@@ -88,7 +88,7 @@ impl DotGeneral {
         )
     }
 
-    /// Returns the axes of one side, shifted for a batch axis.
+    /// Returns the axes of one operand after a batch axis is inserted at position `batch`.
     fn shifted(axes: &[usize], batch: Option<usize>) -> Shape {
         axes.iter()
             .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))
@@ -99,7 +99,7 @@ impl DotGeneral {
 /// Computes the cotangent of the operand `own`, given the cotangent of the result and the other operand.
 fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
     let batch: Shape = (0..own.batch.len()).collect();
-    // The contracted axes keep the order of the other operand.
+    // In the product, the contracted axes are in the order that they have in the other operand.
     let contracted: Shape = sorting_permutation(other.contract)
         .iter()
         .map(|&position| own.contract[position])
@@ -109,7 +109,7 @@ fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Te
     };
     let cotangent_first = axes(&own.free, &contracted);
     let known_first = axes(&contracted, &own.free);
-    // Of the two orders of the product, choose the order that needs no transpose afterwards.
+    // Choose the order of the two factors so that no transpose is needed afterwards.
     let (product, axes) = if known_first.is_sorted() {
         (
             dot_general(
@@ -151,7 +151,7 @@ impl DotGeneral {
             target.fill(T::default());
             return Array::new(&shape, target);
         }
-        // The order of the summation is free. The order of the left operand is used.
+        // The order of the summation may be chosen freely. Use the order of the axes in the left operand.
         let order = sorting_permutation(&self.contract.0);
         let contract: (Shape, Shape) = order
             .iter()
@@ -206,7 +206,7 @@ impl Primitive for DotGeneral {
                 return Err(TensorError::shape(
                     "multiply",
                     operands,
-                    format!("the {what} axes {left_axes:?} and {right_axes:?} are not in pairs"),
+                    format!("the {what} axes {left_axes:?} and {right_axes:?} differ in number"),
                     "name the same number of axes for both tensors",
                 ));
             }
@@ -216,7 +216,7 @@ impl Primitive for DotGeneral {
                     return Err(TensorError::shape(
                         "multiply",
                         operands,
-                        format!("the {what} axes {l} and {r} are not equally long"),
+                        format!("the {what} axes {l} and {r} differ in length"),
                         "transpose or reshape one of them",
                     ));
                 }
@@ -274,8 +274,8 @@ impl Primitive for DotGeneral {
         ]
     }
 
-    /// A batch axis of both operands becomes one more batch axis. A batch axis of a single operand becomes one more
-    /// free axis.
+    /// Batches the product. If both operands have a batch axis, it becomes one more batch axis of the product. If only
+    /// one operand has a batch axis, it becomes one more free axis.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let shifted = |(left, right): &(Shape, Shape)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
@@ -327,7 +327,7 @@ mod tests {
 
     type Case = (&'static [usize], &'static [usize], [&'static [usize]; 4]);
 
-    /// Shapes, then contracted axes of left and right, then batch axes of left and right.
+    /// The shapes of the left and right operand, then their contracted axes, then their batch axes.
     const CASES: [Case; 17] = [
         (&[3, 4], &[4, 5], [&[1], &[0], &[], &[]]),
         (&[4, 3], &[5, 4], [&[0], &[1], &[], &[]]),
@@ -403,7 +403,7 @@ mod tests {
             let dot = primitive(axes);
             let (left, right) = (noise(left, 1), noise(right, 2));
             let expected = slow(&dot, &left, &right);
-            // Results reuse memory with arbitrary content.
+            // Fill the pool of freed memory with NaN, because results reuse memory without clearing it.
             drop(Tensor::full(DType::F64, expected.shape(), f64::NAN));
             assert_close(&bind_one(&dot, &[&left, &right]).unwrap(), &expected, 1e-14);
             for dtype in [DType::F32, DType::I32, DType::I64, DType::U32] {

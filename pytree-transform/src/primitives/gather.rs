@@ -1,7 +1,7 @@
-//! Reading at indices, and its transpose: adding at indices.
+//! Reading at indices. The transpose is adding at indices.
 //!
-//! Both primitives have parallel leading batch axes in both operands, so their batching rules produce the same
-//! primitives.
+//! The operands of both primitives may have leading batch axes in common. So the batching rule of each primitive
+//! returns the same primitive with one more batch axis.
 
 mod blocks;
 mod scatter;
@@ -47,7 +47,8 @@ pub(crate) fn take(operand: &Tensor, indices: &Tensor, axis: usize) -> Result<Te
     )
 }
 
-/// Returns the elements along the last axis at `indices`, which have the same other axes.
+/// Returns the elements along the last axis at `indices`. All axes of `indices` except the last have the same lengths
+/// as in `operand`.
 #[track_caller]
 pub(crate) fn take_along_last(operand: &Tensor, indices: &Tensor) -> Result<Tensor, TensorError> {
     let batch_axes = operand.rank().saturating_sub(1);
@@ -114,7 +115,7 @@ impl Primitive for Take {
             return Err(TensorError::shape(
                 "take from",
                 &[operand, indices],
-                format!("they differ in the first {} axes", self.batch_axes),
+                format!("the tensors differ in the first {} axes", self.batch_axes),
                 "broadcast one of them",
             ));
         }
@@ -171,7 +172,7 @@ impl Primitive for Take {
         let first = self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
             (Some(batch), None) => {
-                // The batch axis must not be among the parallel axes.
+                // The batch axis must come after the leading axes that both operands have in common.
                 let (operand, batch) = behind_parallel_axes(operand, batch, first);
                 let take = Self {
                     axis: self.axis + usize::from(batch <= self.axis),

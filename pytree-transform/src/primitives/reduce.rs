@@ -103,7 +103,8 @@ fn broadcast_back(
     broadcast_in_dim(reduced, shape, &kept)
 }
 
-/// Returns the reduced axes of a batch, and the position of the batch axis in the result.
+/// Returns the reduced axes after a batch axis is inserted at position `batch`, and the position of the batch axis in
+/// the result.
 fn batched_axes(axes: &[usize], batch: usize) -> (Shape, usize) {
     let axes: Shape = axes.iter().map(|&axis| batched_axis(axis, batch)).collect();
     let before = axes.iter().filter(|&&axis| axis < batch).count();
@@ -122,7 +123,7 @@ fn not_empty(
             operation,
             &[operand],
             format!("axis {axis} has length 0, so it has no extremum"),
-            "pass a tensor with at least one element along it",
+            "pass a tensor with at least one element along this axis",
         )),
     }
 }
@@ -155,7 +156,7 @@ impl LinearPrimitive for Sum {
         axes_exist("sum", operand, &self.axes)?;
         if operand.dtype == DType::Bool {
             let expected =
-                "numbers; count what is true with `count_nonzero` or `count_nonzero_axes`";
+                "numbers; count true elements with `count_nonzero` or `count_nonzero_axes`";
             return Err(TensorError::dtype("sum", &[operand], expected));
         }
         Ok(AbstractArray {
@@ -187,7 +188,7 @@ impl LinearPrimitive for Sum {
 }
 
 impl Reduction {
-    /// Returns the description of the operation in messages.
+    /// Returns the words that describe the operation in messages.
     fn operation(self) -> &'static str {
         match self {
             Self::Max => "take the maximum of",
@@ -242,7 +243,7 @@ impl Primitive for Reduce {
         if !self.reduction.accepts(operand.dtype) {
             let expected = match self.reduction {
                 Reduction::Prod => "numbers",
-                _ => "bool or integers; compare it with a number first",
+                _ => "bool or integers; compare the tensor with a number first",
             };
             return Err(TensorError::dtype(operation, &[operand], expected));
         }
@@ -377,8 +378,8 @@ mod tests {
 
     #[test]
     fn long_f32_sums_are_accurate() {
-        // 0.1 in f32 is 0.100000001490116. A single accumulator would be off by 958 after a million of them;
-        // blocks of 32, added pairwise, by 50 roundings at most.
+        // 0.1 in f32 is 0.100000001490116. After a million additions, a single accumulator would have an error of 958.
+        // Blocks of 32, added pairwise, have the error of at most 50 roundings.
         let x = Tensor::full(DType::F32, [1_000_000, 2], 0.1);
         let expected = 100_000.001_490_116;
         for total in sum(&x, &[0]).unwrap().to_vec::<f32>() {
@@ -478,7 +479,11 @@ mod tests {
         assert_eq!(of(Reduction::And, &bits).unwrap(), Tensor::from(0b010));
         assert_eq!(of(Reduction::Or, &bits).unwrap(), Tensor::from(0b111));
         let error = of(Reduction::And, &Tensor::from([1.0])).unwrap_err();
-        assert!(error.to_string().contains("compare it with a number first"));
+        assert!(
+            error
+                .to_string()
+                .contains("compare the tensor with a number first")
+        );
         assert!(of(Reduction::Prod, &Tensor::from([true])).is_err());
     }
 
@@ -486,7 +491,7 @@ mod tests {
     fn sum_of_bools_is_an_error() {
         let error = sum(&Tensor::from([true]), &[0]).unwrap_err().to_string();
         assert!(
-            error.contains("count what is true with `count_nonzero`"),
+            error.contains("count true elements with `count_nonzero`"),
             "{error}"
         );
     }

@@ -17,7 +17,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Computes `if condition { on_true } else { on_false }` elementwise. All operands have one shape.
+/// Computes `if condition { on_true } else { on_false }` elementwise. All operands have the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Select;
 
@@ -40,14 +40,14 @@ impl Primitive for Select {
             return Err(TensorError::dtype(
                 "select",
                 operands,
-                "bool as the condition; compare it with a number first, for instance `.not_equal(0)`",
+                "bool as the condition; compare the condition with a number first, for instance `.not_equal(0)`",
             ));
         }
         if operands[1].dtype != operands[2].dtype {
             return Err(TensorError::dtype(
                 "select",
                 operands,
-                "one element type to choose from",
+                "one element type for both tensors to choose from",
             ));
         }
         if operands[1].shape != operands[2].shape || operands[0].shape != operands[1].shape {

@@ -47,7 +47,7 @@ pub(crate) fn broadcast_in_dim(
     if operand.shape() == shape && is_identity(axes) {
         return Ok(operand.clone());
     }
-    // Under `jit` a constructor is recorded. A broadcast constant would be stored with all its elements.
+    // Under `jit`, `full` is recorded and stores nothing. A broadcast constant would be stored with all its elements.
     if let Some(value) = known_scalar(operand) {
         return create::full(operand.dtype(), shape, value);
     }
@@ -67,7 +67,7 @@ pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, 
         return Err(TensorError::shape(
             "broadcast",
             &[operand.info()],
-            format!("it has more axes than the shape {shape:?}"),
+            format!("the tensor has more axes than the shape {shape:?}"),
             "remove axes with `squeeze`, or sum over them",
         ));
     };
@@ -126,19 +126,19 @@ pub(crate) fn batch_axis_first(
     broadcast_in_dim(operand, &with_front(size, operand.shape()), &places)
 }
 
-/// Returns the shape with one more leading axis.
+/// Returns `shape` with a leading axis of the given length.
 pub(crate) fn with_front(length: usize, shape: &[usize]) -> Shape {
     std::iter::once(length)
         .chain(shape.iter().copied())
         .collect()
 }
 
-/// Returns the axis in the batch that corresponds to `axis` of an example.
+/// Returns the axis of a batched tensor that corresponds to `axis` of one example. The batch axis is at `batch`.
 pub(crate) fn batched_axis(axis: usize, batch: usize) -> usize {
     axis + usize::from(axis >= batch)
 }
 
-/// Returns an error if an axis is longer than i32 positions can count.
+/// Returns an error if a position along an axis would not fit i32.
 pub(crate) fn check_positions(
     operation: &'static str,
     operand: &AbstractArray,
@@ -212,7 +212,7 @@ impl LinearPrimitive for Broadcast {
                 .is_some_and(|&last| last >= self.shape.len())
         {
             return Err(refused(format!(
-                "its axes can't be the axes {:?} of {:?}",
+                "the tensor's axes cannot become the axes {:?} of the shape {:?}",
                 self.axes, self.shape
             )));
         }

@@ -32,7 +32,7 @@ pub(crate) struct Reverse {
     pub(crate) axes: Shape,
 }
 
-/// Applies [`Slice`] to a tensor, or returns the tensor itself if nothing is left out.
+/// Applies [`Slice`] to a tensor, or returns the tensor itself if the slice contains all elements.
 #[track_caller]
 pub(crate) fn slice(
     operand: &Tensor,
@@ -174,7 +174,7 @@ impl LinearPrimitive for Slice {
     }
 }
 
-/// Returns the tensor itself if it has a batch axis, otherwise the tensor with a leading batch axis.
+/// Returns the tensor itself if it has a batch axis, otherwise the tensor repeated along a leading batch axis.
 fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
     if axis.is_some() {
         Ok(operand.clone())
@@ -183,7 +183,7 @@ fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor,
     }
 }
 
-/// Returns the numbers with one more number at a position.
+/// Returns a copy of `numbers` with `number` inserted at the position `place`.
 fn inserted<T: Copy>(numbers: &SmallVec<[T; 4]>, place: usize, number: T) -> SmallVec<[T; 4]> {
     let mut numbers = numbers.clone();
     numbers.insert(place, number);

@@ -17,7 +17,7 @@ use crate::tensor::trace::bind_one;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgSort {
     pub(crate) axis: usize,
-    /// Whether the greatest comes first. Equal elements keep their order.
+    /// Whether the greatest element comes first. Equal elements keep their order.
     pub(crate) descending: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Tangents of rules that are written as functions.
+//! Computes tangents by differentiating a function, for rules without a formula of their own.
 
 use crate::base::error::or_panic;
 use crate::primitives::create;

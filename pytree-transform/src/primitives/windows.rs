@@ -1,5 +1,4 @@
-//! Sliding windows over axes, and their transpose, which adds overlapping elements. Convolutions and pooling use
-//! them.
+//! Sliding windows over axes, and their transpose, which adds overlapping elements. Convolutions and pooling use both.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,8 +43,8 @@ pub(crate) fn windows(operand: &Tensor, sliding: &Sliding) -> Result<Tensor, Ten
 }
 
 impl Sliding {
-    /// Returns the same windows with strides and dilations clamped to the length of the axis. Longer steps are out of
-    /// range too, and their products could overflow.
+    /// Returns the same windows with strides and dilations clamped to the lengths of the axes. Larger values would give
+    /// the same windows, but their products could overflow.
     fn within(&self) -> Self {
         let limited = |numbers: &[usize]| {
             let limits = self.lengths.iter().map(|&length| length.max(1));
@@ -93,14 +92,14 @@ impl Sliding {
         parts.concat().into_iter().collect()
     }
 
-    /// Returns the shape of the tensor that these windows are from.
+    /// Returns the shape of the tensor that has windows of the shape `windows`.
     fn of_whole(&self, windows: &[usize]) -> Shape {
         let after = &windows[self.first + 2 * self.lengths.len()..];
         let parts = [&windows[..self.first], &self.lengths, after];
         parts.concat().into_iter().collect()
     }
 
-    /// Returns the stride in the whole tensor of each axis of the windows.
+    /// Returns, for each axis of the windows, the distance between neighbours in the memory of the original tensor.
     fn steps(&self, whole: &[usize]) -> SmallVec<[isize; 4]> {
         let strides = row_major_strides(whole);
         let (before, rest) = strides.split_at(self.first);
@@ -136,11 +135,11 @@ impl Sliding {
                 "windows of {:?} in steps of {:?} and {:?} do not fit the lengths {:?} from axis {} on",
                 self.sizes, self.strides, self.dilations, self.lengths, self.first
             ),
-            "give each axis a size, a stride and a dilation above 0",
+            "pass a size, a stride and a dilation above 0 for each axis",
         )
     }
 
-    /// Returns whether each axis has one positive number of each kind.
+    /// Returns whether each axis has one size, one stride and one dilation, all above 0.
     fn is_whole(&self) -> bool {
         let rank = self.lengths.len();
         [&self.sizes, &self.strides, &self.dilations]

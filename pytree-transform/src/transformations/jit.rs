@@ -254,8 +254,8 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         })
     }
 
-    /// Sets the maximum number of signatures in the cache. A `size` of 0 counts as 1. The least recently used program is
-    /// evicted first. The default is 4096, as in JAX.
+    /// Sets the maximum number of signatures in the cache. A `size` of 0 counts as 1. The least recently used program
+    /// is evicted first. The default is 4096, as in JAX.
     ///
     /// # Examples
     /// ```

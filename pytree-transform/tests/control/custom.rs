@@ -175,7 +175,7 @@ fn captured_values_are_constants_of_a_rule() {
         || grad(|scale: &Tensor| scaled(scale, &x).sum())(&scale),
         &[
             "custom_vjp",
-            "with respect to what it captured",
+            "with respect to the tensors that it captured",
             "pass the tensor",
         ],
     );

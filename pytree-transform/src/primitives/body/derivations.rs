@@ -71,21 +71,21 @@ pub(crate) struct Batched {
     pub(crate) mapped: Vec<bool>,
 }
 
-/// The JVP: from the inputs and the tangents of the active inputs to the values and their tangents. Also stores for
-/// each output whether it has a tangent.
+/// The JVP. It takes the inputs and the tangents of the active inputs, and returns the values and their tangents.
+/// `has_tangent` says for each output whether it has a tangent.
 pub(crate) struct Pushed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_tangent: Vec<bool>,
 }
 
-/// The transpose: from the known inputs and the existing cotangents to the cotangents of the unknown inputs. Also
-/// stores for each unknown input whether it has a cotangent.
+/// The transpose. It takes the known inputs and the existing cotangents, and returns the cotangents of the unknown
+/// inputs. `has_cotangent` says for each unknown input whether it has a cotangent.
 pub(crate) struct Transposed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_cotangent: Vec<bool>,
 }
 
-/// Returns whether an output is forced. A list that is shorter than the outputs forces none of the rest.
+/// Returns whether an output is forced. Outputs beyond the end of `force` are not.
 fn forced(force: &[bool], position: usize) -> bool {
     force.get(position).copied().unwrap_or(false)
 }
@@ -107,7 +107,7 @@ impl Body {
             })
     }
 
-    /// Derives the batched function, with the given derivative.
+    /// Derives the batched function, and gives it a derivative.
     pub(crate) fn batch(
         &self,
         axes: &[Option<usize>],
@@ -242,7 +242,8 @@ impl Body {
         Linearized::new(known, self.derived(linear), outputs, has_tangent)
     }
 
-    /// Returns the transpose: the cotangents of the unknown inputs from the existing cotangents of the outputs.
+    /// Returns the transpose, which computes the cotangents of the unknown inputs. `has` marks the outputs that have a
+    /// cotangent.
     pub(crate) fn transposed(
         &self,
         unknown: &[bool],

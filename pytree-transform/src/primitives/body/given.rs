@@ -16,7 +16,7 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::current_line;
 
 impl GivenRule {
-    /// Returns which arguments are floats. Only those have tangents in the rule.
+    /// Returns which arguments are floats. The rule has tangents only for floats.
     fn floats(&self, body: &Body) -> Vec<bool> {
         let infos = body.input_infos();
         let arguments = infos[..self.arguments].iter();
@@ -32,7 +32,7 @@ impl GivenRule {
         captured.dedup();
         assert!(
             captured.is_empty(),
-            "cannot differentiate the {} at {} with respect to what it captured ({}): its rule covers only its argument; pass the tensor as a part of the argument, or stop its gradient with `.stop_gradient()`",
+            "cannot differentiate the {} at {} with respect to the tensors that it captured ({}): its rule covers only its argument; pass each tensor as a part of the argument, or stop its gradient with `.stop_gradient()`",
             body.recorder,
             current_line(),
             captured.join(", ")
@@ -71,7 +71,8 @@ impl GivenRule {
         Linearized::new(Arc::clone(known), linear, *outputs, has_tangent.clone())
     }
 
-    /// Returns the values and tangents, and for each result whether it has a tangent.
+    /// Returns the values and tangents of the function, by the user's rule, and for each result whether it has a
+    /// tangent.
     pub(crate) fn push(
         &self,
         body: &Body,

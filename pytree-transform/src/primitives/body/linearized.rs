@@ -1,4 +1,4 @@
-//! A recorded function split into a part that is known without the tangents and a part that is linear in them.
+//! A recorded function split into two parts: one does not depend on the tangents, the other is linear in the tangents.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Variable;
 
-/// The split function. The known part returns the values followed by the residuals. The linear part maps the tangents
-/// of the active inputs followed by the residuals to the tangents of the outputs.
+/// A split function. The known part returns the values, followed by the residuals. The linear part takes the tangents
+/// of the active inputs, followed by the residuals, and returns the tangents of the outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Linearized {
     pub(crate) known: Arc<Body>,
@@ -18,9 +18,9 @@ pub(crate) struct Linearized {
     pub(crate) outputs: usize,
     /// Whether each output has a tangent.
     pub(crate) has_tangent: Vec<bool>,
-    /// The known part without the residuals that are inputs.
+    /// The known part, which here does not return residuals that equal inputs.
     brief: Arc<Body>,
-    /// The position of each residual among the inputs, or `None` if it is computed.
+    /// For each residual, the position of the input that it equals, or `None` if the residual is computed.
     forwarded: Vec<Option<usize>>,
 }
 
@@ -58,8 +58,8 @@ impl Linearized {
         }
     }
 
-    /// Calls the known part and returns the results and the residuals. Residuals that are inputs are passed on
-    /// without a computation.
+    /// Calls the known part and returns the results and the residuals. Residuals that equal inputs are copied from the
+    /// inputs.
     #[track_caller]
     pub(crate) fn call_known(&self, inputs: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
         let mut results = call(&self.brief, inputs);

@@ -1,9 +1,9 @@
 //! Recorded functions, and the functions that transformations derive from them.
 //!
 //! A body is a jaxpr with its cached derivations: its batch, its JVP, its split into a known and a linear part, and
-//! its transpose. Calls, branches and loops are built from bodies. The carry of a loop must have the same form in
-//! each iteration. So a derivation can force outputs: it then gives them a batch axis, a tangent or a cotangent that
-//! they would not have otherwise.
+//! its transpose. Calls, branches and loops are built from bodies. The carry of a loop must have the same form in each
+//! iteration. So a derivation can force an output to have a batch axis, a tangent or a cotangent, even if the output
+//! does not depend on anything that has one.
 
 mod derivations;
 mod given;
@@ -61,9 +61,9 @@ pub(crate) struct Body {
     /// The name of the user's function, as jaxprs show it. Empty for a derived function without a name.
     pub(crate) label: String,
     pub(crate) jaxpr: Jaxpr,
-    /// Whether a run has effects besides its results.
+    /// Whether a run has effects besides computing its results, such as printing.
     pub(crate) has_effect: bool,
-    /// The names of the batch axes that its collectives use.
+    /// The names of the batch axes that the collectives in the jaxpr use.
     pub(crate) axis_names: Vec<AxisName>,
     derivative: Derivative,
     /// The executor that runs the function.
@@ -88,7 +88,8 @@ impl Body {
         Self::build(recorder, label, jaxpr, Derivative::Recorded, compile)
     }
 
-    /// Creates a body like [`new`](Self::new), with the given derivative instead of that of its equations.
+    /// Creates a body like [`new`](Self::new), but with the given derivative instead of the derivative of its
+    /// equations.
     pub(crate) fn with_derivative(
         recorder: Recorder,
         jaxpr: Jaxpr,
@@ -103,7 +104,8 @@ impl Body {
         self.derived_with(jaxpr, Derivative::Recorded)
     }
 
-    /// Creates a body like [`derived`](Self::derived), with the given derivative instead of that of its equations.
+    /// Creates a body like [`derived`](Self::derived), but with the given derivative instead of the derivative of its
+    /// equations.
     fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
         Self::build(
             self.recorder,
@@ -150,7 +152,7 @@ impl Body {
             .run_in(slots, operands)
     }
 
-    /// Uses this program of its jaxpr for later runs, unless the body already has a program.
+    /// Uses an already compiled program of the jaxpr for later runs, unless the body has a program.
     pub(crate) fn share(&self, program: Arc<dyn Program>) {
         // An existing program is equivalent, so it is kept.
         let _ = self.program.set(program);
@@ -196,7 +198,7 @@ pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>
     names
 }
 
-/// Returns the items that the mask marks.
+/// Returns the items whose flag in `mask` is true.
 #[track_caller]
 pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
     pairs(items, mask, "a mark for each item")
@@ -204,7 +206,7 @@ pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<I
         .map(|(item, _)| item)
 }
 
-/// Returns the items at the positions that the mask marks, and `None` elsewhere.
+/// Returns a list as long as `mask`, with the next item wherever the flag is true, and `None` elsewhere.
 #[track_caller]
 pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) -> Vec<Option<T>> {
     const EXPECTED: &str = "an item for each marked place, and no more";

@@ -16,7 +16,7 @@ pub(crate) type Compile = fn(&Jaxpr) -> Arc<dyn Program>;
 
 /// A compiled jaxpr.
 pub(crate) trait Program: Send + Sync {
-    /// Runs on the operands, whose memory is reused where there is no other reference. The slots may be those of an
-    /// earlier run, so that a loop allocates them once.
+    /// Runs the program. Reuses the memory of operands that nobody else holds. `slots` may come from an earlier run, so
+    /// that a loop allocates it once.
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>>;
 }

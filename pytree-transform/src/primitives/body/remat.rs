@@ -10,7 +10,7 @@ use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Primitive;
 use crate::tensor::stage::stage;
 
-/// The values that [`remat`](crate::remat) stores for the derivative, besides the arguments.
+/// Selects the intermediate values that [`remat`](crate::remat) stores for the derivative, besides the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RematPolicy {
@@ -29,7 +29,8 @@ impl RematPolicy {
         self == Self::Dots && primitive.is::<DotGeneral>()
     }
 
-    /// Returns a split whose linear part recomputes the residuals from the inputs and the stored values.
+    /// Returns the function split in another way: the linear part recomputes the residuals from the inputs and the
+    /// stored values.
     pub(crate) fn recomputed(self, split: &Linearized) -> Linearized {
         if self == Self::Everything {
             return split.clone();

@@ -10,14 +10,14 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, Cotangents, Linear, Outputs, Primitive, WithTangents};
 use crate::tensor::trace::{bind, current_line};
 
-/// Returns the results of a primitive on tensors of any level.
+/// Applies a primitive to tensors, which may be traced or concrete.
 #[track_caller]
 pub(crate) fn bind_all(primitive: &dyn Primitive, operands: &[Tensor]) -> Vec<Tensor> {
     let operands: Vec<&Tensor> = operands.iter().collect();
     or_panic(bind(primitive, &operands)).into_vec()
 }
 
-/// Converts the results of a body to those of an evaluation rule.
+/// Converts the results of a body to the form that an evaluation rule returns.
 pub(crate) fn arrays(results: Vec<Arc<Array>>) -> Outputs<Array> {
     results.into_iter().map(Arc::unwrap_or_clone).collect()
 }
@@ -72,7 +72,7 @@ pub(crate) fn mapped_in_front(results: Vec<Tensor>, mapped: &[bool]) -> Batched 
     (results.into(), axes.collect())
 }
 
-/// Refuses tangents where the user gave a rule for cotangents only.
+/// Panics because forward mode needs a rule for tangents, and the user gave a rule only for cotangents.
 pub(crate) fn no_forward_mode(operation: &str) -> ! {
     panic!(
         "cannot differentiate the {operation} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",

@@ -19,14 +19,14 @@ use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, ToShared, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
-/// What a transposition expects as its input.
+/// The invariant that the message of a library bug names: what a transposition receives.
 const COTANGENTS: &str = "a cotangent, or none for zeros, for each output";
 
 /// The linear operations recorded while a function ran.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pub(crate) builder: Builder,
-    /// The variable of each output's tangent. `None` means zeros.
+    /// For each output, the variable of its tangent. `None` means that the tangent is zeros.
     pub(crate) outputs: Vec<Option<Variable>>,
 }
 
@@ -58,8 +58,8 @@ pub(crate) fn linearize<R>(
     for result in &results {
         let (primal, tangent) = or_panic(duals.undual(result));
         primals.push(primal);
-        // A tangent that is not on the tape does not depend on the input tangents. It is linear in them, so it is
-        // zero.
+        // A tangent that is not on the tape does not depend on the input tangents. Because it must be linear in the
+        // input tangents, it is zero.
         outputs.push(tangent.and_then(|tangent| or_panic(tape.variable(&tangent))));
     }
     drop(results);
@@ -69,8 +69,8 @@ pub(crate) fn linearize<R>(
     (primals, Tape { builder, outputs }, rest)
 }
 
-/// Records a function that is linear in its tangents, and returns the function's extra value. A result that does not
-/// depend on the tangents is returned as the function gave it.
+/// Records a function that is linear in its tangents, and also returns the function's extra value. A result that does
+/// not depend on the tangents is returned unchanged.
 pub(crate) fn record_linear<R>(
     infos: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
@@ -99,7 +99,7 @@ pub(crate) fn record_linear<R>(
 }
 
 impl Tape {
-    /// Returns the cotangents of the active inputs from those of the outputs. `None` means zeros.
+    /// Computes the cotangents of the active inputs from the cotangents of the outputs. `None` means zeros.
     pub(crate) fn transpose(self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
         let Builder {
             variables,
@@ -117,8 +117,8 @@ impl Tape {
         backward.of_inputs(&inputs)
     }
 
-    /// Returns the tape as a function of the active inputs' tangents and of the traced residuals, which are its last
-    /// inputs. Outputs that are zeros are left out.
+    /// Returns the tape as a jaxpr, and its residuals. The inputs of the jaxpr are the tangents of the active inputs,
+    /// followed by the traced residuals. Outputs that are zeros are left out.
     pub(crate) fn into_jaxpr(self) -> (Jaxpr, Vec<Tensor>) {
         let outputs = self.outputs.into_iter().flatten().collect();
         let (jaxpr, captured) = self.builder.finish(outputs);
@@ -162,7 +162,7 @@ impl Tape {
 struct Transposition {
     known: Vec<Option<Tensor>>,
     cotangents: Vec<Option<Tensor>>,
-    /// For each equation, the residuals that no earlier equation uses.
+    /// For each equation, the residuals that no earlier equation uses. They are freed after its transposition.
     first_uses: Vec<SmallVec<[Variable; 2]>>,
 }
 
@@ -194,7 +194,7 @@ impl Transposition {
         }
     }
 
-    /// Gives the outputs that are on the tape their cotangents.
+    /// Sets the cotangents of the outputs that are on the tape.
     fn begin(&mut self, outputs: &[Option<Variable>], cotangents: Vec<Option<Tensor>>) {
         for (variable, cotangent) in pairs(outputs, cotangents, COTANGENTS) {
             if let Some(variable) = *variable {
@@ -203,7 +203,7 @@ impl Transposition {
         }
     }
 
-    /// The cotangents of the inputs, when all equations are transposed.
+    /// Returns the cotangents of the inputs, after all equations are transposed.
     fn of_inputs(&mut self, inputs: &[Variable]) -> Vec<Option<Tensor>> {
         let cotangents = inputs.iter();
         cotangents
@@ -266,7 +266,7 @@ pub(crate) fn transpose_jaxpr(
     }
     let mut linear = Vec::with_capacity(jaxpr.equations.len());
     for equation in &jaxpr.equations {
-        // Without the value of an operand, the equation is linear and is transposed below.
+        // If the value of an operand is unknown, the equation is linear in that operand and is transposed below.
         let operands: SmallVec<[&Tensor; 4]> = equation
             .inputs
             .iter()

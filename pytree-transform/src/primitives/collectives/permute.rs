@@ -28,7 +28,8 @@ pub(crate) struct PPermute {
     pub(crate) length: usize,
 }
 
-/// Sends one part along the split axis to each example. Each example stacks the received parts along a new axis.
+/// Divides the split axis into one slice per example, and sends each slice to its example. Each example stacks the
+/// slices that it receives along a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllToAll {
     pub(crate) name: [AxisName; 1],
@@ -110,7 +111,7 @@ impl LinearPrimitive for PPermute {
             "ppermute",
             &[operand],
             problems.join(", "),
-            "give pairs `(from, to)` in which each example is at most once on either side",
+            "pass pairs `(from, to)` such that each example sends at most once and receives at most once",
         ))
     }
 
@@ -193,7 +194,7 @@ impl LinearPrimitive for AllToAll {
                     "axis {} has length {found}, the batch axis `{}` has {}",
                     self.split_axis, self.name[0], self.length
                 ),
-                "each example needs one part; reshape the axis first",
+                "the axis needs one element for each example; reshape the tensor first",
             ));
         }
         let mut result = operand.clone();
@@ -243,7 +244,8 @@ impl LinearPrimitive for AllToAll {
         Some(self.length)
     }
 
-    /// The receiving example becomes the new batch axis, the sending example the new axis.
+    /// Swaps two axes: the split axis (the receivers) becomes the batch axis, and the batch axis (the senders) becomes
+    /// the new axis.
     fn batch_over(
         &self,
         _: &AxisName,

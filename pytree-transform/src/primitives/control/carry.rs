@@ -1,5 +1,5 @@
-//! Code shared by the loops. The set of carried values that are mapped, or have tangents, is the least fixed point of
-//! the body's rule.
+//! Code shared by the loops. A carried value has a batch axis, or a tangent, in all iterations if it gets one in any
+//! iteration. The set of such values is the least fixed point of the body's rule.
 
 use pytree_core::bug::pairs;
 
@@ -11,7 +11,8 @@ use crate::tensor::Tensor;
 /// What the body of a loop must return.
 pub(super) const CARRY: &str = "a value for each carried value";
 
-/// Returns the least flags above `first` that `step` does not change, and the last result of `step`.
+/// Sets more and more of the flags in `first`, until `step` does not change them. Also returns the last result of
+/// `step`.
 ///
 /// `step` maps the flags of the carry before an iteration to the flags of the carry after it.
 pub(super) fn fixed_point<D>(
@@ -31,7 +32,7 @@ pub(super) fn fixed_point<D>(
     }
 }
 
-/// Returns the tangents, with zeros for carries that receive a tangent in the loop.
+/// Returns the tangents, with zeros for carried values that receive a tangent only in the loop.
 pub(super) fn with_carry_tangents(
     primals: &[Tensor],
     tangents: &[Option<Tensor>],
@@ -46,8 +47,8 @@ pub(super) fn with_carry_tangents(
     tangents
 }
 
-/// Returns the operands, with the batch axis moved to the front of each carried value that is mapped in the loop. The
-/// first carried value is at `first`.
+/// Returns the operands. Each carried value that is mapped in the loop has its batch axis in front. The first carried
+/// value is at the position `first`.
 pub(super) fn with_mapped_carry(
     operands: &[Tensor],
     axes: &[Option<usize>],

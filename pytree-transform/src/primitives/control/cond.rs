@@ -94,8 +94,8 @@ impl Cond {
         tangents_behind(bind_all(&Self::new(branches), &operands), &has_tangent)
     }
 
-    /// The selected branch returns its own residuals, and zeros for those of the other branches. Residuals of
-    /// different branches with the same shape and dtype share a place.
+    /// Splits all branches into a known and a linear part. The selected branch returns its own residuals, and zeros for
+    /// the residuals of other branches. Residuals of different branches with the same shape and dtype share a result.
     fn linearized(
         &self,
         primals: &[Tensor],
@@ -154,7 +154,7 @@ impl Cond {
         with_tangents(results, tangents, &has_tangent)
     }
 
-    /// Returns for each index whether it selects this branch.
+    /// Returns for each example whether its index selects the branch at `position`.
     fn is_taken(&self, index: &Tensor, position: usize) -> Tensor {
         let place = position as f64;
         if position == 0 {
@@ -166,7 +166,7 @@ impl Cond {
         }
     }
 
-    /// Runs all branches for all examples and selects the results by index.
+    /// Runs all branches for all examples, and selects the results of each example by its index.
     fn by_example(
         &self,
         operands: &[Tensor],
@@ -195,8 +195,9 @@ impl Cond {
     }
 }
 
-/// Returns the places for the residuals of all branches. Residuals with the same shape and dtype share a place. Also
-/// returns, for each branch and place, the residual that the branch stores at the place, if any.
+/// Assigns a place, which is a position in the list of results, to each residual of each branch. Residuals of different
+/// branches with the same shape and dtype share a place. Also returns, for each branch and place, the residual that the
+/// branch stores there, if any.
 fn shared_places<'j, R>(
     residuals: impl Iterator<Item = R>,
 ) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)
@@ -232,8 +233,8 @@ where
     (places, taken)
 }
 
-/// Returns the operands of a branch that runs for all examples. Gradients are stopped for examples that do not select the
-/// branch, so a NaN derivative there cannot reach the result.
+/// Returns the operands of a branch that runs for all examples. Gradients are stopped for examples that do not select
+/// the branch, so a NaN derivative of such an example cannot reach the result.
 fn guarded(
     taken: &Tensor,
     operands: &[Tensor],
@@ -253,7 +254,7 @@ fn guarded(
     operands.iter().zip(axes).map(guard).unzip()
 }
 
-/// What a branch list must contain.
+/// The invariant that the message of a library bug names: the list of branches is not empty.
 const BRANCH: &str = "a branch to choose";
 
 impl Primitive for Cond {

@@ -1,8 +1,8 @@
 //! The scan primitive: a loop with a fixed number of iterations.
 //!
 //! The operands are the constants, the first carry and the stacked inputs. The results are the last carry and the
-//! stacked outputs. The set of carries that are mapped, or have tangents, is the least fixed point of the body's
-//! rule.
+//! stacked outputs. A carried value has a batch axis, or a tangent, in all iterations if it gets one in any iteration.
+//! The set of such values is the least fixed point of the body's rule.
 
 mod derivatives;
 
@@ -32,7 +32,7 @@ use crate::tensor::trace::on_tape;
 /// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scan {
-    /// Maps constants, carry and elements of the inputs to the carry and elements of the outputs.
+    /// Takes constants, carry and elements of the inputs, and returns the carry and elements of the outputs.
     pub(crate) body: Arc<Body>,
     pub(crate) constants: usize,
     pub(crate) carry: usize,
@@ -52,7 +52,7 @@ impl Scan {
     }
 }
 
-/// What a stack and its elements must contain.
+/// The invariant that the message of a library bug names: the dtype of a stack and its elements.
 const STORED: &str = "elements of the recorded type";
 
 /// Returns one element of a stacked array.
@@ -95,7 +95,7 @@ impl Primitive for Scan {
             .collect())
     }
 
-    /// The carry is moved from iteration to iteration, so that the body may write in place.
+    /// Runs the iterations. The carry is moved from one iteration to the next, so that the body may write over it.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_vec();
         let inputs = operands.split_off(self.constants + self.carry);
@@ -160,7 +160,7 @@ impl Primitive for Scan {
         let infos: Vec<AbstractArray> = self.body.jaxpr.output_infos().cloned().collect();
         let mut has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         has[..self.carry].fill(true);
-        // The carry keeps its cotangents even where an iteration returns none.
+        // The carry of the transposed loop always has cotangents, even if an iteration returns none.
         let of_constants = unknown[..self.constants].iter().filter(|&&is| is).count();
         let force = [vec![false; of_constants], vec![true; self.carry]].concat();
         let transposed = self.body.transposed(&unknown, &has, &force);
@@ -197,7 +197,7 @@ impl Primitive for Scan {
         };
         let results = bind_all(&scan, &inputs);
         let cotangents = cotangents_of(results, &transposed.has_cotangent, &unknown);
-        // The carry was treated as unknown above.
+        // The whole carry was treated as unknown above, so drop the cotangents of its known values.
         let wanted = |(cotangent, operand): (Option<Tensor>, &Linear)| {
             cotangent.filter(|_| operand.is_unknown())
         };
@@ -248,7 +248,7 @@ impl Primitive for Scan {
         vec![("jaxpr", &self.body.jaxpr)]
     }
 
-    /// Checks the body: constants, carry and elements of the inputs to the carry and elements of the outputs.
+    /// Returns the inputs and outputs that the body must have.
     fn signatures(
         &self,
         operands: &[&AbstractArray],

@@ -108,8 +108,8 @@ impl While {
         tangents_behind(bind_all(&primitive, &operands), &carry)
     }
 
-    /// Computes the values, and the tangents by a call that recomputes the values. The call is linear in the tangents
-    /// but cannot be transposed.
+    /// Computes the values, and computes the tangents by a call that runs the loop again. The call is linear in the
+    /// tangents but cannot be transposed.
     fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         let given: Vec<Tensor> = tangents.iter().flatten().cloned().collect();
@@ -162,7 +162,7 @@ impl While {
     }
 }
 
-/// Whether a condition holds for any example.
+/// Returns whether the condition holds for any example.
 fn any_of(holds: &Tensor) -> Tensor {
     let axes: Vec<usize> = (0..holds.rank()).collect();
     let numbers = or_panic(convert(holds, DType::I32));
@@ -178,7 +178,7 @@ impl Primitive for While {
         Ok(self.body.jaxpr.output_infos().cloned().collect())
     }
 
-    /// The carry is moved from iteration to iteration, so that the body may write in place.
+    /// Runs the iterations. The carry is moved from one iteration to the next, so that the body may write over it.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut of_condition = operands.into_vec();
         let mut constants = of_condition.split_off(self.condition_constants);
@@ -246,7 +246,7 @@ impl Primitive for While {
         let operands = with_mapped_carry(operands, axes, all, &carry, size);
         let results = if by_example {
             let primitive = self.by_example(&condition.body, &body.body, size);
-            // The new body evaluates the condition too, so it needs the constants of both.
+            // The new body evaluates the condition, too, so it needs the constants of condition and body.
             let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
             bind_all(&primitive, &operands)
         } else {
@@ -272,7 +272,8 @@ impl Primitive for While {
         ]
     }
 
-    /// Checks that the condition returns a flag and that the body returns the carry.
+    /// Returns the inputs and outputs that the condition and the body must have: the condition returns a bool, the body
+    /// returns the carry.
     fn signatures(
         &self,
         operands: &[&AbstractArray],

@@ -1,11 +1,11 @@
 //! The kernels of cumulative reductions: sequential and blocked.
 //!
-//! Small numbers added one by one to a large sum are lost: from 2²⁴ on, an f32 plus one is itself. So elements are
-//! combined in blocks, and blocks in blocks of blocks. Each result combines everything before its block with the
-//! elements of its block, so the error grows with the logarithm of the length. The order depends on the length of the
-//! axis alone, so eager, compiled and batched runs give the same bits.
+//! Small numbers added one by one to a large sum are lost: an f32 above 2²⁴ does not change if 1 is added. So elements
+//! are combined in blocks, and blocks in blocks of blocks. Each result is the combination of all blocks before its own
+//! with the elements of its own block, so the error grows only with the logarithm of the length. The order depends only
+//! on the length of the axis, so eager, compiled and batched runs give the same bits.
 
-/// The number of elements of a block, and the number of blocks of a block of blocks.
+/// The number of elements in a block, and the number of blocks in a block of blocks.
 const BLOCK: usize = 128;
 
 /// The rows of a block in memory, in the order of the reduction.
@@ -18,7 +18,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Returns the start of the row of a step.
+    /// Returns the position in memory of the row that is combined in a step.
     fn start(self, step: usize) -> usize {
         let row = if self.reverse {
             self.length - 1 - step
@@ -83,8 +83,8 @@ pub(super) fn in_blocks<T: Copy>(
     }
 }
 
-/// Writes the cumulative reduction of a block, combined with `earlier`. `block` holds the first element before the call,
-/// and the combination of the whole block after it.
+/// Writes the cumulative reduction of a block, combined with `earlier`. Before the call, `block` holds the first
+/// element; after the call, the combination of the whole block.
 fn run_through<'a, T: Copy + 'a>(
     elements: impl Iterator<Item = &'a mut T>,
     earlier: Option<T>,
@@ -104,8 +104,8 @@ fn run_through<'a, T: Copy + 'a>(
 
 /// The combination of everything before a block.
 struct Before<T> {
-    /// Level 0 combines the blocks of an incomplete block of blocks, level 1 combines such blocks of blocks, and so on.
-    /// The flag is true if the level holds a combination.
+    /// For each level, a combination, and whether it is in use. Level 0 combines the blocks of an incomplete block of
+    /// blocks; level 1 combines complete blocks of blocks; and so on.
     levels: Vec<(Vec<T>, bool)>,
     /// The number of blocks.
     blocks: usize,
@@ -169,7 +169,7 @@ mod tests {
                     inner,
                     reverse,
                 };
-                // The last combined element and the number of combined elements. They reveal any change of the order.
+                // Each value is the last combined element and the number of combined elements, which shows the order.
                 let elements: Vec<(usize, usize)> =
                     (0..length * inner).map(|element| (element, 1)).collect();
                 let follow = |earlier: (usize, usize), later: (usize, usize)| {

@@ -1,7 +1,7 @@
 //! The kernel of tensor products: loops around matrix products.
 //!
-//! Operands are read in their memory order. They are gathered first only if their contracted axes cannot be joined to
-//! one axis.
+//! Operands are read in their memory order. An operand is copied first only if its contracted axes do not form one axis
+//! in memory.
 
 mod loops;
 
@@ -14,16 +14,17 @@ use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
 use crate::base::threads;
 
-/// The number of multiplications from which a second thread pays off: a tenth of a millisecond.
+/// The least number of multiplications for which a second thread is used. They take about a tenth of a millisecond.
 const PARALLEL: usize = 8 << 20;
 
-/// The number of elements from which an operand with swapped rows and columns is copied to another layout.
+/// The least number of elements for which an operand with swapped rows and columns is copied to another layout.
 const LAID_OUT: usize = 1 << 12;
 
-/// The number of rows of the result from which the copy of such an operand pays off.
+/// The least number of rows of the result for which an operand with swapped rows and columns is copied to another
+/// layout.
 const REUSED: usize = 16;
 
-/// The rows and columns of a block that is transposed at once.
+/// The number of rows and columns of a block that is transposed at once.
 const BLOCK: usize = 16;
 
 /// Writes a product to `target`, on parallel threads if there is enough work.
@@ -64,7 +65,7 @@ pub(super) fn multiply<T: Factor>(
     give_back(laid_out);
 }
 
-/// Writes the rows of `source`, `stride` apart, as the columns of `target`, which has `width` of them.
+/// Writes the rows of `source`, which begin every `stride` elements, as the `width` columns of `target`.
 fn turn<T: TensorElement + Send + Sync>(
     source: &[T],
     stride: usize,
@@ -126,7 +127,7 @@ struct Part<'a, T: Factor> {
 }
 
 impl<T: Factor> Part<'_, T> {
-    /// Divides the part into one part per thread, as far as each has enough work.
+    /// Divides the part into at most one part per thread, such that each part has enough work.
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
         let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
         let Some((first, second, [l, r, t])) = halves.flatten() else {
@@ -170,8 +171,8 @@ pub(super) trait Factor: TensorElement + Send + Sync {
     fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
 }
 
-/// Returns whether two axes, by length and stride, stay within so many elements. A kernel may then omit the bounds
-/// checks.
+/// Returns whether all positions on two axes, given by length and stride, are among the first `elements` elements. A
+/// kernel may then omit the bounds checks.
 fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
     let last = axes
         .into_iter()
@@ -209,7 +210,7 @@ macro_rules! float_factor {
                         target.len(),
                         [(rows.length, rows.result), (columns.length, columns.result)]
                     ),
-                    "this is a bug in pytree: expected a product within its operands; please report it"
+                    "this is a bug in pytree: expected a matrix product whose positions are inside its operands; please report it"
                 );
                 let stride = usize::cast_signed;
                 let left = (left.as_ptr(), stride(depth.left), stride(rows.left), rows);

@@ -60,7 +60,7 @@ impl Primitive for Binary {
         let (accepted, expected) = match self {
             Self::And | Self::Or | Self::Xor => (
                 !dtype.is_float(),
-                "bool or integers; compare with a number first, which gives bools",
+                "bool or integers; compare with a number first, which returns bools",
             ),
             Self::ShiftLeft | Self::ShiftRight | Self::ShiftRightArithmetic => {
                 (!dtype.is_float() && dtype != DType::Bool, "integers")

@@ -17,8 +17,8 @@ pub(crate) fn broadcast_together(
         TensorError::shape(
             operation,
             &[left.info(), right.info()],
-            "the shapes do not broadcast: from the last axis on, lengths must be equal or 1",
-            "reshape one of them so that they do",
+            "the shapes do not broadcast: counted from the last axis, lengths must be equal or 1",
+            "reshape one of the tensors",
         )
     })?;
     Ok((
@@ -47,7 +47,7 @@ pub(crate) fn broadcast_shapes(
         .collect()
 }
 
-/// Moves the batch axis of every mapped operand to the front, and adds a batch axis to the others.
+/// Gives all operands the same batch axis: in front, unless all operands already have it at the same position.
 pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Vec<Tensor> {
     if let Some(&Some(axis)) = axes.first()
         && axes.iter().all(|&other| other == Some(axis))
@@ -65,7 +65,7 @@ pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usi
         .collect()
 }
 
-/// Returns the batch axis of results whose operands were aligned.
+/// Returns the batch axis of results, after [`align_batch`] has aligned their operands.
 pub(crate) fn aligned_axis(axes: &[Option<usize>]) -> usize {
     match axes.first() {
         Some(&Some(axis)) if axes.iter().all(|&other| other == Some(axis)) => axis,

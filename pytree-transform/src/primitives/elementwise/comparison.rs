@@ -27,7 +27,8 @@ pub(crate) fn compare(
     bind_one(&comparison, &[&left, &right])
 }
 
-/// As [`compare`], with a number that the tensor's element type holds, for a rule.
+/// Compares a tensor with a number, like [`compare`], for use in rules. The tensor's dtype must be able to hold the
+/// number.
 #[track_caller]
 pub(crate) fn compare_with(comparison: Comparison, left: &Tensor, number: f64) -> Tensor {
     let right = or_panic(number.beside(left));

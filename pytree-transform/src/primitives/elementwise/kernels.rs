@@ -1,7 +1,7 @@
 //! The scalar function of each operation, for every dtype.
 //!
-//! The same function runs over a whole array in place and over the tiles of a fused kernel, so both give the
-//! same bits. A pair of operation and element type that has no function is refused by the shape rules.
+//! The same function runs over a whole array in place and over the tiles of a fused kernel, so both give the same bits.
+//! The shape rules reject each operation on a dtype for which it has no function.
 
 #![allow(
     clippy::inline_always,
@@ -107,7 +107,7 @@ pub(crate) trait Kernels: TensorElement {
 #[cold]
 fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
     bug(format_args!(
-        "no {operation:?} of {dtype}, which its shape rule refuses"
+        "no {operation:?} of {dtype}, because its shape rule rejects it"
     ))
 }
 

@@ -1,7 +1,8 @@
 //! Elementwise primitives: unary, binary and comparisons.
 //!
-//! Operands have the same shape and element type; broadcasting is an operation of its own, done before.
-//! What an operation does to numbers is written once, in `kernels.rs`, for evaluation and for fused kernels.
+//! The operands of a primitive have the same shape and element type; operands are broadcast before, by another
+//! primitive. The effect of an operation on numbers is written once, in `kernels.rs`, for eager evaluation and for
+//! fused kernels.
 
 mod binary;
 mod broadcasting;
@@ -92,7 +93,7 @@ mod tests {
             ),
             (
                 of_pair(Binary::And, &floats, &floats),
-                "compare with a number first, which gives bools",
+                "compare with a number first, which returns bools",
             ),
             (
                 of_one(Unary::Neg, &bools),

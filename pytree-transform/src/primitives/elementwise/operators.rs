@@ -42,7 +42,7 @@ macro_rules! floats {
             fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
                 let number = f64::from(*self);
                 if !other.dtype().is_float() {
-                    // A whole number in range is accepted for an integer dtype, whatever Rust type it has.
+                    // An integer dtype accepts any whole number in its range, also as a float.
                     #[allow(clippy::cast_possible_truncation, reason = "the next line checks it")]
                     let whole = number as i64;
                     #[allow(clippy::float_cmp, reason = "only whole numbers are equal to their whole part")]
@@ -119,7 +119,7 @@ integers!(i32, i64, u32);
 operators!(left f64);
 operators!(left i32);
 
-/// Implements an operator of one operand, for a tensor and a reference to one.
+/// Implements an operator of one operand, for `Tensor` and `&Tensor`.
 macro_rules! unary_operator {
     ($Operator:ident $method:ident) => {
         impl $Operator for Tensor {

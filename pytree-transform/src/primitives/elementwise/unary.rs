@@ -25,7 +25,7 @@ pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, Tensor
     bind_one(&operation, &[operand])
 }
 
-/// Each element squared, for a rule.
+/// Returns the square of each element, for use in rules.
 #[track_caller]
 pub(super) fn square(operand: &Tensor) -> Tensor {
     or_panic(unary(Unary::IntegerPower(2), operand))
@@ -148,7 +148,7 @@ impl Primitive for Unary {
             Self::ErfInv => Some(t * (of(Self::Exp, &(&y * &y)) * (PI.sqrt() / 2.0))),
             Self::IntegerPower(1) => Some(t.clone()),
             Self::IntegerPower(n) => {
-                // The lowest exponent has no lower neighbour.
+                // The least i32 has no predecessor, so its power is divided by x instead.
                 let lower = n
                     .checked_sub(1)
                     .map_or_else(|| &y / x, |lower| of(Self::IntegerPower(lower), x));
@@ -172,7 +172,7 @@ impl Primitive for Unary {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IntegerPower(exponent) => write!(f, "y={exponent}"),
-            // The number in JAX's enumeration.
+            // These are the numbers in JAX's enumeration.
             Self::Round(Rounding::AwayFromZero) => f.write_str("rounding_method=0"),
             Self::Round(Rounding::ToEven) => f.write_str("rounding_method=1"),
             _ => Ok(()),

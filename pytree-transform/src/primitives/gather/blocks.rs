@@ -76,7 +76,7 @@ pub(super) fn gather_blocks<T: TensorElement>(
     result
 }
 
-/// Combines blocks with the blocks at `positions`.
+/// Combines the blocks of `updates` with the blocks of `result` at `positions`.
 pub(super) fn scatter_blocks<T: TensorElement>(
     mut result: Vec<T>,
     updates: &[T],

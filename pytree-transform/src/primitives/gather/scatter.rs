@@ -138,8 +138,8 @@ impl Scatter {
         (of_x * in_x + self.add(&(of_updates * in_updates), indices, length)) / count
     }
 
-    /// The product rule: each tangent times all other factors. Zero factors are counted separately, which avoids a
-    /// quotient by zero.
+    /// Applies the product rule: each tangent is multiplied by all other factors. Zero factors are counted separately,
+    /// so that nothing is divided by zero.
     fn tangent_of_product(
         self,
         [x, indices, updates]: [&Tensor; 3],
@@ -157,7 +157,7 @@ impl Scatter {
         let zeros = self
             .take()
             .bind(&self.add(&counted, indices, length), indices);
-        // The product without this factor contains no zeros: this factor is the only zero, or there is none.
+        // The product of the other factors contains no zero: this factor is the only zero, or no factor is zero.
         let nonzero = or_panic(compare(Comparison::Eq, &zeros, &counted));
         let others = or_panic(select(&nonzero, &(without_zeros / &factors), &zero));
         let pushed = self.add(&(of_updates * others), indices, length);
@@ -181,7 +181,7 @@ impl Primitive for Scatter {
             return Err(TensorError::dtype(
                 "update at indices",
                 operands,
-                "updates of the tensor's element type, numbers",
+                "numbers, and updates of the tensor's element type",
             ));
         }
         let taken = self.take().abstract_evaluation(&[operand, indices])?;
@@ -190,7 +190,7 @@ impl Primitive for Scatter {
                 "update at indices",
                 operands,
                 format!("the indices name {}", taken[0]),
-                "broadcast the updates to that shape",
+                "broadcast the updates to the expected shape",
             ));
         }
         Ok(one(operand.clone()))
@@ -231,7 +231,7 @@ impl Primitive for Scatter {
         not_linear(self)
     }
 
-    /// Adds a leading parallel axis to all operands.
+    /// Adds a leading batch axis to all operands.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let size = batch.size;
         let front = |place: usize| or_panic(batch_axis_first(&operands[place], axes[place], size));

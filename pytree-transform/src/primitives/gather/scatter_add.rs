@@ -17,7 +17,8 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Adds updates at the indices to zeros of this length along `axis`: the transpose of [`Take`].
+/// Returns a tensor of zeros with length `length` along `axis`, with the updates added at the indices. This is the
+/// transpose of [`Take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScatterAdd {
     pub(crate) axis: usize,
@@ -25,7 +26,7 @@ pub(crate) struct ScatterAdd {
     pub(crate) batch_axes: usize,
 }
 
-/// Returns zeros of this length along `axis`, with `updates` added at `indices`.
+/// Returns zeros with length `length` along `axis`, with `updates` added at `indices`.
 #[track_caller]
 pub(crate) fn scatter_add(
     updates: &Tensor,
@@ -80,7 +81,7 @@ impl Primitive for ScatterAdd {
                 "add at indices",
                 operands,
                 format!(
-                    "the updates do not have the axes of the indices at axis {}",
+                    "from axis {} on, the updates do not have the axes of the indices",
                     self.axis
                 ),
                 "reshape the updates",

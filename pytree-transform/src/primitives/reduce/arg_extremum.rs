@@ -14,14 +14,14 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// The kind of extremum.
+/// Whether a maximum or a minimum is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Extremum {
     Max,
     Min,
 }
 
-/// Finds the position of the first extremum along an axis, as i32. NaN counts as an extremum.
+/// Finds the position of the first extremum along an axis, as i32. NaN counts as greater and as less than any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgExtremum {
     pub(crate) extremum: Extremum,

@@ -220,7 +220,7 @@ pub(super) fn argument_array<T: Ordered>(
     }
 }
 
-/// Returns the positions of first extrema, given the initializer, the combination, and a comparison.
+/// Returns the position of the first extremum of each row. `start` and `combine` define the extremum.
 fn argument_by<T: Ordered>(
     operand: &Array,
     axis: usize,
@@ -250,7 +250,7 @@ fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T 
     let found = row
         .iter()
         .position(|&element| element == extremum || element.is_nan());
-    let position = expect_some(found, "the extremum of a row in it");
+    let position = expect_some(found, "the extremum to be an element of its row");
     expect_some(i32::try_from(position).ok(), "a position that i32 holds")
 }
 

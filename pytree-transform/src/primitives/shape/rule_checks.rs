@@ -37,7 +37,7 @@ pub(crate) fn all_indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     })
 }
 
-/// Asserts that elements agree within rounding errors.
+/// Asserts that elements differ at most by `tolerance`.
 #[track_caller]
 pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f64) {
     assert_eq!(found.info(), expected.info());

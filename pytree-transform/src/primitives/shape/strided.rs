@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, Shape, TensorElement};
 
-/// Gathers elements by strides. Transposes, broadcasts (stride 0), slices and reversals use it.
+/// Gathers elements by strides: for transposes, broadcasts (stride 0), slices and reversals.
 ///
 /// `shape` is the shape of the result. `strides` gives, for each axis of the result, the distance between neighbours
 /// in `source`, and `offset` the position of the first element.
@@ -21,7 +21,7 @@ pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset:
     })
 }
 
-/// Joins axes where the meaning stays the same. Axes of length 1 are removed.
+/// Joins neighbouring axes that one stride can describe, and removes axes of length 1.
 pub(super) fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, SmallVec<[isize; 4]>) {
     let mut lengths = Shape::new();
     let mut steps: SmallVec<[isize; 4]> = SmallVec::new();
@@ -139,7 +139,7 @@ fn add_into<T: TensorElement>(
     }
 }
 
-/// Repeats the first `size` elements over the whole target, in blocks that fit in the cache.
+/// Fills the target with copies of its first `size` elements, in blocks that fit in the cache.
 fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     const BLOCK: usize = 4096;
     let block = BLOCK.next_multiple_of(size);

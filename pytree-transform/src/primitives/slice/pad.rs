@@ -42,7 +42,7 @@ pub(crate) fn pad(
     if unchanged && low.len() == operand.rank() {
         return Ok(operand.clone());
     }
-    // Without neighbours, interior padding has no effect.
+    // Interior padding has no effect on an axis of length 0 or 1.
     let has_neighbours = |axis: usize| operand.shape().get(axis).is_none_or(|&length| length > 1);
     let pad = Pad {
         low: SmallVec::from_slice(low),
@@ -74,7 +74,7 @@ impl Pad {
     fn length(&self, axis: usize, length: usize) -> Option<usize> {
         let between = length.saturating_sub(1).checked_mul(self.interior[axis])?;
         let spread = length.checked_add(between)? as i128;
-        // The derivative pads by the negated numbers.
+        // The transpose pads by the negated numbers, so each of them must have a negation.
         let paddings = [self.low[axis], self.high[axis]];
         if isize::try_from(spread).is_err() || paddings.contains(&isize::MIN) {
             return None;
@@ -101,7 +101,7 @@ impl Pad {
             PaddedAxis {
                 first,
                 count,
-                // Without a kept element neither is used. With a single one, the step is not used.
+                // These may wrap around only if they are not used: without kept elements, or a single kept element.
                 place: place.wrapping_mul(steps[axis]),
                 step: step.wrapping_mul(steps[axis]),
                 stride: strides[axis],
@@ -184,7 +184,7 @@ impl Primitive for Pad {
                 } = self;
                 let problem =
                     format!("low {low:?}, high {high:?} and interior {interior:?} do not fit");
-                let fix = "give one number of each kind per axis and a scalar value, and remove at most \
+                let fix = "pass one number of each kind per axis and a scalar value, and remove at most \
                            the length of the axis";
                 Err(TensorError::shape("pad", operands, problem, fix))
             }
@@ -216,8 +216,8 @@ impl Primitive for Pad {
         (one(padded(&primals[0], &primals[1])), one(tangent))
     }
 
-    /// Undoes the padding by negative padding and a stride, which gives the cotangent of the operand. The sum of all
-    /// other elements is the cotangent of the padding value.
+    /// Computes the cotangent of the operand by negative padding and a stride, which undo the padding. The cotangent of
+    /// the padding value is the sum of the cotangents of all padded elements.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
@@ -262,7 +262,8 @@ impl Primitive for Pad {
         let result = if axes[1].is_none() {
             padded(&operand, &operands[1])
         } else {
-            // Each example has its own value. So the values fill the result, and the elements are written over them.
+            // Each example has its own padding value. So fill the result with the padding values, and then write the
+            // elements over them.
             let zeros = padded(&operand, &Tensor::constant(operand.dtype(), 0.0));
             let inside = or_panic(create::full(DType::Bool, operand.shape(), 1.0));
             let inside = padded(&inside, &Tensor::constant(DType::Bool, 0.0));

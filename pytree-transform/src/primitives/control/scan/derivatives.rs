@@ -16,11 +16,11 @@ use crate::tensor::primitive::WithTangents;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 
-/// The source of a residual of the body in the linear part of a scan.
+/// Where the linear part of a scan finds a residual of the body.
 enum Residual {
     /// The residual is an operand of the scan.
     Operand(usize),
-    /// The residual depends on constants only. It is computed once, at this place of the results.
+    /// The residual depends only on constants. It is computed once, and is the result at this position.
     Invariant(usize),
     /// The residual is this stacked output of the known part.
     Stacked(usize),
