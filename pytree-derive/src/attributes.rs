@@ -51,7 +51,7 @@ fn our_name(attribute: &Attribute) -> Option<&'static str> {
 /// The attributes of a field.
 #[derive(Default)]
 pub(crate) struct FieldAttributes<'a> {
-    /// The attributes that give it a kind. More than one is an error.
+    /// The attributes that give the field a kind. More than one is an error.
     pub(crate) kinds: Vec<KindAttribute<'a>>,
     /// Whether the field is marked as `recursive`: its type contains the item indirectly.
     pub(crate) is_recursive: bool,
@@ -184,7 +184,7 @@ fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
         })?;
         return Ok(Argument::Crate(path, word.span()));
     }
-    // Skips the rest of an unknown argument, so that only one error is reported.
+    // Skip the rest of an unknown argument, so that only one error is reported.
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<proc_macro2::TokenTree>()?;
     }
@@ -225,7 +225,7 @@ fn arguments_of_field(
     is_static
 }
 
-/// Records an argument, and reports a repetition.
+/// Records that an argument is present, and reports an error if it was present before.
 fn once(is_there: &mut bool, word: &Ident, errors: &mut Errors) {
     if std::mem::replace(is_there, true) {
         errors.push(word, format!("`{word}` is written twice: remove one"));

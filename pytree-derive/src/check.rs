@@ -8,7 +8,7 @@ use crate::errors::Errors;
 use crate::input::{Kind, Macro};
 use crate::types::held_types;
 
-/// What a type must own, and how to fix a field that borrows.
+/// The beginning and the fix of a message about a field that borrows.
 pub(crate) struct Owner {
     owns: &'static str,
     fix: &'static str,
@@ -33,7 +33,7 @@ impl Owner {
         }
     }
 
-    /// An owner has no lifetime parameters.
+    /// Rule: the item has no lifetime parameters, because it must own its data.
     pub(crate) fn lifetimes(&self, generics: &Generics, errors: &mut Errors) {
         for parameter in generics.lifetimes() {
             let lifetime = &parameter.lifetime;
@@ -49,12 +49,12 @@ impl Owner {
     }
 }
 
-/// A pytree or a static value owns its fields.
+/// Rule: a pytree or a static value has no lifetime parameters.
 pub(crate) fn lifetimes(generics: &Generics, macro_: Macro, errors: &mut Errors) {
     Owner::of(macro_).lifetimes(generics, errors);
 }
 
-/// A field is not a reference without a lifetime. rustc would suggest a lifetime parameter.
+/// Rule: no field is a reference without a lifetime. Without this error, rustc would suggest a lifetime parameter.
 pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     for held in held_types(ty) {
         let Type::Reference(reference) = held else {
@@ -67,7 +67,7 @@ pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     }
 }
 
-/// An item is not a union, because a union does not know which field is active.
+/// Rule: an item is not a union, because a union does not know which field is active.
 pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     if let Data::Union(data) = data {
         let what = match macro_ {
@@ -83,7 +83,7 @@ pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     }
 }
 
-/// A field has at most one kind. In a plain container the only kind is `#[r#static]`.
+/// Rule: a field has at most one kind. In a plain container the only kind is `#[r#static]`.
 pub(crate) fn kinds(kinds: &[KindAttribute<'_>], macro_: Macro, errors: &mut Errors) {
     if macro_ == Macro::Pytree {
         for kind in kinds

@@ -37,9 +37,9 @@ pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
 /// The largest number of edits that counts as a misspelling.
 const EDITS: usize = 2;
 
-/// Returns the candidate within [`EDITS`] edits of `word`; of equally near candidates the first.
+/// Returns the candidate with the fewest edits from `word`, at most [`EDITS`]; of equally near candidates, the first.
 ///
-/// The work is bounded: the candidates are a few short words, and a much longer word matches none of them.
+/// The work is bounded: the candidates are a few short words, and much longer words are not compared with them.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
     candidates

@@ -30,7 +30,7 @@ pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenS
     in_scope(&read, &quote!(#checks #(#implementations)*))
 }
 
-/// Puts generated code into its own scope, in which the results of probes have names.
+/// Puts generated code into its own scope. The scope imports the trait `Fallback`, which probes of field types need.
 pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     let root = &input.root;
     quote! {
@@ -92,7 +92,7 @@ fn shapes(input: &Input<'_>) -> TokenStream {
         &TokenStream::new(),
         &quote! {
             const SHAPES: &'static [#root::shape::NodeShape] = {
-                // One type per item, independent of the type arguments.
+                // This type identifies the item. It is the same for all type arguments.
                 enum __Definition {}
                 &[#(#shapes),*]
             };
@@ -186,7 +186,7 @@ fn pytree(input: &Input<'_>) -> TokenStream {
     )
 }
 
-/// Generates a match over the variants of `self`. An enum without variants has no value to match.
+/// Generates a match over the variants of `self`. For an enum without variants, the match has no arms.
 pub(crate) fn match_self(
     input: &Input<'_>,
     arms: impl Iterator<Item = TokenStream>,
@@ -318,8 +318,8 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     }
 }
 
-/// Returns a quantifier for a bound: rustc accepts a false bound on a type without parameters only if it is
-/// quantified.
+/// Returns a quantifier (`for<'a>`) for a bound on the type of a field. If the type has no parameters, rustc accepts a
+/// bound that does not hold only with a quantifier.
 fn quantifier(field: &Field) -> TokenStream {
     if field.mentions.parameters {
         TokenStream::new()
@@ -328,8 +328,9 @@ fn quantifier(field: &Field) -> TokenStream {
     }
 }
 
-/// Generates bounds: all leaves are `__L` if all leaves of each child are. A type that mentions the item gets no
-/// bound, because the recursion would not end.
+/// Generates the implementation of `PytreeOf<__L>`, with a bound for each child: all leaves of the item are `__L` if
+/// all leaves of each child are. A child whose type mentions the item gets no bound, because the recursion would not
+/// end.
 fn part(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let parameters = quote!(__L: #root::Leaf + ::core::clone::Clone,);
@@ -481,7 +482,7 @@ fn module(input: &Input<'_>) -> TokenStream {
     quote!(#(#implementations)*)
 }
 
-/// Generates the implementation of a plain container, which has a property if all its children have it.
+/// Generates the implementations of a plain container. For example, it is a module if all its children are modules.
 fn container(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let none = TokenStream::new();

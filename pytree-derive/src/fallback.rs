@@ -1,5 +1,5 @@
-//! Output for an item with errors: all messages, and empty implementations, so that uses of the item cause no
-//! further errors.
+//! Generates the output for an item with errors: all messages, and empty implementations, so that uses of the item
+//! cause no further errors.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -69,7 +69,7 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
     }
 }
 
-/// Generates an implementation without the bounds that an error of the item could invalidate.
+/// Generates an empty implementation. It has no bounds on field types, because the errors may be in these types.
 pub(crate) fn stub(
     input: &Input<'_>,
     parameters: &TokenStream,

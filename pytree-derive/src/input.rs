@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Param,
     /// `#[state]` or `#[state(Collection)]`.
     State(Option<Path>),
-    /// `#[r#static]` or its alias.
+    /// `#[r#static]`, `#[module(static)]` or `#[pytree(static)]`.
     Static,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Variant<'a> {
 /// A field.
 pub(crate) struct Field {
     pub(crate) member: Member,
-    /// The variable for the field, or for a reference to it, in generated code.
+    /// The name of the variable in generated code that holds the field or a reference to it.
     pub(crate) variable: Ident,
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
@@ -64,7 +64,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Returns its name, or its position if it is unnamed.
+    /// Returns the name of the field, or its position if it is unnamed.
     pub(crate) fn name(&self) -> String {
         match &self.member {
             Member::Named(ident) => syn::ext::IdentExt::unraw(ident).to_string(),

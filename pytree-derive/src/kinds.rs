@@ -1,8 +1,8 @@
 //! Checks that the type of each field fits its kind.
 //!
-//! A type without parameters is checked next to the item: for each possible mistake there is a trait, which the
-//! type implements unless the mistake was made. A type with parameters is known only where the item is used.
-//! There the check is a bound of the implementations.
+//! If the type has no parameters, the check is generated next to the item: for each possible mistake there is a trait,
+//! which the type implements unless the mistake was made. A type with parameters is known only at each use of the item,
+//! so its check is a bound of the implementations.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -38,8 +38,8 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// Generates a function with the check. The type of a field of a recursive generic item cannot be a bound of the
-/// implementations.
+/// Generates a function that contains the check, for a field of a recursive generic item, whose type cannot be in a
+/// bound of the implementations.
 fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     let Some(bound) = bound(input, field) else {
         return TokenStream::new();
@@ -60,7 +60,7 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// Returns the mistakes that a field of its kind can have, each with its condition.
+/// Returns the mistakes that are possible for a field of this kind, each with the condition under which it was made.
 fn mistakes(input: &Input<'_>, field: &Field) -> Vec<(&'static str, TokenStream)> {
     let is_module = quote!(__Probe::IS_MODULE);
     match &field.kind {
@@ -152,8 +152,8 @@ fn bound(input: &Input<'_>, field: &Field) -> Option<TokenStream> {
     })
 }
 
-/// Returns the bounds of every implementation: parameters are `'static`, and fields whose types mention
-/// parameters fit their kinds.
+/// Returns the bounds of every implementation: type parameters are `'static`, and each field type that mentions
+/// parameters fits the kind of its field.
 pub(crate) fn predicates(input: &Input<'_>) -> TokenStream {
     let parameters = input
         .generics

@@ -16,12 +16,12 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);
     Owner::LEAF.lifetimes(&input.generics, &mut errors);
-    // Implements the trait even after an error, so that uses of the leaf are not reported.
+    // Implement the trait even after an error, so that uses of the leaf cause no further errors.
     let errors = errors.into_tokens();
     let root = Root::new(entry, renamed.as_ref());
     let ident = &input.ident;
     let (parameters, arguments, given) = fallback::parts(&input.generics);
-    // A generic type is a leaf for the arguments that meet the bounds of a leaf.
+    // A generic type is a leaf for those type arguments for which it meets the bounds of a leaf.
     let given = given.into_iter().flat_map(|clause| &clause.predicates);
     let needed = (!input.generics.params.is_empty()).then(|| {
         quote!(#ident #arguments: ::core::clone::Clone + ::core::fmt::Debug + ::core::marker::Send + ::core::marker::Sync)

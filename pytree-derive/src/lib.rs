@@ -24,7 +24,7 @@ mod statics;
 #[cfg(test)]
 #[allow(
     clippy::unwrap_used,
-    reason = "a failed unwrap is a failed test, and says where"
+    reason = "a failed unwrap fails the test and names the line"
 )]
 mod tests;
 mod tree;
@@ -36,7 +36,7 @@ use syn::{DeriveInput, parse_macro_input};
 use crate::input::Macro;
 use crate::paths::Entry;
 
-/// Declares a derive macro for each of the two entries.
+/// Declares two derive macros: one for users of `pytree-core`, one for users of `pytree`.
 macro_rules! derives {
     ($(
         $(#[doc = $doc:literal])*
@@ -95,7 +95,7 @@ pub fn tree_of_tokens(input: TokenStream) -> TokenStream {
     tree::expand(input.into()).into()
 }
 
-/// Makes boxed trait objects modules, so that a field can be a `Vec<Box<dyn Layer>>`.
+/// Makes `Box<dyn Trait>` a module, so that a field can be a `Vec<Box<dyn Layer>>`. Write it above the trait.
 ///
 /// A type that implements the trait must be a module, `Clone`, `Send` and `Sync`. The boxes implement `Clone` and
 /// `Debug`, and unflatten to their original types. `#[module_object(crate = path)]` sets the path of the crate.
@@ -104,7 +104,7 @@ pub fn module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
     module_object::expand(arguments.into(), &item.into(), Entry::Core).into()
 }
 
-/// Makes boxed trait objects modules: [`macro@module_object`] for users of `pytree`.
+/// Makes `Box<dyn Trait>` a module: [`macro@module_object`] for users of `pytree`.
 #[proc_macro_attribute]
 pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
     module_object::expand(arguments.into(), &item.into(), Entry::Facade).into()
@@ -113,9 +113,9 @@ pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenS
 /// Generates a function that panics from a function that returns a `Result`. The panic has the message of the
 /// error and the line of the caller.
 ///
-/// It is for the crates of pytree: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates `sort`. The
-/// documentation in the source is that of the generated function, and has a section `# Panics`. The documentation
-/// of `try_sort` lists the variants of the error in the attribute, or its section `# Errors`.
+/// Only the crates of pytree use it: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates `sort`. The
+/// documentation in the source becomes that of `sort`, and has a section `# Panics`. The documentation of `try_sort`
+/// is generated. It lists the error variants `Axis` and `DType`, or repeats the section `# Errors` of the source.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {

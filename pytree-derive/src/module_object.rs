@@ -1,7 +1,7 @@
-//! `#[module_object]`: makes boxed trait objects modules.
+//! `#[module_object]`: makes `Box<dyn Trait>` a module.
 //!
 //! The trait gets a hidden supertrait with a blanket implementation for every module that implements the trait.
-//! Through it a box is cloned and rebuilt.
+//! The methods of this supertrait clone and rebuild a box.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -33,7 +33,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
     if !item.generics.params.is_empty() {
         return quote!(#errors #item);
     }
-    // Generates the implementations even after a wrong argument, so that only the argument is reported.
+    // Generate the implementations even after a wrong argument, so that only the argument is reported.
     let root = Root::new(entry, renamed.as_ref());
     let hidden = format_ident!("__{}Object", item.ident);
     item.supertraits.push(syn::parse_quote!(#hidden));
@@ -69,7 +69,7 @@ fn supertrait(root: &Root, item: &ItemTrait, hidden: &Ident) -> TokenStream {
             fn __constructor(&self) -> &'static #root::object::Constructor<dyn #ident>;
         }
         #[diagnostic::do_not_recommend]
-        #[allow(clippy::result_large_err, reason = "the error type is not the user's")]
+        #[allow(clippy::result_large_err, reason = "the library defines the error type")]
         impl<__T> #hidden for __T
         where
             __T: #ident + #root::Module + ::core::clone::Clone + ::core::marker::Send + ::core::marker::Sync,
@@ -89,8 +89,8 @@ fn supertrait(root: &Root, item: &ItemTrait, hidden: &Ident) -> TokenStream {
     }
 }
 
-/// Generates the implementations of a module for the box. Its leaves are known only at run time, so it is a
-/// pytree of any leaves. Flattening to one leaf type checks them.
+/// Generates the implementations of a module for the box. The types of its leaves are known only at run time, so the
+/// box implements `PytreeOf<L>` for every `L`, and flattening checks that each leaf is an `L`.
 fn implementations(root: &Root, ident: &Ident) -> TokenStream {
     let boxed = quote!(::std::boxed::Box<dyn #ident>);
     quote! {

@@ -85,7 +85,7 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     let of_twin_documented = documentation
         .of_twin(&link(&signature.ident))
         .ok_or_else(|| {
-            let message = "say when the twin panics: write a section `# Panics` or `# Errors`";
+            let message = "document when the generated function panics: write a section `# Panics` or `# Errors`";
             syn::Error::new_spanned(&signature.ident, message)
         })?;
     let of_function_documented = documentation.of_function(&twin_link, &error, arguments);
@@ -101,7 +101,7 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
             pattern.mutability = None;
         }
     }
-    // Uses the span of the function, so that tools show the source of the documentation.
+    // Generated documentation gets the span of the function's name, so that tools find its source.
     let attributes =
         |lines: &[String]| quote_spanned!(signature.ident.span()=> #(#[doc = #lines])*);
     let of_twin_documented = attributes(&of_twin_documented);
@@ -125,8 +125,8 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     })
 }
 
-/// The lines of the documentation. The section `# Errors` belongs to the fallible function, the rest to the
-/// panicking one.
+/// The lines of the documentation. The section `# Errors` is for the fallible function; all other lines are for the
+/// panicking function.
 #[derive(Default)]
 struct Documentation {
     before_panics: Vec<String>,
@@ -168,7 +168,8 @@ impl Documentation {
         .push(line);
     }
 
-    /// Returns the documentation of the panicking function, or `None` if nothing says when it panics.
+    /// Returns the documentation of the panicking function, or `None` if the source has neither of the sections
+    /// `# Panics` and `# Errors`.
     fn of_twin(&self, link: &str) -> Option<Vec<String>> {
         let mut panics = self.panics.clone();
         let end = panics.iter().rposition(|line| !line.trim().is_empty());
@@ -183,8 +184,8 @@ impl Documentation {
         Some([&self.before_panics[..], &panics, &self.after_panics].concat())
     }
 
-    /// Returns the documentation of the fallible function. Its errors are those of the source, the variants, or
-    /// the type.
+    /// Returns the documentation of the fallible function. The errors are the section `# Errors` of the source, else
+    /// the variants in the attribute, else the error type.
     fn of_function(&self, twin: &str, error: &str, arguments: &Arguments) -> Vec<String> {
         let first = format!(" Returns an error where {twin} panics.");
         let mut lines = vec![first, String::new(), " # Errors".to_owned()];
@@ -211,7 +212,7 @@ fn text(attribute: &Attribute) -> Option<String> {
         return None;
     };
     let mut value = &doc.value;
-    // A macro that generates the function may have put its own text in a group.
+    // If a macro generated the attribute, the text may be inside a group.
     while let Expr::Group(group) = value {
         value = &group.expr;
     }
@@ -224,7 +225,7 @@ fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Returns the types of a result.
+/// Returns the value type and the name of the error type of the returned `Result`.
 fn value_and_error(signature: &Signature) -> syn::Result<(&Type, String)> {
     let arguments = match &signature.output {
         ReturnType::Type(_, output) => match &**output {
@@ -241,11 +242,11 @@ fn value_and_error(signature: &Signature) -> syn::Result<(&Type, String)> {
             return Ok((value, error.to_token_stream().to_string()));
         }
     }
-    let message = "only a function that returns a `Result<T, E>` has a panicking twin";
+    let message = "`#[panicking_twin]` applies only to a function that returns a `Result<T, E>`";
     Err(syn::Error::new_spanned(signature, message))
 }
 
-/// Returns the path prefix of the function, and a call of it with the arguments of the panicking function.
+/// Returns the path prefix of the fallible function, and a call of it with the arguments of the panicking function.
 fn call(signature: &Signature) -> syn::Result<(&'static str, TokenStream)> {
     let name = &signature.ident;
     let mut receiver = None;
@@ -256,7 +257,8 @@ fn call(signature: &Signature) -> syn::Result<(&'static str, TokenStream)> {
             FnArg::Typed(typed) => match &*typed.pat {
                 Pat::Ident(pattern) => arguments.push(&pattern.ident),
                 other => {
-                    let message = "give the argument a name: the twin passes it on";
+                    let message =
+                        "give the argument a name, because the generated function passes it on";
                     return Err(syn::Error::new_spanned(other, message));
                 }
             },

@@ -1,7 +1,7 @@
 //! Finds the path of the crate for generated code.
 //!
-//! No Cargo.toml is read. The crate that re-exports a macro knows its own name, and a user who renames it writes
-//! `crate = path`.
+//! The macros do not read Cargo.toml. The macro that each crate re-exports generates the paths of this crate. A user
+//! who renames the crate writes `crate = path`.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -21,7 +21,7 @@ pub(crate) enum Entry {
 pub(crate) struct Root(TokenStream);
 
 impl Root {
-    /// Returns the path for an entry. `renamed` is the user's path of the crate of the entry.
+    /// Returns the path of `pytree-core` for an entry. `renamed` is the path that the user wrote as `crate = path`.
     pub(crate) fn new(entry: Entry, renamed: Option<&syn::Path>) -> Self {
         let core = match (entry, renamed) {
             (Entry::Core, None) => quote!(::pytree_core),

@@ -67,7 +67,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     in_scope(&read, &quote!(#checks #implementation))
 }
 
-/// Returns the name that represents a value in displays and data: that of its variant or of its type.
+/// Returns the name of a value in displays and data: the name of its variant or, for a struct, of its type.
 fn value_name(input: &Input<'_>, variant: &Variant<'_>) -> String {
     syn::ext::IdentExt::unraw(variant.ident.unwrap_or(input.ident)).to_string()
 }
@@ -86,7 +86,7 @@ fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     },)
 }
 
-/// Generates the conversion of data to a value: the variant with that name, if each field exists.
+/// Generates the conversion of data to a value. It fails if no variant has the name in the data, or a field is missing.
 fn from_data(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let arms = input.variants.iter().map(|variant| {

@@ -1,6 +1,6 @@
-//! What the macros generate and what they refuse, asked of the functions behind them.
+//! Tests what the macros generate and what they reject, by calling the functions that expand them.
 //!
-//! That the generated code compiles and does what it should is tested where the traits are.
+//! The tests of `pytree-core` check that the generated code compiles and works.
 
 mod accepted;
 mod mistakes;
@@ -62,7 +62,7 @@ fn mistakes(expanded: &TokenStream) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The last names of the traits that are implemented, in any scope, in order.
+/// Returns the last name in the path of each implemented trait, in order of the implementations.
 fn implemented(expanded: &TokenStream) -> Vec<String> {
     struct Names(Vec<String>);
     impl<'ast> syn::visit::Visit<'ast> for Names {
@@ -78,7 +78,7 @@ fn implemented(expanded: &TokenStream) -> Vec<String> {
     names.0
 }
 
-/// The code as text without spaces, to search in.
+/// Returns the code as text without spaces.
 fn text(expanded: &TokenStream) -> String {
     expanded.to_string().split_whitespace().collect()
 }

@@ -1,7 +1,7 @@
 //! The notation of dynamic trees: `tree!([(1, 2), {"a": None}])`.
 //!
-//! A procedural macro parses the tokens, because rules of `macro_rules!` would expand once for each token. So a
-//! tree may have any length and depth, any expression may be a key, and an error has the span of the mistake.
+//! A procedural macro parses the tokens, because rules of `macro_rules!` would expand once for each token. So the
+//! length and depth of a tree are not limited, any expression may be a key, and an error has the span of the mistake.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -9,7 +9,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, Ident, Result, Token, braced, bracketed, parenthesized};
 
-/// The value at a place.
+/// A parsed value: a leaf, a container or `None`.
 enum Value {
     None,
     List(Vec<Value>),
@@ -45,7 +45,7 @@ fn ends(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }
 
-/// Returns the next two tokens if they are an identifier and a group at the end of the value.
+/// Returns the next two tokens if they are an identifier and a group, and the group ends the value.
 fn names_group(input: ParseStream<'_>) -> Option<(Ident, Delimiter, TokenStream)> {
     let ahead = input.fork();
     let name: Ident = ahead.parse().ok()?;
@@ -137,7 +137,7 @@ fn entries(content: ParseStream<'_>) -> Result<Vec<(Expr, Value)>> {
     Ok(entries.into_iter().collect())
 }
 
-/// Returns whether parentheses contain fields, as in a named tuple; a call does not.
+/// Parses `field =`, with which the parentheses of a named tuple begin. Fails for the parentheses of a call.
 fn begins_with_field(input: ParseStream<'_>) -> Result<()> {
     input.parse::<Ident>()?;
     input.parse::<Token![=]>()?;
@@ -212,7 +212,7 @@ impl Value {
     }
 }
 
-/// Returns an identifier as a text literal with its span.
+/// Returns the name of an identifier as a string literal with the same span.
 fn text(name: &Ident) -> TokenStream {
     syn::LitStr::new(&syn::ext::IdentExt::unraw(name).to_string(), name.span()).to_token_stream()
 }

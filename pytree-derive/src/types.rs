@@ -1,6 +1,6 @@
 //! Reads the type of a field: the parameters that it mentions and the types that it contains.
 //!
-//! A kind is never derived from the tokens of a type, because an alias would hide it. Traits decide the kind.
+//! The tokens of a type never decide the kind of a field, because a type alias would hide them. Traits decide the kind.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use syn::{Generics, Ident, Type};
 /// What the type of a field mentions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mentions {
-    /// Whether it mentions a type or const parameter. Then the type is known only where the item is used.
+    /// Whether the type mentions a type or const parameter. Such a type is known only at each use of the item.
     pub(crate) parameters: bool,
-    /// Whether it mentions the item itself, also indirectly. Then a bound on the type would not end.
+    /// Whether the type mentions the item itself, also indirectly. A bound on such a type would recurse without end.
     pub(crate) itself: bool,
 }
 
@@ -39,7 +39,7 @@ impl Mentions {
     }
 }
 
-/// Returns whether a wanted word is among the tokens as the start of a path.
+/// Returns whether a path among the tokens begins with a wanted word.
 fn mentions(tokens: TokenStream, is_wanted: &dyn Fn(&Ident) -> bool) -> bool {
     let mut after_colon = false;
     tokens.into_iter().any(|token| {

@@ -1,4 +1,4 @@
-//! What is generated for items without mistakes.
+//! Tests what is generated for items without mistakes.
 
 use super::{derive, derive_for, implemented, mistakes, object, text};
 use crate::paths::Entry;

@@ -1,8 +1,8 @@
-//! Checks the place and the message of each mistake, and that nothing else is reported.
+//! Tests the source text and the message of each reported mistake, and that nothing else is reported.
 
 use super::{derive, implemented, mistakes, object};
 
-/// The mistakes of a derive are these and no others: pairs of place and message.
+/// Asserts that a derive reports exactly the expected mistakes: pairs of source text and message.
 fn refused(name: &str, item: &str, expected: &[(&str, &str)]) {
     let expanded = derive(name, item);
     let found = mistakes(&expanded);
@@ -39,13 +39,13 @@ fn refused(name: &str, item: &str, expected: &[(&str, &str)]) {
     );
 }
 
-/// The mistake of a module with one field.
+/// Asserts the mistake that is reported for a module with one field.
 fn field(attributes: &str, place: &str, message: &str) {
     let item = format!("struct Model {{ {attributes} field: Field }}");
     refused("Module", &item, &[(place, message)]);
 }
 
-/// The mistake of a module with an attribute.
+/// Asserts the mistake that is reported for a module with an attribute.
 fn item(attributes: &str, place: &str, message: &str) {
     let item = format!("{attributes} struct Model {{ #[param] field: Field }}");
     refused("Module", &item, &[(place, message)]);

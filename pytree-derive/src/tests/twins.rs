@@ -101,17 +101,17 @@ fn what_cannot_have_a_twin_is_reported() {
         (
             "fn try_get() -> Result<u8, E> { body }".to_owned(),
             "try_get",
-            "say when the twin panics: write a section `# Panics` or `# Errors`",
+            "document when the generated function panics: write a section `# Panics` or `# Errors`",
         ),
         (
             format!("{documented}fn try_get() -> Option<u8> {{ body }}"),
             "fn try_get() -> Option<u8>",
-            "only a function that returns a `Result<T, E>` has a panicking twin",
+            "`#[panicking_twin]` applies only to a function that returns a `Result<T, E>`",
         ),
         (
             format!("{documented}fn try_get((a, b): (u8, u8)) -> Result<u8, E> {{ body }}"),
             "(a, b)",
-            "give the argument a name: the twin passes it on",
+            "give the argument a name, because the generated function passes it on",
         ),
     ] {
         let found = mistakes(&twin("get", &item));
