@@ -12,7 +12,7 @@ use pytree_nn::{
 use pytree_transform::{DType, Tensor, jit, vmap};
 use serde_json::Value;
 
-use crate::support::{close, golden, tensor};
+use crate::support::{close, golden, number, tensor};
 
 fn seeds() -> Vec<(Key, Value)> {
     let file = golden("random");
@@ -53,6 +53,30 @@ fn uniform_numbers_match_jax_bit_for_bit() {
         assert_eq!(key.uniform(DType::F64, [4]), tensor(&case["uniform_f64"]));
         assert_eq!(key.bernoulli(0.3, [10]), tensor(&case["bernoulli_0.3"]));
     }
+}
+
+#[test]
+fn uniform_bounds_may_be_swapped() {
+    for (key, case) in seeds() {
+        for case in case["uniform_between"].as_array().unwrap() {
+            let expected = tensor(&case["numbers"]);
+            let (dtype, bounds) = (expected.dtype(), &case["bounds"]);
+            let (low, high) = (number(&bounds[0]), number(&bounds[1]));
+            let draw = move |key: Key| key.uniform_between(dtype, [5], low, high);
+            for found in [draw(key.clone()), jit(draw)(key.clone())] {
+                assert_eq!(bits(&found), bits(&expected), "{dtype} from {bounds}");
+            }
+        }
+    }
+}
+
+/// Returns the bits of each number, but the same for every NaN.
+fn bits(tensor: &Tensor) -> Vec<u64> {
+    let numbers = tensor.convert(DType::F64).to_vec::<f64>();
+    let bits = numbers
+        .iter()
+        .map(|number| if number.is_nan() { f64::NAN } else { *number }.to_bits());
+    bits.collect()
 }
 
 #[test]

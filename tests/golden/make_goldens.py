@@ -278,6 +278,23 @@ def make_ops():
 # ---------------------------------------------------------------------------
 
 
+def uniform_between(key):
+    """Uniform numbers between bounds of which the minimum is not below the maximum, or one is not finite."""
+    nan, inf = np.nan, np.inf
+    bounds = [
+        *((0.0, -1.0), (1.0, -1.0), (3.0, -2.0), (-0.0, -4.0), (0.1, 0.1), (1e30, -1e30)),
+        *((0.7, nan), (nan, 0.7), (inf, 0.0), (0.0, -inf), (-inf, 0.0), (0.0, inf), (3e38, -3e38)),
+    ]
+    return [
+        {
+            "bounds": [scalar(bound) for bound in pair],
+            "numbers": array(jax.random.uniform(key, (5,), dtype, *pair)),
+        }
+        for dtype in FLOATS
+        for pair in bounds
+    ]
+
+
 def make_random():
     r = jax.random
     data = r.key_data
@@ -314,6 +331,7 @@ def make_random():
             key = r.key(seed)
             case["uniform_f64"] = array(r.uniform(key, (4,), np.float64))
             case["normal_f64"] = array(r.normal(key, (4,), np.float64))
+            case["uniform_between"] = uniform_between(key)
             case["randint_0_100_i64"] = array(r.randint(key, (5,), 0, 100, np.int64))
         cases.append(case)
     config = {

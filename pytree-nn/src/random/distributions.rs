@@ -33,7 +33,9 @@ impl Key {
         self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
     }
 
-    /// Returns uniform numbers in [`low`, `high`): `[..shape]`.
+    /// Returns uniform numbers in [`low`, `high`): `[..shape]`. If `low` is not below `high`, all are `low`, as in
+    /// JAX. Numbers in f64 may differ from those of JAX in the last digits, because JAX rounds the product and the sum at
+    /// once.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -229,8 +231,19 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
     high.bit_xor(low).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
 }
 
-/// Maps numbers in [0, 1) to numbers in [`low`, `high`).
+/// Maps numbers in [0, 1) to numbers in [`low`, `high`), or to `low` if the interval is empty.
 fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
+    let numbers = scaled(unit, low, high);
+    // Rounding keeps the order, so no number is below `low` unless the bounds are swapped.
+    if high < low {
+        numbers.maximum(low)
+    } else {
+        numbers
+    }
+}
+
+/// Returns `unit` · (`high` - `low`) + `low`, rounded as in JAX.
+fn scaled(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let dtype = unit.dtype();
     if dtype == DType::F64 {
         return unit * (high - low) + low;
