@@ -14,8 +14,10 @@ const MSE: &str = "mse";
 ///
 /// `logits: [.., classes]`, `labels: [..]` of integers; returns `[..]`. The computation does not overflow, as in
 /// optax's `softmax_cross_entropy_with_integer_labels`. The gradient with respect to the logits is
-/// softmax(logits) - one hot(label). Under `jit` and `vmap` labels are not checked. For a label out of range, the
-/// logit of the label is replaced by the largest logit.
+/// softmax(logits) - one hot(label).
+///
+/// Under `jit` and `vmap` the values of labels are unknown. There, as in optax, a label in `-classes..0` counts from
+/// the end, and any other label out of range gives the loss NaN and the gradient softmax(logits).
 ///
 /// # Examples
 /// ```
@@ -35,10 +37,21 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
     let classes = check_classification(CROSS_ENTROPY, logits, labels)?;
     let shifted = logits - shift(logits, -1);
     let normalizers = shifted.exp().sum_axes([-1]).log();
-    let is_label = Tensor::arange(labels.dtype(), classes).equal(labels.expand_dims(-1));
-    let of_label = is_label
-        .select(&shifted, &Tensor::zeros_like(&shifted))
-        .sum_axes([-1]);
+    let logits_of = |label: &Tensor| {
+        let is_label = Tensor::arange(label.dtype(), classes).equal(label.expand_dims(-1));
+        is_label
+            .select(&shifted, &Tensor::zeros_like(&shifted))
+            .sum_axes([-1])
+    };
+    if !labels.is_traced() {
+        return Ok(normalizers - logits_of(labels));
+    }
+    let end = Tensor::full(labels.dtype(), [], classes as f64);
+    let zero = Tensor::zeros_like(&end);
+    let label = labels.less(&zero).select(&(labels + &end), labels);
+    let of_label = logits_of(&label);
+    let has_class = label.greater_equal(&zero) & label.less(&end);
+    let of_label = has_class.select(&of_label, &Tensor::full_like(&of_label, f64::NAN));
     Ok(normalizers - of_label)
 }
 
@@ -143,7 +156,7 @@ pub(crate) fn check_labels(
 mod tests {
     use super::*;
     use crate::softmax;
-    use pytree_transform::grad;
+    use pytree_transform::{grad, jit};
 
     fn logits() -> Tensor {
         Tensor::from([[0.5_f64, -2.0, 1000.0], [0.1, 0.2, 0.3]])
@@ -174,6 +187,21 @@ mod tests {
             error.to_string(),
             "softmax_cross_entropy expects labels in 0..3, found 3 at position 1; check the number of classes, or the order of the arguments"
         );
+        let negative = try_softmax_cross_entropy(&logits(), &Tensor::from([0, -1])).unwrap_err();
+        assert!(
+            negative.to_string().contains("found -1 at position 1"),
+            "{negative}"
+        );
+    }
+
+    #[test]
+    fn large_label_is_no_other_label_under_jit() {
+        // The low 32 bits of these labels are those of -1 and 0.
+        let of_u32 = Tensor::from([u32::MAX, 0]);
+        let of_i64 = Tensor::from([i64::from(u32::MAX), 1 << 32]);
+        let losses = jit(|labels: Tensor| softmax_cross_entropy(&logits(), &labels));
+        assert_eq!(losses(of_u32).isnan().to_vec::<bool>(), [true, false]);
+        assert_eq!(losses(of_i64).isnan().to_vec::<bool>(), [true, true]);
     }
 
     #[test]

@@ -7,9 +7,9 @@ mod support;
 use pytree_core::{Partition, Tree, graph};
 use pytree_nn::{
     Activation, Chain, Distribution, Dropout, Fan, Initializer, Key, Linear, Mlp, Optimizer, Rngs,
-    adam_with, adamw_with, chain, clip_by_global_norm, sgd, sgd_momentum,
+    adam_with, adamw_with, chain, clip_by_global_norm, sgd, sgd_momentum, softmax_cross_entropy,
 };
-use pytree_transform::{DType, Tensor, jit, vmap};
+use pytree_transform::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
 
 use crate::support::{close, golden, number, tensor};
@@ -398,4 +398,47 @@ fn optimizers_update_as_those_of_optax() {
         graph::leaves::<Tensor, _>(&tensors(&file["parameters"])).len(),
         2
     );
+}
+
+#[test]
+fn labels_without_class_give_nan_as_in_optax() {
+    for case in golden("optax")["labels"].as_array().unwrap() {
+        let (logits, labels) = (tensor(&case["logits"]), tensor(&case["labels"]));
+        let dtype = labels.dtype();
+        let losses = |(logits, labels): (Tensor, Tensor)| softmax_cross_entropy(&logits, &labels);
+        let gradient = |(logits, labels): (Tensor, Tensor)| {
+            grad(|logits: &Tensor| softmax_cross_entropy(logits, &labels).sum())(&logits)
+        };
+        let given = (logits, labels);
+        for found in [
+            jit(losses)(given.clone()),
+            vmap(losses)(given.clone()),
+            jit(vmap(losses))(given.clone()),
+        ] {
+            near(
+                &found,
+                &tensor(&case["losses"]),
+                &format!("losses for labels of {dtype}"),
+            );
+        }
+        for found in [jit(gradient)(given.clone()), vmap(gradient)(given.clone())] {
+            near(
+                &found,
+                &tensor(&case["gradient"]),
+                &format!("gradient for labels of {dtype}"),
+            );
+        }
+    }
+}
+
+/// Each element within 1e-6 of the expected one; both or neither NaN.
+#[track_caller]
+fn near(found: &Tensor, expected: &Tensor, what: &str) {
+    assert_eq!(
+        found.isnan(),
+        expected.isnan(),
+        "{what}: found {found}, expected {expected}"
+    );
+    let numbers = |tensor: &Tensor| expected.isnan().select(&Tensor::zeros_like(tensor), tensor);
+    close(&numbers(found), &numbers(expected), 1e-6, what);
 }

@@ -523,6 +523,29 @@ def make_nnx():
 # ---------------------------------------------------------------------------
 
 
+def labels_out_of_range():
+    """Cross entropies and their gradients for labels of which some have no class."""
+    logits = any_float(generator("labels"), (9, 3), np.float32)
+    labels = np.array([0, 2, 3, 4, -1, -3, -4, 2**31 - 1, -(2**31)])
+    cases = []
+    for dtype in (np.int32, np.int64, np.uint32):
+        # JAX reads u32 and i64 as i32, which makes other labels of large ones.
+        chosen = labels[(labels >= 0) & (labels < 2**31 - 1)] if dtype == np.uint32 else labels
+        rows = logits[: len(chosen)]
+        with x64():
+            losses = lambda x: optax.softmax_cross_entropy_with_integer_labels(x, chosen.astype(dtype))
+            gradient = jax.grad(lambda x: losses(x).sum())(rows)
+            cases.append(
+                {
+                    "logits": array(rows),
+                    "labels": array(chosen.astype(dtype)),
+                    "losses": array(losses(rows)),
+                    "gradient": array(gradient),
+                }
+            )
+    return cases
+
+
 def make_optax():
     rng = generator("optax")
     shapes = ((3, 2), (2,))
@@ -563,6 +586,7 @@ def make_optax():
             "parameters": arrays(params),
             "gradients": [arrays(g) for g in gradients],
             "optimizers": cases,
+            "labels": labels_out_of_range(),
         },
     )
 
