@@ -59,10 +59,10 @@ pub use layers::{
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
 pub use optimizers::{
-    AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation, Optimizer,
-    OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace, adam, adam_with, adamw, adamw_with,
-    add_decayed_weights, chain, clip_by_global_norm, scale_by_adam, scale_by_learning_rate, sgd,
-    sgd_momentum, trace,
+    AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation,
+    MissingGradients, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace, adam,
+    adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm, scale_by_adam,
+    scale_by_learning_rate, sgd, sgd_momentum, trace,
 };
 pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use summary::{Summary, SummaryRow, summary};

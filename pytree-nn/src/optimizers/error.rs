@@ -109,7 +109,7 @@ fn list(problems: &[GradientProblem]) -> String {
         let (line, fix) = match problem {
             GradientProblem::Missing(path) => (
                 format!("{} received no gradient", path.or_root()),
-                "the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, or freeze it with `Optimizer::with_filter(&model, …, &filter)`",
+                "the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, freeze it with `Optimizer::with_filter(&model, …, &filter)`, or let its gradient be zero with `.with_missing_gradients(MissingGradients::Zero)`",
             ),
             GradientProblem::Frozen(path) => (
                 format!("{} is frozen, but received a gradient", path.or_root()),

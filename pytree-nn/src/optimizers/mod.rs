@@ -16,7 +16,7 @@ mod weight_decay;
 pub use adam::{ScaleByAdam, adam, adam_with, adamw, adamw_with, scale_by_adam};
 pub use clip::{ClipByGlobalNorm, clip_by_global_norm};
 pub use error::{GradientProblem, OptimizerError};
-pub use optimizer::Optimizer;
+pub use optimizer::{MissingGradients, Optimizer};
 pub use rate::{ScaleByLearningRate, scale_by_learning_rate, sgd};
 pub use trace::{Trace, sgd_momentum, trace};
 pub use transformation::{Chain, GradientTransformation, chain};

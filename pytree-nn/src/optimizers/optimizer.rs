@@ -12,13 +12,25 @@ use std::marker::PhantomData;
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, boundary, graph, partition,
+    Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, boundary, graph, partition,
 };
 use pytree_derive::panicking_twin;
 use pytree_transform::{Gradient, Tensor};
 
-use self::choices::{Choice, check_gradients, choices_now};
+use self::choices::{Choice, choices_now, gradients_of};
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
+
+/// What an [`Optimizer`] does with a parameter that received no gradient, because the loss does not depend on it.
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissingGradients {
+    /// The update is an error that names the parameter.
+    #[default]
+    Error,
+    /// The gradient is zero, as in JAX. The update is then the same as for a gradient of zeros: momentum and weight
+    /// decay still change the parameter, and the moments of Adam decay.
+    Zero,
+}
 
 /// Applies gradients to the parameters of an `M`.
 ///
@@ -43,6 +55,8 @@ pub struct Optimizer<M: 'static> {
     /// Whether each leaf of the model is trained, and why not, in the order of the graph form.
     #[r#static]
     choices: Vec<Choice>,
+    #[r#static]
+    missing_gradients: MissingGradients,
     model: PhantomData<fn() -> M>,
 }
 
@@ -109,8 +123,35 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
             step: Tensor::from(0_u32),
             transformation,
             choices: choices.collect(),
+            missing_gradients: MissingGradients::default(),
             model: PhantomData,
         })
+    }
+
+    /// Sets what an update does with parameters that received no gradient. By default it is an error.
+    ///
+    /// Choose [`MissingGradients::Zero`] if the loss of a step depends on a part of the model only: for alternating
+    /// heads, dropped layers or experts.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::{Linear, MissingGradients, Optimizer, Rngs, adam};
+    /// use pytree_transform::{DType, Tensor, grad};
+    /// let mut rngs = Rngs::new(0);
+    /// let mut heads = [Linear::new(2, 1, &mut rngs), Linear::new(2, 1, &mut rngs)];
+    /// let mut optimizer =
+    ///     Optimizer::new(&heads, adam(0.1)).with_missing_gradients(MissingGradients::Zero);
+    /// let x = Tensor::ones(DType::F32, [3, 2]);
+    /// for step in 0..4 {
+    ///     let loss = |heads: &[Linear; 2]| heads[step % 2].forward(&x).square().mean();
+    ///     let gradient = grad(loss)(&heads);
+    ///     optimizer.update(&mut heads, &gradient);
+    /// }
+    /// ```
+    #[must_use]
+    pub fn with_missing_gradients(mut self, missing: MissingGradients) -> Self {
+        self.missing_gradients = missing;
+        self
     }
 
     /// Returns the number of updates: `u32[]`.
@@ -156,8 +197,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// Applies gradients to the model.
     ///
     /// # Panics
-    /// If a parameter received no gradient or a frozen leaf received one, if the shape of a gradient differs from
-    /// its parameter, or if the model has another structure.
+    /// If a parameter received no gradient and [`MissingGradients::Zero`] is not set, if a frozen leaf received a
+    /// gradient, if the shape of a gradient differs from its parameter, or if the model has another structure.
     ///
     /// # Errors
     /// Returns [`OptimizerError`] with every affected parameter, or a conflict if another thread writes a
@@ -179,13 +220,11 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         let parameters: Partition<M, Tensor> = partition::select(&treedef, &leaves, |position| {
             choices[position] == Choice::Trained
         });
-        check_gradients(
-            &treedef,
-            &choices,
-            parameters.tree().treedef(),
-            parameters.leaves(),
-            &gradient_treedef,
-            &gradients,
+        let gradients = gradients_of(
+            (&treedef, &choices),
+            (parameters.tree().treedef(), parameters.leaves()),
+            (&gradient_treedef, gradients),
+            self.missing_gradients,
         )?;
         let others = self.transformation.other_parameters(parameters.leaves());
         if !others.is_empty() {
@@ -235,6 +274,7 @@ impl<M> Clone for Optimizer<M> {
             step: self.step.clone(),
             transformation: self.transformation.clone(),
             choices: self.choices.clone(),
+            missing_gradients: self.missing_gradients,
             model: PhantomData,
         }
     }

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use pytree_core::bug::expect_some;
+use pytree_core::bug::{LEAVES, expect_some, pairs};
 use pytree_core::{KeyPath, LeafKind, Static, TreeDef};
 use pytree_transform::Tensor;
 
-use crate::optimizers::{GradientProblem, OptimizerError};
+use crate::optimizers::{GradientProblem, MissingGradients, OptimizerError};
 
 /// Whether a leaf is trained. Decided when the optimizer is created.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,53 +51,42 @@ pub(super) fn choices_now<'c>(
     Ok(now.collect())
 }
 
-/// Checks that there is one gradient of the right shape for each parameter, and no other gradient.
-pub(super) fn check_gradients(
-    model: &TreeDef,
-    choices: &[Choice],
-    expected: &TreeDef,
-    parameters: &[Tensor],
-    found: &TreeDef,
-    gradients: &[Tensor],
-) -> Result<(), OptimizerError> {
+/// Returns a gradient for each parameter, in their order. `model`, `parameters` and `gradients` are treedefs with the
+/// choices, the parameters and the gradients.
+///
+/// # Errors
+/// Returns every gradient that is missing, unless it is to be zero, that is surplus, or that has a wrong shape.
+pub(super) fn gradients_of(
+    model: (&TreeDef, &[Choice]),
+    (treedef, parameters): (&TreeDef, &[Tensor]),
+    (found, mut gradients): (&TreeDef, Vec<Tensor>),
+    missing: MissingGradients,
+) -> Result<Vec<Tensor>, OptimizerError> {
     let mut problems = Vec::new();
     // Static values may differ, for example the mode. Then the leaves are matched by path.
-    if expected != found {
-        let (expected, found) = (expected.leaf_paths(), found.leaf_paths());
-        let without = |paths: &[KeyPath], others: &[KeyPath]| -> Vec<KeyPath> {
-            let others: BTreeSet<&KeyPath> = others.iter().collect();
-            paths
-                .iter()
-                .filter(|path| !others.contains(path))
-                .cloned()
-                .collect()
-        };
-        let places = model.leaf_paths().into_iter();
-        let now: HashMap<KeyPath, (bool, Choice)> = places
-            .zip(model.leaf_kinds())
-            .zip(choices)
-            .map(|((path, kind), choice)| {
-                let is_state = matches!(kind, Some(LeafKind::State(_)));
-                (path, (is_state, *choice))
-            })
-            .collect();
-        let missing = |path| match now.get(&path) {
-            Some((true, _)) => GradientProblem::FrozenSince(path),
-            _ => GradientProblem::Missing(path),
-        };
-        let surplus = |path| match now.get(&path) {
-            Some((false, Choice::State)) => GradientProblem::ThawedSince(path),
-            _ => GradientProblem::Frozen(path),
-        };
-        problems.extend(without(&expected, &found).into_iter().map(missing));
-        problems.extend(without(&found, &expected).into_iter().map(surplus));
+    if treedef != found {
+        let (expected, found) = (treedef.leaf_paths(), found.leaf_paths());
+        problems = unmatched(model, &expected, &found);
+        if missing == MissingGradients::Zero {
+            problems.retain(|problem| !matches!(problem, GradientProblem::Missing(_)));
+            if problems.is_empty() && found.len() < expected.len() {
+                let mut by_path: HashMap<KeyPath, Tensor> =
+                    found.into_iter().zip(gradients).collect();
+                let places = pairs(&expected, parameters, LEAVES);
+                let filled = places.map(|(path, parameter)| {
+                    let gradient = by_path.remove(path);
+                    gradient.unwrap_or_else(|| Tensor::zeros_like(parameter))
+                });
+                gradients = filled.collect();
+            }
+        }
     }
     if problems.is_empty() {
         let differ =
             |(parameter, gradient): (&Tensor, &Tensor)| parameter.info() != gradient.info();
-        if parameters.iter().zip(gradients).any(differ) {
-            let pairs = expected.leaf_paths().into_iter();
-            for (path, pair) in pairs.zip(parameters.iter().zip(gradients)) {
+        if parameters.iter().zip(&gradients).any(differ) {
+            let pairs = treedef.leaf_paths().into_iter();
+            for (path, pair) in pairs.zip(parameters.iter().zip(&gradients)) {
                 if differ(pair) {
                     problems.push(GradientProblem::Shape {
                         path,
@@ -109,8 +98,44 @@ pub(super) fn check_gradients(
         }
     }
     if problems.is_empty() {
-        Ok(())
+        Ok(gradients)
     } else {
         Err(OptimizerError::Gradients { problems })
     }
+}
+
+/// Returns the parameters without a gradient and the gradients without a parameter.
+fn unmatched(
+    (model, choices): (&TreeDef, &[Choice]),
+    expected: &[KeyPath],
+    found: &[KeyPath],
+) -> Vec<GradientProblem> {
+    let without = |paths: &[KeyPath], others: &[KeyPath]| -> Vec<KeyPath> {
+        let others: BTreeSet<&KeyPath> = others.iter().collect();
+        paths
+            .iter()
+            .filter(|path| !others.contains(path))
+            .cloned()
+            .collect()
+    };
+    let places = model.leaf_paths().into_iter();
+    let now: HashMap<KeyPath, (bool, Choice)> = places
+        .zip(model.leaf_kinds())
+        .zip(choices)
+        .map(|((path, kind), choice)| {
+            let is_state = matches!(kind, Some(LeafKind::State(_)));
+            (path, (is_state, *choice))
+        })
+        .collect();
+    let missing = |path| match now.get(&path) {
+        Some((true, _)) => GradientProblem::FrozenSince(path),
+        _ => GradientProblem::Missing(path),
+    };
+    let surplus = |path| match now.get(&path) {
+        Some((false, Choice::State)) => GradientProblem::ThawedSince(path),
+        _ => GradientProblem::Frozen(path),
+    };
+    let without_gradient = without(expected, found).into_iter().map(missing);
+    let without_parameter = without(found, expected).into_iter().map(surplus);
+    without_gradient.chain(without_parameter).collect()
 }

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{
-    Activation, Linear, Mlp, Rngs, adam, chain, clip_by_global_norm, eval, mse, scale_by_adam, sgd,
-    train,
+    Activation, Linear, Mlp, Rngs, adam, adamw, chain, clip_by_global_norm, eval, mse,
+    scale_by_adam, sgd, sgd_momentum, train,
 };
 use pytree_core::{Freeze, Shared};
-use pytree_transform::{DType, jit, value_and_grad};
+use pytree_transform::{DType, grad, jit, value_and_grad};
 
 fn mlp() -> Mlp {
     Mlp::new(&[2, 3, 1], Activation::Tanh, &mut Rngs::new(0))
@@ -31,10 +31,87 @@ fn every_parameter_without_gradient_is_named() {
     assert_eq!(
         error.to_string(),
         "cannot update the model:\n  layers[1].weight received no gradient\n  layers[1].bias received no gradient\n\
-         the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, or freeze it with `Optimizer::with_filter(&model, …, &filter)`"
+         the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, freeze it with `Optimizer::with_filter(&model, …, &filter)`, or let its gradient be zero with `.with_missing_gradients(MissingGradients::Zero)`"
     );
     assert_eq!(model, before);
     assert_eq!(optimizer.step().item::<u32>(), 0);
+}
+
+/// Returns the gradients of a loss that depends on one head only, with and without zeros for the other head.
+fn of_one_head(heads: &[Mlp; 2], head: usize) -> [Gradient<[Mlp; 2]>; 2] {
+    let loss = |heads: &[Mlp; 2]| heads[head].forward(&ones()).square().mean();
+    let all = |heads: &[Mlp; 2]| loss(heads) + heads[1 - head].forward(&ones()).sum() * 0.0;
+    [grad(loss)(heads), grad(all)(heads)]
+}
+
+#[test]
+fn missing_gradients_may_be_zero() {
+    let chains = [
+        sgd(0.1),
+        sgd_momentum(0.1, 0.9, true),
+        adamw(0.1, 0.01),
+        chain([clip_by_global_norm(0.1), adam(0.1)]),
+    ];
+    for transformation in chains {
+        let mut heads = [mlp(), mlp()];
+        let mut optimizer =
+            Optimizer::new(&heads, transformation).with_missing_gradients(MissingGradients::Zero);
+        let (mut expected, mut of_zeros) = (heads.clone(), optimizer.clone());
+        for step in 0..5 {
+            let [gradient, zeros] = of_one_head(&heads, step % 2);
+            assert_eq!((gradient.len(), zeros.len()), (4, 8));
+            optimizer.update(&mut heads, &gradient);
+            of_zeros.update(&mut expected, &zeros);
+            assert_eq!(heads, expected, "step {step}");
+            let states = graph::leaves::<Tensor, _>(&optimizer);
+            assert_eq!(states, graph::leaves::<Tensor, _>(&of_zeros), "step {step}");
+        }
+    }
+}
+
+#[test]
+fn zero_gradients_work_under_jit() {
+    let step = |(mut heads, mut optimizer): ([Mlp; 2], Optimizer<[Mlp; 2]>)| {
+        let [gradient, _] = of_one_head(&heads, 1);
+        optimizer.update(&mut heads, &gradient);
+        (heads, optimizer)
+    };
+    let heads = [mlp(), mlp()];
+    let optimizer =
+        Optimizer::new(&heads, adam(0.1)).with_missing_gradients(MissingGradients::Zero);
+    let (eager, _) = step((heads.clone(), optimizer.clone()));
+    let (compiled, _) = jit(step)((heads.clone(), optimizer.clone()));
+    assert_eq!(compiled, eager);
+    assert_eq!(compiled[0], heads[0]);
+    assert_ne!(compiled[1], heads[1]);
+}
+
+#[test]
+fn only_missing_gradients_become_zero() {
+    let mut model = (Freeze::new(mlp()), mlp());
+    let last = Filter::path("[1].layers[1]");
+    let mut optimizer = Optimizer::with_filter(&model, sgd(0.1), &last)
+        .with_missing_gradients(MissingGradients::Zero);
+    let loss =
+        |model: &(Freeze<Mlp>, Mlp)| (model.0.forward(&ones()) + model.1.forward(&ones())).mean();
+    let all = grad(loss)(&model);
+    let error = optimizer.try_update(&mut model, &all).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("is frozen, but received a gradient"),
+        "{error}"
+    );
+
+    let mut optimizer =
+        Optimizer::new(&model, sgd(0.1)).with_missing_gradients(MissingGradients::Zero);
+    model.0.freeze();
+    let rest = grad(loss)(&model);
+    let error = optimizer.try_update(&mut model, &rest).unwrap_err();
+    assert!(
+        error.to_string().contains("is frozen, or a state, now"),
+        "{error}"
+    );
 }
 
 #[test]
