@@ -54,7 +54,7 @@ pub use initializers::{Distribution, Fan, Initializer};
 pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
 pub use layers::{
     Activation, BatchNorm, Dropout, Embed, GroupNorm, Identity, LayerNorm, Linear, Mlp, Mode,
-    RmsNorm, eval, eval_where, train, train_where,
+    NormOptions, RmsNorm, eval, eval_where, train, train_where,
 };
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};

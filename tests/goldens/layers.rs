@@ -20,55 +20,42 @@ impl Layer {
         let features = case["features"].as_u64().unwrap() as usize;
         let dtype = dtype(case["dtype"].as_str().unwrap());
         let options = &case["options"];
-        let with = |name: &str, initializer| (options[name] != false).then_some(initializer);
-        let scale = with("use_scale", Initializer::Ones);
-        let bias = with("use_bias", Initializer::Zeros);
-        let use_fast_variance = options["use_fast_variance"] != false;
+        let made_with = NormOptions {
+            param_dtype: dtype,
+            use_scale: options["use_scale"] != false,
+            use_bias: options["use_bias"] != false,
+            epsilon: options["epsilon"].as_f64(),
+            use_fast_variance: options["use_fast_variance"] != false,
+            ..NormOptions::default()
+        };
         let axes = |name: &str| match &options[name] {
             Value::Null => vec![-1],
             Value::Number(axis) => vec![axis.as_i64().unwrap() as isize],
             several => integers(several),
         };
-        let epsilon = options["epsilon"].as_f64();
         match case["layer"].as_str().unwrap() {
             "BatchNorm" => {
-                let new = BatchNorm::with_initializers(features, dtype, scale, bias, rngs);
+                let new = BatchNorm::with_options(features, made_with, rngs);
                 Self::Batch(BatchNorm {
                     momentum: options["momentum"].as_f64().unwrap_or(new.momentum),
-                    epsilon: epsilon.unwrap_or(new.epsilon),
                     axis: axes("axis")[0],
                     axis_name: (options["over_batch"] == true).then(|| "batch".to_owned()),
-                    use_fast_variance,
                     ..new
                 })
             }
-            "LayerNorm" => {
-                let new = LayerNorm::with_initializers(features, dtype, scale, bias, rngs);
-                Self::Each(LayerNorm {
-                    epsilon: epsilon.unwrap_or(new.epsilon),
-                    reduction_axes: axes("reduction_axes"),
-                    feature_axes: axes("feature_axes"),
-                    use_fast_variance,
-                    ..new
-                })
-            }
-            "RMSNorm" => {
-                let new = RmsNorm::with_initializers(features, dtype, scale, rngs);
-                Self::MeanSquare(RmsNorm {
-                    epsilon: epsilon.unwrap_or(new.epsilon),
-                    reduction_axes: axes("reduction_axes"),
-                    feature_axes: axes("feature_axes"),
-                    ..new
-                })
-            }
+            "LayerNorm" => Self::Each(LayerNorm {
+                reduction_axes: axes("reduction_axes"),
+                feature_axes: axes("feature_axes"),
+                ..LayerNorm::with_options(features, made_with, rngs)
+            }),
+            "RMSNorm" => Self::MeanSquare(RmsNorm {
+                reduction_axes: axes("reduction_axes"),
+                feature_axes: axes("feature_axes"),
+                ..RmsNorm::with_options(features, made_with, rngs)
+            }),
             "GroupNorm" => {
                 let groups = options["num_groups"].as_u64().unwrap() as usize;
-                let new = GroupNorm::with_initializers(features, groups, dtype, scale, bias, rngs);
-                Self::Groups(GroupNorm {
-                    epsilon: epsilon.unwrap_or(new.epsilon),
-                    use_fast_variance,
-                    ..new
-                })
+                Self::Groups(GroupNorm::with_options(features, groups, made_with, rngs))
             }
             other => panic!("no layer `{other}`"),
         }

@@ -2,13 +2,23 @@
 
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, partition};
-use pytree_nn::{BatchNorm, GroupNorm, Initializer, InputError, LayerNorm, RmsNorm, Rngs, eval};
+use pytree_nn::{
+    BatchNorm, GroupNorm, Initializer, InputError, LayerNorm, NormOptions, RmsNorm, Rngs, eval,
+};
 use pytree_transform::{DType, Tensor, grad, jit, value_and_grad_mut, vmap, vmap_mut};
 
 use super::assert_near;
 
 fn rngs() -> Rngs {
     Rngs::new(0)
+}
+
+fn without_parameters() -> NormOptions {
+    NormOptions {
+        use_scale: false,
+        use_bias: false,
+        ..NormOptions::default()
+    }
 }
 
 fn batch() -> Tensor {
@@ -88,16 +98,59 @@ fn layers_after_normalisation_begin_as_in_flax() {
     assert_eq!(drawn(&|rngs| drop(RmsNorm::new(3, rngs))), 1);
     assert_eq!(drawn(&|rngs| drop(GroupNorm::new(4, 2, rngs))), 2);
     let bare = |rngs: &mut Rngs| {
-        let bias = Some(Initializer::Zeros);
-        drop(LayerNorm::with_initializers(
-            3,
-            DType::F32,
-            None,
-            bias,
-            rngs,
-        ));
+        let options = NormOptions {
+            use_scale: false,
+            ..NormOptions::default()
+        };
+        drop(LayerNorm::with_options(3, options, rngs));
     };
     assert_eq!(drawn(&bare), 1);
+}
+
+#[test]
+fn layers_share_their_options() {
+    let options = NormOptions {
+        param_dtype: DType::F64,
+        use_bias: false,
+        scale_init: Initializer::Constant(2.0),
+        epsilon: Some(0.5),
+        use_fast_variance: false,
+        ..NormOptions::default()
+    };
+    let batch = BatchNorm::with_options(4, options, &mut rngs());
+    let layer = LayerNorm::with_options(4, options, &mut rngs());
+    let mean_square = RmsNorm::with_options(4, options, &mut rngs());
+    let group = GroupNorm::with_options(4, 2, options, &mut rngs());
+    let scale = Some(Tensor::full(DType::F64, [4], 2.0));
+    assert_eq!((&batch.scale, &layer.scale), (&scale, &scale));
+    assert_eq!((&mean_square.scale, &group.scale), (&scale, &scale));
+    assert_eq!(
+        (&batch.bias, &layer.bias, &group.bias),
+        (&None, &None, &None)
+    );
+    let epsilons = [
+        batch.epsilon,
+        layer.epsilon,
+        mean_square.epsilon,
+        group.epsilon,
+    ];
+    assert_eq!(epsilons, [0.5; 4]);
+    let fast = [
+        batch.use_fast_variance,
+        layer.use_fast_variance,
+        group.use_fast_variance,
+    ];
+    assert_eq!(fast, [false; 3]);
+    assert_eq!(batch.mean.dtype(), DType::F64);
+    assert_eq!(batch.variance.dtype(), DType::F64);
+    // Without an epsilon, each layer has that of Flax.
+    let default = NormOptions::default();
+    assert_eq!(
+        BatchNorm::with_options(4, default, &mut rngs()),
+        BatchNorm::new(4, &mut rngs())
+    );
+    assert_eq!(BatchNorm::new(4, &mut rngs()).epsilon, 1e-5);
+    assert_eq!(GroupNorm::new(4, 2, &mut rngs()).epsilon, 1e-6);
 }
 
 #[test]
@@ -124,7 +177,7 @@ fn groups_take_any_reduction_axes() {
 fn mask_leaves_elements_out_of_statistics() {
     let x = Tensor::from([[1.0_f32, 3.0, 100.0], [2.0, 6.0, -50.0]]);
     let mask = Tensor::from([true, true, false]);
-    let norm = LayerNorm::with_initializers(3, DType::F32, None, None, &mut rngs());
+    let norm = LayerNorm::with_options(3, without_parameters(), &mut rngs());
     let masked = norm.forward_masked(&x, &mask);
     let short = norm.forward(&Tensor::from([[1.0_f32, 3.0], [2.0, 6.0]]));
     assert_near(&masked.index(pytree_transform::ix![.., ..2]), &short);
@@ -163,7 +216,7 @@ fn wrong_input_reports_the_expectation() {
     );
     assert_eq!(
         message(norm.try_forward(&Tensor::zeros(DType::F64, [5, 3]))),
-        "BatchNorm expects x of f32, like its own arrays, found f64[5,3]; convert x with `.convert(…)`, or make the layer of that type with `with_initializers`"
+        "BatchNorm expects x of f32, like its own arrays, found f64[5,3]; convert x with `.convert(…)`, or make the layer of that type with `NormOptions { param_dtype, .. }`"
     );
     let mask = Tensor::from([true, false]);
     assert_eq!(
@@ -192,7 +245,11 @@ fn wrong_input_reports_the_expectation() {
         message(layer.try_forward(&zeros(&[5, 3]))),
         "LayerNorm expects x with the axes [4], too, found f32[5,3]; give x more axes, or set the layer's axes to those of x"
     );
-    let bare = RmsNorm::with_initializers(3, DType::F32, None, &mut rngs());
+    assert_eq!(
+        message(LayerNorm::new(3, &mut rngs()).try_forward(&Tensor::from(1.0_f32))),
+        "LayerNorm expects x: [.., 3], found f32[]; give the layer as many features as x has, or set the axis on which x has them"
+    );
+    let bare = RmsNorm::with_options(3, without_parameters(), &mut rngs());
     assert!(
         message(bare.try_forward(&Tensor::from([1, 2])))
             .starts_with("RmsNorm expects x of floats, found i32[2]")

@@ -3,13 +3,11 @@
 use pytree_core::Module;
 use pytree_core::kind::BatchStat;
 use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
+use pytree_transform::Tensor;
 
-use super::statistics::{
-    Normalization, Statistics, mask_for, parameters, wrong_features, wrong_type,
-};
+use super::NormOptions;
+use super::statistics::{Normalization, positions};
 use crate::error::InputError;
-use crate::initializers::Initializer;
 use crate::layers::Mode;
 use crate::random::Rngs;
 
@@ -87,34 +85,26 @@ impl BatchNorm {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn new(features: usize, rngs: &mut Rngs) -> Self {
-        let (scale, bias) = (Some(Initializer::Ones), Some(Initializer::Zeros));
-        Self::with_initializers(features, DType::F32, scale, bias, rngs)
+        Self::with_options(features, NormOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given dtype and initializers. Without an initializer, the layer lacks the scale
-    /// or the bias. Draws a key for each parameter.
+    /// Creates a layer with the given options. Draws a key for each parameter.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is not a float.
+    /// If there is no stream to draw from, or if `param_dtype` is not a float.
     #[track_caller]
-    pub fn with_initializers(
-        features: usize,
-        dtype: DType,
-        scale: Option<Initializer>,
-        bias: Option<Initializer>,
-        rngs: &mut Rngs,
-    ) -> Self {
-        let [scale, bias] = parameters(features, dtype, scale, bias, rngs);
+    pub fn with_options(features: usize, options: NormOptions, rngs: &mut Rngs) -> Self {
+        let [scale, bias] = options.parameters(features, rngs);
         Self {
             scale,
             bias,
-            mean: Tensor::zeros(dtype, [features]),
-            variance: Tensor::ones(dtype, [features]),
+            mean: Tensor::zeros(options.param_dtype, [features]),
+            variance: Tensor::ones(options.param_dtype, [features]),
             momentum: 0.99,
-            epsilon: 1e-5,
+            epsilon: options.epsilon.unwrap_or(1e-5),
             axis: -1,
             axis_name: None,
-            use_fast_variance: true,
+            use_fast_variance: options.use_fast_variance,
             mode: Mode::Train,
         }
     }
@@ -147,57 +137,38 @@ impl BatchNorm {
 
     #[track_caller]
     fn apply(&mut self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
-        let features = self.mean.len();
-        if x.dtype() != self.mean.dtype() {
-            return Err(wrong_type(BATCH_NORM, x, Some(self.mean.dtype())));
-        }
-        let rank = isize::try_from(x.rank()).unwrap_or(isize::MAX);
-        let feature_axis = if self.axis < 0 {
-            self.axis + rank
-        } else {
-            self.axis
-        };
-        let reduction_axes: Vec<isize> = (0..rank).filter(|&axis| axis != feature_axis).collect();
+        let feature_axis = positions(x, &[self.axis]).unwrap_or_default();
+        let reduction_axes = (0..x.rank()).filter(|axis| !feature_axis.contains(axis));
+        let reduction_axes: Vec<isize> = reduction_axes.map(usize::cast_signed).collect();
+        let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());
         let normalization = Normalization {
-            layer: BATCH_NORM,
-            scale: self.scale.as_ref(),
-            bias: self.bias.as_ref(),
-            epsilon: self.epsilon,
-            is_centred: true,
+            array: Some(&self.mean),
             use_fast_variance: self.use_fast_variance,
             axis_name: self.axis_name.as_deref(),
             reduction_axes: &reduction_axes,
             feature_axes: &[self.axis],
+            ..Normalization::new(BATCH_NORM, scale, bias, self.epsilon)
         };
-        let length = usize::try_from(feature_axis)
-            .ok()
-            .and_then(|axis| x.shape().get(axis));
-        if length != Some(&features) {
-            return Err(wrong_features(BATCH_NORM, x, features, &[self.axis]));
-        }
-        normalization.check(x)?;
-        let mask = mask_for(BATCH_NORM, x, mask)?;
+        let mask = normalization.check(x, mask)?;
         if self.mode == Mode::Eval {
-            let running = Statistics {
-                mean: Some(normalization.along_features(&self.mean, x)),
-                variance: normalization.along_features(&self.variance, x),
-            };
-            return Ok(normalization.normalize(x, &running));
+            let mean = normalization.along_features(&self.mean, x);
+            let variance = normalization.along_features(&self.variance, x);
+            return Ok(normalization.normalize(x, Some(&mean), &variance));
         }
         if reduction_axes.is_empty() && self.axis_name.is_none() {
             return Err(InputError::input(
                 BATCH_NORM,
-                format!("x: [batch, .., {features}] in training"),
+                format!("x: [batch, .., {}] in training", self.mean.len()),
                 x,
                 "a single example equals its own mean: pass a batch or, under vmap, name the batch axis in `axis_name`",
             ));
         }
-        let batch = normalization.statistics(x, mask.as_ref());
-        let y = normalization.normalize(x, &batch);
-        if let Some(mean) = &batch.mean {
-            self.mean = self.moved(&self.mean, mean);
+        let (mean, variance) = normalization.statistics(x, mask.as_ref());
+        let y = normalization.normalize(x, mean.as_ref(), &variance);
+        if let Some(mean) = mean {
+            self.mean = self.moved(&self.mean, &mean);
         }
-        self.variance = self.moved(&self.variance, &batch.variance);
+        self.variance = self.moved(&self.variance, &variance);
         Ok(y)
     }
 

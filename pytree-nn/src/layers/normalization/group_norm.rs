@@ -3,11 +3,11 @@
 use pytree_core::Module;
 use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
+use pytree_transform::Tensor;
 
-use super::statistics::{CHECKED, Normalization, mask_for, parameters, positions};
+use super::NormOptions;
+use super::statistics::{CHECKED, Normalization, positions};
 use crate::error::InputError;
-use crate::initializers::Initializer;
 use crate::random::Rngs;
 
 const GROUP_NORM: &str = "GroupNorm";
@@ -57,36 +57,32 @@ impl GroupNorm {
     /// If the groups do not divide the features, or if there is no stream to draw from.
     #[track_caller]
     pub fn new(features: usize, groups: usize, rngs: &mut Rngs) -> Self {
-        let (scale, bias) = (Some(Initializer::Ones), Some(Initializer::Zeros));
-        Self::with_initializers(features, groups, DType::F32, scale, bias, rngs)
+        Self::with_options(features, groups, NormOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given dtype and initializers. Without an initializer, the layer lacks the scale
-    /// or the bias. Draws a key for each parameter.
+    /// Creates a layer with the given options. Draws a key for each parameter.
     ///
     /// # Panics
-    /// As for [`new`](Self::new), and if `dtype` is not a float.
+    /// As for [`new`](Self::new), and if `param_dtype` is not a float.
     #[track_caller]
-    pub fn with_initializers(
+    pub fn with_options(
         features: usize,
         groups: usize,
-        dtype: DType,
-        scale: Option<Initializer>,
-        bias: Option<Initializer>,
+        options: NormOptions,
         rngs: &mut Rngs,
     ) -> Self {
         assert!(
             groups > 0 && features.is_multiple_of(groups),
             "GroupNorm expects the number of groups to divide the number of features, found {groups} groups of {features} features"
         );
-        let [scale, bias] = parameters(features, dtype, scale, bias, rngs);
+        let [scale, bias] = options.parameters(features, rngs);
         Self {
             scale,
             bias,
             groups,
-            epsilon: 1e-6,
+            epsilon: options.epsilon.unwrap_or(1e-6),
             reduction_axes: None,
-            use_fast_variance: true,
+            use_fast_variance: options.use_fast_variance,
         }
     }
 
@@ -114,19 +110,13 @@ impl GroupNorm {
     /// Splits the last axis into groups and features of a group, and normalises over the latter.
     #[track_caller]
     fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
+        let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());
         let whole = Normalization {
-            layer: GROUP_NORM,
-            scale: self.scale.as_ref(),
-            bias: self.bias.as_ref(),
-            epsilon: self.epsilon,
-            is_centred: true,
             use_fast_variance: self.use_fast_variance,
-            axis_name: None,
             reduction_axes: self.reduction_axes.as_deref().unwrap_or(&[-1]),
-            feature_axes: &[-1],
+            ..Normalization::new(GROUP_NORM, scale, bias, self.epsilon)
         };
-        whole.check(x)?;
-        let mask = mask_for(GROUP_NORM, x, mask)?;
+        let mask = whole.check(x, mask)?;
         let last = x.rank() - 1;
         let reduced = match &self.reduction_axes {
             Some(axes) => expect_some(positions(x, axes), CHECKED),
@@ -134,15 +124,11 @@ impl GroupNorm {
         };
         let features = x.shape()[last];
         if self.groups == 0 || !features.is_multiple_of(self.groups) || !reduced.contains(&last) {
-            return Err(InputError::input(
-                GROUP_NORM,
-                format!(
-                    "x: [batch, .., a multiple of {}], reduced over its last axis",
-                    self.groups
-                ),
-                x,
-                "choose groups that divide the features, and reduction axes with the last among them",
-            ));
+            let groups = self.groups;
+            let expected =
+                format!("x: [batch, .., a multiple of {groups}], reduced over its last axis");
+            let fix = "choose groups that divide the features, and reduction axes with the last among them";
+            return Err(InputError::input(GROUP_NORM, expected, x, fix));
         }
         let mut shape = x.shape().to_vec();
         shape.splice(last.., [self.groups, features / self.groups]);
@@ -156,7 +142,8 @@ impl GroupNorm {
         };
         let groups = x.reshape(&shape);
         let mask = mask.map(|mask| mask.reshape(&shape));
-        let statistics = grouped.statistics(&groups, mask.as_ref());
-        Ok(grouped.normalize(&groups, &statistics).reshape(x.shape()))
+        let (mean, variance) = grouped.statistics(&groups, mask.as_ref());
+        let y = grouped.normalize(&groups, mean.as_ref(), &variance);
+        Ok(y.reshape(x.shape()))
     }
 }

@@ -2,11 +2,11 @@
 
 use pytree_core::Module;
 use pytree_derive::panicking_twin;
-use pytree_transform::{DType, Tensor};
+use pytree_transform::Tensor;
 
-use super::statistics::{Normalization, parameters};
+use super::NormOptions;
+use super::statistics::Normalization;
 use crate::error::InputError;
-use crate::initializers::Initializer;
 use crate::random::Rngs;
 
 /// Applies (x - mean) / √(variance + ε) · scale + bias, with the mean and the variance of each example (Ba et al.
@@ -54,31 +54,23 @@ impl LayerNorm {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn new(features: usize, rngs: &mut Rngs) -> Self {
-        let (scale, bias) = (Some(Initializer::Ones), Some(Initializer::Zeros));
-        Self::with_initializers(features, DType::F32, scale, bias, rngs)
+        Self::with_options(features, NormOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given dtype and initializers. Without an initializer, the layer lacks the scale
-    /// or the bias. Draws a key for each parameter.
+    /// Creates a layer with the given options. Draws a key for each parameter.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is not a float.
+    /// If there is no stream to draw from, or if `param_dtype` is not a float.
     #[track_caller]
-    pub fn with_initializers(
-        features: usize,
-        dtype: DType,
-        scale: Option<Initializer>,
-        bias: Option<Initializer>,
-        rngs: &mut Rngs,
-    ) -> Self {
-        let [scale, bias] = parameters(features, dtype, scale, bias, rngs);
+    pub fn with_options(features: usize, options: NormOptions, rngs: &mut Rngs) -> Self {
+        let [scale, bias] = options.parameters(features, rngs);
         Self {
             scale,
             bias,
-            epsilon: 1e-6,
+            epsilon: options.epsilon.unwrap_or(1e-6),
             reduction_axes: vec![-1],
             feature_axes: vec![-1],
-            use_fast_variance: true,
+            use_fast_variance: options.use_fast_variance,
         }
     }
 
@@ -104,16 +96,12 @@ impl LayerNorm {
     }
 
     fn normalization(&self) -> Normalization<'_> {
+        let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());
         Normalization {
-            layer: "LayerNorm",
-            scale: self.scale.as_ref(),
-            bias: self.bias.as_ref(),
-            epsilon: self.epsilon,
-            is_centred: true,
             use_fast_variance: self.use_fast_variance,
-            axis_name: None,
             reduction_axes: &self.reduction_axes,
             feature_axes: &self.feature_axes,
+            ..Normalization::new("LayerNorm", scale, bias, self.epsilon)
         }
     }
 }
@@ -155,25 +143,24 @@ impl RmsNorm {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn new(features: usize, rngs: &mut Rngs) -> Self {
-        Self::with_initializers(features, DType::F32, Some(Initializer::Ones), rngs)
+        Self::with_options(features, NormOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given dtype and initializer. Without an initializer, the layer has no scale and
-    /// draws no key.
+    /// Creates a layer with the given options. It has no bias and no variance, so the options for these have no effect.
+    /// Draws a key if the layer has a scale.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is not a float.
+    /// If there is no stream to draw from, or if `param_dtype` is not a float.
     #[track_caller]
-    pub fn with_initializers(
-        features: usize,
-        dtype: DType,
-        scale: Option<Initializer>,
-        rngs: &mut Rngs,
-    ) -> Self {
-        let [scale, _] = parameters(features, dtype, scale, None, rngs);
+    pub fn with_options(features: usize, options: NormOptions, rngs: &mut Rngs) -> Self {
+        let without_bias = NormOptions {
+            use_bias: false,
+            ..options
+        };
+        let [scale, _] = without_bias.parameters(features, rngs);
         Self {
             scale,
-            epsilon: 1e-6,
+            epsilon: options.epsilon.unwrap_or(1e-6),
             reduction_axes: vec![-1],
             feature_axes: vec![-1],
         }
@@ -202,15 +189,10 @@ impl RmsNorm {
 
     fn normalization(&self) -> Normalization<'_> {
         Normalization {
-            layer: "RmsNorm",
-            scale: self.scale.as_ref(),
-            bias: None,
-            epsilon: self.epsilon,
             is_centred: false,
-            use_fast_variance: true,
-            axis_name: None,
             reduction_axes: &self.reduction_axes,
             feature_axes: &self.feature_axes,
+            ..Normalization::new("RmsNorm", self.scale.as_ref(), None, self.epsilon)
         }
     }
 }
