@@ -488,7 +488,7 @@ pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
 /// Returns the message of the panic that a tree cannot contain a weak edge with a target.
 pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     format!(
-        "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no weak edges; use the function with the same name in `graph`, which keeps the edge",
+        "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge",
         path.or_root()
     )
 }
@@ -496,7 +496,7 @@ pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
 /// Returns the message of the panic that a tree cannot contain a cycle.
 pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
     format!(
-        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use the function with the same name in `graph`, which keeps the cycle",
+        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps them",
         path.or_root(),
         back.or_root()
     )

@@ -94,6 +94,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         (self.finish(), references)
     }
 
+    /// Returns the position of the next node.
+    pub(crate) fn position(&self) -> usize {
+        self.builder.position()
+    }
+
     /// Collects the visited references.
     pub(crate) fn collecting(mut self) -> Self {
         self.collects = true;

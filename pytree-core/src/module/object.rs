@@ -8,9 +8,13 @@ use std::any::TypeId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
+use crate::contract::arena::Arena;
 use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::Unflattener;
+use crate::treedef::Notation;
+use crate::trees::functions::flatten_as_tree;
 
 /// Rebuilds a boxed trait object of one concrete type. It is a static value of the treedef.
 pub struct Constructor<D: ?Sized + 'static> {
@@ -68,6 +72,10 @@ impl<D: ?Sized> crate::node::statics::StaticValue for Constructor<D> {
 /// # Errors
 /// The errors of the formatter.
 pub fn debug<D: Pytree + ?Sized>(object: &D, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (leaves, treedef) = crate::trees::tree::flatten_any(object);
-    fmt::Debug::fmt(&crate::trees::dynamic::Tree::from_parts(treedef, leaves), f)
+    let arena = Arena::default();
+    let (leaves, treedef) = flatten_as_tree(object, &arena);
+    let mut leaves = leaves.into_iter();
+    treedef.write_with(f, Notation::Value, |f| {
+        fmt::Debug::fmt(expect_next(&mut leaves, LEAVES), f)
+    })
 }

@@ -9,7 +9,7 @@ use crate::contract::arena::Arena;
 use crate::contract::flatten::Sharing;
 use crate::contract::pytree::Pytree;
 use crate::node::compare::{LeafChange, LeafDiff, ValueDiff, compare};
-use crate::trees::functions::flatten_borrowed;
+use crate::trees::functions::{flatten_as_tree, flatten_borrowed};
 
 /// The differences between two models, as [`diff`] returns them.
 ///
@@ -28,6 +28,9 @@ pub struct ModelDiff {
 /// The models may have different types, for instance a model and a dynamic [`Tree`](crate::Tree). Arrays are compared
 /// by shape, dtype and elements; their Rust types do not matter. Other leaves are compared by type and by displayed
 /// text.
+///
+/// A shared node is compared at each of its places. If one of the models contains itself or has a weak edge with a
+/// target, it has no tree form: then both are compared as graphs, and a shared node at its first place.
 ///
 /// # Examples
 /// ```
@@ -48,8 +51,13 @@ pub struct ModelDiff {
 /// ```
 pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
     let arena = Arena::default();
-    let (left_leaves, left_treedef) = flatten_borrowed(Sharing::Duplicate, left, &arena);
-    let (right_leaves, right_treedef) = flatten_borrowed(Sharing::Duplicate, right, &arena);
+    let (mut left_leaves, mut left_treedef) = flatten_as_tree(left, &arena);
+    let (mut right_leaves, mut right_treedef) = flatten_as_tree(right, &arena);
+    if left_treedef.has_aliases() {
+        (right_leaves, right_treedef) = flatten_borrowed(Sharing::Preserve, right, &arena);
+    } else if right_treedef.has_aliases() {
+        (left_leaves, left_treedef) = flatten_borrowed(Sharing::Preserve, left, &arena);
+    }
     let mut by_path: HashMap<KeyPath, VecDeque<usize>> = HashMap::new();
     let right_paths = right_treedef.leaf_paths();
     for (position, path) in right_paths.iter().enumerate() {

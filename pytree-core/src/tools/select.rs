@@ -18,9 +18,9 @@ use crate::node::leaf::Leaf;
 use crate::node::shape::NodeKind;
 use crate::tools::edit::place::Places;
 use crate::tools::edit::replace_any;
+use crate::treedef::TreeDef;
 use crate::trees::filter::Filter;
 use crate::trees::functions::flatten_borrowed;
-use crate::trees::tree;
 
 /// A selector of a `T` in a model of type `M`, created by [`at`].
 pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
@@ -105,7 +105,8 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
         let place = self.path(model)?;
         let arena = Arena::default();
-        let selected: HashSet<Address> = leaf_addresses(self.get(model)).into_iter().collect();
+        let (selected, _) = leaf_addresses(self.get(model));
+        let selected: HashSet<Address> = selected.into_iter().collect();
         let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena);
         let mut chosen: Vec<KeyPath> = treedef
             .leaf_paths()
@@ -163,25 +164,17 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
             selected: short_name(type_name::<T>()),
             mistake,
         };
-        let selected = self.get(model);
-        let wanted: Vec<Address> = leaf_addresses(selected);
-        if wanted.is_empty() {
+        let selected = Selected::of(self.get(model));
+        if selected.leaves.is_empty() {
             return Err(fail(SelectionMistake::NoLeaves));
         }
-        if wanted.iter().all(|leaf| leaf.address.is_none()) {
+        if selected.leaves.iter().all(|leaf| leaf.address.is_none()) {
             return Err(fail(SelectionMistake::NoSize));
         }
-        let structure = tree::structure(selected);
-        let leaves = leaf_addresses(model);
-        let mut before = 0;
-        for node in places.treedef.nodes() {
-            let fits = node.size() == structure.num_nodes()
-                && leaves[before..].starts_with(&wanted)
-                && node.to_treedef() == structure;
-            if fits {
-                return Ok(node.position());
-            }
-            before += usize::from(node.kind() == NodeKind::Leaf);
+        let model = Graph::of(model, &places.treedef);
+        let mut nodes = places.treedef.nodes();
+        if let Some(node) = nodes.find(|node| selected.is_at(&model, node.position())) {
+            return Ok(node.position());
         }
         Err(fail(SelectionMistake::Elsewhere))
     }
@@ -205,10 +198,92 @@ impl Address {
     }
 }
 
-fn leaf_addresses<T: Pytree>(value: &T) -> Vec<Address> {
+fn leaf_addresses<T: Pytree>(value: &T) -> (Vec<Address>, TreeDef) {
     let arena = Arena::default();
-    let (leaves, _) = flatten_borrowed(Sharing::Duplicate, value, &arena);
-    leaves.into_iter().map(Address::of).collect()
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, value, &arena);
+    (leaves.into_iter().map(Address::of).collect(), treedef)
+}
+
+/// A model in the graph form, in which a shared node has its leaves at its first place.
+struct Graph<'t> {
+    treedef: &'t TreeDef,
+    leaves: Vec<Address>,
+    /// The number of leaves before each node.
+    before: Vec<usize>,
+}
+
+impl<'t> Graph<'t> {
+    fn of<M: Pytree>(model: &M, treedef: &'t TreeDef) -> Self {
+        Self {
+            treedef,
+            leaves: leaf_addresses(model).0,
+            before: treedef.leaves_before(),
+        }
+    }
+
+    /// Returns the first place of the node that an alias leads to, or else the node.
+    fn first_place(&self, node: usize) -> usize {
+        let number = self.treedef.alias_of(node);
+        let first = number.and_then(|number| self.treedef.numbered_nodes().get(number));
+        first.copied().unwrap_or(node)
+    }
+
+    fn leaf(&self, node: usize) -> Option<&Address> {
+        self.leaves.get(*self.before.get(node)?)
+    }
+}
+
+/// A selected value in the graph form.
+struct Selected {
+    treedef: TreeDef,
+    leaves: Vec<Address>,
+}
+
+impl Selected {
+    fn of<T: Pytree>(value: &T) -> Self {
+        let (leaves, treedef) = leaf_addresses(value);
+        Self { treedef, leaves }
+    }
+
+    /// Returns whether the value is at a node of a model: whether both have the same nodes, where a later place of a
+    /// shared node in the model may be its first place in the value, and the same leaves.
+    fn is_at(&self, model: &Graph<'_>, node: usize) -> bool {
+        let mut leaves = self.leaves.iter();
+        // The node of the model for each numbered node of the value.
+        let mut numbered: Vec<usize> = Vec::new();
+        let mut aliases: Vec<(usize, usize)> = Vec::new();
+        let mut rest = vec![node];
+        for own in self.treedef.nodes() {
+            let Some(node) = rest.pop() else {
+                return false;
+            };
+            let node = model.first_place(node);
+            if own.kind() == NodeKind::Alias {
+                // An alias without a target is a weak edge to a node outside of the value.
+                aliases.extend(own.target().map(|number| (number, node)));
+                continue;
+            }
+            let found = model.treedef.view(node);
+            if found.shape() != own.shape()
+                || found.num_children() != own.num_children()
+                || found.aux() != own.aux()
+            {
+                return false;
+            }
+            if own.kind() == NodeKind::Leaf && leaves.next() != model.leaf(node) {
+                return false;
+            }
+            if own.kind().is_numbered() {
+                numbered.push(node);
+            }
+            let first = rest.len();
+            rest.extend(found.children().map(|child| child.position()));
+            rest[first..].reverse();
+        }
+        aliases
+            .into_iter()
+            .all(|(number, node)| numbered.get(number) == Some(&node))
+    }
 }
 
 impl<M, T> Clone for Selector<M, T> {

@@ -1,6 +1,6 @@
 //! The paths of shared nodes and references. The first occurrence is the node itself, and each later one is an alias.
 
-use super::TreeDef;
+use super::{NodeView, TreeDef};
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
 
@@ -17,6 +17,64 @@ impl TreeDef {
         let above = node.checked_sub(1).and_then(|above| self.node(above));
         let is_weak = above.is_some_and(|above| above.kind() == NodeKind::Weak);
         self.alias_of(node).filter(|_| !is_weak)
+    }
+
+    /// Returns whether there is an alias of a shared node or reference.
+    pub(crate) fn has_aliases(&self) -> bool {
+        self.num_numbered() > 0 && self.nodes().any(|node| node.target().is_some())
+    }
+
+    /// Returns whether a graph with this structure can be visited as a tree: no node contains itself, and no weak edge
+    /// has a target.
+    pub(crate) fn has_tree_form(&self) -> bool {
+        (0..self.num_nodes()).all(|node| {
+            if self.alias_of(node).is_none() {
+                return true;
+            }
+            // A walk in preorder meets each cycle as an alias inside of its target.
+            let number = self.later_place_of(node);
+            let target = number.and_then(|number| self.numbered_nodes().get(number));
+            target.is_some_and(|&target| self.view(target).end() <= node)
+        })
+    }
+
+    /// Returns the nodes at the place of a node, the outermost first. The content of a transparent node is at the same
+    /// place, and so is the target of an alias.
+    pub(crate) fn nodes_at_place_of(&self, node: usize) -> Vec<usize> {
+        let mut nodes = Vec::new();
+        let mut next = Some(node);
+        // Only a treedef that was read from bytes has a chain of transparent nodes that leads back to itself.
+        while let Some(node) = next.filter(|_| nodes.len() < self.num_nodes()) {
+            let view = self.view(node);
+            if let Some(number) = view.target() {
+                next = self.numbered_nodes().get(number).copied();
+                continue;
+            }
+            nodes.push(node);
+            let is_passed = view.kind().is_transparent() && view.num_children() == 1;
+            next = is_passed.then_some(node + 1);
+        }
+        nodes
+    }
+
+    /// Returns the node at the place of a node that is neither transparent nor an alias with a target.
+    pub(crate) fn content_of(&self, node: usize) -> NodeView<'_> {
+        let content = self.nodes_at_place_of(node).last().copied();
+        self.view(content.unwrap_or(node))
+    }
+
+    /// Follows a path from the root, through shared nodes, references and weak edges at any of their places. Returns
+    /// the node that it leads to, or the last node that exists on the path with the number of keys to it.
+    pub(crate) fn follow(&self, path: &KeyPath) -> Result<usize, (usize, usize)> {
+        let mut node = 0;
+        for (passed, key) in path.keys().iter().enumerate() {
+            let content = self.content_of(node);
+            match content.child_with_key(key) {
+                Some(child) => node = child.position(),
+                None => return Err((content.position(), passed)),
+            }
+        }
+        Ok(node)
     }
 
     /// Returns the positions of the shared nodes and references, in the order of their numbers.

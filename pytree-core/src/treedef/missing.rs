@@ -9,17 +9,16 @@ use crate::node::shape::NodeKind;
 impl TreeDef {
     /// Returns whether a path leads to a static field.
     pub(crate) fn is_static(&self, path: &KeyPath) -> bool {
-        let Some((Key::Field(name), above)) = path.keys().split_last() else {
+        let Some(Key::Field(name)) = path.keys().last() else {
             return false;
         };
-        let mut node = self.root().inside();
-        for key in above {
-            match node.child_with_key(key) {
-                Some(child) => node = child.inside(),
-                None => return false,
-            }
-        }
-        node.shape().static_names().any(|found| *found == **name)
+        let mut above = path.clone();
+        above.pop();
+        let Ok(node) = self.follow(&above) else {
+            return false;
+        };
+        let shape = self.content_of(node).shape();
+        shape.static_names().any(|found| *found == **name)
     }
 
     /// Returns whether a path leads to a node or a static field.
@@ -33,6 +32,10 @@ impl TreeDef {
         let path = path.clone();
         if self.is_static(&path) {
             return TreeError::StaticField { path };
+        }
+        if let Some(nearest) = self.nearest_behind_alias(&path) {
+            let nearest = Some(nearest);
+            return TreeError::NoNode { path, nearest };
         }
         // Limits the number of paths, because a deep tree with many nodes has too many path keys to compare all.
         let nodes = self.num_nodes().min(LOOKED_AT / self.depth().max(1));
@@ -49,6 +52,28 @@ impl TreeDef {
 }
 
 impl TreeDef {
+    /// Returns the most similar path, if a path leads through a later place of a shared node to a node that does not
+    /// exist. A walk over all paths does not go behind aliases.
+    fn nearest_behind_alias(&self, path: &KeyPath) -> Option<KeyPath> {
+        let (reached, passed) = self.follow(path).err()?;
+        let mut nearest: KeyPath = path.keys().iter().take(passed).cloned().collect();
+        // At its first place, the node has the path that was followed.
+        if self.path_of(reached) == nearest {
+            return None;
+        }
+        let wanted = path.keys().get(passed)?.to_string();
+        let node = self.view(reached);
+        let keys = node.keys().flatten();
+        let keys = keys.chain(node.keyed_statics().map(|(key, _)| key));
+        let texts = keys.take(LOOKED_AT).map(|key| {
+            let text = key.to_string();
+            (key, text)
+        });
+        let (key, _) = Effort::default().nearest(&wanted, texts)?;
+        nearest.push(key);
+        Some(nearest)
+    }
+
     /// Checks that `found` is the number of leaves of the treedef.
     ///
     /// # Errors

@@ -58,6 +58,19 @@ pub(crate) fn flatten_borrowed<'a, T: Pytree + ?Sized>(
     (leaves, treedef)
 }
 
+/// Flattens a value as a tree without cloning its leaves, or as a graph if it has no tree form, because of a cycle or a
+/// weak edge. See [`flatten_borrowed`].
+pub(crate) fn flatten_as_tree<'a, T: Pytree + ?Sized>(
+    tree: &'a T,
+    arena: &'a Arena,
+) -> (Vec<&'a dyn Leaf>, TreeDef) {
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, tree, arena);
+    if treedef.has_aliases() && treedef.has_tree_form() {
+        return flatten_borrowed(Sharing::Duplicate, tree, arena);
+    }
+    (leaves, treedef)
+}
+
 /// Flattens a value, and replaces each leaf by the result of `function`.
 #[inline]
 #[track_caller]

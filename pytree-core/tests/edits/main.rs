@@ -11,6 +11,7 @@
 
 mod apply;
 mod containers;
+mod cycles;
 mod differences;
 mod filters;
 mod parts;

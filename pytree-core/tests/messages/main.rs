@@ -11,6 +11,7 @@
 
 mod filters;
 mod leaves;
+mod names;
 mod places;
 mod types;
 mod written;

@@ -308,3 +308,28 @@ fn many_fields_are_found_by_name() {
     assert_eq!(module.get_static::<i32>("field_3").unwrap(), 3);
     assert_eq!(module, module.clone());
 }
+
+#[test]
+fn a_value_with_a_parent_pointer_is_registered() {
+    use pytree_core::{Shared, Weak};
+    #[derive(pytree_core::Pytree)]
+    struct Node {
+        value: f32,
+        parent: Weak<Node>,
+        child: Vec<Shared<Node>>,
+    }
+    let node = Shared::new_cyclic(|root: &Weak<Node>| Node {
+        value: 1.0,
+        parent: Weak::new(),
+        child: vec![Shared::new(Node {
+            value: 2.0,
+            parent: root.clone(),
+            child: Vec::new(),
+        })],
+    });
+    let mut module: DynamicModule = DynamicModule::new("Graph").unwrap();
+    module.register_state("node", node).unwrap();
+    let copy: Shared<Node> = module.value("node").unwrap();
+    assert_eq!((copy.value, copy.child[0].value), (1.0, 2.0));
+    assert!(copy.child[0].parent.upgrade().unwrap().same(&copy));
+}

@@ -50,7 +50,7 @@ fn tree_functions_reject_cycle_with_path() {
     let holder = ("before", list());
     assert_eq!(
         panics(|| tree::structure(&holder)),
-        "cannot visit a value as a tree: [1][2].0 leads back to [1], and trees have no cycles; use the function with the same name in `graph`, which keeps the cycle"
+        "cannot visit a value as a tree: [1][2].0 leads back to [1], and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps them"
     );
     assert!(panics(|| tree::flatten::<i32, _>(&list())).contains("[2].0 leads back to the root"));
 }
@@ -131,7 +131,7 @@ fn weak_edge_out_of_value_loses_target() {
 
 #[test]
 fn trees_have_no_weak_edges() {
-    let text = "cannot visit a value as a tree: the weak edge at children[0].parent leads to another place, and trees have no weak edges; use the function with the same name in `graph`, which keeps the edge";
+    let text = "cannot visit a value as a tree: the weak edge at children[0].parent leads to another place, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge";
     assert_eq!(panics(|| tree::structure(&root())), text);
     assert!(
         panics(|| tree::map(&root(), |x: &f32| *x)).contains("the weak edge at children[0].parent")

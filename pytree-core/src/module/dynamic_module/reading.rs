@@ -7,11 +7,11 @@ use crate::base::kind::FieldKind;
 use crate::base::path::{Key, KeyPath};
 use crate::base::text::short_name;
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
+use crate::trees::functions::flatten_as_tree;
 
 /// Returns the paths of a tree's leaves, from the module. The path `base` leads to the tree.
 fn paths_below(base: &KeyPath, treedef: &TreeDef) -> Vec<KeyPath> {
@@ -42,13 +42,12 @@ pub(super) fn read_tree<L: Leaf, T: Pytree>(
     value: &T,
     base: &KeyPath,
 ) -> Result<Tree<L>, Vec<RegistrationProblem>> {
-    let mut leaves = Vec::new();
     let arena = Arena::default();
-    let treedef = Flatten::new(Sharing::Duplicate, |leaf: &dyn Leaf| {
-        leaves.push(leaf_as::<L>(leaf).ok_or_else(|| short_name(leaf.type_name())));
-    })
-    .with_arena(&arena)
-    .run(value);
+    let (leaves, treedef) = flatten_as_tree(value, &arena);
+    let leaves = leaves.into_iter();
+    let leaves: Vec<Result<L, String>> = leaves
+        .map(|leaf| leaf_as::<L>(leaf).ok_or_else(|| short_name(leaf.type_name())))
+        .collect();
     if leaves.iter().all(Result::is_ok) {
         return Ok(Tree::from_parts(
             treedef,

@@ -6,61 +6,55 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::base::identity::Identity;
 use crate::base::path::KeyPath;
-use crate::contract::arena::{Arena, ArenaWriter, Content};
+use crate::contract::arena::{Arena, Content};
+use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::tools::edit::replace::Target;
 use crate::treedef::TreeDef;
-use crate::trees::tree;
 
-/// The nodes of a model in the tree form, and the position of each in the graph form.
+/// The nodes of a model in the graph form.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) treedef: TreeDef,
-    graph: Vec<usize>,
-    /// The dynamic trees inside the model, each with the position of its first node in the graph form.
+    /// The identities of the shared nodes and references, by their first places.
+    identities: HashMap<usize, Identity>,
+    /// The dynamic trees inside, by their first node.
     dynamic: Vec<(usize, TreeDef)>,
 }
 
 impl Places {
     pub(crate) fn of<M: Pytree>(model: &M) -> Self {
-        let treedef = tree::structure(model);
         let arena = Arena::default();
-        let mut numbering = Numbering {
-            treedef: &treedef,
-            writer: arena.writer(),
-            graph: Vec::with_capacity(treedef.num_nodes()),
-            next: 0,
+        let mut visitor = Recording {
+            inner: Flatten::new(Sharing::Preserve, |_| ()).with_arena(&arena),
+            identities: HashMap::new(),
             dynamic: Vec::new(),
-            first: HashMap::new(),
         };
-        model.visit(&mut numbering);
-        let Numbering { graph, dynamic, .. } = numbering;
+        model.visit(&mut visitor);
         Self {
-            treedef: treedef.clone(),
-            graph,
-            dynamic,
+            treedef: visitor.inner.finish(),
+            identities: visitor.identities,
+            dynamic: visitor.dynamic,
         }
     }
 
     /// Returns the node of the graph form that must be replaced to replace a node of the tree form.
     pub(crate) fn target(&self, node: usize) -> Target<'_> {
-        let node = *expect_at(
-            &self.graph,
-            node,
-            "a position in the graph form for each node",
-        );
         let inside = self.dynamic.iter().find_map(|(start, treedef)| {
             let local = node.checked_sub(*start)?;
             (local < treedef.num_nodes()).then_some((treedef, local))
         });
-        Target { node, inside }
+        Target {
+            node,
+            identity: self.identities.get(&node).copied(),
+            inside,
+        }
     }
 
     /// Returns the nodes at a path, from the outermost to the innermost. There may be several, because a transparent
@@ -70,66 +64,52 @@ impl Places {
     /// [`TreeError::NoNode`] with the most similar existing path, or [`TreeError::StaticField`] if the path leads to a
     /// static field.
     pub(crate) fn at(&self, path: &KeyPath) -> Result<Vec<usize>, TreeError> {
-        let treedef = &self.treedef;
-        let mut node = treedef.root();
-        for key in path.keys() {
-            let child = node.inside().child_with_key(key);
-            node = child.ok_or_else(|| treedef.no_node(path))?;
-        }
-        Ok((node.position()..=node.inside().position()).collect())
+        let node = self.treedef.follow(path);
+        let node = node.map_err(|_| self.treedef.no_node(path))?;
+        Ok(self.treedef.nodes_at_place_of(node))
     }
 }
 
-/// Maps the nodes of the tree form to the nodes of the graph form.
-struct Numbering<'t> {
-    treedef: &'t TreeDef,
-    writer: ArenaWriter<'t>,
-    graph: Vec<usize>,
-    next: usize,
+/// Flattens a model, and records its shared nodes and dynamic trees.
+struct Recording<'a, F: FnMut(&'a dyn Leaf)> {
+    inner: Flatten<'a, F>,
+    identities: HashMap<usize, Identity>,
     dynamic: Vec<(usize, TreeDef)>,
-    /// The position of the first occurrence of each shared node in the tree form.
-    first: HashMap<Identity, usize>,
 }
 
-impl Numbering<'_> {
-    fn node(&mut self) {
-        self.graph.push(self.next);
-        self.next += 1;
+impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Recording<'a, F> {
+    fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
+        self.inner.enter(shape, arity);
     }
-}
-
-impl<'a> Visitor<'a> for Numbering<'a> {
-    fn enter(&mut self, _: &'static NodeShape, _: usize) {
-        self.node();
+    fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
+        self.inner.enter_dynamic(shape, arity);
     }
-    fn enter_dynamic(&mut self, _: &Arc<DynamicShape>, _: usize) {
-        self.node();
+    fn aux(&mut self, value: StaticRef<'a>) {
+        self.inner.aux(value);
     }
-    fn aux(&mut self, _: StaticRef<'a>) {}
-    fn leaf(&mut self, _: &'a dyn Leaf) {
-        self.node();
+    fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        self.inner.leaf(leaf);
     }
-    fn exit(&mut self) {}
-    fn tree(&mut self, treedef: &'a TreeDef, _: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        self.dynamic.push((self.next, treedef.clone()));
-        for _ in 0..treedef.num_nodes() {
-            self.node();
-        }
+    fn exit(&mut self) {
+        self.inner.exit();
+    }
+    fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        self.dynamic.push((self.inner.position(), treedef.clone()));
+        self.inner.tree(treedef, leaves);
     }
     fn shared(&mut self, identity: Identity) -> SharedVisit {
-        let here = self.graph.len();
-        let first = *self.first.entry(identity).or_insert(here);
-        if first == here {
-            return SharedVisit::Descend;
+        let position = self.inner.position();
+        let visit = self.inner.shared(identity);
+        if visit == SharedVisit::Descend {
+            self.identities.insert(position, identity);
         }
-        // A later occurrence is a single node of the graph form. Its content is at the first occurrence.
-        let size = self.treedef.view(first).size();
-        self.graph.extend_from_within(first..first + size);
-        self.next += 1;
-        SharedVisit::Skip
+        visit
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
-        self.writer.push(content)
+        self.inner.keep(content)
+    }
+    fn weak(&mut self, target: Option<Identity>) {
+        self.inner.weak(target);
     }
 }
 

@@ -15,13 +15,15 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{DynamicShape, NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{NodeView, TreeDef};
-use crate::trees::tree;
+use crate::trees::functions::flatten_as_tree;
 
 /// The node to be replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'t> {
     /// The number of the node in the graph form.
     pub(crate) node: usize,
+    /// The identity of the node if it is a shared node or a reference, which is replaced at each of its places.
+    pub(crate) identity: Option<Identity>,
     /// If the node is in a dynamic tree: the dynamic tree, and the number of the node in it.
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
@@ -32,22 +34,23 @@ pub(crate) fn replace<M: Pytree, N: Pytree>(
     target: Target<'_>,
     value: &N,
 ) -> Result<M, TreeError> {
-    let spliced = target
-        .inside
-        .map(|(treedef, local)| Spliced::new(treedef, local, value));
     let mut leaves = Vec::new();
     let arena = Arena::default();
+    let spliced = target
+        .inside
+        .map(|(treedef, local)| Spliced::new(treedef, local, value, &arena))
+        .transpose()?;
     let mut visitor = Replacing {
         inner: Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
             leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
         })
         .with_arena(&arena),
-        target: target.node,
+        target: Some(target.node),
+        identity: target.identity,
+        becomes: target.identity.and_then(|_| FirstShared::of(value)),
         value,
         spliced: spliced.as_ref(),
-        next: 0,
         hidden: 0,
-        identity: None,
     };
     model.visit(&mut visitor);
     let treedef = visitor.inner.finish();
@@ -57,26 +60,33 @@ pub(crate) fn replace<M: Pytree, N: Pytree>(
 /// Forwards a visit of a tree, except for one node.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
-    target: usize,
+    /// The number of the replaced node, until it is met. Up to there, the new graph has the same nodes as the old one.
+    target: Option<usize>,
+    /// The identity of the replaced node, if the node is shared: it is replaced at each of its places.
+    identity: Option<Identity>,
+    /// The identity of the new shared node, to which weak edges to the old node lead.
+    becomes: Option<Identity>,
     value: &'a dyn Pytree,
     spliced: Option<&'a Spliced<'a>>,
-    /// The number of the next node in the graph form.
-    next: usize,
     /// The current depth inside the replaced node, whose nodes are not forwarded; 0 outside.
     hidden: usize,
-    /// The identity of the replaced node, if the node is shared, because it must be replaced at each of its paths.
-    identity: Option<Identity>,
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
+    /// Returns whether the next node is the target, which is met once.
+    fn is_at_target(&mut self) -> bool {
+        self.target
+            .take_if(|target| *target == self.inner.position())
+            .is_some()
+    }
+
     /// Returns whether the next node is forwarded. If the next node is the target, visits the new value and returns
     /// false.
     fn shows_next(&mut self) -> bool {
         if self.hidden > 0 {
             return false;
         }
-        self.next += 1;
-        if self.next - 1 == self.target {
+        if self.is_at_target() {
             self.value.visit(&mut self.inner);
             return false;
         }
@@ -120,10 +130,15 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         if self.hidden > 0 {
             return;
         }
-        let start = self.next;
-        self.next += treedef.num_nodes();
+        let start = self.inner.position();
+        let nodes = start..start + treedef.num_nodes();
         match self.spliced {
-            Some(spliced) if (start..self.next).contains(&self.target) => {
+            Some(spliced)
+                if self
+                    .target
+                    .take_if(|target| nodes.contains(target))
+                    .is_some() =>
+            {
                 self.inner
                     .tree(&spliced.treedef, &mut spliced.leaves(leaves).into_iter());
             }
@@ -134,21 +149,54 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         if self.hidden > 0 {
             return SharedVisit::Skip;
         }
-        if self.next == self.target {
-            self.identity = Some(identity);
-        }
         if self.identity == Some(identity) {
+            self.target = None;
             self.value.visit(&mut self.inner);
-            self.target = usize::MAX;
             return SharedVisit::Skip;
         }
-        let visit = self.inner.shared(identity);
-        self.next += usize::from(visit == SharedVisit::Skip);
-        visit
+        self.inner.shared(identity)
+    }
+    fn weak(&mut self, target: Option<Identity>) {
+        if self.hidden > 0 {
+            return;
+        }
+        if self.is_at_target() {
+            self.value.visit(&mut self.inner);
+        } else if target.is_some() && target == self.identity {
+            self.inner.weak(self.becomes);
+        } else {
+            self.inner.weak(target);
+        }
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
         self.inner.keep(content)
     }
+}
+
+/// Finds the identity of a shared node or reference.
+#[derive(Default)]
+struct FirstShared(Option<Identity>);
+
+impl FirstShared {
+    /// Returns the identity of the first shared node or reference in a value.
+    fn of(value: &dyn Pytree) -> Option<Identity> {
+        let mut visitor = Self::default();
+        value.visit(&mut visitor);
+        visitor.0
+    }
+}
+
+impl<'a> Visitor<'a> for FirstShared {
+    fn enter(&mut self, _: &'static NodeShape, _: usize) {}
+    fn enter_dynamic(&mut self, _: &Arc<DynamicShape>, _: usize) {}
+    fn aux(&mut self, _: StaticRef<'a>) {}
+    fn leaf(&mut self, _: &'a dyn Leaf) {}
+    fn exit(&mut self) {}
+    fn shared(&mut self, identity: Identity) -> SharedVisit {
+        self.0.get_or_insert(identity);
+        SharedVisit::Skip
+    }
+    fn weak(&mut self, _: Option<Identity>) {}
 }
 
 /// A dynamic tree in which one node is replaced by another value.
@@ -162,15 +210,27 @@ struct Spliced<'a> {
 }
 
 impl<'a> Spliced<'a> {
-    fn new(treedef: &TreeDef, at: usize, value: &'a dyn Pytree) -> Self {
-        let new = tree::structure(value);
+    /// Puts a value in a dynamic tree, with a copy of each shared node at each of its places.
+    fn new(
+        treedef: &TreeDef,
+        at: usize,
+        value: &'a dyn Pytree,
+        arena: &'a Arena,
+    ) -> Result<Self, TreeError> {
+        let (values, new) = flatten_as_tree(value, arena);
+        if !new.has_tree_form() {
+            return Err(TreeError::Build {
+                node: "dynamic tree",
+                reason: "the value contains itself or has a weak edge with a target, which a dynamic tree cannot hold".to_owned(),
+            });
+        }
         let is_leaf = |node: &NodeView<'_>| node.kind() == NodeKind::Leaf;
-        Self {
+        Ok(Self {
             treedef: treedef.spliced(at, &new),
             before: treedef.nodes_in(0..at).filter(is_leaf).count(),
             replaced: treedef.view(at).num_leaves(),
-            values: tree::any_leaves(value),
-        }
+            values,
+        })
     }
 
     fn leaves<'l>(&self, leaves: &mut dyn Iterator<Item = &'l dyn Leaf>) -> Vec<&'l dyn Leaf>
