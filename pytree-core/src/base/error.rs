@@ -496,7 +496,7 @@ pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
 /// Returns the message of the panic that a tree cannot contain a cycle.
 pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
     format!(
-        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps them",
+        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps the cycle",
         path.or_root(),
         back.or_root()
     )

@@ -254,9 +254,10 @@ fn set_static_once<M: Pytree, T: StaticValue>(
         return Err(treedef.no_node(path));
     }
     let fields = treedef.static_fields::<T>();
+    let resolved = filter.resolved(&treedef);
     let chosen = fields
         .iter()
-        .filter(|(_, path)| filter.accepts_static(path));
+        .filter(|(_, path)| resolved.accepts_static(path));
     let chosen: Vec<usize> = chosen.map(|(position, _)| *position).collect();
     if chosen.is_empty() {
         return Err(TreeError::NoStatic {

@@ -221,13 +221,6 @@ impl<'t> Graph<'t> {
         }
     }
 
-    /// Returns the first place of the node that an alias leads to, or else the node.
-    fn first_place(&self, node: usize) -> usize {
-        let number = self.treedef.alias_of(node);
-        let first = number.and_then(|number| self.treedef.numbered_nodes().get(number));
-        first.copied().unwrap_or(node)
-    }
-
     fn leaf(&self, node: usize) -> Option<&Address> {
         self.leaves.get(*self.before.get(node)?)
     }
@@ -257,7 +250,7 @@ impl Selected {
             let Some(node) = rest.pop() else {
                 return false;
             };
-            let node = model.first_place(node);
+            let node = model.treedef.first_place_of(node);
             if own.kind() == NodeKind::Alias {
                 // An alias without a target is a weak edge to a node outside of the value.
                 aliases.extend(own.target().map(|number| (number, node)));

@@ -1,7 +1,7 @@
 //! The paths of shared nodes and references. The first occurrence is the node itself, and each later one is an alias.
 
 use super::{NodeView, TreeDef};
-use crate::base::path::KeyPath;
+use crate::base::path::{Key, KeyPath};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
@@ -36,6 +36,86 @@ impl TreeDef {
             let target = number.and_then(|number| self.numbered_nodes().get(number));
             target.is_some_and(|&target| self.view(target).end() <= node)
         })
+    }
+
+    /// Returns the node that an alias leads to, or the node itself if it is not an alias with a target.
+    pub(crate) fn first_place_of(&self, node: usize) -> usize {
+        let number = self.alias_of(node);
+        let first = number.and_then(|number| self.numbered_nodes().get(number));
+        first.copied().unwrap_or(node)
+    }
+
+    /// Returns the shared nodes and references that have a later place at or below one of `nodes`, or below such a node.
+    fn behind_aliases(&self, nodes: Vec<usize>) -> Vec<usize> {
+        let mut passed = vec![false; self.num_nodes()];
+        let mut found = Vec::new();
+        let mut rest = nodes;
+        while let Some(node) = rest.pop() {
+            let (mut at, end) = (node, self.view(node).end());
+            while at < end {
+                if std::mem::replace(&mut passed[at], true) {
+                    // An earlier walk has passed the whole subtree.
+                    at = self.view(at).end();
+                    continue;
+                }
+                let number = self.later_place_of(at);
+                if let Some(&target) = number.and_then(|number| self.numbered_nodes().get(number)) {
+                    found.push(target);
+                    rest.push(target);
+                }
+                at += 1;
+            }
+        }
+        found
+    }
+
+    /// Returns the paths of what is at and below some paths because of later places of shared nodes: the first places
+    /// of these nodes. The paths may lead through later places.
+    pub(crate) fn first_places<'p>(
+        &self,
+        paths: impl IntoIterator<Item = &'p KeyPath>,
+    ) -> Vec<KeyPath> {
+        let mut firsts = Vec::new();
+        let mut nodes = Vec::new();
+        for path in paths {
+            if let Ok(node) = self.follow(path) {
+                nodes.push(node);
+            } else if let Some((Key::Field(name), above)) = path.keys().split_last()
+                && let above = above.iter().cloned().collect()
+                && let Ok(node) = self.follow(&above)
+            {
+                // The path of a static field.
+                let mut first = self.path_of(self.content_of(node).position());
+                first.push(Key::Field(name.clone()));
+                firsts.push(first);
+            }
+        }
+        let behind = self.behind_aliases(nodes.clone());
+        firsts.extend(self.node_paths(&nodes));
+        firsts.extend(self.node_paths(&behind));
+        firsts
+    }
+
+    /// Returns whether a path leads to a place, or to a node above one, only because of later places of shared nodes.
+    pub(crate) fn leads_behind_alias(&self, path: &KeyPath) -> bool {
+        let has_place = |node: &usize| self.has_place(*node);
+        self.follow(path).is_ok_and(|node| {
+            let content = self.content_of(node).position();
+            let is_found = !self.has_place(node) || self.path_of(content) != *path;
+            is_found
+                && (has_place(&content) || self.behind_aliases(vec![content]).iter().any(has_place))
+        })
+    }
+
+    /// Returns the paths of the shared nodes that have a later place at or below a step that `is_meant` accepts.
+    pub(crate) fn first_places_below(&self, is_meant: impl Fn(&Key) -> bool) -> Vec<KeyPath> {
+        let mut nodes = Vec::new();
+        for node in self.nodes() {
+            let keyed = node.keys().zip(node.children());
+            let meant = keyed.filter(|(key, _)| key.as_ref().is_some_and(&is_meant));
+            nodes.extend(meant.map(|(_, child)| child.position()));
+        }
+        self.node_paths(&self.behind_aliases(nodes))
     }
 
     /// Returns the nodes at the place of a node, the outermost first. The content of a transparent node is at the same

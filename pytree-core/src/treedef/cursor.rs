@@ -333,6 +333,12 @@ impl<'a> NodeView<'a> {
 
     /// Returns the first child with the given key.
     pub(crate) fn child_with_key(&self, key: &Key) -> Option<Self> {
+        if matches!(self.kind(), NodeKind::List | NodeKind::Tuple) {
+            let Key::Index(index) = key else {
+                return None;
+            };
+            return self.child(usize::try_from(*index).ok()?);
+        }
         let is_meant = |found: Option<Key>| found.as_ref() == Some(key);
         let position = self.keys().position(is_meant)?;
         self.child(position)

@@ -52,17 +52,18 @@ impl TreeDef {
 }
 
 impl TreeDef {
-    /// Returns the most similar path, if a path leads through a later place of a shared node to a node that does not
-    /// exist. A walk over all paths does not go behind aliases.
-    fn nearest_behind_alias(&self, path: &KeyPath) -> Option<KeyPath> {
+    /// Returns the most similar path, if a path leads to no node, but through a later place of a shared node or next to
+    /// one. A walk over all paths does not go behind aliases.
+    pub(crate) fn nearest_behind_alias(&self, path: &KeyPath) -> Option<KeyPath> {
         let (reached, passed) = self.follow(path).err()?;
         let mut nearest: KeyPath = path.keys().iter().take(passed).cloned().collect();
-        // At its first place, the node has the path that was followed.
-        if self.path_of(reached) == nearest {
+        let node = self.view(reached);
+        // A walk finds the children of a node at its first place, unless they are aliases themselves.
+        let is_first = self.path_of(reached) == nearest;
+        if is_first && !node.children().any(|child| child.target().is_some()) {
             return None;
         }
         let wanted = path.keys().get(passed)?.to_string();
-        let node = self.view(reached);
         let keys = node.keys().flatten();
         let keys = keys.chain(node.keyed_statics().map(|(key, _)| key));
         let texts = keys.take(LOOKED_AT).map(|key| {

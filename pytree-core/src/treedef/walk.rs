@@ -163,7 +163,13 @@ impl TreeDef {
     /// present leaves before it, and whether it is present.
     pub(crate) fn place_at(&self, path: &KeyPath) -> Option<(usize, usize, bool)> {
         let nodes = &self.0.nodes;
-        let at = self.find(path, |at| nodes[at].is_place())?;
+        let behind_alias = || {
+            let node = self.content_of(self.follow(path).ok()?);
+            node.is_place().then_some(node.position())
+        };
+        let at = self
+            .find(path, |at| nodes[at].is_place())
+            .or_else(behind_alias)?;
         let is_leaf = |at: usize| nodes[at].shape.kind == NodeKind::Leaf;
         let before = (0..at).filter(|&at| nodes[at].is_place());
         let (places, leaves) = before.fold((0, 0), |(places, leaves), at| {

@@ -190,7 +190,7 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Returns the leaf at `path`.
+    /// Returns the leaf at `path`. A leaf in a shared node is found at each of its places.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
@@ -215,6 +215,12 @@ impl<L> Tree<L> {
             Some((_, position, true)) => Ok(position),
             Some((_, _, false)) => Err(TreeError::InAnotherPart { path: path.clone() }),
             None => {
+                if let Some(nearest) = self.treedef.nearest_behind_alias(path) {
+                    return Err(TreeError::NoLeaf {
+                        path: path.clone(),
+                        nearest: Some(nearest),
+                    });
+                }
                 let text = path.to_string();
                 let mut paths = Vec::new();
                 let mut keys = 0;

@@ -4,6 +4,7 @@ mod rule;
 mod terms;
 
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
@@ -15,7 +16,6 @@ use crate::base::kind::{Collection, CollectionId, LeafKind};
 use crate::base::path::{Key, KeyPath};
 use crate::base::suggest::Effort;
 use crate::node::leaf::Leaf;
-use crate::treedef::Aliases;
 use crate::treedef::TreeDef;
 
 /// A filter accepts some leaves of a tree, by kind, collection, path, type or predicate.
@@ -58,7 +58,7 @@ impl Filter {
     }
 
     /// Accepts leaves at or below a path such as `layers[0]`. The path must exist in the tree that the filter is
-    /// applied to.
+    /// applied to. A leaf of a shared node is accepted if one of its places is there.
     ///
     /// # Panics
     /// If the text is not a key path.
@@ -70,7 +70,8 @@ impl Filter {
         }
     }
 
-    /// Accepts leaves whose path contains a step with this name: `weight` accepts `layers[0].weight`.
+    /// Accepts leaves whose path contains a step with this name: `weight` accepts `layers[0].weight`. A leaf of a shared
+    /// node is accepted if one of its places has such a path.
     pub fn path_contains(name: impl Into<String>) -> Self {
         Self(Rule::Contains(name.into()))
     }
@@ -87,7 +88,8 @@ impl Filter {
         Self(Rule::Predicate(Arc::new(predicate)))
     }
 
-    /// Returns whether the filter accepts the leaf with this path and kind.
+    /// Returns whether the filter accepts the leaf with this path and kind. For a structure with shared nodes, call
+    /// [`resolved`](Self::resolved) before.
     pub fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
         self.0.accepts(path, kind, Some(leaf))
     }
@@ -105,15 +107,37 @@ impl Filter {
         paths
     }
 
+    /// Returns the filter for a structure in which a leaf has only the path of its first place: it also accepts the
+    /// leaves of shared nodes that have another place where this filter accepts them.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Filter, Shared, graph};
+    /// let table = Shared::new(1.0_f32);
+    /// let treedef = graph::structure(&(table.clone(), table));
+    /// let head = Filter::path("[1]");
+    /// assert_eq!(format!("{:?}", head.resolved(&treedef)), "(path([1]) | path([0]))");
+    /// ```
+    #[must_use]
+    pub fn resolved(&self, treedef: &TreeDef) -> Cow<'_, Self> {
+        if self.is_by_kind() || !treedef.has_aliases() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self(self.0.resolved(treedef)))
+    }
+
     /// Checks that each path of the filter leads to a leaf of a structure, or to a node above a leaf. Without this
     /// check a misspelt path would silently select nothing.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest existing path.
     pub fn check(&self, treedef: &TreeDef) -> Result<(), TreeError> {
-        let wanted = self.paths();
+        let mut wanted = self.paths();
         if wanted.is_empty() {
             return Ok(());
+        }
+        if treedef.has_aliases() {
+            wanted.retain(|path| !treedef.leads_behind_alias(path));
         }
         match treedef.first_without_place(&wanted) {
             None => Ok(()),
@@ -130,7 +154,7 @@ impl Filter {
                 };
                 Err(TreeError::NoLeaf {
                     path: path.clone(),
-                    nearest: Aliases::of(treedef).first_of(path).or_else(nearest),
+                    nearest: treedef.nearest_behind_alias(path).or_else(nearest),
                 })
             }
         }
@@ -147,8 +171,9 @@ impl Filter {
         self.check(treedef)?;
         let paths = treedef.leaf_paths();
         let places = paths.iter().zip(treedef.leaf_kinds()).zip(leaves);
+        let filter = self.resolved(treedef);
         let chosen: Vec<bool> = places
-            .map(|((path, kind), leaf)| self.accepts(path, kind, leaf))
+            .map(|((path, kind), leaf)| filter.accepts(path, kind, leaf))
             .collect();
         if chosen.contains(&true) {
             return Ok(chosen);

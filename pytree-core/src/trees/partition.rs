@@ -6,6 +6,7 @@
 mod pop;
 mod update;
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Index;
@@ -93,7 +94,7 @@ impl<M, L> Partition<M, L> {
         self.len() == 0
     }
 
-    /// Returns the leaf at a path such as `layers[0].weight`.
+    /// Returns the leaf at a path such as `layers[0].weight`. A leaf in a shared node is found at each of its places.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
@@ -285,8 +286,8 @@ const NO_PART: u32 = u32::MAX;
 type Assignment = (Vec<u32>, Vec<KeyPath>);
 
 /// Returns the position of the first filter for which `accepts` returns true.
-fn first_of(filters: &[Filter], accepts: impl Fn(&Filter) -> bool) -> u32 {
-    let first = filters.iter().position(accepts);
+fn first_of<F: Borrow<Filter>>(filters: &[F], accepts: impl Fn(&Filter) -> bool) -> u32 {
+    let first = filters.iter().position(|filter| accepts(filter.borrow()));
     first.map_or(NO_PART, count)
 }
 
@@ -316,13 +317,17 @@ fn assign<L: Leaf>(
         }
         assigned.clear();
     }
+    let filters: Vec<_> = filters
+        .iter()
+        .map(|filter| filter.resolved(treedef))
+        .collect();
     let mut leaf = leaves.iter();
     treedef.walk_places(|place| {
         if !place.holds_leaf {
             return;
         }
         let leaf = expect_next(&mut leaf, LEAVES);
-        let part = first_of(filters, |filter| {
+        let part = first_of(&filters, |filter| {
             filter.accepts(place.path, place.kind(), leaf)
         });
         if part == NO_PART {

@@ -5,7 +5,7 @@
 //! everything is only the last, and what no filter accepts is an error.
 
 use pytree_core::kind::BatchStat;
-use pytree_core::{AnyLeaf, Filter, Partition, Tree, TreeError, partition, tree};
+use pytree_core::{AnyLeaf, Filter, Partition, Tree, TreeError, graph, partition, tree};
 
 use super::*;
 
@@ -370,4 +370,79 @@ fn terms_are_shown_side_by_side() {
         format!("{filter:?}"),
         "(param | path(a) | (path(b) & state))"
     );
+}
+
+#[derive(Module, Clone, Debug)]
+struct Language {
+    embedding: Embedding,
+    head: Embedding,
+    #[param]
+    bias: f32,
+}
+
+#[derive(Module, Clone, Debug)]
+struct Embedding {
+    #[param]
+    weight: Shared<f32>,
+}
+
+fn language() -> Language {
+    let weight = Shared::new(1.0_f32);
+    Language {
+        embedding: Embedding {
+            weight: weight.clone(),
+        },
+        head: Embedding { weight },
+        bias: 2.0,
+    }
+}
+
+#[test]
+fn shared_leaf_is_selected_by_any_of_its_places() {
+    let model = language();
+    let leaves = |filter: &Filter| -> Vec<f32> {
+        let part = partition::filter::<_, f32>(&model, filter);
+        let (leaves, treedef) = graph::flatten::<f32, _>(&model);
+        let chosen = filter.choose(&treedef, &leaves).unwrap();
+        let chosen = leaves.into_iter().zip(chosen).filter(|(_, chosen)| *chosen);
+        let chosen: Vec<f32> = chosen.map(|(leaf, _)| leaf).collect();
+        assert_eq!(part.leaves(), chosen);
+        chosen
+    };
+    for place in ["embedding", "head", "head.weight", "embedding.weight"] {
+        assert_eq!(leaves(&Filter::path(place)), [1.0], "{place}");
+        assert_eq!(leaves(&!Filter::path(place)), [2.0], "{place}");
+        let both = Filter::path(place) | Filter::path("bias");
+        assert_eq!(leaves(&both), [1.0, 2.0], "{place}");
+        assert_eq!(leaves(&(Filter::param() & !Filter::path(place))), [2.0]);
+    }
+    for name in ["embedding", "head", "weight"] {
+        assert_eq!(leaves(&Filter::path_contains(name)), [1.0], "{name}");
+        assert_eq!(leaves(&!Filter::path_contains(name)), [2.0], "{name}");
+    }
+}
+
+#[test]
+fn leaf_of_a_part_is_found_at_any_of_its_places() {
+    let model = language();
+    let mut part = partition::filter::<_, f32>(&model, &Filter::everything());
+    assert_eq!(part.get("head.weight").unwrap(), &1.0);
+    assert_eq!(part["embedding.weight"], 1.0);
+    assert_eq!(part.insert("head.weight", 5.0).unwrap(), Some(1.0));
+    assert_eq!(part["embedding.weight"], 5.0);
+    assert_eq!(part.remove("head.weight").unwrap(), 5.0);
+    let absent = part.get("head.weight").unwrap_err().to_string();
+    assert!(
+        absent.starts_with("the leaf at head.weight is absent"),
+        "{absent}"
+    );
+    assert_eq!(part.insert("head.weight", 6.0).unwrap(), None);
+    assert_eq!(part["embedding.weight"], 6.0);
+    let misspelt = part.get("head.wieght").unwrap_err().to_string();
+    assert_eq!(
+        misspelt,
+        "no leaf at head.wieght; did you mean `head.weight`?"
+    );
+    let subtree = part.tree().at("head.weight").unwrap();
+    assert_eq!(subtree.leaves(), [6.0]);
 }

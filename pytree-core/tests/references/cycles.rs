@@ -50,7 +50,7 @@ fn tree_functions_reject_cycle_with_path() {
     let holder = ("before", list());
     assert_eq!(
         panics(|| tree::structure(&holder)),
-        "cannot visit a value as a tree: [1][2].0 leads back to [1], and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps them"
+        "cannot visit a value as a tree: [1][2].0 leads back to [1], and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps the cycle"
     );
     assert!(panics(|| tree::flatten::<i32, _>(&list())).contains("[2].0 leads back to the root"));
 }

@@ -96,14 +96,11 @@ fn shared_layer_is_set_once() {
     let (first, second) = eval_where(&model, &Filter::path("[0]"));
     assert!(first.same(&second[0]));
     assert_eq!(second[0].mode, Mode::Eval);
-    // It has the path of its first place.
-    let error = edit::set_static(&model, &Filter::path("[1][0]"), Mode::Eval)
-        .err()
-        .unwrap();
-    assert_eq!(
-        error.to_string(),
-        "cannot set a static field of type `Mode`: the filter path([1][0]) selects no static field of that type; static fields have no kind, so select one of these by its path: [0].mode"
-    );
+    for place in ["[1][0]", "[1]", "[1][0].mode"] {
+        let changed = edit::set_static(&model, &Filter::path(place), Mode::Eval).unwrap();
+        assert!(changed.0.same(&changed.1[0]));
+        assert_eq!(changed.0.mode, Mode::Eval, "{place}");
+    }
 }
 
 #[test]

@@ -303,6 +303,10 @@ impl Walk<'_> {
                 self.problem(path, &format!("{filter:?}: {error}"));
             }
         }
+        let filters: Vec<_> = filters
+            .iter()
+            .map(|(filter, axis)| (filter.resolved(treedef), *axis))
+            .collect();
         for leaf_path in treedef.leaf_paths() {
             let position = self.axes.len();
             let kind = *expect_at(self.kinds, position, LEAVES);

@@ -120,17 +120,15 @@ impl<L> Tree<L> {
     /// ```
     pub fn at(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<Subtree<'_, L>, TreeError> {
         let path = &*path.as_key_path()?;
-        let mut node = self.treedef.root();
-        for (reached, key) in path.keys().iter().enumerate() {
-            node = node.inside();
-            node = node
-                .child_with_key(key)
-                .ok_or_else(|| no_subtree(path, reached, node))?;
-        }
-        let before = self.treedef.nodes_in(0..node.position());
+        let node = self.treedef.follow(path);
+        let node =
+            node.map_err(|(node, reached)| no_subtree(path, reached, self.treedef.view(node)))?;
+        // The content of a later place of a shared node is at the first place.
+        let node = self.treedef.first_place_of(node);
+        let before = self.treedef.nodes_in(0..node);
         Ok(Subtree {
             tree: self,
-            node: node.position(),
+            node,
             first_leaf: before.filter(|node| node.kind() == NodeKind::Leaf).count(),
         })
     }

@@ -8,6 +8,7 @@ use super::terms::Terms;
 use crate::base::kind::{CollectionId, LeafKind};
 use crate::base::path::KeyPath;
 use crate::node::leaf::Leaf;
+use crate::treedef::TreeDef;
 
 type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
 
@@ -69,6 +70,36 @@ impl Rule {
             rule => Terms::one(rule),
         };
         Self::Any(Box::new(terms(self).followed_by(terms(other))))
+    }
+
+    /// Returns a rule that also accepts the first places of shared nodes with a later place that this rule accepts.
+    pub(super) fn resolved(&self, treedef: &TreeDef) -> Self {
+        match self {
+            Self::Path(path) => self.clone().or_paths(treedef.first_places([path])),
+            Self::Contains(name) => {
+                let firsts = treedef.first_places_below(|key| key.is_plain(name));
+                self.clone().or_paths(firsts)
+            }
+            Self::Not(rule) => rule.resolved(treedef).inverted(),
+            Self::All(terms) => {
+                let other = |path| Self::Path(path).inverted();
+                Self::All(Box::new(terms.resolved(
+                    treedef,
+                    Self::as_other_than_path,
+                    other,
+                )))
+            }
+            Self::Any(terms) => {
+                Self::Any(Box::new(terms.resolved(treedef, Self::as_path, Self::Path)))
+            }
+            rule => rule.clone(),
+        }
+    }
+
+    fn or_paths(self, paths: Vec<KeyPath>) -> Self {
+        let own = self.as_path().cloned();
+        let paths = paths.into_iter().filter(|path| Some(path) != own.as_ref());
+        paths.fold(self, |rule, path| rule.or(Self::Path(path)))
     }
 
     pub(super) fn collect_paths<'a>(&'a self, paths: &mut Vec<&'a KeyPath>) {

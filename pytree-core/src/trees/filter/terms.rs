@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use super::rule::Rule;
 use crate::base::path::KeyPath;
+use crate::treedef::TreeDef;
 
 #[derive(Clone)]
 pub(super) struct Terms {
@@ -45,6 +46,25 @@ impl Terms {
         }
         other.index = OnceLock::new();
         other
+    }
+
+    /// Returns the terms resolved for a structure. The paths that `path_of` returns are resolved at once, and what they
+    /// lead to is added as terms that `term_of` creates.
+    pub(super) fn resolved(
+        &self,
+        treedef: &TreeDef,
+        path_of: fn(&Rule) -> Option<&KeyPath>,
+        term_of: fn(KeyPath) -> Rule,
+    ) -> Self {
+        let own = self.iter().map(|term| match path_of(term) {
+            Some(_) => term.clone(),
+            None => term.resolved(treedef),
+        });
+        let firsts = treedef.first_places(self.iter().filter_map(path_of));
+        Self {
+            terms: own.chain(firsts.into_iter().map(term_of)).collect(),
+            index: OnceLock::new(),
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Rule> {
