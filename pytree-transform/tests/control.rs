@@ -15,6 +15,8 @@ mod custom;
 mod laws;
 #[path = "control/mistakes.rs"]
 mod mistakes;
+#[path = "control/recursive_rules.rs"]
+mod recursive_rules;
 
 use pytree_transform::Tensor;
 

@@ -24,7 +24,7 @@ fn at(x: &Tensor, position: i32) -> Tensor {
 
 fn softplus(x: &Tensor) -> Tensor {
     let value = |x: &Tensor| x.exp().log1p();
-    custom_jvp(value, |x, t| (value(x), t * x.sigmoid()))(x)
+    custom_jvp(value, move |x, t| (value(x), t * x.sigmoid()))(x)
 }
 
 fn crooked(x: &Tensor) -> Tensor {

@@ -10,7 +10,7 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
-use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace};
+use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in};
 
 /// Records a function of tensors as a jaxpr. Also returns the traced tensors that the function captured from lower
 /// trace levels, which are the last inputs of the jaxpr, and the second result of `run`.
@@ -29,6 +29,7 @@ pub(crate) fn stage<R>(
         })
         .collect();
     let (results, rest) = run(tensors);
+    let results = standing_in(results);
     let outputs = results
         .iter()
         .map(|result| {

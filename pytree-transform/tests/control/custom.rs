@@ -155,10 +155,11 @@ fn vjp_rule_is_used_in_every_composition() {
 #[test]
 fn captured_values_are_constants_of_a_rule() {
     let scaled = |scale: &Tensor, x: &Tensor| {
+        let [of_forward, of_backward] = [scale.clone(), scale.clone()];
         custom_vjp(
             |x: &Tensor| x * scale,
-            |x| (x * scale, ()),
-            |(), cotangent| cotangent * scale * 2.0,
+            move |x| (x * &of_forward, ()),
+            move |(), cotangent| cotangent * &of_backward * 2.0,
         )(x)
     };
     let f = move |(scale, x): Pair| grad(|x: &Tensor| scaled(&scale, x).sum())(&x);

@@ -7,13 +7,13 @@ use pytree_core::bug::pairs;
 use crate::base::dtype::AbstractArray;
 use crate::primitives::body::rules::no_forward_mode;
 use crate::primitives::body::{
-    Batched, Body, Derivative, GivenRule, Linearized, chosen, in_places,
+    Batched, Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places,
 };
 use crate::primitives::create::or_zeros;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::current_line;
+use crate::tensor::trace::{Interpreter, Trace, current_line};
 
 impl GivenRule {
     /// Returns which arguments are floats. The rule has tangents only for floats.
@@ -39,7 +39,7 @@ impl GivenRule {
         );
         let floats = self.floats(body);
         if active[..self.arguments] == floats {
-            return Linearized::clone(&self.split);
+            return self.rule.get().clone();
         }
         let Linearized {
             known,
@@ -47,7 +47,7 @@ impl GivenRule {
             outputs,
             has_tangent,
             ..
-        } = &*self.split;
+        } = self.rule.get();
         let (infos, active) = (&infos[..self.arguments], &active[..self.arguments]);
         let of_floats: Vec<AbstractArray> = chosen(infos, &floats).cloned().collect();
         let given: Vec<bool> = chosen(active, &floats).copied().collect();
@@ -92,7 +92,7 @@ impl GivenRule {
     }
 
     /// Returns the batched function with the batched rule. A result is mapped if it is mapped in the function, in the
-    /// known part or in the linear part.
+    /// known part or in the linear part. Every result is mapped if the rule has not run yet.
     pub(crate) fn batched(
         &self,
         body: &Body,
@@ -100,41 +100,71 @@ impl GivenRule {
         batch: &BatchAxis,
         force: &[bool],
     ) -> Batched {
-        let split = &*self.split;
         let of_tangents: Vec<Option<usize>> = chosen(&axes[..self.arguments], &self.floats(body))
             .copied()
             .collect();
+        let Some(split) = self.rule.known() else {
+            let mapped = vec![true; body.jaxpr.outputs.len()];
+            let rule = Arc::clone(&self.rule);
+            let (axes_of_rule, batch_of_rule) = (axes.to_vec(), batch.clone());
+            let of_results = mapped.clone();
+            let rule = Rule::when_needed(move || {
+                // The rule may work over the name of the axis, and the `vmap` that binds it may have finished.
+                let axis = Trace::begin(Interpreter::Batch(batch_of_rule.clone()));
+                let split = rule.get();
+                drop(axis);
+                let (axes, batch) = (&axes_of_rule, &batch_of_rule);
+                batch_split(split, axes, &of_tangents, batch, &of_results).0
+            });
+            return body.batch(axes, batch, &mapped, self.with(rule));
+        };
         let mut mapped = body.batch(axes, batch, force, Derivative::Recorded).mapped;
         loop {
-            let known = split.known.batched(axes, batch, &mapped);
-            let of_residuals = known.mapped[split.outputs..].iter();
-            let of_linear: Vec<Option<usize>> = of_tangents
-                .iter()
-                .copied()
-                .chain(of_residuals.map(|mapped| mapped.then_some(0)))
-                .collect();
-            let of_results: Vec<bool> = chosen(&mapped, &split.has_tangent).copied().collect();
-            let linear = split.linear.batched(&of_linear, batch, &of_results);
-            let in_linear = in_places(linear.mapped.iter().copied(), &split.has_tangent);
-            let of_known = &known.mapped[..split.outputs];
-            let grown: Vec<bool> = pairs(&mapped, of_known, "the same outputs of both parts")
-                .zip(in_linear)
-                .map(|((mapped, known), linear)| *mapped || *known || linear == Some(true))
-                .collect();
+            let (split, grown) = batch_split(split, axes, &of_tangents, batch, &mapped);
             if grown == mapped {
-                let split = Linearized::new(
-                    Arc::clone(&known.body),
-                    Arc::clone(&linear.body),
-                    split.outputs,
-                    split.has_tangent.clone(),
-                );
-                let rule = Self {
-                    split: Arc::new(split),
-                    ..*self
-                };
-                return body.batch(axes, batch, &mapped, Derivative::Given(rule));
+                return body.batch(axes, batch, &mapped, self.with(Rule::recorded(split)));
             }
             mapped = grown;
         }
     }
+
+    fn with(&self, rule: Rule) -> Derivative {
+        Derivative::Given(Self {
+            rule: Arc::new(rule),
+            ..*self
+        })
+    }
+}
+
+/// Returns the batched rule, whose results are mapped at least where `mapped` says so, and which of its results are
+/// mapped.
+fn batch_split(
+    split: &Linearized,
+    axes: &[Option<usize>],
+    of_tangents: &[Option<usize>],
+    batch: &BatchAxis,
+    mapped: &[bool],
+) -> (Linearized, Vec<bool>) {
+    let known = split.known.batched(axes, batch, mapped);
+    let of_residuals = known.mapped[split.outputs..].iter();
+    let of_linear: Vec<Option<usize>> = of_tangents
+        .iter()
+        .copied()
+        .chain(of_residuals.map(|mapped| mapped.then_some(0)))
+        .collect();
+    let of_results: Vec<bool> = chosen(mapped, &split.has_tangent).copied().collect();
+    let linear = split.linear.batched(&of_linear, batch, &of_results);
+    let in_linear = in_places(linear.mapped.iter().copied(), &split.has_tangent);
+    let of_known = &known.mapped[..split.outputs];
+    let grown = pairs(mapped, of_known, "the same outputs of both parts")
+        .zip(in_linear)
+        .map(|((mapped, known), linear)| *mapped || *known || linear == Some(true))
+        .collect();
+    let split = Linearized::new(
+        Arc::clone(&known.body),
+        Arc::clone(&linear.body),
+        split.outputs,
+        split.has_tangent.clone(),
+    );
+    (split, grown)
 }

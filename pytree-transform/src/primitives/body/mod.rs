@@ -10,6 +10,7 @@ mod given;
 mod linearized;
 pub(crate) mod program;
 pub(crate) mod remat;
+mod rule;
 pub(crate) mod rules;
 pub(crate) mod tape;
 
@@ -22,6 +23,7 @@ use pytree_core::bug::{bug, expect_next, pairs};
 pub(crate) use self::derivations::Batched;
 use self::derivations::Derivations;
 pub(crate) use self::linearized::Linearized;
+pub(crate) use self::rule::Rule;
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
@@ -47,8 +49,7 @@ pub(crate) enum Derivative {
 /// A derivative that the user supplied.
 #[derive(Clone)]
 pub(crate) struct GivenRule {
-    /// The rule for tangents of all float arguments. All float results have a tangent.
-    pub(crate) split: Arc<Linearized>,
+    pub(crate) rule: Arc<Rule>,
     /// The number of inputs that are arguments.
     pub(crate) arguments: usize,
     /// Whether tangents can be computed. The rule of a `custom_vjp` can only be transposed.

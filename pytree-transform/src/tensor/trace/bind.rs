@@ -16,9 +16,11 @@ use crate::tensor::checks;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::{BatchAxis, Operands, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
-use crate::tensor::trace::lines::{LineGuard, current_line};
+use crate::tensor::trace::lines::{LineGuard, at_line, current_line};
+use crate::tensor::trace::stand_ins::{self, has_stand_in, standing_in};
 use crate::tensor::trace::{
     Content, INNERMOST, Interpreter, Payload, Place, check_alive, innermost_stage,
+    innermost_with_rule,
 };
 
 /// Applies a primitive to tensors of any trace levels. All operations call this function.
@@ -39,11 +41,18 @@ pub(crate) fn bind(
         .iter()
         .filter_map(|operand| operand.tracer())
         .max_by_key(|tracer| tracer.place.level);
+    if innermost.is_some() && stand_ins::are_used() && operands.iter().any(|it| has_stand_in(it)) {
+        let operands = standing_in(operands.iter().copied().cloned().collect());
+        let operands: SmallVec<[&Tensor; 4]> = operands.iter().collect();
+        return at_line(line, || bind(primitive, &operands));
+    }
     let level = innermost.map(|tracer| tracer.place.level);
     let level = if !names.is_empty() {
         level.max(level_of(names))
     } else if operands.is_empty() || primitive.has_effect() {
         level.max(innermost_stage())
+    } else if level.is_some() {
+        level.max(innermost_with_rule())
     } else {
         level
     };

@@ -12,6 +12,7 @@ mod batch_axes;
 mod bind;
 mod lines;
 mod recorder;
+mod stand_ins;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -24,6 +25,7 @@ pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
 pub(crate) use self::recorder::Recorder;
+pub(crate) use self::stand_ins::{Captured, standing_in};
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
@@ -53,6 +55,14 @@ impl Interpreter {
             Self::Batch(_) => ("vmap", LevelKind::Running),
             Self::Stage(_, recorder) => (recorder.name(), recorder.level_kind()),
         }
+    }
+
+    /// Returns whether a function with a rule is being recorded.
+    fn has_rule(&self) -> bool {
+        matches!(
+            self,
+            Self::Stage(_, Recorder::CustomJvp | Recorder::CustomVjp)
+        )
     }
 }
 
@@ -139,6 +149,8 @@ pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
 thread_local! {
     /// The innermost trace level that running code can use. While a rule runs, this is below the level of the rule.
     static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The number of levels that record functions with rules.
+    static WITH_RULES: Cell<usize> = const { Cell::new(0) };
 }
 
 /// A handle to a level, which makes and reads the tensors of this level.
@@ -153,6 +165,7 @@ pub(crate) struct Place {
 pub(crate) struct Trace {
     place: Place,
     below: Option<usize>,
+    has_rule: bool,
     /// Removes the level from the stack when dropped.
     _level: TraceLevel,
 }
@@ -162,6 +175,7 @@ impl Trace {
     pub(crate) fn begin(interpreter: Interpreter) -> Self {
         let (name, kind) = interpreter.of_level();
         let below = INNERMOST.get();
+        let has_rule = interpreter.has_rule();
         let content = Rc::new(Content { interpreter, below });
         let level = TraceLevel::begin_with(name, kind, content);
         let place = Place {
@@ -169,9 +183,11 @@ impl Trace {
             id: level.id(),
         };
         INNERMOST.set(Some(place.level));
+        WITH_RULES.set(WITH_RULES.get() + usize::from(has_rule));
         Self {
             place,
             below,
+            has_rule,
             _level: level,
         }
     }
@@ -187,6 +203,7 @@ impl Deref for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         INNERMOST.set(self.below);
+        WITH_RULES.set(WITH_RULES.get() - usize::from(self.has_rule));
     }
 }
 
@@ -289,11 +306,25 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
 /// Returns the innermost level that records for compilation. It records creations, because a jitted `zeros` would
 /// otherwise become a stored constant, and effects, because they would otherwise happen during recording.
 fn innermost_stage() -> Option<usize> {
+    innermost(|interpreter| matches!(interpreter, Interpreter::Stage(..)))
+}
+
+/// Returns the innermost level that records a function with a rule. It records all operations on traced tensors, so the
+/// function captures each traced tensor as its rule does, and not what it computes from that tensor.
+fn innermost_with_rule() -> Option<usize> {
+    if WITH_RULES.get() == 0 {
+        return None;
+    }
+    innermost(Interpreter::has_rule)
+}
+
+/// Returns the innermost level for the running code that interprets operations so.
+fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     let mut place = INNERMOST.get()?;
     with_levels(|levels| {
         loop {
             let content = content_at(levels, place);
-            if matches!(content.interpreter, Interpreter::Stage(..)) {
+            if is_wanted(&content.interpreter) {
                 return Some(place);
             }
             place = content.below?;

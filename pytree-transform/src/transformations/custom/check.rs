@@ -1,12 +1,15 @@
 //! Checks the results of custom rules, and records the functions that have rules.
 
+use std::cell::Cell;
+use std::panic::Location;
+
 use pytree_core::{TreeDef, graph};
 
 use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::Recorder;
+use crate::tensor::trace::{Payload, Recorder, standing_in};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::call_reading;
@@ -68,4 +71,60 @@ pub(crate) fn record<A: Traceable, R: Traceable>(
         captured,
         result,
     }
+}
+
+/// Flattens what a rule returns. Captured tensors are replaced by their stand-ins.
+pub(crate) fn flatten<R: Traceable>(result: &R) -> (Vec<Tensor>, TreeDef) {
+    let (leaves, treedef) = graph::flatten::<Tensor, R>(result);
+    (standing_in(leaves), treedef)
+}
+
+/// Returns whether a tensor is being differentiated. A function of it needs its rule now.
+pub(crate) fn is_differentiated(tensor: &Tensor) -> bool {
+    match tensor.tracer().map(|tracer| &tracer.payload) {
+        Some(Payload::Jvp { primal, tangent }) => tangent.is_some() || is_differentiated(primal),
+        Some(Payload::Batch { value, .. }) => is_differentiated(value),
+        Some(Payload::Tape(_) | Payload::Stage(..)) | None => false,
+    }
+}
+
+/// Panics if a rule that runs later than its function captured a traced tensor that the function did not capture.
+pub(crate) fn refuse_captured(recorder: Recorder, line: &Location<'_>, captured: &[Tensor]) {
+    let captured: Vec<String> = captured.iter().map(|it| it.info().to_string()).collect();
+    assert!(
+        captured.is_empty(),
+        "cannot apply the rule of the {recorder} at {line}: it captured a traced tensor ({}) that the function does not capture; pass the tensor as a part of the argument",
+        captured.join(", ")
+    );
+}
+
+/// How deep functions with rules may be nested. A stack of 2 MiB, which threads have by default, is enough for it.
+const DEEPEST: usize = 48;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs a function with a rule, or its rule.
+///
+/// # Panics
+/// If too many of them are nested.
+pub(crate) fn nested<R>(
+    recorder: Recorder,
+    line: &Location<'_>,
+    function: impl FnOnce() -> R,
+) -> R {
+    struct Guard(usize);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            DEPTH.set(self.0);
+        }
+    }
+    let depth = Guard(DEPTH.get());
+    assert!(
+        depth.0 < DEEPEST,
+        "cannot call the {recorder} at {line}: {DEEPEST} functions with rules are nested, so it seems to call itself without an end; a rule may call its function, but a function must not call itself, nor a rule its own derivative"
+    );
+    DEPTH.set(depth.0 + 1);
+    function()
 }

@@ -8,15 +8,17 @@ use pytree_core::graph;
 
 use crate::executor::compile;
 use crate::primitives::body::tape::record_linear;
-use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, in_places};
+use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places};
 use crate::primitives::call::call;
 use crate::primitives::create::or_zeros;
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::INPUTS;
+use crate::tensor::jaxpr::{INPUTS, Jaxpr};
 use crate::tensor::stage::{stage, with_all_captured};
-use crate::tensor::trace::{Recorder, at_line, is_transforming};
+use crate::tensor::trace::{Captured, Recorder, at_line, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
-use crate::transformations::custom::check::{Form, Recorded, record};
+use crate::transformations::custom::check::{
+    Form, Recorded, flatten, is_differentiated, nested, record, refuse_captured,
+};
 use crate::transformations::function::{call_reading, transformed};
 
 /// Gives a function a custom derivative: a rule that takes the argument and its tangent, and returns the result and its
@@ -25,6 +27,10 @@ use crate::transformations::function::{call_reading, transformed};
 /// The rule must be linear in the tangent; reverse mode transposes the rule, and higher-order derivatives differentiate
 /// it. For leaves that are not floats, the rule receives zeros as tangents, and the tangents that it returns are
 /// ignored. Function and rule may capture values, but are not differentiated with respect to them.
+///
+/// The rule runs only when the function is differentiated, once for each order of differentiation. So it may call the
+/// function itself. The rule must own what it captures. If it captures a traced tensor, and the function is recorded
+/// before it is differentiated, the function must capture this tensor, too.
 ///
 /// # Examples
 /// ```
@@ -35,6 +41,15 @@ use crate::transformations::function::{call_reading, transformed};
 ///     |x, tangent| ((x.exp() + 1.0).log(), tangent * (1.0 - 1.0 / (1.0 + x.exp()))),
 /// );
 /// assert_eq!(grad(&softplus)(&Tensor::from(100.0_f32)).item::<f32>(), 1.0);
+///
+/// // A straight-through estimator, also for the second derivative: the rule calls the function.
+/// fn rounded(x: &Tensor) -> Tensor {
+///     custom_jvp(Tensor::round, |x, tangent| (rounded(x), tangent.clone()))(x)
+/// }
+/// let slope = grad(|x: &Tensor| rounded(x).square());
+/// let x = Tensor::from(1.75_f32);
+/// assert_eq!(slope(&x).item::<f32>(), 4.0);
+/// assert_eq!(grad(&slope)(&x).item::<f32>(), 2.0);
 /// ```
 ///
 /// # Panics
@@ -43,13 +58,14 @@ use crate::transformations::function::{call_reading, transformed};
 #[track_caller]
 pub fn custom_jvp<'f, A, R>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
-    rule: impl Fn(&A, &A) -> (R, R) + Send + Sync + 'f,
+    rule: impl Fn(&A, &A) -> (R, R) + Send + Sync + 'static,
 ) -> CustomJvp<'f, A, R>
 where
     A: Traceable,
     R: Traceable,
 {
     let line = Location::caller();
+    let rule = Arc::new(rule);
     CustomJvp {
         call: Box::new(move |argument| run(&function, &rule, argument, line)),
     }
@@ -61,14 +77,16 @@ pub struct CustomJvp<'f, A, R> {
 }
 transformed!(reference [A: Traceable, R: Traceable] CustomJvp<'f, A, R>, (A) -> R);
 
+const RECORDER: Recorder = Recorder::CustomJvp;
+
 fn run<A: Traceable, R: Traceable>(
     function: &impl Fn(&A) -> R,
-    rule: &impl Fn(&A, &A) -> (R, R),
+    rule: &Arc<impl Fn(&A, &A) -> (R, R) + Send + Sync + 'static>,
     argument: &A,
     line: &'static Location<'static>,
 ) -> R {
     if !is_transforming() {
-        return function(argument);
+        return nested(RECORDER, line, || function(argument));
     }
     let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
     let form = Form::of(treedef, &operands);
@@ -76,26 +94,79 @@ fn run<A: Traceable, R: Traceable>(
         jaxpr,
         captured,
         result,
-    } = record(Recorder::CustomJvp, &form, function);
+    } = nested(RECORDER, line, || record(RECORDER, &form, function));
+    let arguments = operands.len();
+    let treedef = result.treedef.clone();
+    let (jaxpr, rule) = if operands.iter().any(is_differentiated) {
+        let recorded = record_rule(&**rule, &form, &result, &Captured::default(), line);
+        let functions = vec![(jaxpr, captured), (recorded.known, recorded.captured)];
+        let (jaxprs, captured) = with_all_captured(arguments, functions);
+        let [jaxpr, known]: [_; 2] = match jaxprs.try_into() {
+            Ok(both) => both,
+            Err(_) => unreachable!("two functions are recorded"),
+        };
+        operands.extend(captured);
+        (
+            jaxpr,
+            Rule::recorded(split(known, recorded.linear, &result)),
+        )
+    } else {
+        let of_function = Captured::new(&captured);
+        let rule = Arc::clone(rule);
+        operands.extend(captured);
+        let record = move || {
+            let recorded = record_rule(&*rule, &form, &result, &of_function, line);
+            refuse_captured(RECORDER, line, &recorded.captured);
+            split(recorded.known, recorded.linear, &result)
+        };
+        (jaxpr, Rule::when_needed(record))
+    };
+    let rule = GivenRule {
+        rule: Arc::new(rule),
+        arguments,
+        forward: true,
+    };
+    let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
+    let results = at_line(line, || call(&body, &operands));
+    rebuild(&treedef, results)
+}
+
+/// A recorded rule: the part that is known without the tangents, the tensors that it captured, and the part that is
+/// linear in the tangents.
+struct RecordedRule {
+    known: Jaxpr,
+    captured: Vec<Tensor>,
+    linear: Jaxpr,
+}
+
+/// Runs a rule. The inputs of the known part are the argument and the tensors that the function captured.
+fn record_rule<A: Traceable, R: Traceable>(
+    rule: &impl Fn(&A, &A) -> (R, R),
+    form: &Form,
+    result: &Form,
+    of_function: &Captured,
+    line: &'static Location<'static>,
+) -> RecordedRule {
     let floats = form.is_float();
     let of_tangents: Vec<_> = chosen(&form.infos, &floats).cloned().collect();
-    let has_tangent = result.is_float();
-    let (known, known_captured, linear) = stage(Recorder::CustomJvp, &form.infos, |primals| {
+    let infos = [form.infos.as_slice(), of_function.infos()].concat();
+    let (known, captured, linear) = stage(RECORDER, &infos, |mut primals| {
+        let stand_ins = primals.split_off(form.infos.len());
         let (tape, (mut values, mistakes)) = record_linear(&of_tangents, |tangents| {
             let tangents = pairs(in_places(tangents, &floats), &primals, INPUTS)
                 .map(|(tangent, primal)| or_zeros(tangent.as_ref(), primal.info()))
                 .collect();
-            let (value, tangent) = call_reading(
-                "the rule of custom_jvp",
-                &form.treedef,
-                primals.clone(),
-                |primal: A| {
-                    let tangent: A = rebuild(&form.treedef, tangents);
-                    rule(&primal, &tangent)
-                },
-            );
-            let (values, value_treedef) = graph::flatten::<Tensor, R>(&value);
-            let (tangents, tangent_treedef) = graph::flatten::<Tensor, R>(&tangent);
+            let run = |primal: A| {
+                let tangent: A = rebuild(&form.treedef, tangents);
+                nested(RECORDER, line, || rule(&primal, &tangent))
+            };
+            let ((values, value_treedef), (tangents, tangent_treedef)) =
+                of_function.replaced(&stand_ins, || {
+                    let primals = primals.clone();
+                    let name = "the rule of custom_jvp";
+                    let (value, tangent) = call_reading(name, &form.treedef, primals, run);
+                    (flatten::<R>(&value), flatten::<R>(&tangent))
+                });
             let mut mistakes = Vec::new();
             mistakes.extend(result.mistake(
                 "the value that the rule returns differs from the function's result",
@@ -106,7 +177,7 @@ fn run<A: Traceable, R: Traceable>(
                 &Form::of(tangent_treedef, &tangents),
             ));
             let tangents = if mistakes.is_empty() {
-                chosen(&tangents, &has_tangent).cloned().collect()
+                chosen(&tangents, &result.is_float()).cloned().collect()
             } else {
                 Vec::new()
             };
@@ -121,25 +192,18 @@ fn run<A: Traceable, R: Traceable>(
         values.extend(residuals);
         (values, linear)
     });
-    let recorded = vec![(jaxpr, captured), (known, known_captured)];
-    let (jaxprs, captured) = with_all_captured(operands.len(), recorded);
-    let [jaxpr, known]: [_; 2] = match jaxprs.try_into() {
-        Ok(both) => both,
-        Err(_) => unreachable!("two functions are recorded"),
-    };
-    let split = Linearized::new(
-        Body::new(Recorder::CustomJvp, known, compile),
-        Body::new(Recorder::CustomJvp, linear, compile),
+    RecordedRule {
+        known,
+        captured,
+        linear,
+    }
+}
+
+fn split(known: Jaxpr, linear: Jaxpr, result: &Form) -> Linearized {
+    Linearized::new(
+        Body::new(RECORDER, known, compile),
+        Body::new(RECORDER, linear, compile),
         result.infos.len(),
-        has_tangent,
-    );
-    let rule = GivenRule {
-        split: Arc::new(split),
-        arguments: operands.len(),
-        forward: true,
-    };
-    let body = Body::with_derivative(Recorder::CustomJvp, jaxpr, Derivative::Given(rule), compile);
-    operands.extend(captured);
-    let results = at_line(line, || call(&body, &operands));
-    rebuild(&result.treedef, results)
+        result.is_float(),
+    )
 }

@@ -10,16 +10,18 @@ use pytree_core::graph;
 use crate::base::dtype::AbstractArray;
 use crate::executor::compile;
 use crate::primitives::body::rules::bind_all;
-use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, chosen, in_places};
+use crate::primitives::body::{Body, Derivative, GivenRule, Linearized, Rule, chosen, in_places};
 use crate::primitives::call::call;
 use crate::primitives::create::or_zeros;
 use crate::primitives::custom_vjp::Backward;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::stage::{stage, with_all_captured};
-use crate::tensor::trace::{Recorder, at_line, at_own_lines, is_transforming};
+use crate::tensor::trace::{Captured, Recorder, at_line, at_own_lines, is_transforming};
 use crate::tensor::traceable::{Traceable, rebuild};
-use crate::transformations::custom::check::{Form, Recorded, record};
+use crate::transformations::custom::check::{
+    Form, Recorded, flatten, is_differentiated, nested, record, refuse_captured,
+};
 use crate::transformations::function::{call_reading, transformed};
 
 /// Gives a function a custom gradient, as two functions.
@@ -30,6 +32,10 @@ use crate::transformations::function::{call_reading, transformed};
 /// Higher-order derivatives differentiate both functions. Forward mode is not supported. For leaves that are not
 /// floats, `backward` receives zeros as cotangents, and the cotangents that it returns are ignored. All three functions
 /// may capture values, but are not differentiated with respect to them.
+///
+/// `forward` and `backward` run only when the function is differentiated, as the rule of a
+/// [`custom_jvp`](crate::custom_jvp) does, and may call the function itself. What holds there for captured values holds
+/// for both.
 ///
 /// # Examples
 /// ```
@@ -49,8 +55,8 @@ use crate::transformations::function::{call_reading, transformed};
 #[track_caller]
 pub fn custom_vjp<'f, A, R, S>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
-    forward: impl Fn(&A) -> (R, S) + Send + Sync + 'f,
-    backward: impl Fn(S, R) -> A + Send + Sync + 'f,
+    forward: impl Fn(&A) -> (R, S) + Send + Sync + 'static,
+    backward: impl Fn(S, R) -> A + Send + Sync + 'static,
 ) -> CustomVjp<'f, A, R>
 where
     A: Traceable,
@@ -58,8 +64,9 @@ where
     S: Traceable,
 {
     let line = Location::caller();
+    let rule = Arc::new(UserRule { forward, backward });
     CustomVjp {
-        call: Box::new(move |argument| run(&function, &forward, &backward, argument, line)),
+        call: Box::new(move |argument| run(&function, &rule, argument, line)),
     }
 }
 
@@ -69,17 +76,30 @@ pub struct CustomVjp<'f, A, R> {
 }
 transformed!(reference [A: Traceable, R: Traceable] CustomVjp<'f, A, R>, (A) -> R);
 
+/// The two functions of a rule.
+struct UserRule<F, B> {
+    forward: F,
+    backward: B,
+}
+
+/// The function of a rule that returns the result and the residuals.
+trait Forward<A, R, S>: Fn(&A) -> (R, S) + Send + Sync + 'static {}
+impl<A, R, S, F: Fn(&A) -> (R, S) + Send + Sync + 'static> Forward<A, R, S> for F {}
+
+/// The function of a rule that returns the cotangent of the argument.
+trait Backwards<A, R, S>: Fn(S, R) -> A + Send + Sync + 'static {}
+impl<A, R, S, B: Fn(S, R) -> A + Send + Sync + 'static> Backwards<A, R, S> for B {}
+
 const RECORDER: Recorder = Recorder::CustomVjp;
 
 fn run<A: Traceable, R: Traceable, S: Traceable>(
     function: &impl Fn(&A) -> R,
-    forward: &impl Fn(&A) -> (R, S),
-    backward: &impl Fn(S, R) -> A,
+    rule: &Arc<UserRule<impl Forward<A, R, S>, impl Backwards<A, R, S>>>,
     argument: &A,
     line: &'static Location<'static>,
 ) -> R {
     if !is_transforming() {
-        return function(argument);
+        return nested(RECORDER, line, || function(argument));
     }
     let (mut operands, treedef) = graph::flatten::<Tensor, A>(argument);
     let form = Form::of(treedef, &operands);
@@ -87,19 +107,81 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         jaxpr,
         captured,
         result,
-    } = record(RECORDER, &form, function);
-    let (known, known_captured, (value, residuals)) = stage(RECORDER, &form.infos, |tensors| {
-        let (value, residuals) = call_reading(
-            "`forward` of custom_vjp",
-            &form.treedef,
-            tensors,
-            |argument: A| forward(&argument),
-        );
-        let (mut leaves, treedef) = graph::flatten::<Tensor, R>(&value);
+    } = nested(RECORDER, line, || record(RECORDER, &form, function));
+    let arguments = operands.len();
+    let treedef = result.treedef.clone();
+    let (jaxpr, rule) = if operands.iter().any(is_differentiated) {
+        let recorded = record_rule(rule, &form, &result, &Captured::default(), line);
+        let RecordedRule { forward, backward } = recorded;
+        let functions = vec![(jaxpr, captured), (forward.jaxpr, forward.captured)];
+        let (mut jaxprs, mut all) = with_all_captured(arguments, functions);
+        forward_captured(&backward.captured, arguments, &mut jaxprs, &mut all);
+        let (known, jaxpr) = (jaxprs.pop(), jaxprs.pop());
+        let (Some(known), Some(jaxpr)) = (known, jaxpr) else {
+            unreachable!("two functions are recorded")
+        };
+        operands.extend(all);
+        let rule = split(known, backward.jaxpr, &form, &result);
+        (jaxpr, Rule::recorded(rule))
+    } else {
+        let of_function = Captured::new(&captured);
+        let rule = Arc::clone(rule);
+        operands.extend(captured);
+        let record = move || {
+            let RecordedRule { forward, backward } =
+                record_rule(&rule, &form, &result, &of_function, line);
+            refuse_captured(RECORDER, line, &forward.captured);
+            refuse_captured(RECORDER, line, &backward.captured);
+            split(forward.jaxpr, backward.jaxpr, &form, &result)
+        };
+        (jaxpr, Rule::when_needed(record))
+    };
+    let rule = GivenRule {
+        rule: Arc::new(rule),
+        arguments,
+        forward: false,
+    };
+    let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
+    let results = at_line(line, || call(&body, &operands));
+    rebuild(&treedef, results)
+}
+
+/// A recorded function of a rule, and the tensors that it captured.
+struct Part {
+    jaxpr: Jaxpr,
+    captured: Vec<Tensor>,
+}
+
+/// A recorded rule. The results of `forward` are those of the function and the residuals. The inputs of `backward` are
+/// the residuals, the tensors that it captured, and the cotangents.
+struct RecordedRule {
+    forward: Part,
+    backward: Part,
+}
+
+/// Runs a rule. The inputs of `forward` are the argument and the tensors that the function captured, which are the last
+/// residuals.
+fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
+    rule: &UserRule<impl Forward<A, R, S>, impl Backwards<A, R, S>>,
+    form: &Form,
+    result: &Form,
+    of_function: &Captured,
+    line: &'static Location<'static>,
+) -> RecordedRule {
+    let infos = [form.infos.as_slice(), of_function.infos()].concat();
+    let (known, known_captured, (value, residuals)) = stage(RECORDER, &infos, |mut tensors| {
+        let stand_ins = tensors.split_off(form.infos.len());
+        let run = |argument: A| nested(RECORDER, line, || (rule.forward)(&argument));
+        let ((mut leaves, treedef), (residuals, of_residuals)) =
+            of_function.replaced(&stand_ins, || {
+                let name = "`forward` of custom_vjp";
+                let (value, residuals) = call_reading(name, &form.treedef, tensors, run);
+                (flatten::<R>(&value), flatten::<S>(&residuals))
+            });
         let value = Form::of(treedef, &leaves);
-        let (residuals, treedef) = graph::flatten::<Tensor, S>(&residuals);
-        let form = Form::of(treedef, &residuals);
+        let form = Form::of(of_residuals, &residuals);
         leaves.extend(residuals);
+        leaves.extend(stand_ins);
         (leaves, (value, form))
     });
     let mistake = result.mistake(
@@ -110,18 +192,26 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         panic!("cannot apply the rule of the custom_vjp at {line}: {mistake}");
     }
     let (floats, has_tangent) = (form.is_float(), result.is_float());
-    let of_results: Vec<AbstractArray> = chosen(&result.infos, &has_tangent).cloned().collect();
-    let of_tangents: Vec<AbstractArray> = chosen(&form.infos, &floats).cloned().collect();
-    let infos = [residuals.infos.as_slice(), &of_results].concat();
+    let of_results = chosen(&result.infos, &has_tangent).cloned();
+    let count = residuals.infos.len() + of_function.infos().len();
+    let infos: Vec<AbstractArray> = residuals
+        .infos
+        .iter()
+        .chain(of_function.infos())
+        .cloned()
+        .chain(of_results)
+        .collect();
     let (mut back, back_captured, mistake) = stage(RECORDER, &infos, |mut tensors| {
-        let given = tensors.split_off(residuals.infos.len());
+        let given = tensors.split_off(count);
+        let stand_ins = tensors.split_off(residuals.infos.len());
         let cotangents = pairs(in_places(given, &has_tangent), &result.infos, RESULTS)
             .map(|(cotangent, info)| or_zeros(cotangent.as_ref(), info))
             .collect();
         let residuals: S = rebuild(&residuals.treedef, tensors);
         let cotangent: R = rebuild(&result.treedef, cotangents);
-        let cotangent = at_own_lines(|| backward(residuals, cotangent));
-        let (leaves, treedef) = graph::flatten::<Tensor, A>(&cotangent);
+        let run = || nested(RECORDER, line, || (rule.backward)(residuals, cotangent));
+        let (leaves, treedef) =
+            of_function.replaced(&stand_ins, || flatten::<A>(&at_own_lines(run)));
         let mistake = form.mistake(
             "the cotangent that `backward` returns differs from the argument",
             &Form::of(treedef, &leaves),
@@ -136,42 +226,43 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     }
     // Tensors that `backward` captured are passed to it as the last residuals.
     let captured_by_back = back.inputs.split_off(infos.len());
-    let cotangents = back.inputs.split_off(residuals.infos.len());
+    let cotangents = back.inputs.split_off(count);
     back.inputs.extend(captured_by_back);
     back.inputs.extend(cotangents);
-    let recorded = vec![(jaxpr, captured), (known, known_captured)];
-    let (mut jaxprs, mut all) = with_all_captured(operands.len(), recorded);
-    forward_captured(&back_captured, operands.len(), &mut jaxprs, &mut all);
+    RecordedRule {
+        forward: Part {
+            jaxpr: known,
+            captured: known_captured,
+        },
+        backward: Part {
+            jaxpr: back,
+            captured: back_captured,
+        },
+    }
+}
+
+/// Makes the rule of a recorded `forward`, whose last results are the residuals, and a recorded `backward`.
+fn split(known: Jaxpr, backward: Jaxpr, argument: &Form, result: &Form) -> Linearized {
+    let has_tangent = result.is_float();
+    let of_results: Vec<AbstractArray> = chosen(&result.infos, &has_tangent).cloned().collect();
+    let floats = argument.is_float();
+    let of_tangents: Vec<AbstractArray> = chosen(&argument.infos, &floats).cloned().collect();
+    let kept = known.output_infos().skip(result.infos.len());
+    let infos: Vec<AbstractArray> = of_tangents.iter().chain(kept).cloned().collect();
     let backward = Backward {
-        body: Body::new(RECORDER, back, compile),
+        body: Body::new(RECORDER, backward, compile),
         tangents: of_tangents.len(),
         results: of_results,
     };
-    let kept = residuals.infos.into_iter();
-    let kept = kept.chain(back_captured.iter().map(|tensor| tensor.info().clone()));
-    let infos: Vec<AbstractArray> = of_tangents.into_iter().chain(kept).collect();
     let (linear, _, ()) = stage(RECORDER, &infos, |tensors| {
         (bind_all(&backward, &tensors), ())
     });
-    let (known, jaxpr) = (jaxprs.pop(), jaxprs.pop());
-    let (Some(known), Some(jaxpr)) = (known, jaxpr) else {
-        unreachable!("two functions are recorded")
-    };
-    let split = Linearized::new(
+    Linearized::new(
         Body::new(RECORDER, known, compile),
         Body::new(RECORDER, linear, compile),
         result.infos.len(),
         has_tangent,
-    );
-    let rule = GivenRule {
-        split: Arc::new(split),
-        arguments: operands.len(),
-        forward: false,
-    };
-    let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
-    operands.extend(all);
-    let results = at_line(line, || call(&body, &operands));
-    rebuild(&result.treedef, results)
+    )
 }
 
 /// Appends the tensors that `backward` captured to the residuals. All recorded functions take these tensors as inputs,

@@ -1,0 +1,56 @@
+//! The rule that a user gave for a derivative, recorded when it is needed.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::primitives::body::Linearized;
+
+/// A rule for tangents of all float arguments. All float results have a tangent.
+///
+/// A recorded function may never be differentiated, and its rule may call the function itself. So the rule runs at the
+/// first differentiation, and once for each recorded function.
+pub(crate) struct Rule {
+    recorded: OnceLock<Linearized>,
+    record: Option<Box<dyn Fn() -> Linearized + Send + Sync>>,
+}
+
+impl Rule {
+    /// Creates a rule that has run.
+    pub(crate) fn recorded(split: Linearized) -> Self {
+        Self {
+            recorded: OnceLock::from(split),
+            record: None,
+        }
+    }
+
+    /// Creates a rule that runs when it is needed.
+    pub(crate) fn when_needed(record: impl Fn() -> Linearized + Send + Sync + 'static) -> Self {
+        Self {
+            recorded: OnceLock::new(),
+            record: Some(Box::new(record)),
+        }
+    }
+
+    /// Returns the recorded rule.
+    pub(crate) fn get(&self) -> &Linearized {
+        match (self.recorded.get(), &self.record) {
+            (None, Some(record)) => {
+                // No lock is held while the user's rule runs.
+                let split = record();
+                self.recorded.get_or_init(|| split)
+            }
+            (recorded, _) => pytree_core::bug::expect_some(recorded, "a rule that has run"),
+        }
+    }
+
+    /// Returns the recorded rule, or `None` if it has not run yet.
+    pub(crate) fn known(&self) -> Option<&Linearized> {
+        self.recorded.get()
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rule").field(&self.recorded).finish()
+    }
+}
