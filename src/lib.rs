@@ -49,11 +49,11 @@ pub mod prelude {
     pub use crate::nn::*;
     pub use crate::{
         AnyLeaf, Collection, DType, DynamicModule, FieldKind, Filter, Freeze, Gradient, Jit,
-        KeyPath, Leaf, Module, ModuleType, Partition, Pytree, PytreeOf, Ref, Selector, Shared,
-        Static, Tensor, Tree, TreeBuilder, TreeDef, TreeError, Weak, WeakRef, at, cond, diff, edit,
-        einsum, grad, graph, hessian, ix, jacfwd, jacrev, jit, jvp, module_object, partition,
-        ravel, scan, stack, tree, unstack, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
-        while_loop,
+        JitMut, KeyPath, Leaf, Module, ModuleType, Mut, Partition, Pytree, PytreeOf, Ref, Selector,
+        Shared, Static, Tensor, Tree, TreeBuilder, TreeDef, TreeError, Weak, WeakRef, at, cond,
+        cond_mut, diff, edit, einsum, grad, graph, hessian, ix, jacfwd, jacrev, jit, jit_mut, jvp,
+        module_object, partition, ravel, scan, scan_mut, stack, tree, unstack, value_and_grad,
+        value_and_grad_mut, vjp, vmap, vmap_mut, while_loop,
     };
 }
 

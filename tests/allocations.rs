@@ -82,3 +82,44 @@ fn steady_training_step_allocates_no_arrays() {
     // Three products forward and five backward, whose kernels may lay out an operand anew.
     assert!(blocks[3..].iter().all(|&count| count <= 8), "{blocks:?}");
 }
+
+#[test]
+fn step_that_writes_its_model_allocates_no_arrays() {
+    let sizes = [96, 256, 128, 10];
+    let mut model = Mlp::new(&sizes, Activation::Gelu, &mut Rngs::new(0));
+    let mut optimizer = Optimizer::new(&model, adam(1e-3));
+    let step = jit_mut(
+        |(model, optimizer, x, y): (&mut Mlp, &mut Optimizer<Mlp>, Tensor, Tensor)| {
+            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+            let (loss, gradient) = value_and_grad(loss)(model);
+            optimizer.update(model, &gradient);
+            loss
+        },
+    );
+    let x = Key::new(1).normal(DType::F32, [64, sizes[0]]);
+    let y = Tensor::zeros(DType::I32, [64]);
+    let mut blocks = Vec::new();
+    for _ in 0..8 {
+        let before = LARGE_BLOCKS.get();
+        let loss = step((&mut model, &mut optimizer, x.clone(), y.clone()));
+        assert!(loss.item::<f32>().is_finite());
+        blocks.push(LARGE_BLOCKS.get() - before);
+    }
+    assert!(blocks[3..].iter().all(|&count| count <= 8), "{blocks:?}");
+
+    // The parameters are updated where they are.
+    let weights = |model: &Mlp| model.layers[0].weight.to_vec::<f32>();
+    let before = weights(&model);
+    pytree::memory::release();
+    let blocks = LARGE_BLOCKS.get();
+    let double = jit_mut(|model: &mut Mlp| {
+        *model = tree::map(&*model, |leaf: &Tensor| leaf * 2.0);
+    });
+    double(&mut model);
+    let traced = LARGE_BLOCKS.get();
+    double(&mut model);
+    assert_eq!(LARGE_BLOCKS.get(), traced, "no array is allocated");
+    assert!(traced >= blocks);
+    let expected: Vec<f32> = before.iter().map(|weight| weight * 4.0).collect();
+    assert_eq!(weights(&model), expected);
+}

@@ -34,9 +34,9 @@ pub use crate::tensor::{NestedArray, Tensor};
 pub use crate::transformations::abstract_shape::eval_shape;
 pub use crate::transformations::axes::Axes;
 pub use crate::transformations::control::associative::{associative_scan, associative_scan_with};
-pub use crate::transformations::control::cond::{cond, switch};
+pub use crate::transformations::control::cond::{cond, cond_mut, switch};
 pub use crate::transformations::control::loops::{
-    Bound, ScanOptions, fori_loop, map, scan, scan_with,
+    Bound, ScanOptions, fori_loop, map, scan, scan_mut, scan_mut_with, scan_with,
 };
 pub use crate::transformations::control::while_loop::while_loop;
 pub use crate::transformations::custom::custom_jvp::{CustomJvp, custom_jvp};
@@ -51,6 +51,7 @@ pub use crate::transformations::jacobian::{
     Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, hessian, jacfwd, jacrev,
 };
 pub use crate::transformations::jit::{Jit, jit};
+pub use crate::transformations::jit_mut::{JitMut, jit_mut};
 pub use crate::transformations::jvp::jvp;
 pub use crate::transformations::linear::{
     Linearization, linear_transpose, linearize, saved_residuals,
@@ -60,6 +61,7 @@ pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};
 pub use crate::transformations::retrace::{Retrace, RetraceDifference};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
+pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 
 /// Functions for the other crates of pytree. Do not use them in programs: they may change at any time.
 #[doc(hidden)]

@@ -35,3 +35,4 @@ mod p19_control_flow;
 mod p20_states;
 mod p21_references;
 mod p22_fine_tuning;
+mod p23_jit_mut;

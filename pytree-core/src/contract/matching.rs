@@ -74,7 +74,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     }
 
     pub(crate) fn run<T: Pytree + ?Sized>(self, tree: &'a T) -> bool {
-        self.run_with_references(tree).is_some()
+        self.run_visiting(|matching| tree.visit(matching)).is_some()
     }
 
     /// Collects handles only of the shared nodes with these numbers. The numbers must be in ascending order.
@@ -84,12 +84,12 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     }
 
     /// Returns the visited references and the position of the matching treedef; `None` if no treedef matches.
-    pub(crate) fn run_with_references<T: Pytree + ?Sized>(
+    pub(crate) fn run_visiting(
         mut self,
-        tree: &'a T,
+        visit: impl FnOnce(&mut Self),
     ) -> Option<(References, usize)> {
         self.references.reserve(self.treedef.num_numbered());
-        tree.visit(&mut self);
+        visit(&mut self);
         self.next_is(|next| next.is_at_end());
         let mut weak = self.weak.iter();
         let matches = self.matches

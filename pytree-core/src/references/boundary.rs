@@ -10,10 +10,12 @@
 //! references that were read are unchanged; otherwise the error is a [conflict](TreeError::is_conflict).
 
 mod places;
+mod visited;
 
 use std::collections::HashSet;
 
 pub use self::places::ReferencePlace;
+pub use self::visited::Visited;
 use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
@@ -35,14 +37,29 @@ use crate::treedef::{Builder, TreeDef};
 pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
 ) -> (Vec<L>, TreeDef, References) {
+    flatten_visited(&value)
+}
+
+/// Flattens an argument, which may be borrowed in parts; see [`flatten_with_references`]. Nodes that the parts share
+/// are recognized.
+///
+/// # Panics
+/// If a trait object in the argument holds a leaf of another type, or a reference may not be read here.
+#[track_caller]
+pub fn flatten_visited<L: Leaf + Clone>(
+    argument: &impl Visited<L>,
+) -> (Vec<L>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let arena = Arena::default();
-        let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf| {
+        let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
             leaves.push(typed::<L>(leaf).clone());
         })
         .with_arena(&arena)
-        .run_with_references(value);
+        .collecting();
+        argument.visit(&mut flatten);
+        let references = flatten.take_references();
+        let treedef = flatten.finish();
         let references = references.with_read(arena, &treedef);
         (leaves, treedef, references)
     })
@@ -93,7 +110,7 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
     accepts: impl Fn(&[&L]) -> bool,
 ) -> Option<(Vec<L>, References)> {
     let choose = |position, leaves: &[&L]| accepts(leaves).then_some(position);
-    let (_, leaves, references) = matched(value, treedef, &|_| None, None, choose)?;
+    let (_, leaves, references) = matched(&value, treedef, &|_| None, None, choose)?;
     Some((leaves, references))
 }
 
@@ -102,8 +119,8 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
 /// `first` has position 0, and `others` returns the other treedefs, from position 1. With `wanted`, only shared nodes
 /// with these numbers get handles. `choose` receives the position of the matching treedef and the leaves, and its
 /// result is returned with the leaves.
-fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
-    value: &T,
+fn matched<'t, L: Leaf + Clone>(
+    value: &impl Visited<L>,
     first: &'t TreeDef,
     others: &'t dyn Fn(usize) -> Option<&'t TreeDef>,
     wanted: Option<&'t [u32]>,
@@ -123,7 +140,7 @@ fn matched<'t, L: Leaf + Clone, T: PytreeOf<L>>(
         if let Some(wanted) = wanted {
             matching = matching.wanting(wanted);
         }
-        let (references, position) = matching.run_with_references(value)?;
+        let (references, position) = matching.run_visiting(|matching| value.visit(matching))?;
         if !are_typed {
             return None;
         }
@@ -156,34 +173,6 @@ pub fn unflatten_with_new_references<L: Leaf + Clone, T: Pytree>(
         Outside::default(),
         T::unflatten,
     )
-}
-
-/// Flattens two values together, as a tuple of both, so that nodes they share are recognized.
-///
-/// # Panics
-/// If a trait object holds a leaf of another type, or a reference may not be read here.
-#[track_caller]
-pub fn flatten_both<L: Leaf + Clone, T: PytreeOf<L>, U: PytreeOf<L>>(
-    first: &T,
-    second: &U,
-) -> (Vec<L>, TreeDef, References) {
-    at_one_instant(|| {
-        let mut leaves = Vec::new();
-        let arena = Arena::default();
-        let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
-            leaves.push(typed::<L>(leaf).clone());
-        })
-        .with_arena(&arena)
-        .collecting();
-        flatten.visit_tuple(2, |position, flatten| match position {
-            0 => first.visit(flatten),
-            _ => second.visit(flatten),
-        });
-        let references = flatten.take_references();
-        let treedef = flatten.finish();
-        let references = references.with_read(arena, &treedef);
-        (leaves, treedef, references)
-    })
 }
 
 /// Copies a value. The copy has the same references and shared nodes.
@@ -349,6 +338,7 @@ impl Outcome {
     }
 
     /// Flattens the argument of a function whose outcomes are known for some structures; see [`flatten_as`].
+    /// The argument may be borrowed in parts.
     ///
     /// `known` returns a structure and an outcome for each position. The argument is walked once. Among structures that
     /// differ only in the targets of weak edges, only one is compared. `choose` receives the position of a matching
@@ -357,8 +347,8 @@ impl Outcome {
     ///
     /// Shared nodes that the result of this outcome does not contain are dropped, so that a function that owns its
     /// argument may reuse their memory.
-    pub fn flatten_argument<'t, L: Leaf + Clone, T: PytreeOf<L>>(
-        argument: &T,
+    pub fn flatten_argument<'t, L: Leaf + Clone>(
+        argument: &impl Visited<L>,
         known: impl Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
         choose: impl Fn(usize, &[&L]) -> Option<usize>,
     ) -> Option<(usize, Vec<L>, References)> {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use pytree_core::Contents::{Kept, Written};
 use pytree_core::boundary::{
-    Outcome, copy, flatten_as, flatten_both, flatten_with_references,
+    Outcome, Visited, copy, flatten_as, flatten_visited, flatten_with_references,
     unflatten_with_new_references, unflatten_with_references,
 };
-use pytree_core::{Pytree, Ref, References, Shared, TreeDef, WeakRef, graph};
+use pytree_core::shape::TUPLE;
+use pytree_core::{Pytree, Ref, References, Shared, TreeDef, Visitor, WeakRef, graph};
 
 #[derive(Pytree, Debug)]
 struct Cells {
@@ -205,7 +206,7 @@ fn value_is_found_among_several_structures() {
                     assert!(found.iter().copied().eq(&leaves));
                     Some(position)
                 };
-                let found = Outcome::flatten_argument::<i32, _>(value, known, choose);
+                let found = Outcome::flatten_argument::<i32>(&value, known, choose);
                 let expected = (0..count).find(|&position| structures[at(position)] == treedef);
                 assert_eq!(
                     found.map(|found| found.0),
@@ -231,7 +232,7 @@ fn chosen_outcome_says_which_nodes_are_kept() {
     let known = |at: usize| outcomes.get(at).map(|outcome| (&treedef, outcome));
     for (chosen, expected) in [&argument.0, &argument.1].into_iter().enumerate() {
         let choose = |_, _: &[&i32]| Some(chosen);
-        let found = Outcome::flatten_argument::<i32, _>(&argument, known, choose);
+        let found = Outcome::flatten_argument::<i32>(&&argument, known, choose);
         let (at, leaves, references) = found.unwrap();
         assert_eq!((at, leaves), (chosen, vec![1, 2]));
         let result: Shared<i32> = outcomes[at]
@@ -241,11 +242,23 @@ fn chosen_outcome_says_which_nodes_are_kept() {
     }
 }
 
+/// Two values at different places.
+struct Both<'b>(&'b mut Cells, Vec<Ref<i32>>);
+
+impl Visited<i32> for Both<'_> {
+    fn visit<'v>(&'v self, visitor: &mut dyn Visitor<'v>) {
+        visitor.enter(&TUPLE, 2);
+        self.0.visit(visitor);
+        self.1.visit(visitor);
+        visitor.exit();
+    }
+}
+
 #[test]
-fn two_values_are_flattened_together() {
-    let outer = cells();
-    let (leaves, treedef, references) =
-        flatten_both::<i32, _, _>(&outer, &vec![outer.left.clone()]);
+fn members_at_two_places_are_flattened_together() {
+    let mut outer = cells();
+    let left = vec![outer.left.clone()];
+    let (leaves, treedef, references) = flatten_visited(&Both(&mut outer, left));
     assert_eq!((leaves, references.len()), (vec![1, 2, 3], 2));
     let ((cells, items), _): ((Cells, Vec<Ref<i32>>), _) =
         unflatten_with_new_references(&treedef, vec![4, 5, 6]).unwrap();

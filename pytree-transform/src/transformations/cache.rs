@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use pytree_core::boundary::Outcome;
+use pytree_core::boundary::{Outcome, Visited};
 use pytree_core::{References, TreeDef};
 
 use crate::base::array::Array;
@@ -24,7 +24,6 @@ use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
 use crate::tensor::checks::{self};
 use crate::tensor::trace::{axis_length, bound_length};
-use crate::tensor::traceable::Traceable;
 use crate::transformations::tracing::{Asked, Tracing};
 
 /// The default maximum number of entries, as in JAX.
@@ -179,9 +178,9 @@ impl Cache {
     }
 
     /// Returns the entry for an argument, with the argument's leaves and references, if it is among the newest entries.
-    pub(crate) fn newest<A: Traceable>(
+    pub(crate) fn newest(
         &self,
-        argument: &A,
+        argument: &impl Visited<Tensor>,
     ) -> Option<(Arc<Entry>, Vec<Tensor>, References)> {
         let newest = Newest::of(self)?;
         let known = |at| {

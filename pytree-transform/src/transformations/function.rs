@@ -243,9 +243,9 @@ macro_rules! transformed {
             given => &given, given $(, where $($bounds)+)?
         );
     };
-    (callable [$($generics:tt)*] $type:ty, dyn Fn($argument:ty) -> $output:ty $(where $($bounds:tt)+)?) => {
+    (callable [$($generics:tt)*] $type:ty, dyn $(for<$lifetime:lifetime>)? Fn($argument:ty) -> $output:ty $(where $($bounds:tt)+)?) => {
         impl<'f, $($generics)*> std::ops::Deref for $type $(where $($bounds)+)? {
-            type Target = dyn Fn($argument) -> $output + Send + Sync + 'f;
+            type Target = dyn $(for<$lifetime>)? Fn($argument) -> $output + Send + Sync + 'f;
             fn deref(&self) -> &Self::Target {
                 &*self.call
             }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pytree_core::boundary::{self, Attempts};
+use pytree_core::boundary::{Attempts, Visited, flatten_visited};
 use pytree_core::bug::expect_some;
 use pytree_core::{References, TreeError, Unrepeated};
 
@@ -58,18 +58,15 @@ where
     R: Traceable,
     F: Function<A, Output = R> + Send + Sync + 'static,
 {
-    Jit::of(Compiled {
-        function: Arc::new(move |argument| function.call(argument)),
-        name: function_name::<F>(),
-        line: Location::caller(),
-        checks: Checks::default(),
-        cache: Cache::new(DEFAULT_SIZE),
-        history: Mutex::default(),
-    })
+    Jit::of(Compiled::new(
+        Arc::new(move |argument| function.call(argument)),
+        function_name::<F>(),
+        Location::caller(),
+    ))
 }
 
 /// Returns the name of a function's type without its path: `forward`, or `<closure>`.
-fn function_name<F>() -> String {
+pub(crate) fn function_name<F>() -> String {
     let name = std::any::type_name::<F>();
     let path = name.split('<').next().unwrap_or(name);
     match path.rsplit("::").next() {
@@ -85,13 +82,52 @@ pub struct Jit<A, R> {
 }
 
 /// The user's function, its options and its cache.
-struct Compiled<A, R> {
+pub(crate) struct Compiled<A, R> {
     function: Arc<dyn Fn(A) -> R + Send + Sync>,
     name: String,
-    line: &'static Location<'static>,
-    checks: Checks,
-    cache: Cache,
+    pub(crate) line: &'static Location<'static>,
+    pub(crate) checks: Checks,
+    pub(crate) cache: Cache,
     history: Mutex<History>,
+}
+
+impl<A, R> Compiled<A, R> {
+    /// Makes a function with an empty cache.
+    pub(crate) fn new(
+        function: Arc<dyn Fn(A) -> R + Send + Sync>,
+        name: String,
+        line: &'static Location<'static>,
+    ) -> Self {
+        Self {
+            function,
+            name,
+            line,
+            checks: Checks::default(),
+            cache: Cache::new(DEFAULT_SIZE),
+            history: Mutex::default(),
+        }
+    }
+
+    /// Makes a copy of the function with an empty cache.
+    pub(crate) fn anew(&self, checks: Checks, size: usize) -> Self {
+        Self {
+            function: Arc::clone(&self.function),
+            name: self.name.clone(),
+            line: self.line,
+            checks,
+            cache: Cache::new(size),
+            history: Mutex::default(),
+        }
+    }
+
+    /// Returns the reason for the last retrace.
+    pub(crate) fn why_retraced(&self) -> Option<Retrace> {
+        self.history().why.clone()
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The key of the last trace, and how it differs from the key of the previous trace.
@@ -112,29 +148,52 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
 
     fn run_now(&self, argument: impl Borrow<A>) -> R {
         let mut attempts = Attempts::default();
-        let (entry, mut leaves, references) = self.entry(argument.borrow(), &mut attempts);
+        let (entry, leaves, references) = self.entry(&argument.borrow(), &mut attempts);
         if is_evaluated(&entry, &leaves) {
             if entry.is_repeatable() {
                 let entered = (entry, leaves, references);
-                return self.run_repeatedly(argument.borrow(), attempts, entered);
+                return self.run_repeatedly(&argument.borrow(), attempts, entered);
             }
             // Once the argument is dropped, the program may reuse the memory of leaves that nobody else holds.
             drop(argument);
-            return self
-                .ending(&entry)
-                .with(evaluate(&entry, leaves, &references));
+            return self.evaluated(&entry, leaves, &references);
         }
         drop(argument);
+        self.recorded(&entry, leaves, &references)
+    }
+
+    /// Runs the program on arrays.
+    pub(crate) fn evaluated(
+        &self,
+        entry: &Entry,
+        leaves: Vec<Tensor>,
+        references: &References,
+    ) -> R {
+        self.ending(entry).with(evaluate(entry, leaves, references))
+    }
+
+    /// Calls the program inside of another transformation.
+    pub(crate) fn recorded(
+        &self,
+        entry: &Entry,
+        mut leaves: Vec<Tensor>,
+        references: &References,
+    ) -> R {
         leaves.extend(entry.captured.iter().cloned());
         // The line of the call is unknown, because the `dyn Fn` to which a `Jit` dereferences does not know its caller.
         // So equations get the line of `jit`.
         let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
-        rebuild_result(self.ending(&entry), &entry.outcome, results, &references)
+        rebuild_result(self.ending(entry), &entry.outcome, results, references)
     }
 
     /// Runs a program that writes references. Repeats the run as long as another thread has written references that the
     /// run read.
-    fn run_repeatedly(&self, argument: &A, mut attempts: Attempts, mut entered: Entered) -> R {
+    pub(crate) fn run_repeatedly(
+        &self,
+        argument: &impl Visited<Tensor>,
+        mut attempts: Attempts,
+        mut entered: Entered,
+    ) -> R {
         loop {
             let (entry, leaves, references) = entered;
             match evaluate(&entry, leaves, &references) {
@@ -157,15 +216,18 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     }
 
     /// Returns the entry for an argument, and the argument's leaves and references.
-    fn entry(&self, argument: &A, attempts: &mut Attempts) -> Entered {
+    pub(crate) fn entry(
+        &self,
+        argument: &impl Visited<Tensor>,
+        attempts: &mut Attempts,
+    ) -> Entered {
         if let Some((entry, leaves, references)) = self.cache.newest(argument) {
             entry.depend_on_batch_axes();
             return (entry, leaves, references);
         }
         // Tracing may wait for other threads, which may need this turn.
         attempts.end_turn();
-        let (leaves, treedef, mut references) =
-            boundary::flatten_with_references::<Tensor, A>(argument);
+        let (leaves, treedef, mut references) = flatten_visited::<Tensor>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
         let entry = self
             .cache
@@ -176,10 +238,6 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         // Handles of shared nodes that the result does not contain are released, so that their memory can be reused.
         entry.outcome.release(&mut references);
         (entry, leaves, references)
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn trace(&self, signature: Arc<Signature>) -> Entry {
@@ -206,10 +264,10 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
 }
 
 /// A compiled function with the leaves and references of its argument.
-type Entered = (Arc<Entry>, Vec<Tensor>, References);
+pub(crate) type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
 /// Returns whether a call computes values now. Otherwise an enclosing transformation records or transforms the call.
-fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
+pub(crate) fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
     // An enclosing `jit` must record a program with effects, such as printing, even if all operands are concrete.
     let is_recorded = entry.body.has_effect && is_staging();
     entry.captured.is_empty()
@@ -241,19 +299,6 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         }
     }
 
-    /// Returns the same function with other options and an empty cache.
-    fn anew(&self, checks: Checks, size: usize) -> Self {
-        let compiled = &self.compiled;
-        Self::of(Compiled {
-            function: Arc::clone(&compiled.function),
-            name: compiled.name.clone(),
-            line: compiled.line,
-            checks,
-            cache: Cache::new(size),
-            history: Mutex::default(),
-        })
-    }
-
     /// Sets the maximum number of signatures in the cache. A `size` of 0 counts as 1. The least recently used program
     /// is evicted first. The default is 4096, as in JAX.
     ///
@@ -268,7 +313,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// ```
     #[must_use]
     pub fn cache_size(self, size: usize) -> Self {
-        self.anew(self.compiled.checks, size)
+        Self::of(self.compiled.anew(self.compiled.checks, size))
     }
 
     /// Makes calls panic if an operation of the compiled function returns NaN. The message names the equation, its
@@ -283,14 +328,16 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// ```
     #[must_use]
     pub fn check_nans(self) -> Self {
-        self.anew(self.compiled.checks.with_nans(), self.compiled.cache.size())
+        let checks = self.compiled.checks.with_nans();
+        Self::of(self.compiled.anew(checks, self.compiled.cache.size()))
     }
 
     /// Makes calls panic if an operation of the compiled function returns an infinity; see
     /// [`check_nans`](Self::check_nans).
     #[must_use]
     pub fn check_infs(self) -> Self {
-        self.anew(self.compiled.checks.with_infs(), self.compiled.cache.size())
+        let checks = self.compiled.checks.with_infs();
+        Self::of(self.compiled.anew(checks, self.compiled.cache.size()))
     }
 
     /// Returns how many times the function was traced.
@@ -320,7 +367,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// assert_eq!(f.why_retraced().unwrap(), "the root: f32[1] before, f32[2] now");
     /// ```
     pub fn why_retraced(&self) -> Option<Retrace> {
-        self.compiled.history().why.clone()
+        self.compiled.why_retraced()
     }
 
     /// Returns the recorded function for an argument, without dead code.
@@ -329,7 +376,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// If the function panics.
     pub fn jaxpr(&self, argument: &A) -> Jaxpr {
         self.compiled
-            .entry(argument, &mut Attempts::default())
+            .entry(&argument, &mut Attempts::default())
             .0
             .body
             .jaxpr
@@ -344,7 +391,7 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         Lowered::new(
             &self
                 .compiled
-                .entry(argument, &mut Attempts::default())
+                .entry(&argument, &mut Attempts::default())
                 .0
                 .body
                 .jaxpr,

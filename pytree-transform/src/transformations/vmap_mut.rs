@@ -1,22 +1,25 @@
-//! `vmap_mut`: maps a function that writes its first argument.
+//! `vmap_mut`: maps a function that writes some of its arguments.
 
 use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::TreeDef;
-use pytree_core::boundary::flatten_both;
+use pytree_core::boundary::flatten_visited;
 
-use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{Ending, call_inside_knowing, rebuild_result, transformed};
+use crate::transformations::writing::{
+    Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
+};
 
 /// Maps a function of two arguments that writes its first argument; see [`vmap`](crate::vmap).
 ///
-/// Both arguments are mapped over axis 0 of every leaf; [`in_axes`](VmapMut::in_axes) sets other axes, as a pair. A
-/// value written to a mapped leaf gets the batch axis of this leaf. A value written to a leaf that is not mapped must
+/// The function takes its arguments as under [`jit_mut`](crate::jit_mut): those that it writes by `&mut`, then the
+/// others by value. All are mapped over axis 0 of every leaf; [`in_axes`](VmapMut::in_axes) sets other axes, as a tuple
+/// with a member for each argument. A value written to a mapped leaf gets the batch axis of this leaf. A value written to a leaf that is not mapped must
 /// be the same for all examples, for instance a result of [`pmean`](crate::pmean).
 ///
 /// # Examples
@@ -36,33 +39,37 @@ use crate::transformations::function::{Ending, call_inside_knowing, rebuild_resu
 /// The mapped function panics under the same conditions as that of [`vmap`](crate::vmap). It also panics, and writes
 /// nothing, if a value written to a leaf that is not mapped differs between the examples.
 #[track_caller]
-pub fn vmap_mut<'f, M, A, R, F>(function: F) -> VmapMut<'f, M, A, R>
+pub fn vmap_mut<'f, P, R, F>(function: F) -> VmapMut<'f, P, R>
 where
-    M: Traceable,
-    A: Traceable,
+    P: Arguments,
     R: Traceable,
-    F: Fn((&mut M, A)) -> R + Send + Sync + 'f,
+    F: WritingFunction<P, Output = R> + Send + Sync + 'f,
 {
-    VmapMut::new(Arc::new(function), Mapping::new(Location::caller()))
+    VmapMut::new(
+        Arc::new(move |arguments: P::Borrowed<'_>| function.call(arguments)),
+        Mapping::new(Location::caller()),
+    )
 }
 
-type Writing<'f, M, A, R> = dyn Fn((&mut M, A)) -> R + Send + Sync + 'f;
+type Writing<'f, P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync + 'f;
 
-/// The result of [`vmap_mut`]: a function that takes a model and a batch, and updates the model.
-pub struct VmapMut<'f, M, A, R> {
-    function: Arc<Writing<'f, M, A, R>>,
+/// The result of [`vmap_mut`]: a function of batches, of which it updates some.
+///
+/// `P` lists the arguments: a `VmapMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)`.
+pub struct VmapMut<'f, P: Arguments, R> {
+    function: Arc<Writing<'f, P, R>>,
     mapping: Mapping,
-    call: Box<Writing<'f, M, A, R>>,
+    call: Box<Writing<'f, P, R>>,
 }
 
-impl<'f, M: Traceable, A: Traceable, R: Traceable> VmapMut<'f, M, A, R> {
-    fn new(function: Arc<Writing<'f, M, A, R>>, mapping: Mapping) -> Self {
+impl<'f, P: Arguments, R: Traceable> VmapMut<'f, P, R> {
+    fn new(function: Arc<Writing<'f, P, R>>, mapping: Mapping) -> Self {
         let (inner, own) = (Arc::clone(&function), mapping.clone());
         Self {
             function,
             mapping,
-            call: Box::new(move |(model, argument)| {
-                at_line_by_default(own.line, || map(&*inner, &own, model, &argument))
+            call: Box::new(move |arguments: P::Borrowed<'_>| {
+                at_line_by_default(own.line, || map::<P, R>(&*inner, &own, arguments))
             }),
         }
     }
@@ -79,41 +86,38 @@ impl<'f, M: Traceable, A: Traceable, R: Traceable> VmapMut<'f, M, A, R> {
         self.with(|mapping| mapping.out_axes = axes.into())
     }
 }
-mapping_options!([M: Traceable, A: Traceable, R: Traceable] VmapMut<'f, M, A, R>);
+mapping_options!([P: Arguments, R: Traceable] VmapMut<'f, P, R>);
 
-transformed!(callable [M, A, R] VmapMut<'f, M, A, R>, dyn Fn((&mut M, A)) -> R);
+transformed!(callable [P: Arguments, R] VmapMut<'f, P, R>, dyn for<'a> Fn(P::Borrowed<'a>) -> R);
+writing_function!(['f] VmapMut);
 
-fn map<M: Traceable, A: Traceable, R: Traceable>(
-    function: &Writing<'_, M, A, R>,
+fn map<P: Arguments, R: Traceable>(
+    function: &Writing<'_, P, R>,
     mapping: &Mapping,
-    model: &mut M,
-    argument: &A,
+    arguments: P::Borrowed<'_>,
 ) -> R {
-    let (leaves, treedef, references) = flatten_both::<Tensor, M, A>(&*model, argument);
+    let (leaves, treedef, references) = flatten_visited(&Borrowed::<P>(&arguments));
+    let (mut places, _) = P::divide(arguments);
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) = call_inside_knowing::<(M, A), (M, R)>(
+    let (mut results, outcome) = call_inside_knowing::<P::Values, (P::Written, R)>(
         mapping.known(),
         &treedef,
         examples.clone(),
-        |(mut model, argument)| {
-            let output = function((&mut model, argument));
-            (model, output)
-        },
+        |values| call_with_values::<P, R>(function, values),
     );
     let mut all = leave(&trace, &results);
     drop(trace);
-    let [of_model, of_result] = members(outcome.result());
-    let [_, of_argument] = members(&treedef);
-    let mut output = results.split_off(of_model.num_leaves());
-    let mut all_output = all.split_off(of_model.num_leaves());
+    let [of_written, of_result] = members(outcome.result());
+    let num_written = of_written.num_leaves();
+    let mut output = results.split_off(num_written);
+    let mut all_output = all.split_off(num_written);
     let in_references = output.split_off(of_result.num_leaves());
     let all_in_references = all_output.split_off(of_result.num_leaves());
-    // The function may have changed the structure of its first argument. `in_axes` must be a prefix of the new
-    // structure, too.
-    results.extend_from_slice(&examples[examples.len() - of_argument.num_leaves()..]);
-    let whole = TreeDef::tuple(vec![of_model, of_argument]);
+    // The written arguments may have other structures; the axes are a prefix of these structures too.
+    let (whole, num_read) = P::structure_after(of_written, &treedef);
+    results.extend_from_slice(&examples[examples.len() - num_read..]);
     let mut placed = mapping.written(&whole, &results, all, size);
     placed.extend(mapping.results(&of_result, &output, all_output, size));
     placed.extend(mapping.references(
@@ -125,8 +129,8 @@ fn map<M: Traceable, A: Traceable, R: Traceable>(
         size,
     ));
     let ending = Ending::of("vmap_mut", mapping.line);
-    let (updated, output) = rebuild_result(ending, &outcome, placed, &references);
-    *model = updated;
+    let (written, output) = rebuild_result(ending, &outcome, placed, &references);
+    P::store(&mut places, written);
     output
 }
 

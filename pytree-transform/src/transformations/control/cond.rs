@@ -46,6 +46,59 @@ where
     A: Traceable,
     R: Traceable,
 {
+    choose_by_predicate(predicate, [&on_false, &on_true], &operand)
+}
+
+/// Applies `on_true` or `on_false` to an argument that they write, depending on a predicate; see [`cond`].
+///
+/// Only the branch that runs writes. Capture tensors that the branches read, or pass a tuple.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, cond_mut, jit_mut};
+/// let count_positive = jit_mut(|(count, x): (&mut Tensor, Tensor)| {
+///     cond_mut(&x.greater(0.0), |count| *count = &*count + 1, |_| (), count);
+/// });
+/// let mut count = Tensor::from(0);
+/// count_positive((&mut count, Tensor::from(2.0)));
+/// count_positive((&mut count, Tensor::from(-2.0)));
+/// assert_eq!(count.item::<i32>(), 1);
+/// ```
+///
+/// # Panics
+/// If the predicate is not a bool without axes, or if the results or the written values differ in structure, shapes or
+/// element types; then nothing is written.
+#[track_caller]
+pub fn cond_mut<M, R>(
+    predicate: &Tensor,
+    on_true: impl Fn(&mut M) -> R,
+    on_false: impl Fn(&mut M) -> R,
+    operand: &mut M,
+) -> R
+where
+    M: Traceable,
+    R: Traceable,
+{
+    let on_true = |mut operand: M| {
+        let result = on_true(&mut operand);
+        (operand, result)
+    };
+    let on_false = |mut operand: M| {
+        let result = on_false(&mut operand);
+        (operand, result)
+    };
+    let (written, result) = choose_by_predicate(predicate, [&on_false, &on_true], operand);
+    *operand = written;
+    result
+}
+
+/// Applies the branch for false or the branch for true.
+#[track_caller]
+fn choose_by_predicate<A: Traceable, R: Traceable>(
+    predicate: &Tensor,
+    branches: [&dyn Fn(A) -> R; 2],
+    operand: &A,
+) -> R {
     assert!(
         predicate.rank() == 0 && predicate.dtype() == DType::Bool,
         "cannot choose a branch by a {}: the predicate of cond must be a bool without axes; compare, for instance with `.greater(0.0)`, reduce with `.all()` or `.any()`, or choose element by element with `select`",
@@ -55,8 +108,8 @@ where
         Recorder::Cond,
         &["the branch for false", "the branch for true"],
         &predicate.convert(DType::I32),
-        &[&on_false, &on_true],
-        &operand,
+        &branches,
+        operand,
     )
 }
 

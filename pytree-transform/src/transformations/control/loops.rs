@@ -1,5 +1,6 @@
 //! `scan`, `fori_loop` and `map`: loops with a known number of iterations.
 
+use std::borrow::Borrow;
 use std::panic::Location;
 
 use pytree_core::boundary::flatten_with_references;
@@ -127,6 +128,70 @@ where
     run(Recorder::Scan, options, None, step, init, inputs)
 }
 
+/// Applies a function to each element along axis 0 of `inputs`, and lets it write `carry`, which each call passes to the
+/// next; see [`scan`]. Returns the stacked outputs.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, scan_mut};
+/// let mut sum = Tensor::from(0.0);
+/// let sums = scan_mut(
+///     |sum, x: Tensor| {
+///         *sum = &*sum + x;
+///         sum.clone()
+///     },
+///     &mut sum,
+///     Tensor::from([1.0, 2.0, 3.0]),
+/// );
+/// assert_eq!(sum.item::<f64>(), 6.0);
+/// assert_eq!(sums.to_vec::<f64>(), [1.0, 3.0, 6.0]);
+/// ```
+///
+/// # Panics
+/// Panics in the same cases as [`scan`]; then nothing is written.
+#[track_caller]
+pub fn scan_mut<C, X, Y>(function: impl Fn(&mut C, X) -> Y, carry: &mut C, inputs: X) -> Y
+where
+    C: Traceable,
+    X: Traceable,
+    Y: Traceable,
+{
+    scan_mut_with(ScanOptions::new(), function, carry, inputs)
+}
+
+/// Applies a function to each element along axis 0 of `inputs` as [`scan_mut`] does, with options.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{ScanOptions, Tensor, scan_mut_with};
+/// let mut x = Tensor::from(1.0);
+/// scan_mut_with(ScanOptions::new().length(4), |x, ()| *x = &*x * 2.0, &mut x, ());
+/// assert_eq!(x.item::<f64>(), 16.0);
+/// ```
+///
+/// # Panics
+/// Panics in the same cases as [`scan_with`]; then nothing is written.
+#[track_caller]
+pub fn scan_mut_with<C, X, Y>(
+    options: ScanOptions,
+    function: impl Fn(&mut C, X) -> Y,
+    carry: &mut C,
+    inputs: X,
+) -> Y
+where
+    C: Traceable,
+    X: Traceable,
+    Y: Traceable,
+{
+    let step = |_: Option<Tensor>, mut carry: C, input| {
+        let output = function(&mut carry, input);
+        (carry, output)
+    };
+    let (written, outputs) = run(Recorder::Scan, options, None, step, &*carry, inputs);
+    *carry = written;
+    outputs
+}
+
 /// Runs a scan that messages call `recorder`. If `first` is set, the function also receives the index of the iteration,
 /// counted from `first`.
 #[track_caller]
@@ -135,7 +200,7 @@ fn run<C, X, Y>(
     options: ScanOptions,
     first: Option<i32>,
     function: impl Fn(Option<Tensor>, C, X) -> (C, Y),
-    init: C,
+    init: impl Borrow<C>,
     inputs: X,
 ) -> (C, Y)
 where
@@ -143,7 +208,7 @@ where
     X: Traceable,
     Y: Traceable,
 {
-    let (carry, carry_treedef, references) = flatten_with_references::<Tensor, C>(&init);
+    let (carry, carry_treedef, references) = flatten_with_references::<Tensor, C>(init.borrow());
     let (stacked, inputs_treedef, of_inputs) = flatten_with_references::<Tensor, X>(&inputs);
     drop((init, inputs));
     let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));

@@ -1,0 +1,227 @@
+//! `jit_mut`: compiles a function that writes some of its arguments.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use pytree_core::boundary::{Attempts, unflatten_with_new_references};
+
+use crate::tensor::Tensor;
+use crate::tensor::checks::{self, Checks};
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::traceable::Traceable;
+use crate::transformations::cache::Entry;
+use crate::transformations::jit::{Compiled, function_name, is_evaluated};
+use crate::transformations::lowered::Lowered;
+use crate::transformations::retrace::Retrace;
+use crate::transformations::writing::{
+    Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
+};
+
+/// Compiles a function that writes some of its arguments, and updates these arguments in each call; see
+/// [`jit`](crate::jit).
+///
+/// The function takes `&mut M`, or a tuple: first up to three arguments `&mut M`, then the arguments that it only reads,
+/// by value. So a training step is a function of `(&mut Net, &mut Optimizer<Net>, Tensor, Tensor)`, and running
+/// statistics and the counts of random streams are kept.
+///
+/// A result is written over the memory of an argument if nothing else holds this memory. While the program runs, each
+/// `&mut` argument therefore has placeholders for its tensors. If the function panics, while it is traced or by a
+/// callback while it runs, the arguments are unchanged.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, jit_mut};
+/// let add = jit_mut(|(sum, x): (&mut Tensor, Tensor)| {
+///     *sum = &*sum + &x;
+///     x * 2.0
+/// });
+/// let mut sum = Tensor::from(0.0);
+/// assert_eq!(add((&mut sum, Tensor::from(1.5))).item::<f64>(), 3.0);
+/// assert_eq!(add((&mut sum, Tensor::from(2.0))).item::<f64>(), 4.0);
+/// assert_eq!(sum.item::<f64>(), 3.5);
+/// assert_eq!(add.traces(), 1);
+/// ```
+///
+/// # Panics
+/// When called: if the function panics; then nothing is written.
+#[track_caller]
+pub fn jit_mut<P, R, F>(function: F) -> JitMut<P, R>
+where
+    P: Arguments,
+    R: Traceable,
+    F: WritingFunction<P, Output = R> + Send + Sync + 'static,
+{
+    let call = move |values| call_with_values::<P, R>(|arguments| function.call(arguments), values);
+    JitMut::of(Compiled::new(
+        Arc::new(call),
+        function_name::<F>(),
+        Location::caller(),
+    ))
+}
+
+/// The function from the arguments to their written values and the result.
+type CompiledWriting<P, R> = Compiled<<P as Parts>::Values, (<P as Parts>::Written, R)>;
+
+/// A compiled function that writes some of its arguments, the result of [`jit_mut`].
+///
+/// `P` lists the arguments: a `JitMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)`.
+pub struct JitMut<P: Arguments, R> {
+    compiled: Arc<CompiledWriting<P, R>>,
+    call: Arc<Call<P, R>>,
+}
+
+type Call<P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync;
+
+/// Runs the function and stores the written values.
+fn run<P: Arguments, R: Traceable>(
+    compiled: &CompiledWriting<P, R>,
+    arguments: P::Borrowed<'_>,
+) -> R {
+    if compiled.checks.any() {
+        return compiled
+            .checks
+            .within(|| run_now::<P, R>(compiled, arguments));
+    }
+    run_now::<P, R>(compiled, arguments)
+}
+
+fn run_now<P: Arguments, R: Traceable>(
+    compiled: &CompiledWriting<P, R>,
+    arguments: P::Borrowed<'_>,
+) -> R {
+    let mut attempts = Attempts::default();
+    let given = Borrowed::<P>(&arguments);
+    let (entry, leaves, references) = compiled.entry(&given, &mut attempts);
+    if !is_evaluated(&entry, &leaves) {
+        let (mut places, _) = P::divide(arguments);
+        let (written, result) = compiled.recorded(&entry, leaves, &references);
+        P::store(&mut places, written);
+        return result;
+    }
+    if entry.is_repeatable() {
+        let entered = (entry, leaves, references);
+        let (written, result) = compiled.run_repeatedly(&given, attempts, entered);
+        P::store(&mut P::divide(arguments).0, written);
+        return result;
+    }
+    let (mut places, read) = P::divide(arguments);
+    // A callback and a check may panic; then the arguments keep their values.
+    if !entry.body.has_effect && !checks::active() {
+        release::<P>(&entry, &mut places);
+    }
+    drop(read);
+    let (written, result) = compiled.evaluated(&entry, leaves, &references);
+    P::store(&mut places, written);
+    result
+}
+
+/// Stores placeholders in the places, so that only the leaves of the call hold the memory of the arguments.
+fn release<P: Arguments>(entry: &Entry, places: &mut P::Places<'_>) {
+    let treedef = &entry.signature.treedef;
+    let nothing = Tensor::from(false);
+    let leaves = vec![nothing; treedef.num_leaves()];
+    // A type that rejects the placeholders keeps its tensors; then their memory is not reused.
+    if let Ok((values, _)) = unflatten_with_new_references::<Tensor, P::Values>(treedef, leaves) {
+        P::store(places, P::divide_values(values).0);
+    }
+}
+
+impl<P: Arguments, R: Traceable> JitMut<P, R> {
+    fn of(compiled: CompiledWriting<P, R>) -> Self {
+        let compiled = Arc::new(compiled);
+        let inner = Arc::clone(&compiled);
+        Self {
+            compiled,
+            call: Arc::new(move |arguments: P::Borrowed<'_>| run::<P, R>(&inner, arguments)),
+        }
+    }
+
+    fn with_checks(&self, checks: Checks) -> Self {
+        Self::of(self.compiled.anew(checks, self.compiled.cache.size()))
+    }
+
+    /// Sets how many signatures the cache holds; see [`Jit::cache_size`](crate::Jit::cache_size).
+    #[must_use]
+    pub fn cache_size(self, size: usize) -> Self {
+        Self::of(self.compiled.anew(self.compiled.checks, size))
+    }
+
+    /// Makes calls panic if an operation returns NaN; see [`Jit::check_nans`](crate::Jit::check_nans).
+    #[must_use]
+    pub fn check_nans(self) -> Self {
+        self.with_checks(self.compiled.checks.with_nans())
+    }
+
+    /// Makes calls panic if an operation returns an infinity; see [`Jit::check_infs`](crate::Jit::check_infs).
+    #[must_use]
+    pub fn check_infs(self) -> Self {
+        self.with_checks(self.compiled.checks.with_infs())
+    }
+
+    /// Returns how many times the function was traced.
+    pub fn traces(&self) -> usize {
+        self.compiled.cache.traces()
+    }
+
+    /// Returns how many signatures the cache holds now.
+    pub fn cached(&self) -> usize {
+        self.compiled.cache.len()
+    }
+
+    /// Removes all compiled programs; see [`Jit::clear_cache`](crate::Jit::clear_cache).
+    pub fn clear_cache(&self) {
+        self.compiled.cache.clear();
+    }
+
+    /// Returns why the function was last traced again; see [`Jit::why_retraced`](crate::Jit::why_retraced).
+    pub fn why_retraced(&self) -> Option<Retrace> {
+        self.compiled.why_retraced()
+    }
+
+    /// Returns the recorded function for arguments, without dead code. Its outputs are the written values and the result.
+    /// Nothing is written.
+    ///
+    /// # Panics
+    /// If the function panics.
+    pub fn jaxpr(&self, arguments: P::Borrowed<'_>) -> Jaxpr {
+        self.entry(&arguments).body.jaxpr.clone()
+    }
+
+    /// Returns the program that runs for arguments; see [`Jit::lower`](crate::Jit::lower). Nothing is written.
+    ///
+    /// # Panics
+    /// If the function panics.
+    pub fn lower(&self, arguments: P::Borrowed<'_>) -> Lowered {
+        Lowered::new(&self.entry(&arguments).body.jaxpr)
+    }
+
+    fn entry(&self, arguments: &P::Borrowed<'_>) -> Arc<Entry> {
+        let given = Borrowed::<P>(arguments);
+        self.compiled.entry(&given, &mut Attempts::default()).0
+    }
+}
+
+impl<P: Arguments, R> Clone for JitMut<P, R> {
+    fn clone(&self) -> Self {
+        Self {
+            compiled: Arc::clone(&self.compiled),
+            call: Arc::clone(&self.call),
+        }
+    }
+}
+
+impl<P: Arguments, R: 'static> std::ops::Deref for JitMut<P, R> {
+    type Target = Call<P, R>;
+    fn deref(&self) -> &Self::Target {
+        &*self.call
+    }
+}
+
+impl<P: Arguments, R> fmt::Debug for JitMut<P, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JitMut({})", self.compiled.line)
+    }
+}
+
+writing_function!([] JitMut);

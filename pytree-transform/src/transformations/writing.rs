@@ -1,0 +1,246 @@
+//! Functions that write their arguments: what they take, and how the transformations call them.
+//!
+//! Such a function takes `&mut` for each argument that it writes, before the arguments that it only reads. Inside of a
+//! transformation it gets values of its own. The written values are results of the transformed function, which stores
+//! them in the user's places at the end. So a call that panics has changed nothing.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use pytree_core::TreeDef;
+use pytree_core::Visitor;
+use pytree_core::boundary::Visited;
+use pytree_core::shape::TUPLE;
+
+use crate::tensor::Tensor;
+use crate::tensor::traceable::Traceable;
+use crate::transformations::function::Function;
+
+/// An argument of type `&mut M`, in the type of a function that writes it: a
+/// `JitMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)` and returns a `Tensor`.
+pub struct Mut<M>(PhantomData<fn() -> M>);
+
+impl<M> fmt::Debug for Mut<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mut")
+    }
+}
+
+/// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple of one to
+/// three `Mut<M>` and the arguments that are only read, at most six in all.
+///
+/// Implemented for these types only.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of arguments of which some are written",
+    note = "write `Mut<Net>` for one argument `&mut Net`, or a tuple that begins with it: `(Mut<Net>, Tensor)`"
+)]
+pub trait Arguments: Parts {}
+
+/// How arguments are divided into places that are written and values that are read.
+pub trait Parts: 'static {
+    /// The arguments of a call: `(&'a mut M, A)`.
+    type Borrowed<'a>;
+    /// The places that are written: `(&'a mut M,)`.
+    type Places<'a>;
+    /// The arguments as values: `(M, A)`.
+    type Values: Traceable;
+    /// The values that are written: `(M,)`.
+    type Written: Traceable;
+    /// The values that are only read: `(A,)`.
+    type Read;
+
+    /// Visits the arguments as [`Values`](Self::Values) would be visited.
+    fn visit<'v>(arguments: &'v Self::Borrowed<'_>, visitor: &mut dyn Visitor<'v>);
+    /// Divides the arguments of a call.
+    fn divide(arguments: Self::Borrowed<'_>) -> (Self::Places<'_>, Self::Read);
+    /// Divides arguments that are values.
+    fn divide_values(values: Self::Values) -> (Self::Written, Self::Read);
+    /// Returns the arguments for a call of the user's function.
+    fn lend(written: &mut Self::Written, read: Self::Read) -> Self::Borrowed<'_>;
+    /// Stores values in the places.
+    fn store(places: &mut Self::Places<'_>, values: Self::Written);
+    /// Returns the structure of the arguments after the call, and the number of leaves that were only read. These are
+    /// the last leaves.
+    fn structure_after(written: TreeDef, arguments: &TreeDef) -> (TreeDef, usize);
+}
+
+/// A function that writes some of its arguments: a closure with a parameter of type `&mut M` or `(&mut M, A)`, or the
+/// result of a transformation such as [`jit_mut`](crate::jit_mut).
+///
+/// `P` describes the arguments, as in `(Mut<M>, A)`; it follows from the type of the function's parameter, which must be
+/// written in the closure.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a function that writes its arguments",
+    label = "expected a function of `&mut Model`, or of a tuple that begins with it",
+    note = "take the model by `&mut` and write the type of the parameter: `|(model, x): (&mut Model, Tensor)| …`; what is written comes first, and every other argument is passed by value: `Tensor`, not `&Tensor`; write `move` before a closure that captures",
+    note = "for a function that writes nothing use `jit` or `vmap`"
+)]
+pub trait WritingFunction<P: Arguments> {
+    /// The type of the result.
+    type Output;
+
+    /// Calls the function.
+    #[track_caller]
+    fn call(&self, arguments: P::Borrowed<'_>) -> Self::Output;
+}
+
+/// The arguments of a call, to be visited.
+pub(crate) struct Borrowed<'b, 'a, P: Arguments>(pub(crate) &'b P::Borrowed<'a>);
+
+impl<P: Arguments> Visited<Tensor> for Borrowed<'_, '_, P> {
+    #[inline]
+    fn visit<'v>(&'v self, visitor: &mut dyn Visitor<'v>) {
+        P::visit(self.0, visitor);
+    }
+}
+
+/// Calls a user's function with values. Returns the written values and the result.
+pub(crate) fn call_with_values<P: Arguments, R>(
+    function: impl FnOnce(P::Borrowed<'_>) -> R,
+    values: P::Values,
+) -> (P::Written, R) {
+    let (mut written, read) = P::divide_values(values);
+    let result = function(P::lend(&mut written, read));
+    (written, result)
+}
+
+impl<M: Traceable> Arguments for Mut<M> {}
+
+impl<M: Traceable> Parts for Mut<M> {
+    type Borrowed<'a> = &'a mut M;
+    type Places<'a> = &'a mut M;
+    type Values = M;
+    type Written = M;
+    type Read = ();
+
+    #[inline]
+    fn visit<'v>(arguments: &'v Self::Borrowed<'_>, visitor: &mut dyn Visitor<'v>) {
+        M::visit(arguments, visitor);
+    }
+    fn divide(arguments: Self::Borrowed<'_>) -> (Self::Places<'_>, ()) {
+        (arguments, ())
+    }
+    fn divide_values(values: M) -> (M, ()) {
+        (values, ())
+    }
+    fn lend(written: &mut M, (): ()) -> Self::Borrowed<'_> {
+        written
+    }
+    fn store(places: &mut Self::Places<'_>, values: M) {
+        **places = values;
+    }
+    fn structure_after(written: TreeDef, _: &TreeDef) -> (TreeDef, usize) {
+        (written, 0)
+    }
+}
+
+impl<F, M, R> WritingFunction<Mut<M>> for F
+where
+    M: Traceable,
+    F: for<'a> Function<&'a mut M, Output = R>,
+{
+    type Output = R;
+
+    fn call(&self, arguments: &mut M) -> R {
+        Function::call(self, arguments)
+    }
+}
+
+macro_rules! writing {
+    ($($count:literal ($($m:ident $written:tt),+) ($($a:ident $read:tt $at:tt),*))*) => {$(
+        impl<$($m: Traceable,)+ $($a: Traceable,)*> Arguments for ($(Mut<$m>,)+ $($a,)*) {}
+
+        impl<$($m: Traceable,)+ $($a: Traceable,)*> Parts for ($(Mut<$m>,)+ $($a,)*) {
+            type Borrowed<'a> = ($(&'a mut $m,)+ $($a,)*);
+            type Places<'a> = ($(&'a mut $m,)+);
+            type Values = ($($m,)+ $($a,)*);
+            type Written = ($($m,)+);
+            type Read = ($($a,)*);
+
+            #[inline]
+            fn visit<'v>(arguments: &'v Self::Borrowed<'_>, visitor: &mut dyn Visitor<'v>) {
+                visitor.enter(&TUPLE, $count);
+                $($m::visit(arguments.$written, visitor);)+
+                $($a::visit(&arguments.$at, visitor);)*
+                visitor.exit();
+            }
+            fn divide(arguments: Self::Borrowed<'_>) -> (Self::Places<'_>, Self::Read) {
+                (($(arguments.$written,)+), ($(arguments.$at,)*))
+            }
+            fn divide_values(values: Self::Values) -> (Self::Written, Self::Read) {
+                (($(values.$written,)+), ($(values.$at,)*))
+            }
+            fn lend(written: &mut Self::Written, _read: Self::Read) -> Self::Borrowed<'_> {
+                ($(&mut written.$written,)+ $(_read.$read,)*)
+            }
+            fn store(places: &mut Self::Places<'_>, values: Self::Written) {
+                $(*places.$written = values.$written;)+
+            }
+            fn structure_after(written: TreeDef, arguments: &TreeDef) -> (TreeDef, usize) {
+                let mut members = written.children();
+                let read = arguments.children().split_off(members.len());
+                let num_read = read.iter().map(TreeDef::num_leaves).sum();
+                members.extend(read);
+                (TreeDef::tuple(members), num_read)
+            }
+        }
+
+        impl<Func_, Result_, $($m,)+ $($a,)*> WritingFunction<($(Mut<$m>,)+ $($a,)*)> for Func_
+        where
+            $($m: Traceable,)+
+            $($a: Traceable,)*
+            Func_: for<'a> Function<($(&'a mut $m,)+ $($a,)*), Output = Result_>,
+        {
+            type Output = Result_;
+
+            fn call(&self, arguments: ($(&mut $m,)+ $($a,)*)) -> Result_ {
+                Function::call(self, arguments)
+            }
+        }
+    )*};
+}
+
+writing! {
+    1 (M 0) ()
+    2 (M 0) (A 0 1)
+    3 (M 0) (A 0 1, B 1 2)
+    4 (M 0) (A 0 1, B 1 2, C 2 3)
+    5 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4)
+    6 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4, E 4 5)
+    2 (M 0, N 1) ()
+    3 (M 0, N 1) (A 0 2)
+    4 (M 0, N 1) (A 0 2, B 1 3)
+    5 (M 0, N 1) (A 0 2, B 1 3, C 2 4)
+    6 (M 0, N 1) (A 0 2, B 1 3, C 2 4, D 3 5)
+    3 (M 0, N 1, O 2) ()
+    4 (M 0, N 1, O 2) (A 0 3)
+    5 (M 0, N 1, O 2) (A 0 3, B 1 4)
+    6 (M 0, N 1, O 2) (A 0 3, B 1 4, C 2 5)
+}
+
+/// Makes the result of a transformation a [`Function`] of `(&mut M, A)` and the other arguments that it writes, so that
+/// transformations nest.
+macro_rules! writing_function {
+    ([$($lifetime:lifetime)?] $name:ident) => {
+        writing_function!(@ [$($lifetime)?] $name, $crate::Mut<M>, &'a mut M, M);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>,), (&'a mut M,), M);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A), (&'a mut M, A), M, A);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B), (&'a mut M, A, B), M, A, B);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B, C), (&'a mut M, A, B, C), M, A, B, C);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>), (&'a mut M, &'a mut N), M, N);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A), (&'a mut M, &'a mut N, A), M, N, A);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B), (&'a mut M, &'a mut N, A, B), M, N, A, B);
+    };
+    (@ [$($lifetime:lifetime)?] $name:ident, $arguments:ty, $borrowed:ty, $($m:ident),+) => {
+        impl<'a, $($lifetime,)? R: Traceable, $($m: Traceable),+>
+            $crate::transformations::function::Function<$borrowed> for $name<$($lifetime,)? $arguments, R>
+        {
+            type Output = R;
+            #[track_caller]
+            fn call(&self, arguments: $borrowed) -> R {
+                (self.call)(arguments)
+            }
+        }
+    };
+}
+pub(crate) use writing_function;
