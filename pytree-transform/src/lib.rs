@@ -16,6 +16,7 @@ pub use crate::base::axis_names::AxisNames;
 pub use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
 pub use crate::base::error::TensorError;
 pub use crate::base::memory;
+pub use crate::base::warning::{Warning, WarningKind, reset_warning_hook, set_warning_hook};
 pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
 pub use crate::operations::collectives::{
     all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,

@@ -36,3 +36,4 @@ mod p20_states;
 mod p21_references;
 mod p22_fine_tuning;
 mod p23_jit_mut;
+mod p24_warnings;

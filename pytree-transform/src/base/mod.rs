@@ -11,3 +11,4 @@ pub mod memory;
 pub(crate) mod special;
 pub(crate) mod text_layout;
 pub(crate) mod threads;
+pub(crate) mod warning;

@@ -156,6 +156,11 @@ impl Cache {
         self.traces.load(Ordering::Relaxed)
     }
 
+    /// Returns how many times the function was called, including the call that runs now, if it traces the function.
+    pub(crate) fn calls(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.read(|entries| entries.count)

@@ -1,5 +1,6 @@
 //! `jit`: records a function once for each structure, shapes and dtypes, and runs the compiled program.
 
+use std::any::TypeId;
 use std::borrow::Borrow;
 use std::fmt;
 use std::panic::Location;
@@ -38,7 +39,8 @@ use crate::transformations::retrace::{Retrace, Traced};
 /// for the number that [`cache_size`](Jit::cache_size) sets.
 ///
 /// Build a compiled function once and keep it: a function that is built for every call is also compiled for every call.
-/// When a source line has built and traced 32 compiled functions, a warning on stderr names the line.
+/// When a source line has built and traced 32 compiled functions of one type, a [warning](crate::set_warning_hook) names
+/// the line. Another warning names what changes if most calls of a function trace it again.
 ///
 /// # Examples
 /// ```
@@ -60,18 +62,33 @@ where
 {
     Jit::of(Compiled::new(
         Arc::new(move |argument| function.call(argument)),
-        function_name::<F>(),
+        FunctionType::of::<F>(),
         Location::caller(),
     ))
 }
 
-/// Returns the name of a function's type without its path: `forward`, or `<closure>`.
-pub(crate) fn function_name<F>() -> String {
-    let name = std::any::type_name::<F>();
-    let path = name.split('<').next().unwrap_or(name);
-    match path.rsplit("::").next() {
-        None | Some("" | "{{closure}}") => "<closure>".to_owned(),
-        Some(last) => last.to_owned(),
+/// The type of the user's function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FunctionType {
+    id: TypeId,
+    name: &'static str,
+}
+
+impl FunctionType {
+    pub(crate) fn of<F: 'static>() -> Self {
+        Self {
+            id: TypeId::of::<F>(),
+            name: std::any::type_name::<F>(),
+        }
+    }
+
+    /// Returns the name of the type without its path: `forward`, or `<closure>`.
+    fn short_name(self) -> String {
+        let path = self.name.split('<').next().unwrap_or(self.name);
+        match path.rsplit("::").next() {
+            None | Some("" | "{{closure}}") => "<closure>".to_owned(),
+            Some(last) => last.to_owned(),
+        }
     }
 }
 
@@ -84,7 +101,7 @@ pub struct Jit<A, R> {
 /// The user's function, its options and its cache.
 pub(crate) struct Compiled<A, R> {
     function: Arc<dyn Fn(A) -> R + Send + Sync>,
-    name: String,
+    of_type: FunctionType,
     pub(crate) line: &'static Location<'static>,
     pub(crate) checks: Checks,
     pub(crate) cache: Cache,
@@ -95,12 +112,12 @@ impl<A, R> Compiled<A, R> {
     /// Makes a function with an empty cache.
     pub(crate) fn new(
         function: Arc<dyn Fn(A) -> R + Send + Sync>,
-        name: String,
+        of_type: FunctionType,
         line: &'static Location<'static>,
     ) -> Self {
         Self {
             function,
-            name,
+            of_type,
             line,
             checks: Checks::default(),
             cache: Cache::new(DEFAULT_SIZE),
@@ -112,7 +129,7 @@ impl<A, R> Compiled<A, R> {
     pub(crate) fn anew(&self, checks: Checks, size: usize) -> Self {
         Self {
             function: Arc::clone(&self.function),
-            name: self.name.clone(),
+            of_type: self.of_type,
             line: self.line,
             checks,
             cache: Cache::new(size),
@@ -245,7 +262,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
         });
-        let body = Body::named(Recorder::Jit, self.name.clone(), jaxpr, compile);
+        let body = Body::named(Recorder::Jit, self.of_type.short_name(), jaxpr, compile);
         let traced = Traced {
             signature: Arc::clone(&signature),
             batch_axes: body.jaxpr.batch_axes.clone(),
@@ -255,9 +272,10 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             // Comparing signatures may run code of the user, so no lock is held.
             Some(before) => {
                 let why = Retrace::between(self.line, before, &signature);
+                rebuilt::traced_again(self.cache.traces(), self.cache.calls(), &why);
                 self.history().why = Some(why);
             }
-            None => rebuilt::traced_first(self.line),
+            None => rebuilt::traced_first(self.line, self.of_type.id),
         }
         Entry::new(signature, outcome, body, captured)
     }

@@ -11,7 +11,7 @@ use crate::tensor::checks::{self, Checks};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::Entry;
-use crate::transformations::jit::{Compiled, function_name, is_evaluated};
+use crate::transformations::jit::{Compiled, FunctionType, is_evaluated};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::retrace::Retrace;
 use crate::transformations::writing::{
@@ -55,7 +55,7 @@ where
     let call = move |values| call_with_values::<P, R>(|arguments| function.call(arguments), values);
     JitMut::of(Compiled::new(
         Arc::new(call),
-        function_name::<F>(),
+        FunctionType::of::<F>(),
         Location::caller(),
     ))
 }

@@ -1,75 +1,77 @@
 //! Warns about source lines that build a new compiled function for every call.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// The number of functions that one source line builds and traces before a warning is printed.
-const MANY: usize = 32;
+use pytree_core::error::{Difference, DifferenceKind};
 
-/// For each source line, the number of compiled functions that the line built and that were traced.
-static BUILT: LazyLock<Mutex<HashMap<&'static Location<'static>, usize>>> =
-    LazyLock::new(Mutex::default);
+use crate::base::warning::{WarningKind, warn};
+use crate::transformations::retrace::{Retrace, RetraceDifference};
 
-/// Counts the first trace of a function that this line built. Prints a warning on stderr when the count of the line
-/// reaches [`MANY`].
-pub(crate) fn traced_first(line: &'static Location<'static>) {
+/// How many functions of one type a source line may build and trace before a warning.
+const MANY_BUILT: usize = 32;
+
+/// How many traces of one function are checked for a common reason.
+const MANY_TRACES: usize = 16;
+
+/// A function that a source line builds. A generic function has one line for all types, and builds a function of
+/// another type for each.
+type Built = (&'static Location<'static>, TypeId);
+
+/// For each line and type, how many of the compiled functions it built were traced.
+static BUILT: LazyLock<Mutex<HashMap<Built, usize>>> = LazyLock::new(Mutex::default);
+
+/// Counts the first trace of a function of a type that this line built. Warns if the line has built many of them.
+pub(crate) fn traced_first(line: &'static Location<'static>, function: TypeId) {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    let count = built.entry(line).or_insert(0);
+    let count = built.entry((line, function)).or_insert(0);
     *count += 1;
-    if *count == MANY {
-        eprintln!("{}", message(line));
+    let is_many = *count >= MANY_BUILT;
+    drop(built);
+    if is_many {
+        warn(WarningKind::Rebuilt, line, || {
+            format!(
+                "`jit` at {line} has built {MANY_BUILT} functions, and each was traced anew; build it once, outside of the loop or as a field of a struct, and call it often"
+            )
+        });
     }
 }
 
-fn message(line: &Location<'_>) -> String {
-    format!(
-        "warning: `jit` at {line} has built {MANY} functions, and each was traced anew; build it once, outside of the loop or as a field of a struct, and call it often"
-    )
+/// Warns if most calls of a function trace it again. `calls` includes the call that traces.
+pub(crate) fn traced_again(traces: usize, calls: u64, why: &Retrace) {
+    if traces.is_multiple_of(MANY_TRACES) && traces as u64 * 2 > calls {
+        warn(WarningKind::Retraced, why.line, || {
+            let (changed, fix) = match why.differences.as_slice() {
+                [] => ("its arguments differ in a static value".to_owned(), STATIC),
+                [first, ..] => (first.to_string(), fix(first)),
+            };
+            format!(
+                "`jit` at {} has traced its function {traces} times in {calls} calls, the last time because of this change: {changed}; {fix}",
+                why.line
+            )
+        });
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::dtype::DType;
-    use crate::tensor::Tensor;
-    use crate::transformations::jit::jit;
+const STATIC: &str = "a static value is part of the structure, so each new value is traced anew: keep a value that changes in each call as a `Tensor`, such as a step counter in a field `#[state] step: Tensor`, created by `Tensor::from(0)`";
 
-    fn count(line: u32) -> usize {
-        let built = BUILT.lock().unwrap();
-        let of_line = built
-            .iter()
-            .find(|(place, _)| place.file() == file!() && place.line() == line);
-        of_line.map_or(0, |(_, count)| *count)
-    }
-
-    #[test]
-    fn first_traces_of_built_functions_are_counted() {
-        let x = Tensor::from(1.0_f32);
-        let mut line = 0;
-        for _ in 0..MANY + 3 {
-            let f = jit(|x: Tensor| x + 1.0);
-            line = line!() - 1;
-            f(x.clone());
-            f(x.clone());
+/// Returns how to avoid a retrace.
+fn fix(difference: &RetraceDifference) -> &'static str {
+    match difference {
+        RetraceDifference::Structure(Difference {
+            why: DifferenceKind::Static,
+            ..
+        }) => STATIC,
+        RetraceDifference::Structure(_) => {
+            "a value that grows is traced anew each time: clear what is collected, such as sown values, or keep arrays of one size"
         }
-        assert_eq!(count(line), MANY + 3);
-        let f = jit(|x: Tensor| x + 1.0);
-        let line = line!() - 1;
-        assert_eq!(count(line), 0, "it was not traced");
-        for length in 0..MANY {
-            f(Tensor::ones(DType::F32, [length]));
+        RetraceDifference::Leaf { .. } => {
+            "each new shape is traced anew: pad the arrays to a few shapes"
         }
-        assert_eq!(count(line), 1, "it was built once");
-    }
-
-    #[test]
-    fn warning_names_line_and_fix() {
-        let text = message(Location::caller());
-        assert!(text.contains("rebuilt.rs:"), "{text}");
-        assert!(
-            text.contains("build it once, outside of the loop"),
-            "{text}"
-        );
+        RetraceDifference::BatchAxis { .. } => {
+            "each new length of the batch is traced anew: pad the batches to a few lengths"
+        }
     }
 }

@@ -1,0 +1,100 @@
+//! Warnings about programs that work but not as intended, such as a compiled function that is traced in every call.
+//!
+//! Each is given once for its source line. A hook receives it; the default hook prints it on stderr.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+
+/// What a [`Warning`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// A line builds compiled functions again and again, and each is traced.
+    Rebuilt,
+    /// A compiled function is traced again in most of its calls.
+    Retraced,
+}
+
+/// A warning about a program, as a hook receives it. It displays as its message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warning {
+    /// What it is about.
+    pub kind: WarningKind,
+    /// The line that called the transformation.
+    pub line: &'static Location<'static>,
+    /// What happens, where, and how to fix it.
+    pub message: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+type Hook = Arc<dyn Fn(&Warning) + Send + Sync>;
+
+/// The user's hook, or `None` for the default.
+static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
+
+/// The warnings given so far.
+static GIVEN: LazyLock<Mutex<HashSet<(WarningKind, &'static Location<'static>)>>> =
+    LazyLock::new(Mutex::default);
+
+/// Sets the function that receives the warnings of this process, in place of printing them on stderr.
+///
+/// Each warning is given once for its source line. The hook runs in the thread that causes the warning, and no lock is
+/// held meanwhile.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{reset_warning_hook, set_warning_hook};
+/// set_warning_hook(|warning| println!("pytree, {:?}: {warning}", warning.kind)); // or to a log
+/// set_warning_hook(|_| ()); // no warnings
+/// reset_warning_hook(); // on stderr again
+/// ```
+pub fn set_warning_hook(hook: impl Fn(&Warning) + Send + Sync + 'static) {
+    replace(Some(Arc::new(hook)));
+}
+
+/// Prints warnings on stderr again; see [`set_warning_hook`].
+pub fn reset_warning_hook() {
+    replace(None);
+}
+
+fn replace(hook: Option<Hook>) {
+    let mut current = HOOK.write().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::replace(&mut *current, hook);
+    // Dropping a hook runs code of the user, so no lock is held.
+    drop(current);
+    drop(before);
+}
+
+/// Gives a warning, unless one of this kind was given for the line.
+pub(crate) fn warn(
+    kind: WarningKind,
+    line: &'static Location<'static>,
+    message: impl FnOnce() -> String,
+) {
+    let is_first = GIVEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert((kind, line));
+    if !is_first {
+        return;
+    }
+    let message = message();
+    let warning = Warning {
+        kind,
+        line,
+        message,
+    };
+    let hook = HOOK.read().unwrap_or_else(PoisonError::into_inner).clone();
+    match hook {
+        Some(hook) => hook(&warning),
+        None => eprintln!("warning: {warning}"),
+    }
+}
