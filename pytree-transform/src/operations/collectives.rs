@@ -322,7 +322,7 @@ pub fn pshuffle<T: Traceable>(
     let length = or_panic(length_of("pshuffle", &names));
     assert!(
         permutation.len() == length,
-        "cannot pshuffle over the batch axis `{names}` of length {length} by {permutation:?}: the permutation has {} entries; list each example once",
+        "cannot pshuffle over the batch axis `{names}` of length {length} by {permutation:?}: expected {length} entries, found {}; list each example once",
         permutation.len()
     );
     let pairs: Vec<(usize, usize)> = permutation.iter().copied().zip(0..).collect();
