@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 use thiserror::Error;
 
-/// A layer, loss or metric received an invalid input. Nothing was computed.
+/// The error of a layer, loss or metric that received an invalid input. Nothing was computed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -18,7 +18,7 @@ pub enum InputError {
         expected: String,
         /// The dtype and shape of the input.
         found: AbstractArray,
-        /// How to fix it.
+        /// How to fix the input.
         fix: &'static str,
     },
     /// A label is out of range.
@@ -37,7 +37,7 @@ pub enum InputError {
     },
     /// An index is out of range.
     #[error(
-        "{what} expects indices in -{length}..{length}, found {index} at position {position}; check how many there are, and that the indices were made for it"
+        "{what} expects indices in -{length}..{length}, found {index} at position {position}; check the number of valid indices, or where the indices come from"
     )]
     Index {
         /// The layer.
@@ -49,7 +49,7 @@ pub enum InputError {
         /// The position in row-major order.
         position: usize,
     },
-    /// An operation inside failed.
+    /// A tensor operation inside of the layer, loss or metric failed.
     #[error("{what}: {source}")]
     Operation {
         /// The layer, loss or metric.

@@ -1,10 +1,10 @@
 //! Writes files atomically.
 //!
 //! The bytes are written to a temporary file in the directory of the target. The temporary file is
-//! flushed to the disk and then renamed to the target. Its name is short for any target, and unique
-//! even among containers that share a directory but not their process numbers. The writer holds a
-//! lock on the temporary file. A temporary file without a lock belongs to a killed process, and the
-//! next write to the same target removes it.
+//! flushed to the disk and then renamed to the target. Its name is short even if the name of the target is long, and
+//! unique even if containers with equal process numbers share a directory. The writer holds a lock on the temporary
+//! file. A temporary file without a lock belongs to a killed process, and the next write to the same target removes
+//! it.
 
 mod temporary;
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use self::temporary::Temporary;
 
-/// The number of symbolic links that are followed, as in Linux.
+/// The maximum number of symbolic links that are followed, as in Linux.
 const LINKS: usize = 40;
 
 /// Writes a file atomically: at any time the path has either the old or the new content.
@@ -33,8 +33,8 @@ const LINKS: usize = 40;
 /// ```
 ///
 /// # Errors
-/// What the file system refuses, also if the path names a directory or anything else that is not a regular file. The
-/// old file is as it was.
+/// Returns the error of the file system, or an error if the path names a directory or anything else that is not a
+/// regular file. The old file is then unchanged.
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let target = followed(path.as_ref())?;
     let old = match fs::metadata(&target) {
@@ -59,7 +59,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = Temporary::new(directory, name, permissions.as_ref())?;
     temporary.write(bytes)?;
     temporary.rename(&target)?;
-    // Flushes the new name to the disk, too. The rename is atomic even if this fails.
+    // Flush the new name to the disk, too. The rename is atomic even if this fails.
     if let Ok(directory) = File::open(directory) {
         let _ = directory.sync_all();
     }

@@ -25,14 +25,14 @@ pub enum Initializer {
     Zeros,
     /// Ones.
     Ones,
-    /// The same number everywhere.
+    /// All elements are this number.
     Constant(f64),
     /// The normal distribution with mean 0 and this standard deviation.
     Normal(f64),
     /// The uniform distribution over [0, scale).
     Uniform(f64),
-    /// The standard normal distribution truncated at two standard deviations, times this number.
-    /// The truncation reduces the standard deviation by the factor 0.8796.
+    /// The standard normal distribution, truncated at two standard deviations, times this number. Because of the
+    /// truncation, the standard deviation is 0.8796 times this number.
     TruncatedNormal(f64),
     /// A distribution with the variance scale / fan.
     VarianceScaling {
@@ -45,14 +45,14 @@ pub enum Initializer {
     },
 }
 
-/// A number of connections of a layer.
+/// The number of connections of a layer by which [`Initializer::VarianceScaling`] divides.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
-    /// The number of inputs of an output.
+    /// The number of inputs that each output depends on (fan in).
     In,
-    /// The number of outputs of an input.
+    /// The number of outputs that each input affects (fan out).
     Out,
-    /// The mean of both.
+    /// The mean of fan in and fan out.
     Average,
 }
 
@@ -113,7 +113,7 @@ impl Initializer {
         }
     }
 
-    /// Draws a new parameter: `[..shape]`.
+    /// Returns a new parameter of shape `shape`, drawn from the distribution.
     ///
     /// # Panics
     /// If `dtype` is not a float, or if the variance depends on inputs and outputs and the shape has fewer than
@@ -161,11 +161,8 @@ impl Initializer {
 /// The standard deviation of the standard normal distribution truncated at two standard deviations.
 const DEVIATION_WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
 
-/// Returns the number rounded to `dtype`, because each step of the computation rounds to it.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "rounding is what this does"
-)]
+/// Returns the number rounded to `dtype`. JAX rounds each step of the computation in this way.
+#[allow(clippy::cast_possible_truncation, reason = "the function rounds")]
 fn rounded(dtype: DType, value: f64) -> f64 {
     if dtype == DType::F64 {
         value

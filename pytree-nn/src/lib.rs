@@ -1,7 +1,8 @@
 //! Neural networks on pytrees: random numbers, layers, losses, optimisers, checkpoints and summaries.
 //!
-//! Everything here is a module or a function of tensors, and uses only public functions. A layer of your own is a
-//! struct with `#[derive(Module)]`. An optimizer of your own implements [`GradientTransformation`].
+//! Everything in this crate is a module or a function of tensors, and uses only public functions of the other crates.
+//! To write your own layer, derive `Module` for a struct. To write your own optimizer, implement
+//! [`GradientTransformation`].
 //!
 //! # Examples
 //! A training step, compiled:

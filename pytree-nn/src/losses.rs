@@ -9,8 +9,8 @@ use crate::functions::shift;
 const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 const MSE: &str = "mse";
 
-/// Returns the cross entropy between labels and the softmax of logits, for each example: log Σ exp(xᵢ) - x_label,
-/// with the logits x.
+/// Returns, for each example, the cross entropy between the label and the softmax of the logits x:
+/// log Σ exp(xᵢ) - x_label.
 ///
 /// `logits: [.., classes]`, `labels: [..]` of integers; returns `[..]`. The computation does not overflow, as in
 /// optax's `softmax_cross_entropy_with_integer_labels`. The gradient with respect to the logits is
@@ -55,7 +55,9 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
     Ok(normalizers - of_label)
 }
 
-/// Returns the mean of the squared differences: `predictions: [..]`, `targets` of the same shape; returns `[]`.
+/// Returns the mean of the squared differences between predictions and targets.
+///
+/// `predictions: [..]`, `targets` of the same shape; returns `[]`.
 ///
 /// # Examples
 /// ```
@@ -74,7 +76,7 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
         return Err(InputError::input(
             MSE,
             format!(
-                "targets like the predictions, {} of floats",
+                "targets of the shape and dtype of the predictions, {} of floats",
                 predictions.info()
             ),
             targets,
@@ -95,7 +97,7 @@ pub(crate) fn check_classification(
             what,
             "logits: [.., classes]",
             logits,
-            "add an axis for the classes",
+            "add an axis for the classes to the logits",
         ));
     };
     if !logits.dtype().is_float() {
@@ -111,7 +113,7 @@ pub(crate) fn check_classification(
             what,
             format!("labels: {examples:?} beside logits: {}", logits.info()),
             labels,
-            "give one integer for each row of logits",
+            "pass one integer for each row of logits",
         ));
     }
     if labels.dtype().is_float() || labels.dtype() == DType::Bool {
@@ -231,7 +233,7 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with(
-                "mse expects targets like the predictions, f64[2] of floats, found f64[2,1]"
+                "mse expects targets of the shape and dtype of the predictions, f64[2] of floats, found f64[2,1]"
             ),
             "{error}"
         );

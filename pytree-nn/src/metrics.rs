@@ -45,7 +45,7 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
 /// ```
 ///
 /// # Panics
-/// If the shapes differ, if one is not of integers in `0..classes`, or under `jit` and `vmap`.
+/// If the shapes differ, if predictions or labels are not integers in `0..classes`, or under `jit` and `vmap`.
 #[panicking_twin(confusion_matrix)]
 #[track_caller]
 pub fn try_confusion_matrix(
@@ -57,7 +57,7 @@ pub fn try_confusion_matrix(
         .into_iter()
         .find(|tensor| tensor.dtype().is_float());
     if let Some(found) = integers {
-        let fix = "give the classes themselves: `logits.argmax(-1)`";
+        let fix = "pass predicted classes, such as `logits.argmax(-1)`";
         return Err(InputError::input(CONFUSION, "integers", found, fix));
     }
     if predictions.shape() != labels.shape() {
@@ -70,7 +70,7 @@ pub fn try_confusion_matrix(
             CONFUSION,
             expected,
             labels,
-            "give one label for each prediction",
+            "pass one label for each prediction",
         ));
     }
     for tensor in [predictions, labels] {

@@ -5,7 +5,7 @@ use std::fmt;
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, graph};
 
-/// A table of the leaves of a pytree, by [`summary`]; displays as text.
+/// A table of the leaves of a pytree, which [`summary`] returns. The display is a text table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// One row per leaf, in order.
@@ -15,7 +15,7 @@ pub struct Summary {
 /// One leaf of a [`Summary`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryRow {
-    /// The key path of the leaf; for a shared leaf, its first place.
+    /// The key path of the leaf; for a shared leaf, its first key path.
     pub path: String,
     /// The kind of the leaf, if it is a leaf of a module.
     pub kind: Option<LeafKind>,
@@ -35,8 +35,8 @@ impl SummaryRow {
     }
 }
 
-/// Returns a table of the leaves of a pytree: path, kind, shape, number of elements and bytes of each leaf, with
-/// totals for each kind and for all. A shared leaf counts once.
+/// Returns a table of the leaves of a pytree: key path, kind, shape, number of elements and bytes of each leaf, with
+/// totals for each kind and for all leaves. A shared leaf counts once.
 ///
 /// # Examples
 /// ```

@@ -516,7 +516,7 @@ fn numbers_are_drawn_as_in_flax() {
 
 #[test]
 #[should_panic(
-    expected = "cannot draw a key from the stream `default`, which was split into u32[3,2]: map over what holds it with `vmap`"
+    expected = "cannot draw a key from the stream `default`, which was split into u32[3,2]: map over the value that holds the stream, with `vmap`"
 )]
 fn what_was_split_is_mapped_over() {
     let mut rngs = Rngs::new(0);

@@ -1,4 +1,4 @@
-//! Errors of checkpoints. A mismatch error lists all mismatches.
+//! Errors of checkpoints. [`CheckpointError::Mismatch`] lists all leaves that do not fit.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -63,7 +63,7 @@ pub enum CheckpointError {
         /// The checksum of the content.
         found: String,
     },
-    /// The leaves of the file differ from those of the template.
+    /// The leaves of the file differ from the leaves of the template.
     #[error("cannot load the checkpoint `{}`:{}{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
     Mismatch {
         /// The file.
@@ -96,10 +96,10 @@ pub enum CheckpointError {
         "cannot save two leaves under the name {name}; the keys of a map display alike: change one of them"
     )]
     SameName {
-        /// The path of both.
+        /// The path of both leaves.
         name: String,
     },
-    /// The template cannot be rebuilt.
+    /// The value cannot be built from the structure of the template and the loaded leaves.
     #[error("cannot rebuild the template: {0}")]
     Tree(#[from] TreeError),
 }
@@ -128,7 +128,7 @@ pub enum Mismatch {
     },
     /// Two leaves of the file are renamed to the same name.
     SameName {
-        /// The new name of both.
+        /// The new name of both leaves.
         name: String,
         /// The names of the two leaves in the file.
         stored: [String; 2],
@@ -151,13 +151,13 @@ impl fmt::Debug for CheckpointError {
     }
 }
 
-/// The number of mismatches that a message lists. Further ones are only counted.
+/// The maximum number of mismatches that a message lists. Further mismatches are only counted.
 const LISTED: usize = 20;
 
-/// The number of characters of a name that a message shows.
+/// The maximum number of characters of a name that a message shows.
 const SHOWN: usize = 200;
 
-/// Returns a name as a message shows it. A long name is shortened in the middle.
+/// Returns a name for a message. A long name is shortened in the middle.
 fn shown(name: &str) -> Cow<'_, str> {
     let boundary = |index: usize| name.char_indices().nth(index).map(|(at, _)| at);
     let Some(_) = boundary(SHOWN) else {

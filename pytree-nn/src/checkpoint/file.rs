@@ -37,7 +37,7 @@ fn length_of_header(bytes: &[u8]) -> Option<usize> {
     const OFFSETS: &str = "\"data_offsets\":[";
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let header = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    // In a file of another format, this length is nearly always absurd.
+    // A safetensors header begins with a brace. In a file of another format, the length read above is meaningless.
     if rest.first() != Some(&b'{') {
         return None;
     }

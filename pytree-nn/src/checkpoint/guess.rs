@@ -5,7 +5,7 @@ use std::fmt;
 
 use pytree_core::suggest::Effort;
 
-/// Names that are searched for similar names, indexed by their last steps.
+/// A list of names, indexed by their last steps, in which similar names are searched.
 pub(super) struct Names<'n> {
     all: Vec<&'n str>,
     set: HashSet<&'n str>,
@@ -41,7 +41,7 @@ impl<'n> Names<'n> {
     }
 }
 
-/// The number of bytes of a step that are compared. The names in a hostile file may be megabytes long.
+/// The maximum number of bytes of a step that are compared, because names in a hostile file may be megabytes long.
 const STEP: usize = 64;
 
 /// Returns the last field, key or position of a path, or the end of a very long last step.

@@ -1,8 +1,8 @@
 //! Loads checkpoints: matches every leaf of the file with a leaf of the template, or reports the
 //! mismatch.
 //!
-//! By default both must have the same leaves. [`LoadOptions`] renames the leaves of the file first,
-//! and allows missing or unused leaves. [`LoadReport`] is the result.
+//! By default file and template must have the same leaves. [`LoadOptions`] can rename the leaves of the file, and can
+//! allow missing or unused leaves. [`LoadReport`] lists what was loaded.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +20,8 @@ use crate::checkpoint::guess::{Names, OtherPrefix};
 use crate::checkpoint::metadata::Metadata;
 use crate::checkpoint::{CheckpointError, Mismatch, names};
 
-/// Loads a pytree from a safetensors file. `template` defines the names, the structure, the static
-/// values and the sharing.
+/// Loads a pytree from a safetensors file. `template` defines the names, the structure, the static values, and which
+/// nodes are shared.
 ///
 /// # Errors
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
@@ -71,8 +71,8 @@ pub fn load<T: PytreeOf<Tensor>>(
 /// ```
 ///
 /// # Errors
-/// The errors of [`load`]. A leaf that `options` allow to be missing or unused is not a mismatch. A leaf of another
-/// shape or dtype is one, and so are two leaves of the file that are renamed to the same name.
+/// Returns the errors of [`load`]. A leaf that `options` allow to be missing or unused is not a mismatch. A leaf of
+/// another shape or dtype is always a mismatch, and so are two leaves of the file that are renamed to the same name.
 pub fn load_with<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     template: &T,
@@ -219,7 +219,7 @@ fn matched(
         || is_error(options.may_miss, &missing)
         || is_error(options.may_not_use, &unused)
     {
-        // Lists the allowed mismatches too, because they may explain the others.
+        // The error also lists missing and unused leaves that are allowed, because they may explain other mismatches.
         let mismatches = missing.into_iter().chain(unused).chain(problems);
         return Err((mismatches.collect(), prefix));
     }
@@ -231,8 +231,7 @@ fn matched(
     Ok((leaves, report))
 }
 
-/// Returns the leaves of the template and of the file that have no counterpart, and the prefix that
-/// explains most of them.
+/// Returns the leaves of the template and of the file without a counterpart, and the prefix that explains most of them.
 fn left_over(
     missing: &[(&String, AbstractArray)],
     found: &BTreeMap<String, (String, TensorView<'_>)>,

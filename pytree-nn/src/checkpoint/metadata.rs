@@ -17,7 +17,7 @@ use crate::checkpoint::bytes::dtype_name;
 /// The version that this library writes.
 pub(super) const VERSION: u32 = 2;
 
-/// The prefix of the metadata keys of this library. The checksum covers all of them except itself.
+/// The prefix of the metadata keys of this library. The checksum covers all these keys except its own.
 const OURS: &str = "pytree.";
 const VERSION_KEY: &str = "pytree.version";
 const CHECKSUM_KEY: &str = "pytree.checksum";
@@ -73,7 +73,7 @@ impl Metadata {
                 found: found.clone(),
             });
         }
-        // Files of the first version and files of other programs have neither key.
+        // Files of the first version and files of other programs have neither a version nor a checksum.
         let checksum = self.0.get(CHECKSUM_KEY);
         if version.is_none() && checksum.is_none() {
             return Ok(());
@@ -121,10 +121,9 @@ impl Metadata {
         format!("{:032x}", hash.digest128())
     }
 
-    /// Writes the metadata with its checksum into a file that has none yet.
+    /// Writes the metadata with its checksum into a file that has no metadata yet.
     ///
-    /// safetensors would write the keys in a random order, so two files of the same leaves would
-    /// differ.
+    /// The safetensors crate would write the keys in a random order, so two files of the same leaves would differ.
     pub(super) fn put_into(mut self, bytes: &mut Vec<u8>) -> Option<()> {
         let file = SafeTensors::deserialize(bytes).ok()?;
         let checksum = self.checksum(&file);

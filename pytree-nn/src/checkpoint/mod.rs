@@ -28,7 +28,7 @@ pub use error::{CheckpointError, Mismatch};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, LoadReport, load, load_with};
 
-/// The name of a leaf that is the whole tree.
+/// The name under which a leaf is stored if it is the whole tree.
 const ROOT: &str = "value";
 
 /// A leaf of a checkpoint: see [`inspect`].
@@ -47,7 +47,7 @@ pub struct Entry {
 /// Writes all leaves of a pytree to a safetensors file.
 ///
 /// The save is atomic: [`files::write`] writes a temporary file, flushes it to the disk, and
-/// renames it. If several programs save to the same path, the last one wins. The same leaves always
+/// renames it. If several programs save to the same path, the file of the last program remains. The same leaves always
 /// give the same bytes.
 ///
 /// # Examples
@@ -63,11 +63,11 @@ pub struct Entry {
 /// ```
 ///
 /// # Errors
-/// [`CheckpointError::Io`], [`CheckpointError::Value`] if a leaf is traced, [`CheckpointError::DType`] or
-/// [`CheckpointError::SameName`].
+/// Returns [`CheckpointError::Io`], [`CheckpointError::DType`] or [`CheckpointError::SameName`], and
+/// [`CheckpointError::Value`] if a leaf is traced.
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
     let path = path.as_ref();
-    // Reads all references at one instant, also while other threads train.
+    // This reads all references at one instant, even if other threads write them.
     let (leaves, treedef, _) = flatten_with_references::<Tensor, T>(state);
     let names = names(&treedef);
     let mut seen = BTreeSet::new();
@@ -100,7 +100,7 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
     })
 }
 
-/// Lists the leaves of a checkpoint in the order of their names. It needs no template.
+/// Lists the leaves of a checkpoint in the order of their names. This needs no template.
 ///
 /// # Examples
 /// ```
@@ -115,8 +115,8 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
 /// ```
 ///
 /// # Errors
-/// [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`], [`CheckpointError::Version`] or
-/// [`CheckpointError::Checksum`].
+/// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
+/// [`CheckpointError::Version`] or [`CheckpointError::Checksum`].
 pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
     let path = path.as_ref();
     let bytes = read(path)?;

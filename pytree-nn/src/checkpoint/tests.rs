@@ -1,4 +1,4 @@
-//! Round trips, mismatches, and files that are none.
+//! Tests of round trips, mismatches, and files that are not checkpoints.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -196,7 +196,7 @@ fn renamed_part_is_loaded_with_report() {
         "{report:?}"
     );
 
-    // Only the first layer fits; the second is another one.
+    // Only the first layer of the file fits the template, so the second is renamed.
     let first_only = || {
         unwrapped().rename(|name| match name.strip_prefix("layers[1]") {
             Some(rest) => format!("removed{rest}"),
@@ -215,7 +215,7 @@ fn renamed_part_is_loaded_with_report() {
     assert_eq!(report.applied, ["layers[0].weight", "layers[0].bias"]);
     assert_eq!((report.missing.len(), report.unused.len()), (2, 2));
 
-    // A shape is never a matter of choice, and two leaves have not one name.
+    // No option allows another shape, or two leaves with the same name.
     let all = || unwrapped().allow_missing().allow_unused();
     let error = load_with(&scratch.0, &deeper, &all()).unwrap_err();
     assert!(

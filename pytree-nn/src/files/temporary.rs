@@ -39,8 +39,8 @@ impl Temporary {
                 permissions: permissions.cloned(),
                 is_renamed: false,
             };
-            // If the file system has no locks, the file is never removed as abandoned, so an error
-            // is ignored.
+            // The error of a file system without locks is ignored: other writers cannot lock this file either, so they
+            // do not remove it.
             let _ = made.file.lock();
             // Another writer may have removed the file before it was locked.
             if made.path.try_exists()? {
@@ -50,7 +50,7 @@ impl Temporary {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Sets the permissions before the content, so that nobody else can read private data.
+        // Set the permissions before the content is written, so that nobody else can read private data.
         if let Some(permissions) = &self.permissions {
             self.file.set_permissions(permissions.clone())?;
         }
@@ -123,8 +123,8 @@ pub(super) fn remove_dead(directory: &Path, target: &OsStr) {
             continue;
         };
         match file.try_lock() {
-            // Holds the lock until the name is removed. A writer that is about to lock the file
-            // checks the name afterwards.
+            // The lock is held until the name is removed. A writer that has created this file but not yet locked it
+            // checks afterwards whether the name still exists.
             Ok(()) => drop(fs::remove_file(entry.path())),
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }

@@ -1,4 +1,4 @@
-//! Writers side by side, writers that are killed, and targets of all sorts.
+//! Tests of concurrent writers, of writers that are killed, and of targets of all kinds.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,7 +21,7 @@ impl Scratch {
         Self(directory)
     }
 
-    /// The names of all files, hidden ones too.
+    /// Returns the names of all files, including hidden files.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -48,7 +48,7 @@ fn names_of_one_process_number_differ() {
         .flat_map(|thread| thread.join().unwrap());
     let different: HashSet<String> = all.collect();
     assert_eq!(different.len(), 20_000);
-    // Another process counts from zero, too: then only the random part differs.
+    // Processes with equal numbers count from zero, too, so only the random part differs.
     let parts = different
         .iter()
         .map(|name| name.rsplit('-').next().unwrap());
@@ -57,7 +57,7 @@ fn names_of_one_process_number_differ() {
     assert!(longest < Some(80), "{longest:?}");
 }
 
-/// What the other processes do: this test binary, which a variable tells where to write.
+/// Runs in child processes, which are this test binary. An environment variable holds the path to write.
 #[test]
 fn writing_child() {
     let Some(path) = std::env::var_os("PYTREE_FILES_CHILD") else {
@@ -182,7 +182,7 @@ fn permissions_are_kept() {
         assert_eq!(found, mode, "{found:o} for {mode:o}");
         fs::remove_file(&path).unwrap();
     }
-    // A new file has those that any new file has.
+    // A new file has the default permissions of new files.
     write(&path, b"new").unwrap();
     fs::write(scratch.0.join("plain"), "").unwrap();
     let mode = |name: &str| fs::metadata(scratch.0.join(name)).unwrap().permissions();
@@ -200,7 +200,7 @@ fn temporary_file_is_opened_to_nobody_else() {
             Temporary::new(&scratch.0, OsStr::new("state"), Some(&permissions)).unwrap();
         let names = scratch.names();
         let made = fs::metadata(scratch.0.join(&names[0])).unwrap();
-        // Before anything is written.
+        // The permissions are set before anything is written.
         assert_eq!(made.permissions().mode() & 0o777 & !mode, 0, "{mode:o}");
         drop(temporary);
         assert!(scratch.names().is_empty());
@@ -254,7 +254,7 @@ fn special_files_are_kept() {
     assert!(write(scratch.0.join("none").join("state"), b"x").is_err());
     #[cfg(unix)]
     {
-        // A socket of the test: if a bug replaced it, no device of the machine would be lost.
+        // Use a socket that the test creates, and not a device, because a bug could replace it.
         let socket = scratch.0.join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         let error = write(&socket, b"x").unwrap_err().to_string();
@@ -265,7 +265,7 @@ fn special_files_are_kept() {
     assert!(scratch.names().is_empty());
 }
 
-/// What the process with little room does.
+/// Runs in a child process whose files have a maximum size.
 #[test]
 fn cramped_child() {
     let Some(path) = std::env::var_os("PYTREE_FILES_CRAMPED") else {
@@ -281,7 +281,7 @@ fn failed_write_leaves_the_old_file() {
     let scratch = Scratch::new("full");
     let path = scratch.0.join("state");
     write(&path, b"old").unwrap();
-    // A limit on the size of files fails as a full disk does, after a part was written.
+    // A write beyond the maximum size of files fails like a write to a full disk: a part is written first.
     let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact files::tests::cramped_child";
     let output = Command::new("sh")
         .args(["-c", script])

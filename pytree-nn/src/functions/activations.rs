@@ -1,6 +1,6 @@
 //! Elementwise activation functions.
 //!
-//! Their derivatives at kinks equal those of JAX.
+//! At points without a derivative, such as 0 for [`relu`], the derivative is defined as in JAX.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -88,8 +88,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     positive.select(x, &(safe.expm1() * alpha))
 }
 
-/// Applies λ · [`elu`]\(x, α) to each element, which keeps mean 0 and variance 1 from layer to
-/// layer.
+/// Applies λ · [`elu`]\(x, α) to each element. This keeps the mean 0 and the variance 1 of values from layer to layer.
 ///
 /// λ = 1.0507…, α = 1.6732…: Klambauer, Unterthiner, Mayr and Hochreiter 2017, "Self-normalizing neural
 /// networks", equation 2.
@@ -381,7 +380,7 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there or its length is odd, or if `x` is not a tensor of floats.
+/// If the axis does not exist or its length is odd, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("glu");

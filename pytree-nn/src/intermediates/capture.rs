@@ -4,12 +4,12 @@ use pytree_core::{Filter, Partition, PytreeOf, TreeError, partition};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-/// Runs a function, and returns its result and the leaves that it added to the model and that
-/// `filter` accepts: `nnx.capture`.
+/// Runs a function, and returns its result and those leaves that it added to the model and `filter` accepts, like
+/// `nnx.capture`.
 ///
-/// The model does not hold these leaves before or after the run, so a function compiled by `jit` is
-/// compiled once, and the captured leaves belong to this run. To select some of them, use
-/// [`Partition::filter`]. A compiled function does not compute values that it does not return.
+/// The leaves are removed from the model before and after the run. So a function compiled by `jit` is compiled once,
+/// and all captured leaves are from this run. To select some of them, use [`Partition::filter`]. A compiled function
+/// does not compute values that it does not return.
 ///
 /// Layers store values with fields of type [`Sown`](crate::Sown) or
 /// [`Intermediates`](crate::Intermediates). There is no equivalent of `method_outputs` in NNX,
@@ -48,8 +48,8 @@ use pytree_transform::Tensor;
 /// ```
 ///
 /// # Errors
-/// After the run, if a path of the filter is not there, or a leaf that it accepts can't be taken out, as one of a field
-/// that always has it: see [`partition::pop`].
+/// Returns the error of [`partition::pop`], after the run: if a path of the filter does not exist, or if a leaf that
+/// the filter accepts cannot be removed because its field must have a value.
 #[panicking_twin(capture)]
 pub fn try_capture<M: PytreeOf<Tensor>, R>(
     model: &mut M,

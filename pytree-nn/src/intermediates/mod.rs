@@ -1,9 +1,7 @@
-//! Intermediate values of a forward pass: values stored in the model, and zeros added to values to
-//! obtain their gradients.
+//! Intermediate values of a forward pass: [`Sown`] stores them in the model, and [`Perturbed`] gives their gradients.
 //!
-//! Both are fields of a model, so a misspelt name does not compile. The stored values are leaves of
-//! a collection like any others: `jit`, `vmap_mut` and `value_and_grad_mut` return them with the
-//! model.
+//! Both types are used for fields of a model, so a misspelt name does not compile. The stored values are leaves of the
+//! model like other states: `jit`, `vmap_mut` and `value_and_grad_mut` return them with the model.
 
 mod capture;
 mod named;

@@ -13,8 +13,8 @@ use pytree_transform::Tensor;
 
 use crate::intermediates::Sown;
 
-/// Stores values of a forward pass under names that are known only at run time. Each name has a
-/// [`Sown`], in the order of the names.
+/// Stores values of a forward pass under names that are known only at run time. Each name has its own [`Sown`]. The
+/// names are sorted.
 ///
 /// If a name is known at compile time, prefer a field of type [`Sown`]: a misspelt field does not
 /// compile.
@@ -39,7 +39,7 @@ use crate::intermediates::Sown;
 pub struct Intermediates<T = Tensor>(BTreeMap<String, Sown<T>>);
 
 impl<T> Intermediates<T> {
-    /// Creates an empty collection.
+    /// Returns a value without names.
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
@@ -49,7 +49,7 @@ impl<T> Intermediates<T> {
         self.0.entry(name.into()).or_default().sow(value);
     }
 
-    /// Keeps one reduced value under a name: see [`Sown::sow_with`].
+    /// Combines a value with the previous value under a name: see [`Sown::sow_with`].
     ///
     /// # Panics
     /// See [`Sown::sow_with`].
@@ -126,7 +126,7 @@ impl<T: Pytree> Pytree for Intermediates<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         self.0.visit(visitor);
     }
-    /// Removes names without values, so that a popped value equals the value before the run.
+    /// Removes names without values, so that after popping the values the structure is the same as before the run.
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         let mut named = BTreeMap::<String, Sown<T>>::unflatten(source)?;
         named.retain(|_, sown| !sown.is_empty());

@@ -1,7 +1,8 @@
-//! Zeros added to a value. Their gradient is the gradient with respect to the value.
+//! Gradients with respect to intermediate values, by adding zeros to a value: the gradient of the zeros is the gradient
+//! of the value.
 //!
-//! For y = f(x + p), the gradient with respect to p at p = 0 equals the gradient with respect to x.
-//! This works although x is not an argument of the model.
+//! For y = f(x + p), the gradient with respect to p at p = 0 equals the gradient with respect to x. This works even if
+//! x is not an argument of the model.
 
 use std::fmt;
 
@@ -15,11 +16,11 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, Tensor, raw};
 use thiserror::Error;
 
-/// A value cannot be perturbed. It is not changed.
+/// The error of a value that cannot be perturbed. The value is not changed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PerturbationError {
-    /// The shapes of the value differ from the zeros that the first run created.
+    /// The shapes of the value differ from the shapes of the zeros that the first run created.
     #[error("cannot perturb a value of another shape than in the first run: {}; pop the zeros before a run of other shapes, with `partition::pop(&mut model, &Filter::state::<Perturbation>())`", shapes(.0))]
     Shapes(Vec<(KeyPath, AbstractArray, AbstractArray)>),
     /// The structure of the value differs from the first run.
@@ -32,8 +33,8 @@ pub enum PerturbationError {
         /// The structure of the value.
         found: Box<TreeDef>,
     },
-    /// The first run, which creates the zeros, is under a derivative. The gradient would silently
-    /// lack the zeros.
+    /// The first run, which creates the zeros, is inside of a function that is differentiated. Its gradient would
+    /// silently lack the zeros.
     #[error(
         "cannot perturb for the first time while a gradient is taken: this run creates the zeros of {found}, so the gradient would lack them; run the model once before, for instance `let _ = model.forward(&x);`"
     )]
@@ -65,10 +66,9 @@ impl fmt::Debug for PerturbationError {
 /// Adds zeros to a value of a forward pass. Their gradient is the gradient with respect to the
 /// value.
 ///
-/// The first run creates the zeros in the shape of the value; before, there are none. A field of
-/// this type is a state, usually of the collection
-/// [`Perturbation`](pytree_core::kind::Perturbation). So gradients include it only if
-/// `.wrt(filter)` selects it.
+/// The first run creates the zeros in the shape of the value; before the first run, the field has no leaf. A field of
+/// this type is a state, usually of the collection [`Perturbation`](pytree_core::kind::Perturbation). So a gradient
+/// includes it only if `.wrt(filter)` selects it.
 ///
 /// # Examples
 /// ```
@@ -116,9 +116,9 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     /// value.
     ///
     /// # Panics
-    /// If the shape, dtype or structure of the value differs from the first call, or if the first
-    /// call is under a derivative of the value.
-    #[must_use = "the gradient is that of what this returns"]
+    /// If the shape, dtype or structure of the value differs from the first call, or if the first call is inside of a
+    /// function that is differentiated.
+    #[must_use = "only the returned value depends on the perturbation"]
     #[panicking_twin(perturb)]
     #[track_caller]
     pub fn try_perturb(&mut self, value: &T) -> Result<T, PerturbationError> {
@@ -140,7 +140,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     }
 }
 
-/// Checks that a value has the shapes and dtypes of the first one.
+/// Checks that a value has the shapes and dtypes of the value in the first call.
 fn check<T: PytreeOf<Tensor>>(
     perturbation: &T,
     value: &T,

@@ -1,6 +1,6 @@
 //! Values of a forward pass, stored in a field of the model.
 //!
-//! In a tree they are a tuple, as in NNX: `y_mean[0]`, `y_mean[1]`.
+//! In a tree these values are a tuple, as in NNX: `y_mean[0]`, `y_mean[1]`.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,13 +12,13 @@ use pytree_core::{
 };
 use pytree_transform::Tensor;
 
-/// Stores values of a forward pass in the order in which they were sown.
+/// Stores values of a forward pass, in the order of the calls of [`sow`](Self::sow).
 ///
 /// A field of this type is a state, usually of the collection [`Intermediate`](pytree_core::kind::Intermediate).
 /// Each value adds a leaf to the tree, so a function compiled by `jit` is compiled again. Remove the values after
 /// each run with [`partition::pop`](pytree_core::partition::pop), or use [`capture`](crate::capture), which
-/// removes them. `Sown` dereferences to a slice. A layer at several places, in a [`Shared`](pytree_core::Shared),
-/// sows into a [`Ref<Sown>`](pytree_core::Ref).
+/// removes them. `Sown` dereferences to a slice. In a layer that is shared by [`Shared`](pytree_core::Shared), use a
+/// field of type [`Ref<Sown>`](pytree_core::Ref).
 ///
 /// # Examples
 /// ```
@@ -52,13 +52,13 @@ impl<T> Sown<T> {
         Self(Vec::new())
     }
 
-    /// Appends a value: `nnx.Module.sow`.
+    /// Appends a value, like `nnx.Module.sow`.
     pub fn sow(&mut self, value: T) {
         self.0.push(value);
     }
 
-    /// Keeps one value: `reduce` of the previous value and `value`. At first the previous value is
-    /// the result of `init`.
+    /// Replaces the stored value by `reduce(stored, value)`. If no value is stored, the stored value is taken to be
+    /// `init()`.
     ///
     /// # Examples
     /// ```
@@ -84,7 +84,7 @@ impl<T> Sown<T> {
         let count = self.len();
         assert!(
             count <= 1,
-            "cannot sow with a reduction, which keeps one value: found {count} that `sow` appended; a field takes `sow` or `sow_with`, not both"
+            "cannot reduce sown values: `sow_with` expects at most one stored value, found {count} that `sow` appended; use either `sow` or `sow_with` for a field"
         );
         let before = self.0.pop().unwrap_or_else(init);
         self.0.push(reduce(before, value));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "found 2 that `sow` appended; a field takes `sow` or `sow_with`")]
+    #[should_panic(expected = "found 2 that `sow` appended; use either `sow` or `sow_with`")]
     fn a_field_is_appended_to_or_reduced() {
         let mut sown: Sown<i32> = [1, 2].into_iter().collect();
         sown.sow_with(3, || 0, |sum, x| sum + x);

@@ -1,4 +1,4 @@
-//! Activations as values, which a model can hold in a static field.
+//! Activation functions as values that a model can store in a static field.
 
 use std::hash::{Hash, Hasher};
 
@@ -35,17 +35,17 @@ pub enum Activation {
     Silu,
     /// log(1 + eˣ): see [`softplus`](crate::softplus()).
     Softplus,
-    /// x, or x times the given slope where x is negative: see [`leaky_relu`](crate::leaky_relu()).
+    /// x if x is positive, otherwise x times the given slope: see [`leaky_relu`](crate::leaky_relu()).
     LeakyRelu(f64),
     /// min(max(x, 0), 6): see [`relu6`](crate::relu6()).
     Relu6,
     /// x Φ(x), with the error function: see [`gelu_exact`](crate::gelu_exact()).
     GeluExact,
-    /// x, or the given alpha times eˣ - 1 where x is negative: see [`elu`](crate::elu()).
+    /// x if x is positive, otherwise the given alpha times (eˣ - 1): see [`elu`](crate::elu()).
     Elu(f64),
     /// Like `Elu`, with a continuous derivative: see [`celu`](crate::celu()).
     Celu(f64),
-    /// Self-normalising: see [`selu`](crate::selu()).
+    /// A multiple of `Elu` that keeps mean 0 and variance 1 from layer to layer: see [`selu`](crate::selu()).
     Selu,
     /// log σ(x): see [`log_sigmoid`](crate::log_sigmoid()).
     LogSigmoid,
@@ -63,7 +63,7 @@ pub enum Activation {
     Identity,
 }
 
-/// Compares slopes by their bits, as treedefs do.
+/// Compares floats such as slopes by their bits, as treedefs do.
 impl PartialEq for Activation {
     fn eq(&self, other: &Self) -> bool {
         self.static_eq(other)

@@ -12,10 +12,10 @@ const EMBED: &str = "Embed";
 
 /// A table with a row for each word, class or other item that has an index.
 ///
-/// [`forward`](Self::forward) returns rows, and [`attend`](Self::attend) the products with all rows, so a
-/// language model can use the same table for its input and its output (Press and Wolf 2017). If two modules need
-/// the table, hold a `Shared<Embed>` in both. Its gradient is the sum over both places, and it is counted,
-/// optimised and saved once.
+/// [`forward`](Self::forward) returns rows, and [`attend`](Self::attend) returns the products with all rows. So a
+/// language model can use the same table for its input and its output (Press and Wolf 2017). If two modules need the
+/// table, store a `Shared<Embed>` in both. The gradient of the table is the sum over both uses, and the table is
+/// counted, optimised and saved once.
 ///
 /// # Examples
 /// ```
@@ -52,7 +52,7 @@ impl Embed {
     /// Draws a key of the stream `params`.
     ///
     /// # Panics
-    /// If there is no stream to draw from.
+    /// If `rngs` has neither the stream `params` nor `default`.
     #[track_caller]
     pub fn new(embeddings: usize, features: usize, rngs: &mut Rngs) -> Self {
         let initializer = Initializer::VarianceScaling {
@@ -82,7 +82,8 @@ impl Embed {
     }
 
     /// Returns the rows at `indices: [..]`, which must be integers, as `[.., features]`. Negative indices count
-    /// from the end. Under `jit` and `vmap` the values are unknown, and a row out of range is NaN, as in Flax.
+    /// from the end. Under `jit` and `vmap` the values are not checked: for an index out of range, the row is NaN, as
+    /// in Flax.
     ///
     /// # Panics
     /// If the indices are not integers, or if an index is out of range.
@@ -123,10 +124,10 @@ impl Embed {
             .map_err(inside)
     }
 
-    /// Returns the products with all rows: `query: [.., features]` to `[.., embeddings]`.
+    /// Returns the dot products of queries with all rows: `query: [.., features]` to `[.., embeddings]`.
     ///
     /// # Panics
-    /// If the length of the last axis of `query` differs from that of a row, or if the dtypes differ.
+    /// If the last axis of `query` has another length than a row, or if the dtypes differ.
     #[panicking_twin(attend)]
     #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {

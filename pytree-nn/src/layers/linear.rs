@@ -1,4 +1,4 @@
-//! The affine map over the last axis.
+//! The linear layer.
 
 use pytree_core::Module;
 use pytree_derive::panicking_twin;
@@ -79,7 +79,7 @@ impl Linear {
         rngs: &mut Rngs,
     ) -> Self {
         let weight = weight.initialize(&rngs.params(), dtype, &[inputs, outputs]);
-        // In a closure, a panic would not report the caller's line.
+        // No closure is used here, because a panic in a closure would not report the caller's line.
         let Some(bias) = bias else {
             return Self { weight, bias: None };
         };

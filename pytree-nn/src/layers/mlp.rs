@@ -8,7 +8,7 @@ use crate::error::InputError;
 use crate::layers::{Activation, Linear};
 use crate::random::Rngs;
 
-/// Linear layers with an activation between them, but not after the last one.
+/// Linear layers, with an activation after each layer except the last.
 ///
 /// # Examples
 /// ```
@@ -22,7 +22,7 @@ use crate::random::Rngs;
 pub struct Mlp {
     /// The layers, from input to output.
     pub layers: Vec<Linear>,
-    /// The function between them.
+    /// The function that is applied between layers.
     #[r#static]
     pub activation: Activation,
 }

@@ -1,6 +1,7 @@
 //! Layers, one family per file.
 //!
-//! A layer is an ordinary module: a struct with `new`, which draws from [`Rngs`](crate::Rngs), and `forward`.
+//! A layer is an ordinary module: a struct with a function `new`, which draws random keys from [`Rngs`](crate::Rngs),
+//! and a method `forward`.
 
 mod activation;
 mod dropout;

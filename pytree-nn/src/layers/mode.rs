@@ -4,7 +4,7 @@ use pytree_core::{Filter, Pytree, Static, TreeError, boundary, edit};
 
 use crate::error::or_panic;
 
-/// Whether a layer is in training or in evaluation.
+/// Whether a layer is in training mode or in evaluation mode.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Training: dropout drops elements, and a batch is normalised by its own statistics.
@@ -16,11 +16,12 @@ pub enum Mode {
 
 /// Returns the model with every [`Mode`] in it set to [`Mode::Train`].
 ///
-/// Leaves, sharing and [references](pytree_core::Ref) are kept. A mode inside of a reference changes for all
-/// holders of the reference. The mode is part of the treedef, so a function is compiled once for each mode.
+/// The result has the same leaves, shared nodes and [references](pytree_core::Ref). A mode inside of a reference
+/// changes for all handles of the reference. The mode is part of the treedef, so `jit` compiles a function once for
+/// each mode.
 ///
 /// # Panics
-/// If a `Pytree` implementation in the model visits and unflattens in different ways.
+/// If a handwritten `Pytree` implementation in the model visits other children than it unflattens.
 #[must_use]
 #[track_caller]
 pub fn train<M: Pytree>(model: &M) -> M {

@@ -14,12 +14,12 @@ const BETA1: f64 = 0.9;
 const BETA2: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
-/// Adam with the constants of its paper, β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸: see [`scale_by_adam`].
+/// Returns Adam with the constants of its paper, β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸: see [`scale_by_adam`].
 pub fn adam(learning_rate: f64) -> Chain {
     adam_with(learning_rate, BETA1, BETA2, EPSILON)
 }
 
-/// Adam with the given constants.
+/// Returns Adam with the given constants: see [`scale_by_adam`].
 pub fn adam_with(learning_rate: f64, beta1: f64, beta2: f64, epsilon: f64) -> Chain {
     chain([
         scale_by_adam(beta1, beta2, epsilon),
@@ -27,13 +27,13 @@ pub fn adam_with(learning_rate: f64, beta1: f64, beta2: f64, epsilon: f64) -> Ch
     ])
 }
 
-/// `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2): [`adam`] that also
-/// subtracts `weight_decay` times the learning rate times the parameters.
+/// Returns `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2): [`adam`] that
+/// also subtracts `weight_decay` times the learning rate times the parameters.
 pub fn adamw(learning_rate: f64, weight_decay: f64) -> Chain {
     adamw_with(learning_rate, weight_decay, BETA1, BETA2, EPSILON)
 }
 
-/// `AdamW` with the given constants.
+/// Returns `AdamW` with the given constants: see [`adamw`].
 pub fn adamw_with(
     learning_rate: f64,
     weight_decay: f64,
@@ -57,7 +57,7 @@ pub struct ScaleByAdam {
     /// The running mean of the gradients, m.
     #[state(OptState)]
     mean: Tree<Tensor>,
-    /// The running mean of their squares, v.
+    /// The running mean of the squared gradients, v.
     #[state(OptState)]
     square_mean: Tree<Tensor>,
     #[r#static]
@@ -68,7 +68,7 @@ pub struct ScaleByAdam {
     epsilon: f64,
 }
 
-/// Adam without the learning rate (Kingma and Ba 2015, algorithm 1).
+/// Returns Adam without the learning rate (Kingma and Ba 2015, algorithm 1).
 ///
 /// m ← β₁ m + (1 - β₁) g, v ← β₂ v + (1 - β₂) g², and the update is m̂ / (√v̂ + ε) with m̂ = m / (1 - β₁ᵗ)
 /// and v̂ = v / (1 - β₂ᵗ).
@@ -84,7 +84,7 @@ pub fn scale_by_adam(beta1: f64, beta2: f64, epsilon: f64) -> Chain {
 }
 
 impl ScaleByAdam {
-    /// Returns 1 / (1 - βᵗ), computed in f64: in f32 the difference would lose half its digits in the first
+    /// Returns 1 / (1 - βᵗ), computed in f64, because in f32 the difference would lose half its digits in the first
     /// updates.
     fn correction(beta: f64, time: &Tensor) -> Scalar {
         Scalar::new(1.0 / (1.0 - (time * beta.ln()).exp()))

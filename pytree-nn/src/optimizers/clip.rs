@@ -13,7 +13,7 @@ pub struct ClipByGlobalNorm {
     longest: f64,
 }
 
-/// Scales all gradients by one factor, so that the square root of the sum of all their squares is at most
+/// Scales all gradients by one factor, so that their global norm, the square root of the sum of all squares, is at most
 /// `longest` (Pascanu et al. 2012, "On the difficulty of training recurrent neural networks", algorithm 1).
 pub fn clip_by_global_norm(longest: f64) -> Chain {
     Chain::of(ClipByGlobalNorm { longest })

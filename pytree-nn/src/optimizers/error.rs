@@ -7,7 +7,7 @@ use pytree_core::{KeyPath, TreeError};
 use pytree_transform::AbstractArray;
 use thiserror::Error;
 
-/// A gradient cannot be applied. Nothing was changed.
+/// The error of a gradient that cannot be applied. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptimizerError {
@@ -29,7 +29,7 @@ pub enum OptimizerError {
     },
     /// A leaf to be trained is not a float.
     #[error(
-        "cannot train {path}: expected f32 or f64, found {found}; make it a state, or choose the leaves with `Optimizer::with_filter`"
+        "cannot train {path}: expected f32 or f64, found {found}; make the leaf a state, or choose the leaves with `Optimizer::with_filter`"
     )]
     NotFloat {
         /// The path of the leaf.
@@ -99,7 +99,7 @@ pub enum GradientProblem {
     },
 }
 
-/// The number of problems that a message lists. Further ones are only counted.
+/// The maximum number of problems that a message lists. Further problems are only counted.
 const LISTED: usize = 20;
 
 fn list(problems: &[GradientProblem]) -> String {

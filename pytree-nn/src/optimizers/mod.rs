@@ -1,7 +1,7 @@
 //! Optimizers: chains of gradient transformations, as in optax.
 //!
-//! A [`GradientTransformation`] turns gradients into updates and keeps its state in leaves. A [`Chain`] is a
-//! sequence of them, which [`adam`] and similar functions return. An [`Optimizer`] applies a chain to a model.
+//! A [`GradientTransformation`] turns gradients into updates and keeps its state in leaves. A [`Chain`] is a sequence
+//! of gradient transformations; [`adam`] and similar functions return one. An [`Optimizer`] applies a chain to a model.
 //! Learning rates and counts are leaves, so a change does not cause a retrace. The other constants are static.
 
 mod adam;

@@ -1,8 +1,8 @@
 //! The optimizer: a chain of transformations and the choice of the trained leaves.
 //!
-//! The trained leaves are chosen when the optimizer is created, and are static: an update only compares counts.
-//! Everything else is leaves, so an optimizer can be an argument and a result of `jit`, and can be saved in a
-//! checkpoint.
+//! The trained leaves are chosen when the optimizer is created, and the choice is static, so an update does not filter
+//! the model again. All other data of an optimizer are leaves, so an optimizer can be an argument and a result of
+//! `jit`, and can be saved in a checkpoint.
 
 mod choices;
 
@@ -52,7 +52,7 @@ pub struct Optimizer<M: 'static> {
     #[state(OptState)]
     step: Tensor,
     transformation: Chain,
-    /// Whether each leaf of the model is trained, and why not, in the order of the graph form.
+    /// For each leaf of the model, in the order of the graph form, whether it is trained and, if not, the reason.
     #[r#static]
     choices: Vec<Choice>,
     #[r#static]
@@ -61,7 +61,7 @@ pub struct Optimizer<M: 'static> {
 }
 
 impl<M: PytreeOf<Tensor>> Optimizer<M> {
-    /// Creates an optimizer of all parameters of a model and of its leaves without a kind.
+    /// Creates an optimizer that trains all parameters of a model, and all its leaves without a kind.
     ///
     /// # Panics
     /// If there is no parameter, for example because all are frozen, or if a parameter is not a float. See
@@ -71,9 +71,9 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         Self::with_filter(model, transformation, &!Filter::any_state())
     }
 
-    /// Creates an optimizer of the leaves of a model that `filter` accepts. The other leaves are frozen.
+    /// Creates an optimizer that trains the leaves of a model that `filter` accepts. The other leaves are frozen.
     ///
-    /// Take gradients with respect to the same leaves.
+    /// Compute gradients with respect to the same leaves, with `.wrt(filter)`.
     ///
     /// # Examples
     /// ```
@@ -159,7 +159,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         &self.step
     }
 
-    /// Returns the learning rate, if the chain has one: `[]`.
+    /// Returns the learning rate, `[]`, or `None` if the chain has no learning rate.
     pub fn learning_rate(&self) -> Option<&Tensor> {
         self.transformation.learning_rate()
     }
@@ -201,8 +201,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// gradient, if the shape of a gradient differs from its parameter, or if the model has another structure.
     ///
     /// # Errors
-    /// Returns [`OptimizerError`] with every affected parameter, or a conflict if another thread writes a
-    /// reference of the model meanwhile. In both cases neither the model nor the optimizer is changed.
+    /// Returns [`OptimizerError`] with every affected parameter, or with a conflict if another thread writes a
+    /// reference of the model at the same time. In both cases neither the model nor the optimizer is changed.
     #[panicking_twin(update)]
     #[track_caller]
     pub fn try_update(
@@ -241,7 +241,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
                 problems: problems.collect(),
             });
         }
-        // The write of the references may fail. Then the optimizer must not change either.
+        // The optimizer is copied, because it must not change if writing the references of the model fails.
         let before = (!references.is_empty()).then(|| self.transformation.clone());
         let updates = self.transformation.update(gradients, parameters.leaves());
         let places = pairs(&mut leaves, &*choices, LEAVES)

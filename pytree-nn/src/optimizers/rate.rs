@@ -7,7 +7,7 @@ use pytree_transform::{DType, Tensor};
 use crate::optimizers::transformation::Scalar;
 use crate::optimizers::{Chain, GradientTransformation};
 
-/// Stochastic gradient descent: p ← p - `learning_rate` · g.
+/// Returns stochastic gradient descent: p ← p - `learning_rate` · g.
 pub fn sgd(learning_rate: f64) -> Chain {
     scale_by_learning_rate(learning_rate)
 }
@@ -15,7 +15,7 @@ pub fn sgd(learning_rate: f64) -> Chain {
 /// Multiplies by the negative learning rate: see [`scale_by_learning_rate`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByLearningRate {
-    /// `[]`, of the widest dtype of the parameters.
+    /// The learning rate: `[]`, of the widest dtype of the parameters.
     #[state(OptState)]
     learning_rate: Tensor,
 }

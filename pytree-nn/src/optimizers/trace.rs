@@ -7,7 +7,7 @@ use pytree_transform::{AbstractArray, Tensor};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 
-/// Stochastic gradient descent with momentum: see [`trace`].
+/// Returns stochastic gradient descent with momentum: see [`trace`].
 pub fn sgd_momentum(learning_rate: f64, momentum: f64, nesterov: bool) -> Chain {
     chain([
         trace(momentum, nesterov),

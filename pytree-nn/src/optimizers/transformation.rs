@@ -3,7 +3,7 @@
 use pytree_core::{Module, Tree, module_object};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
-/// A function from gradients to updates, with its state in leaves.
+/// A function that turns gradients into updates. Its state is in leaves.
 ///
 /// Implement it for your own module, and put the module into a [`Chain`] with [`Chain::of`].
 ///
@@ -30,30 +30,31 @@ pub trait GradientTransformation {
     /// Creates the state for these parameters. Called once, before the first update.
     fn init(&mut self, parameters: &Tree<Tensor>);
 
-    /// Returns the updates for the gradients, or for the updates of the previous transformation. All are in the
-    /// order of the parameters in [`init`](Self::init).
+    /// Returns the updates for the gradients. The transformations of a chain run in order: the first receives the
+    /// gradients, each other receives the updates of the previous one, and the last updates are added to the
+    /// parameters.
     ///
-    /// The last updates of a chain are added to the parameters.
+    /// Gradients, parameters and updates are in the order of the parameters in [`init`](Self::init).
     ///
     /// # Panics
     /// A chain panics if the number of updates of a transformation differs from the number of gradients. The
     /// transformations of this crate panic if it differs from the number of parameters.
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
 
-    /// Returns the positions of the parameters whose shape or dtype differs from those at creation, with the
-    /// expected shape and dtype; none by default. Implement it in a transformation that has a state for each
-    /// parameter, so that a model of other shapes is an error before anything is changed.
+    /// Returns the positions of the parameters whose shape or dtype has changed since [`init`](Self::init), each with
+    /// the expected shape and dtype. The default returns no positions. Implement this in a transformation that has a
+    /// state for each parameter, so that a model of other shapes is an error before anything is changed.
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
         let _ = parameters;
         Vec::new()
     }
 
-    /// Returns the learning rate, if this transformation has it: `[]`.
+    /// Returns the learning rate, `[]`, or `None` if this transformation has no learning rate. The default is `None`.
     fn learning_rate(&self) -> Option<&Tensor> {
         None
     }
 
-    /// Changes the learning rate. Returns whether this transformation has it.
+    /// Changes the learning rate. Returns whether this transformation has a learning rate; the default is `false`.
     fn set_learning_rate(&mut self, rate: &Tensor) -> bool {
         let _ = rate;
         false
@@ -98,7 +99,7 @@ impl GradientTransformation for Chain {
             let updates = step.update(gradients, parameters);
             assert!(
                 updates.len() == expected,
-                "cannot update: a transformation of the chain was given {expected} gradients and gave {} updates; give one for each",
+                "cannot update: a transformation of the chain received {expected} gradients and returned {} updates; return one update for each gradient",
                 updates.len()
             );
             updates
@@ -126,7 +127,7 @@ impl GradientTransformation for Chain {
     }
 }
 
-/// Concatenates chains: the updates of each are the gradients of the next.
+/// Concatenates chains: the updates of each chain are the gradients of the next chain.
 ///
 /// # Examples
 /// ```
@@ -140,7 +141,7 @@ pub fn chain(chains: impl IntoIterator<Item = Chain>) -> Chain {
     }
 }
 
-/// A number without axes, converted once to each dtype that is needed.
+/// A tensor without axes that is converted to each needed dtype only once.
 pub(super) struct Scalar {
     value: Tensor,
     converted: Vec<Tensor>,
@@ -170,7 +171,7 @@ impl Scalar {
 pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
     assert!(
         gradients == expected,
-        "cannot update: expected a gradient for each of {expected} {what}, found {gradients}; give the gradients of the parameters that the transformation was made for, in their order"
+        "cannot update: expected a gradient for each of {expected} {what}, found {gradients}; pass the gradients of the parameters with which the transformation was initialized, in their order"
     );
 }
 
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::{adam, add_decayed_weights, sgd, trace};
 
-    /// Returns no update for the last gradient.
+    /// A transformation that returns no update for the last gradient.
     #[derive(Module, Clone, Debug)]
     struct Forgetful;
 
@@ -208,7 +209,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "was given 3 gradients and gave 2 updates; give one for each")]
+    #[should_panic(
+        expected = "received 3 gradients and returned 2 updates; return one update for each gradient"
+    )]
     fn missing_update_is_refused() {
         let mut both = chain([Chain::of(Forgetful), sgd(0.1)]);
         both.update(numbers(3), &numbers(3));

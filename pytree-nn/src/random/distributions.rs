@@ -6,7 +6,7 @@ use crate::error::or_panic;
 use crate::random::Key;
 use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
 
-/// The number of random numbers that are drawn at a time: 256 KiB of words.
+/// The number of elements that are drawn at a time. Their random words need 256 KiB.
 const BLOCK: usize = 1 << 16;
 
 /// Methods that draw numbers.
@@ -63,7 +63,7 @@ impl Key {
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("normal");
-        // The next float after -1, so that the interval is open. Its length rounds to 2.
+        // The interval is open: it begins at the next float after -1. Its length rounds to 2.
         let low = if dtype == DType::F64 {
             (-1.0_f64).next_up()
         } else {
@@ -140,7 +140,7 @@ impl Key {
         // 2³² modulo the span, computed as (2¹⁶)².
         let half = (1 << 16) % span;
         let multiplier = half.wrapping_mul(half) % span;
-        // In a closure, a panic would not report the caller's line.
+        // No closure is used here, because a panic in a closure would not report the caller's line.
         let upper = self.fold_in(0_u32).bits(shape);
         let lower = self.fold_in(1_u32).bits(shape);
         let offset = remainder(
@@ -150,7 +150,7 @@ impl Key {
         offset.convert(DType::I32) + low
     }
 
-    /// Returns the integers `0..length` in random order: `i32[length]`.
+    /// Returns the integers in `0..length` in random order: `i32[length]`.
     ///
     /// # Panics
     /// If this is a stack of keys.
@@ -171,8 +171,8 @@ impl Key {
         order
     }
 
-    /// Computes numbers element by element from the words of a shape. Many numbers are computed block by block,
-    /// so that intermediate values stay in the cache.
+    /// Draws random words for each element of a shape, and computes the element from its words. Many elements are
+    /// computed block by block, so that intermediate values stay in the cache.
     #[track_caller]
     fn draw(
         &self,
@@ -193,7 +193,7 @@ impl Key {
         )
     }
 
-    /// Returns the numbers of `count` elements, computed block by block. `None` while a function is traced.
+    /// Returns `count` elements, computed block by block, or `None` while a function is traced.
     #[track_caller]
     fn draw_blocks<T: TensorElement>(
         &self,
@@ -214,8 +214,8 @@ impl Key {
     }
 }
 
-/// Returns the low word of the position of an element. It wraps around after 2³² elements.
-#[allow(clippy::cast_possible_truncation, reason = "counts begin again")]
+/// Returns the low 32 bits of the position of an element, which wrap around after 2³² elements.
+#[allow(clippy::cast_possible_truncation, reason = "counts wrap around")]
 fn word(position: usize) -> u32 {
     position as u32
 }
@@ -227,7 +227,7 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
         let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
         return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
     }
-    // The upper 23 bits are the mantissa of a number in [1, 2), minus 1.
+    // As in JAX, the upper 23 bits are the mantissa of a number in [1, 2), from which 1 is subtracted.
     high.bit_xor(low).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
 }
 
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn blocks_give_the_same_numbers() {
-        // While a function is traced, all numbers are drawn at once.
+        // A traced function draws all elements at once, not block by block.
         let shape = [3, BLOCK / 2 + 7];
         for dtype in [DType::F32, DType::F64] {
             let drawn = move |key: &Key| {

@@ -2,7 +2,7 @@
 
 /// Returns erf(x / √2) in f32 as XLA computes it on a CPU, for JAX's `truncated_normal`.
 ///
-/// A rational function (from Eigen), with fused multiply-adds.
+/// XLA uses a rational function (from Eigen), with fused multiply-adds.
 pub(super) fn erf_of_quotient_f32(x: f32) -> f32 {
     // XLA multiplies by the reciprocal of √2.
     let x = x * f32::from_bits(0x3F35_04F3);

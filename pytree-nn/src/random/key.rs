@@ -1,8 +1,8 @@
 //! Random keys.
 //!
 //! The generator is threefry2x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with JAX's
-//! partitionable counters: element `i` of any shape is computed from the counter `i`. Everything is written in
-//! tensor operations, so keys can be traced, under `vmap`, `grad` and `jit`.
+//! partitionable counters: element `i` of any shape is computed from the counter `i`. All functions of keys use tensor
+//! operations, so `vmap`, `grad` and `jit` can trace keys.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 /// The same key gives the same numbers as in JAX 0.10. Use a key once, and [`split`](Self::split) it to get more
 /// keys.
 ///
-/// Its tensor is `u32[2]`. A stack of keys, for use under [`vmap`](pytree_transform::vmap), has a tensor `u32[..,
-/// 2]`.
+/// The tensor of a key is `u32[2]`. A stack of keys, over which [`vmap`](pytree_transform::vmap) maps, has a tensor
+/// `u32[.., 2]`.
 ///
 /// # Examples
 /// ```
@@ -32,7 +32,7 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 pub struct Key(Tensor);
 
 impl Key {
-    /// Returns the key of a seed: `jax.random.key(seed)`.
+    /// Returns the key of a seed, like `jax.random.key(seed)`.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "the two halves of the seed are the two words"
@@ -55,7 +55,7 @@ impl Key {
         Self(data)
     }
 
-    /// Returns the words: `u32[.., 2]`.
+    /// Returns the two words of the key, or of each key of a stack: `u32[.., 2]`.
     pub fn data(&self) -> &Tensor {
         &self.0
     }
@@ -118,7 +118,7 @@ impl Key {
         Self(Tensor::stack(&[high, low], -1))
     }
 
-    /// Returns the two words of each element of a shape.
+    /// Returns two random words for each element of a shape.
     #[track_caller]
     pub(super) fn words(&self, shape: &[usize], operation: &str) -> (Tensor, Tensor) {
         or_panic(raw::check_memory(
@@ -129,7 +129,7 @@ impl Key {
         self.words_at(&Tensor::arange(DType::U32, count).reshape(shape), operation)
     }
 
-    /// Returns the two words for these counters.
+    /// Returns two random words for each counter in `counts`.
     #[track_caller]
     pub(super) fn words_at(&self, counts: &Tensor, operation: &str) -> (Tensor, Tensor) {
         let (key0, key1) = self.halves(operation);

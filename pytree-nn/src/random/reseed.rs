@@ -1,4 +1,4 @@
-//! New seeds for the streams of a whole model.
+//! Sets new seeds for the streams of a whole model.
 
 use pytree_core::{PytreeOf, graph};
 use pytree_transform::Tensor;
@@ -9,9 +9,9 @@ use crate::random::{RngStream, Rngs};
 
 /// Returns the model with new seeds for all streams with the given tags: `nnx.reseed`.
 ///
-/// The tag of a stream is the name under which it was created. A stream that a layer forked keeps the tag. The
-/// streams of a tag get the keys that a new [`Rngs`] with the seed would draw, in their order in the model. So
-/// they get their original keys if the model was created with that seed and its layers in that order. Counts
+/// The tag of a stream is the name under which the stream was created; a fork keeps the tag. For each tag, a new
+/// [`Rngs`] with the seed draws one key for each stream with this tag, in the order of the streams in the model. So the
+/// streams get their original keys if the model was created with the same seed and its layers in this order. Counts
 /// restart at 0. A split stream gets as many keys as before, split from its new key.
 ///
 /// # Panics

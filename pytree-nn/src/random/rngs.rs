@@ -17,7 +17,7 @@ use crate::random::Key;
 /// The stream that is used if no stream has the requested name.
 const DEFAULT: &str = "default";
 
-/// No key can be drawn.
+/// The error of a key that cannot be drawn.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RngError {
@@ -49,7 +49,7 @@ fn list(names: &[String]) -> String {
 /// A stream of keys: a key, and the number of keys drawn from it.
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RngStream {
-    /// The key from which the keys of the stream are made.
+    /// The key from which the stream derives the keys that it returns.
     #[state(RngState)]
     key: Key,
     /// The number of drawn keys: `u32[]`.
@@ -77,7 +77,7 @@ impl RngStream {
         Self { key, count, tag }
     }
 
-    /// Returns the key from which the keys of the stream are made.
+    /// Returns the key from which the stream derives the keys that it returns.
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -100,7 +100,7 @@ impl RngStream {
     pub fn next_key(&mut self) -> Key {
         assert!(
             self.count.rank() == 0,
-            "cannot draw a key from the stream `{}`, which was split into {}: map over what holds it with `vmap` or `vmap_mut`",
+            "cannot draw a key from the stream `{}`, which was split into {}: map over the value that holds the stream, with `vmap` or `vmap_mut`",
             self.tag,
             self.key.data().info()
         );
@@ -166,12 +166,12 @@ pub struct Rngs {
 }
 
 impl Rngs {
-    /// Creates one stream for all names.
+    /// Creates the stream `default` from a seed. It is used for all names.
     pub fn new(seed: u64) -> Self {
         Self::with([(DEFAULT, seed)])
     }
 
-    /// Creates a stream for each name from its seed.
+    /// Creates a stream for each pair of a name and a seed.
     pub fn with<N: Into<String>>(streams: impl IntoIterator<Item = (N, u64)>) -> Self {
         let streams = streams.into_iter().map(|(name, seed)| {
             let name = name.into();
@@ -203,10 +203,10 @@ impl Rngs {
     /// Returns the next key of a stream, or of `default` if no stream has that name.
     ///
     /// # Panics
-    /// If there is neither, or if the streams were split and are not mapped over.
+    /// If neither stream exists, or if the streams were split and are not mapped over.
     ///
     /// # Errors
-    /// Returns [`RngError::NoStream`] if there is neither. Panics if the streams were split and are not mapped
+    /// Returns [`RngError::NoStream`] if neither stream exists. Panics if the streams were split and are not mapped
     /// over.
     #[panicking_twin(next)]
     #[track_caller]
@@ -214,10 +214,10 @@ impl Rngs {
         self.stream_mut(name).map(RngStream::next_key)
     }
 
-    /// Returns the stream of a name, or `default`.
+    /// Returns the stream of a name, or `default` if no stream has that name.
     ///
     /// # Errors
-    /// Returns [`RngError::NoStream`] if there is neither.
+    /// Returns [`RngError::NoStream`] if neither stream exists.
     pub fn stream_mut(&mut self, name: &str) -> Result<&mut RngStream, RngError> {
         let present = if self.streams.contains_key(name) {
             name

@@ -1,4 +1,4 @@
-//! Changes all streams of a model.
+//! `with_rngs`: replaces all random streams of a model.
 
 use pytree_core::__derive_0_1::field::NodeShapes;
 use pytree_core::boundary::{flatten_with_references, unflatten_with_references};
@@ -10,11 +10,11 @@ use pytree_transform::Tensor;
 use crate::error::or_panic;
 use crate::random::{Key, RngStream};
 
-/// Returns the model with each stream replaced by the result of `change`: `nnx.with_rngs`.
+/// Returns a copy of the model in which each stream is replaced by the result of `change`, like `nnx.with_rngs`.
 ///
-/// Changes that `change` makes to its argument apply to the streams of `model`: a stream that is split, forked or
-/// broadcast has drawn a key. Distinguish streams by their [tags](RngStream::tag), and clone a stream that must
-/// not change. Everything else is the same in both models.
+/// Changes that `change` makes to its argument apply to the streams of `model`: for example, splitting a stream draws a
+/// key from it. Distinguish streams by their [tags](RngStream::tag), and clone a stream that must not change. All other
+/// values are the same in both models.
 ///
 /// # Examples
 /// Each example of a batch drops other elements:
@@ -60,7 +60,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
         place.write(&stream, &mut before);
         place.write(&changed, &mut after);
     }
-    // Writes the references of the model. The references of the result are new.
+    // Write the changed streams to the references of the model. The references of the result are new.
     *model = or_panic(unflatten_with_references(
         &treedef,
         before,
@@ -89,14 +89,14 @@ impl StreamPlace {
     }
 }
 
-/// Returns whether a shape is that of a random stream.
+/// Returns whether a shape is the shape of [`RngStream`].
 fn is_stream(shape: Shape<'_>) -> bool {
     let mut shapes = <RngStream as NodeShapes>::SHAPES.iter();
     shapes.any(|of_streams| shape == Shape::Static(of_streams))
 }
 
-/// Returns the places of all streams of a structure in the graph form, in order. Streams whose leaves are in
-/// another part of a partition are skipped.
+/// Returns the leaf positions of all streams of a structure in the graph form, in order. A stream whose leaves are in
+/// another part of a partition is skipped.
 pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
     let mut places = Vec::new();
     let mut position = 0;

@@ -172,7 +172,7 @@ fn wrong_index_or_query_is_reported() {
     let message = |indices: Tensor| embed.try_forward(&indices).unwrap_err().to_string();
     assert_eq!(
         message(Tensor::from([[0, 1], [7, 9]])),
-        "Embed expects indices in -5..5, found 7 at position 2; check how many there are, and that the indices were made for it"
+        "Embed expects indices in -5..5, found 7 at position 2; check the number of valid indices, or where the indices come from"
     );
     assert!(message(Tensor::from([-6])).contains("found -6 at position 0"));
     assert!(message(Tensor::from([4_294_967_295_u32])).contains("found 4294967295"));

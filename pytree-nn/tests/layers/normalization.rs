@@ -221,7 +221,7 @@ fn wrong_input_reports_the_expectation() {
     let mask = Tensor::from([true, false]);
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &mask)),
-        "BatchNorm expects a mask of bools that broadcasts to [5, 3], found bool[2]; give true where an element counts, and an axis of length 1 where it does not matter"
+        "BatchNorm expects a mask of bools that broadcasts to [5, 3], found bool[2]; write true for the elements that count; an axis of length 1 repeats the mask along that axis"
     );
     assert!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &zeros(&[3]))).contains("found f32[3]")

@@ -1,14 +1,15 @@
-//! Files that were changed after they were written, files of other versions, and files of other programs.
+//! Tests of files that were changed after they were written, of files of other versions, and of files of other
+//! programs.
 
 use super::*;
 
-/// The bytes of a checkpoint, and where it is.
+/// Saves a model, and returns the bytes of the checkpoint.
 fn saved(scratch: &Scratch, model: &Mlp) -> Vec<u8> {
     save(&scratch.0, model).unwrap();
     fs::read(&scratch.0).unwrap()
 }
 
-/// A file whose header is that of another with one text replaced.
+/// Returns the bytes of a file, with one text in its header replaced.
 fn replaced(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
     let length = usize::try_from(u64::from_le_bytes(*bytes.first_chunk().unwrap())).unwrap();
     let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap();
@@ -33,7 +34,7 @@ fn every_flipped_bit_is_refused() {
             let mut damaged = whole.clone();
             damaged[position] ^= 1 << bit;
             fs::write(&scratch.0, damaged).unwrap();
-            // Spaces at the end of the header may become other blanks: they hold nothing.
+            // A changed bit may turn a space at the end of the header into another blank, which changes no content.
             match load(&scratch.0, &model) {
                 Ok(loaded) => assert_eq!(loaded, model, "bit {bit} of byte {position}"),
                 Err(_) => refused += 1,
@@ -138,7 +139,7 @@ fn missing_checksum_of_ours_is_refused() {
         matches!(&error, CheckpointError::Checksum { expected, .. } if expected == "none"),
         "{error}"
     );
-    // A program that reads and writes the file again may add metadata of its own.
+    // Another program may read the file and write it again with metadata of its own.
     let added = replaced(
         &whole,
         "{\"__metadata__\":{",
@@ -161,6 +162,6 @@ fn equal_leaves_are_equal_bytes() {
     save(&scratch.0, &leaves).unwrap();
     assert_eq!(fs::read(&scratch.0).unwrap(), first);
     assert_eq!(load(&scratch.0, &leaves).unwrap(), leaves);
-    // The data begin at a multiple of eight bytes, as other programs want them.
+    // The data begin at a multiple of eight bytes, because other programs expect this.
     assert_eq!(u64::from_le_bytes(*first.first_chunk().unwrap()) % 8, 0);
 }

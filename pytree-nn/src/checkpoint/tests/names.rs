@@ -1,10 +1,11 @@
-//! Names that do not match are reported in a short time, however many and however long they are.
+//! Tests that names without a match are reported in a short time, even if there are many or they are long.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Today's machines need a hundredth of it in a debug build; edits between all pairs of names take a minute.
+/// The time limit of a report. A debug build needs about a hundredth of it; computing the edits between all pairs of
+/// names would take a minute.
 const SOON: Duration = Duration::from_secs(5);
 
 fn named(names: impl Iterator<Item = String>) -> BTreeMap<String, Tensor> {
@@ -50,12 +51,12 @@ fn names_without_likeness_are_refused_soon() {
             |at: usize| char::from(b'a' + u8::try_from((at * seed + at / 7) % 26).unwrap());
         (0..length).map(letter).collect()
     };
-    // Five megabytes of names, against a thousand that are as long.
+    // The file has five megabytes of names. The template has a thousand names of the same length.
     let hostile = named((0..10_000).map(|at| format!("{at}{}", text(2 * at + 1, 480))));
     let template = named((0..1_000).map(|at| format!("{}{at}", text(2 * at + 3, 480))));
     let message = refused("hostile", &hostile, &template);
     assert!(message.contains("and 10980 more"), "{message}");
-    // A few names that are huge.
+    // The file and the template have a few names of a megabyte each.
     let hostile = named((0..5).map(|at| text(2 * at + 1, 1_000_000)));
     let template = named((0..5).map(|at| text(2 * at + 3, 1_000_000)));
     let message = refused("huge", &hostile, &template);

@@ -16,12 +16,13 @@ const BATCH_NORM: &str = "BatchNorm";
 /// Applies (x - mean) / √(variance + ε) · scale + bias for each feature, with statistics over all other axes
 /// (Ioffe and Szegedy 2015, algorithm 1).
 ///
-/// In training, the mean and the variance are those of the batch. The running statistics become momentum ·
-/// running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`] the running statistics are used, and
-/// nothing is written. Variances are divided by the number of elements, as in Flax.
+/// In training, the layer uses the mean and the variance of the batch, and sets the running statistics to
+/// momentum · running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`] it uses the running statistics
+/// and writes nothing. The variance is the mean of the squared deviations: it is divided by n, as in Flax, not by
+/// n - 1.
 ///
-/// Under `vmap` a function sees one example. Name the batch axis in `axis_name` to take statistics over the
-/// batch.
+/// Under `vmap` the layer receives one example. To compute statistics over the batch, set `axis_name` to the name of
+/// the batch axis.
 ///
 /// # Examples
 /// ```
@@ -116,8 +117,8 @@ impl BatchNorm {
     /// training, or if no enclosing batch axis has the name `axis_name`.
     ///
     /// # Errors
-    /// Returns [`InputError`] with the expected and the found input; nothing is written then. Panics if no batch
-    /// axis has the name `axis_name`.
+    /// Returns [`InputError`] with the expected and the found input, and writes nothing. Panics if no batch axis has
+    /// the name `axis_name`.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
@@ -172,7 +173,7 @@ impl BatchNorm {
         Ok(y)
     }
 
-    /// Returns a running statistic updated by a batch.
+    /// Returns a running statistic after the update by a batch.
     #[track_caller]
     fn moved(&self, running: &Tensor, batch: &Tensor) -> Tensor {
         let batch = batch.reshape(running.shape());

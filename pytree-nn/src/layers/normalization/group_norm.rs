@@ -12,8 +12,8 @@ use crate::random::Rngs;
 
 const GROUP_NORM: &str = "GroupNorm";
 
-/// Normalises like [`LayerNorm`](crate::LayerNorm), with statistics of each group of features of each example,
-/// over all axes between the first and the last (Wu and He 2018, equation 1).
+/// Normalises like [`LayerNorm`](crate::LayerNorm), but computes statistics for each group of features of each example,
+/// over all axes except the first (Wu and He 2018, equation 1).
 ///
 /// # Examples
 /// ```
@@ -107,7 +107,8 @@ impl GroupNorm {
         self.apply(x, Some(mask))
     }
 
-    /// Splits the last axis into groups and features of a group, and normalises over the latter.
+    /// Splits the last axis into two axes, groups and features of a group, and normalises over the features of each
+    /// group.
     #[track_caller]
     fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());

@@ -35,8 +35,8 @@ pub struct LayerNorm {
     /// The axes over which statistics are taken; by default -1, the last.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes along which scale and bias differ; by default -1, the last. Parameters of more than one axis are
-    /// in row-major order.
+    /// The axes whose elements have a scale and bias of their own; by default -1, the last. If there are several axes,
+    /// the parameters are in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
     /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
@@ -128,8 +128,8 @@ pub struct RmsNorm {
     /// The axes over which the mean square is taken; by default -1, the last.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes along which the scale differs; by default -1, the last. A scale of more than one axis is in
-    /// row-major order.
+    /// The axes whose elements have a scale of their own; by default -1, the last. If there are several axes, the scale
+    /// is in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
 }

@@ -61,7 +61,7 @@ impl NormOptions {
             (self.use_bias, self.bias_init),
         ];
         let mut made = [None, None];
-        // In a closure, a panic would not report the caller's line.
+        // No closure is used here, because a panic in a closure would not report the caller's line.
         for (parameter, (is_used, initializer)) in made.iter_mut().zip(wanted) {
             if is_used {
                 let key = rngs.params();

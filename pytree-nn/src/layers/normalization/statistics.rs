@@ -21,11 +21,11 @@ pub(super) struct Normalization<'a> {
     pub(super) axis_name: Option<&'a str>,
     /// The axes over which statistics are taken.
     pub(super) reduction_axes: &'a [isize],
-    /// The axes along which there are parameters.
+    /// The axes whose elements have parameters of their own.
     pub(super) feature_axes: &'a [isize],
 }
 
-/// The condition that [`Normalization::check`] ensures.
+/// The invariant that [`Normalization::check`] ensures, for the message of a library bug.
 pub(super) const CHECKED: &str = "the axes of a layer in the tensor that it was given";
 
 impl<'a> Normalization<'a> {
@@ -112,8 +112,8 @@ impl<'a> Normalization<'a> {
     /// Computes mean and variance of `x` over the reduction axes and the named batch axis, where `mask` is true. The
     /// reduced axes are kept with length 1. Without centring there is no mean, and the variance is the mean square.
     ///
-    /// Variances are divided by the number of elements, not by that number less one. The fast
-    /// variance is `E[x²] - E[x]²`. Rounding may make it negative; the result is then 0.
+    /// The variance of n elements is divided by n, not by n - 1. The fast variance is `E[x²] - E[x]²`. If rounding makes
+    /// it negative, the result is 0.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> (Option<Tensor>, Tensor) {
         if !self.is_centred {
