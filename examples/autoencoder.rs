@@ -1,8 +1,8 @@
 //! An autoencoder with tied weights: the decoder multiplies by the transposes of the encoder's weights.
 //!
-//! Run it with `cargo run --release --example autoencoder`. It prints the parameters (each weight once) and the
-//! falling test error. It then shows some digits above their reconstructions from a code of 16 numbers. The last
-//! line is the error of the model after it was saved and loaded.
+//! Run it with `cargo run --release --example autoencoder`. It prints the parameters (each weight once) and the test
+//! error of each epoch. It then shows some digits, and below them their reconstructions from a code of 16 numbers. The
+//! last line is the test error of the model after it was saved and loaded.
 
 #[path = "digits/data.rs"]
 mod data;
@@ -18,7 +18,7 @@ const WIDTHS: [usize; 3] = [PIXELS, 48, 16];
 const BATCH: usize = 64;
 const EPOCHS: usize = 30;
 
-/// One layer, used in both directions.
+/// A layer of the encoder or the decoder.
 #[derive(Module, Clone, Debug)]
 struct Layer {
     /// `[inputs, outputs]` of the encoder; the decoder uses its transpose.
@@ -40,7 +40,7 @@ impl Autoencoder {
         let (mut encoder, mut decoder) = (Vec::new(), Vec::new());
         for pair in WIDTHS.windows(2) {
             let initial = Initializer::glorot_normal();
-            // Clones of a `Shared` are one weight: it has one gradient, one update and one entry in a checkpoint.
+            // All clones of a `Shared` are the same weight: it has one gradient, one update and one checkpoint entry.
             let weight = Shared::new(initial.initialize(&rngs.params(), DType::F32, pair));
             encoder.push(Layer {
                 weight: weight.clone(),

@@ -1,4 +1,4 @@
-//! A pytree, a module, and its registry, which has a kind for each field.
+//! A pytree, a module, and the registry of a module, which maps each field to its kind.
 //!
 //! Run it with `cargo run --example counter`. It prints:
 //!
@@ -92,7 +92,7 @@ fn main() -> Result<(), TreeError> {
         println!("{name} is {kind}");
     }
 
-    // Sub-modules are detected, and a leaf has the kind that its own module gives it.
+    // A field without an attribute is a sub-module. The leaves of a sub-module have the kinds that it defines.
     for (name, kind) in Pair::REGISTRY {
         println!("{name} is {kind}");
     }
@@ -109,7 +109,7 @@ fn main() -> Result<(), TreeError> {
     }
     println!("treedef: {treedef}");
 
-    // A mismatch is an error that says where it is.
+    // The error for a mismatch names the key path.
     leaves.pop();
     match tree::unflatten::<Pair, AnyLeaf>(&treedef, leaves) {
         Ok(pair) => println!("{}", pair.unit),

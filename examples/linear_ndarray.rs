@@ -1,6 +1,6 @@
 //! A linear model on ndarray's arrays, trained with a handwritten gradient.
 //!
-//! It needs `pytree-core` alone: no tensors and no transformations. Run it with
+//! The example needs only `pytree-core`: no tensors and no transformations. Run it with
 //! `cargo run --example linear_ndarray`. It prints:
 //!
 //!     PyTreeDef(Linear { weight: *, bias: * })
@@ -17,7 +17,7 @@
 use ndarray::{Array1, Array2, Axis};
 use pytree_core::{Module, TreeError, graph, tree};
 
-/// x · weight + bias.
+/// A linear model: x · weight + bias.
 #[derive(Module, Clone, Debug)]
 struct Linear {
     /// `[inputs, outputs]`.

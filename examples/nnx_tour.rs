@@ -1,4 +1,4 @@
-//! The model functions of Flax NNX in Rust: parts, intermediate values, and gradients with respect to
+//! A tour of functions that Flax NNX has for models: partitions, intermediate values, and gradients with respect to
 //! intermediate values.
 //!
 //! Run it with `cargo run --example nnx_tour`.
@@ -6,7 +6,7 @@
 use pytree::Axes;
 use pytree::prelude::*;
 
-/// A layer that stores the mean of its output, with dropout and running statistics inside.
+/// A layer with dropout and running statistics, which stores the mean of its output.
 #[derive(Module, Clone, Debug)]
 struct Block {
     linear: Linear,
@@ -152,7 +152,7 @@ fn perturb_and_train() {
     }
 }
 
-/// Uses random streams in a model: each example of a batch drops other elements.
+/// Uses random streams in a model, so that dropout drops different elements for each example of a batch.
 fn streams() {
     println!("# streams");
     let mut dropout = Dropout::new(0.5, &mut Rngs::with([("dropout", 0)]));

@@ -1,5 +1,5 @@
-//! One value at several places: lists that are changed through any of their places, what trees lose of that and
-//! compiled functions keep, and training of values that are shared.
+//! One value at several key paths: a list that can be changed through each of them, functions that keep the list shared
+//! (compiled functions) or copy it (`tree::`), and training of shared values.
 //!
 //! Run it with `cargo run --example shared`. It prints:
 //!
@@ -64,7 +64,7 @@ pub(crate) fn set_first<T: Clone>(lists: &Lists<T>, value: &T) {
 fn lists() -> Result<(), TreeError> {
     println!("# a list at two places");
     let one = at_two_places(vec![1, 2]);
-    // A tree has a copy at each place.
+    // The functions of `tree::` copy the list to each key path.
     let (leaves, structure) = tree::flatten::<i32, _>(&one);
     println!("{leaves:?} in {structure}");
     let two: Lists<i32> = tree::unflatten(&structure, leaves)?;
@@ -72,7 +72,7 @@ fn lists() -> Result<(), TreeError> {
     set_first(&two, &3);
     println!("{} and {}", Tree::of(&one), Tree::of(&two));
 
-    // A flat dictionary shows the later places of the list.
+    // A flat dictionary lists the later key paths as aliases, so the list stays shared.
     let flat = Dictionary::flatten(&one);
     println!("{flat}");
     let three: Lists<i32> = flat.unflatten()?;
@@ -88,7 +88,7 @@ pub(crate) enum Item {
     Around(WeakRef<Vec<Item>>),
 }
 
-/// In a tree, an item is its content.
+/// An item has no node of its own in a tree: it is visited as its content.
 impl Pytree for Item {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         match self {
@@ -145,7 +145,7 @@ fn compiled() {
     println!("{}", Tree::of(&two));
 }
 
-/// Two references at four places.
+/// Four handles of two references.
 #[derive(Pytree, Clone, Debug)]
 struct Pair {
     a: Vec<Ref<Tensor>>,
@@ -173,7 +173,8 @@ fn references() -> Result<(), TreeError> {
     write(pair.clone());
     println!("written inside, read outside: {}", pair.b.get());
 
-    // Alternatively, it accepts and returns their values, and both sides create references from them.
+    // Alternatively, it accepts and returns the values of the references. The caller and the function create references
+    // from these values.
     let by_hand = jit(|values: Tree<Tensor>| {
         let pair: Pair = reref(&values).expect("the tree is that of a pair");
         pair.a[2].update(|value| value * 2);
@@ -183,7 +184,7 @@ fn references() -> Result<(), TreeError> {
     println!("by hand: {values}");
     println!("b: {}", reref::<Pair, _>(&values)?.b.get());
 
-    // It cannot write a captured reference, because a traced value would leak.
+    // A compiled function cannot write a captured reference, because a traced value would leak.
     let captured = jit(move |x: Tensor| match one.try_set(x.clone()) {
         Ok(()) => println!("written"),
         Err(error) => println!("error: {error}"),
@@ -210,7 +211,7 @@ fn training() -> Result<(), TreeError> {
         let pair = merged.expect("the parts are of one pair");
         pair.a[0].get() * pair.a[1].get() * pair.b.get()
     };
-    // A value at two places has one gradient, the sum over both.
+    // A value that is used twice has one gradient, the sum over both uses.
     let gradient = grad(loss)(&params);
     println!("gradient: {gradient}");
     update_refs(&pair, &params.map2(&gradient, |w, g| w - 0.1 * g)?)?;

@@ -49,7 +49,7 @@ struct Point {
     y: f64,
 }
 
-/// A value that is a leaf.
+/// A type whose values are leaves.
 #[derive(Leaf, Clone, Debug)]
 enum Colour {
     Red,
@@ -91,7 +91,7 @@ fn map_and_reduce() -> Result<(), TreeError> {
     println!("{spent:?}");
     println!("{}", tree::reduce(&spent, 0.0, |sum, x: &f64| sum + x));
 
-    // Two trees that do not fit: the error lists all differences.
+    // If two trees have different structures, the error lists all differences.
     let other = BTreeMap::from([("pear", vec![10]), ("apple", vec![30, 40])]);
     if let Err(error) = tree::map2(&prices, &other, |price: &f64, _: &i32| *price) {
         println!("{error}");
@@ -129,7 +129,7 @@ fn prefixes() {
     let weights = Tensor::from([1.0_f32, 10.0]);
     let rows = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let columns = Tensor::from([[1.0_f32, 3.0], [2.0, 4.0]]);
-    // `None` maps nothing below it, a number maps everything below it, and a tuple matches a tuple.
+    // `None` means that no leaf of the subtree is mapped; a number is the axis of all its leaves; a tuple fits a tuple.
     let by_row = vmap(scores).in_axes((None, 0));
     println!(
         "{}",

@@ -25,8 +25,8 @@
 pub use pytree_core as core;
 pub use pytree_nn as nn;
 
-// Re-exports the traits without the derive macros of the same names. The macros of the facade are re-exported
-// below.
+// This re-exports the traits without the derive macros of the same names. The macros for users of `pytree` are
+// re-exported below.
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,

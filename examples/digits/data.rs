@@ -6,7 +6,7 @@ use pytree::prelude::*;
 
 /// The number of images.
 pub(crate) const IMAGES: usize = 1797;
-/// The number of training images. The others are for the test.
+/// The number of training images. The other images are test images.
 pub(crate) const TRAINING: usize = 1437;
 /// The number of pixels of an image.
 pub(crate) const PIXELS: usize = 64;

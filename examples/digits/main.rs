@@ -1,7 +1,7 @@
 //! Trains an MLP on handwritten digits, end to end: `cargo run --release --example digits`.
 //!
-//! It prints a summary of the model and a progress bar, writes learning curves and confusion matrix as a
-//! picture, saves a checkpoint, loads it into a fresh model, and tests that. The last line it prints is
+//! The program prints a summary of the model and a progress bar, writes learning curves and confusion matrix as a
+//! picture, saves a checkpoint, loads it into a fresh model, and tests the loaded model. The last printed line is
 //! `test accuracy: 0.97…`; `--help` lists the options.
 
 mod data;
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the compiled training step. It returns the loss before the step, and the model and the optimizer after
-/// it.
+/// Returns the compiled training step. The step returns the loss before the update, and the updated model and
+/// optimizer.
 fn step() -> Step {
     jit(
         |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
@@ -99,7 +99,7 @@ fn initial_model(options: &Options) -> Mlp {
     model
 }
 
-/// Returns the numbers below `count` in random order.
+/// Returns the numbers in `0..count` in random order.
 fn shuffled(key: &Key, count: usize) -> Vec<usize> {
     key.permutation(count)
         .to_vec::<i32>()

@@ -1,18 +1,18 @@
-//! The deterministic data of the benchmarks: the programs in other languages compute the same numbers.
+//! The deterministic data of the benchmarks. The benchmark programs in other languages compute the same numbers.
 
 #![allow(
     clippy::cast_possible_truncation,
     reason = "the definition of the data says how numbers are cut, and lengths are small"
 )]
 
-/// Scrambles a counter.
+/// Returns a pseudo-random word for a counter.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
 
-/// Returns word `index` of a stream.
+/// Returns the pseudo-random word at position `index` of a stream.
 pub(crate) fn word(stream: u64, index: u64) -> u64 {
     mix(((stream << 32).wrapping_add(index).wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
@@ -35,7 +35,7 @@ pub(crate) fn labels(stream: u64, count: usize, classes: u64) -> Vec<i32> {
         .collect()
 }
 
-/// Returns the numbers below `count` in the order of their words.
+/// Returns the numbers in `0..count`, sorted by their pseudo-random words.
 #[allow(dead_code, reason = "not every program that shares this file shuffles")]
 pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
