@@ -87,7 +87,7 @@ fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> O
     }
     let name = attribute.path().to_token_stream();
     let fix = match kind {
-        Kind::Param => "; a collection is named by `#[state(Collection)]`",
+        Kind::Param => "; to name a collection, write `#[state(Collection)]`",
         _ => "",
     };
     let message = format!("`#[{name}]` takes no argument: write `#[{name}]`{fix}");

@@ -16,7 +16,7 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) const LEAF: Self = Self {
-        owns: "a leaf owns what it holds",
+        owns: "a leaf owns its data",
         fix: "own the field",
     };
 
@@ -27,7 +27,7 @@ impl Owner {
                 fix: "own the field, or share it by `Shared`",
             },
             Macro::Static => Self {
-                owns: "a static value owns what it holds",
+                owns: "a static value owns its data",
                 fix: "own the field",
             },
         }
@@ -109,7 +109,7 @@ pub(crate) fn kinds(kinds: &[KindAttribute<'_>], macro_: Macro, errors: &mut Err
         let message = if same && name == first_name {
             format!("`{name}` is written twice: remove one")
         } else if same {
-            format!("`{name}` says the same as `{first_name}`: remove one")
+            format!("`{name}` means the same as `{first_name}`: remove one")
         } else {
             format!("a field has one kind, here it is both `{first_name}` and `{name}`: remove one")
         };

@@ -66,7 +66,7 @@ fn a_field_has_one_kind() {
     field(
         "#[r#static] #[module(static)]",
         "module(static)",
-        "`#[module(static)]` says the same as `#[r#static]`: remove one",
+        "`#[module(static)]` means the same as `#[r#static]`: remove one",
     );
     field(
         "#[param] #[state]",
@@ -87,7 +87,7 @@ fn a_field_has_one_kind() {
 
 #[test]
 fn param_and_static_take_no_argument() {
-    let param = "`#[param]` takes no argument: write `#[param]`; a collection is named by `#[state(Collection)]`";
+    let param = "`#[param]` takes no argument: write `#[param]`; to name a collection, write `#[state(Collection)]`";
     field("#[param(a, b)]", "a, b", param);
     field("#[param()]", "param()", param);
     field("#[param = 1]", "param = 1", param);
@@ -316,11 +316,11 @@ fn values_own_what_they_hold() {
         &[
             (
                 "'a",
-                "a static value owns what it holds and cannot borrow for `'a`: remove `'a` and own the field",
+                "a static value owns its data and cannot borrow for `'a`: remove `'a` and own the field",
             ),
             (
                 "&str",
-                "a static value owns what it holds and cannot borrow: own the field",
+                "a static value owns its data and cannot borrow: own the field",
             ),
         ],
     );
@@ -329,7 +329,7 @@ fn values_own_what_they_hold() {
         "struct Key<'a, T>(&'a T);",
         &[(
             "'a",
-            "a leaf owns what it holds and cannot borrow for `'a`: remove `'a` and own the field",
+            "a leaf owns its data and cannot borrow for `'a`: remove `'a` and own the field",
         )],
     );
 }
@@ -386,7 +386,7 @@ fn all_mistakes_are_reported_together() {
             ),
             (
                 "x",
-                "`#[param]` takes no argument: write `#[param]`; a collection is named by `#[state(Collection)]`",
+                "`#[param]` takes no argument: write `#[param]`; to name a collection, write `#[state(Collection)]`",
             ),
             (
                 "state",

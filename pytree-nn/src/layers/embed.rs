@@ -52,7 +52,7 @@ impl Embed {
     /// Draws a key of the stream `params`.
     ///
     /// # Panics
-    /// If `rngs` has neither the stream `params` nor `default`.
+    /// If there is no stream to draw from.
     #[track_caller]
     pub fn new(embeddings: usize, features: usize, rngs: &mut Rngs) -> Self {
         let initializer = Initializer::VarianceScaling {

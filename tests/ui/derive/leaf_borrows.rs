@@ -1,4 +1,4 @@
-//! A leaf owns what it holds.
+//! A leaf owns its data.
 
 use pytree_core::Leaf;
 

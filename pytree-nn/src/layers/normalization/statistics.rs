@@ -112,8 +112,8 @@ impl<'a> Normalization<'a> {
     /// Computes mean and variance of `x` over the reduction axes and the named batch axis, where `mask` is true. The
     /// reduced axes are kept with length 1. Without centring there is no mean, and the variance is the mean square.
     ///
-    /// The variance of n elements is divided by n, not by n - 1. The fast variance is `E[x²] - E[x]²`. If rounding makes
-    /// it negative, the result is 0.
+    /// The variance of n elements is divided by n, not by n - 1. The fast variance is `E[x²] - E[x]²`. If rounding
+    /// makes it negative, the result is 0.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> (Option<Tensor>, Tensor) {
         if !self.is_centred {
