@@ -239,7 +239,7 @@ fn returned_argument_keeps_its_vmap_axis() {
         ))
     });
     assert!(
-        text.contains("different axes: 0 for [0], 1 for [1]; pass the same axis for all of them"),
+        text.contains("different axes to one shared node: 0 for [0], 1 for [1]; pass the same axis for all paths"),
         "{text}"
     );
     let inner = (
@@ -608,7 +608,7 @@ fn shared_leaf_has_one_gradient() {
     let text =
         panics(|| grad(|two: &Two| two.trained.get() * two.kept.get())(&Two { trained, kept }));
     assert!(
-        text.contains("different kinds: Param at trained, State at kept"),
+        text.contains("different kinds at different paths: Param at trained, State at kept"),
         "{text}"
     );
 }

@@ -713,7 +713,9 @@ fn shared_node_has_one_axis_and_kind() {
     let text =
         panics(|| vmap(|x: Shared<Tensor>| (x.clone(), x)).out_axes((0, None))(shared.clone()));
     assert!(
-        text.contains("`.out_axes(…)` has different axes: 0 for [0], None for [1]"),
+        text.contains(
+            "`.out_axes(…)` gives different axes to one shared node: 0 for [0], None for [1]"
+        ),
         "{text}"
     );
     let named = |(a, b): (&mut Shared<Tensor>, Shared<Tensor>)| &**a + &*b;

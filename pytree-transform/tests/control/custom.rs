@@ -177,7 +177,7 @@ fn captured_values_are_constants_of_a_rule() {
         &[
             "custom_vjp",
             "with respect to the tensors that it captured",
-            "pass the tensor",
+            "pass each tensor",
         ],
     );
 }
