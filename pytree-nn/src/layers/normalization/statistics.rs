@@ -77,7 +77,7 @@ impl<'a> Normalization<'a> {
         let fits = mask.rank() <= x.rank() && lengths.all(|(&mask, &x)| mask == x || mask == 1);
         if mask.dtype() != DType::Bool || !fits {
             let expected = format!("a mask of bools that broadcasts to {:?}", x.shape());
-            let fix = "give true where an element counts, and an axis of length 1 where it does not matter";
+            let fix = "write true for the elements that count; an axis of length 1 repeats the mask along that axis";
             return Err(InputError::input(self.layer, expected, mask, fix));
         }
         Ok(Some(mask.broadcast_to(x.shape())))
