@@ -70,7 +70,7 @@ fn value_too_deep_to_drop_is_rejected() {
 }
 
 #[test]
-fn the_deepest_that_is_built_is_dropped() {
+fn deepest_buildable_value_is_dropped() {
     // A link is a handle, a struct, a list and an alias: four nodes.
     let deepest = 8192 / 4;
     built::<Vec<Shared<Link>>>(&links(deepest + 1)).unwrap();

@@ -136,7 +136,7 @@ fn too_deep_treedef_is_not_built() {
 }
 
 #[test]
-fn the_limit_is_in_nodes() {
+fn depth_limit_counts_nodes() {
     // 128 nodes with 127 `Some` and a `None` are 256 nodes deep; the next is not.
     let node = chain(LIMIT / 2);
     let treedef = on_stack(2048, || tree::structure(&node)).unwrap();

@@ -22,7 +22,7 @@ fn quotient(left: i64, right: i64) -> i64 {
 }
 
 #[test]
-fn a_function_keeps_its_arguments() {
+fn bound_function_keeps_its_arguments() {
     let bound = Bound {
         function: power,
         arguments: (2, 3),
@@ -59,7 +59,7 @@ fn bound_function_is_static_with_leaf_arguments() {
 
 /// A function that has another inside is not taken for it.
 #[test]
-fn a_bound_function_in_another_stays_one() {
+fn nested_bound_function_stays_bound() {
     let inner = Bound {
         function: power,
         arguments: 2,

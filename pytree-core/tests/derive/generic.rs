@@ -122,7 +122,7 @@ where
 }
 
 #[test]
-fn a_generic_module_may_hold_itself() {
+fn generic_module_may_contain_itself() {
     let leaf = Tree {
         value: 1.0_f32,
         children: vec![],

@@ -77,7 +77,7 @@ fn state<C: Collection>() -> FieldKind {
 }
 
 #[test]
-fn a_struct_is_rebuilt_from_its_leaves() {
+fn struct_is_rebuilt_from_its_leaves() {
     let model = mlp(Activation::Relu);
     assert_eq!(rebuilt(&model), model);
     assert_eq!(
@@ -190,7 +190,7 @@ fn enum_variant_is_part_of_structure() {
 }
 
 #[test]
-fn no_variant_fits_another_type() {
+fn enum_rejects_treedef_of_another_type() {
     let (leaves, treedef) = tree::flatten_any(&linear());
     let error = tree::unflatten::<Layer, _>(&treedef, leaves)
         .unwrap_err()
@@ -211,7 +211,7 @@ struct Node {
 }
 
 #[test]
-fn a_module_may_hold_itself() {
+fn module_may_contain_itself() {
     let leaf = Node {
         weight: 1.0,
         children: vec![],
@@ -240,7 +240,7 @@ struct Branch {
 }
 
 #[test]
-fn modules_may_hold_each_other() {
+fn modules_may_contain_each_other() {
     let leaf = Trunk {
         weight: 1.0,
         branches: vec![],

@@ -133,7 +133,7 @@ impl public::Shown for Named {
 }
 
 #[test]
-fn supertraits_stay() {
+fn module_object_keeps_supertraits() {
     let boxed: Box<dyn public::Shown> = Box::new(Named {
         name: "n".to_owned(),
     });

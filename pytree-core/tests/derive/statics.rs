@@ -105,7 +105,7 @@ fn static_values_show_as_debug_does() {
 }
 
 #[test]
-fn variants_differ() {
+fn static_variants_differ() {
     assert!(Padding::Same.static_eq(&Padding::Same));
     assert!(!Padding::Same.static_eq(&Padding::Explicit(vec![])));
     assert!(!Padding::Explicit(vec![1]).static_eq(&Padding::Explicit(vec![2])));

@@ -83,7 +83,7 @@ fn parts_of_queues_and_arcs_are_partitions() {
 }
 
 #[test]
-fn their_walks_agree_with_the_visit() {
+fn container_walks_agree_with_visit() {
     fn walked<T: PytreeOf<f32>>(value: &T) -> Vec<f32> {
         let mut leaves = Vec::new();
         value.each_leaf(&mut |leaf: &f32| leaves.push(*leaf));

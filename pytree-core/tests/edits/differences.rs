@@ -145,7 +145,7 @@ fn unreadable_elements_are_not_equal() {
 }
 
 #[test]
-fn leaves_of_one_model_only_are_listed() {
+fn leaves_of_only_one_model_are_listed() {
     let mut longer = mlp();
     longer.layers.push(linear(9.0));
     longer.output.bias = None;
@@ -167,14 +167,14 @@ fn leaves_of_one_model_only_are_listed() {
 }
 
 #[test]
-fn structures_with_the_same_leaves_may_differ() {
+fn equal_leaves_in_different_structures_differ() {
     let found = diff(&vec![1.0_f32], &(1.0_f32,));
     assert_eq!(found.structure().len(), 1);
     assert!(!found.is_empty() && !found.within(1.0));
 }
 
 #[test]
-fn the_table_is_aligned_and_in_order() {
+fn difference_table_is_aligned_and_ordered() {
     let left = tree!([{ "weight": array![1.0_f32, 2.0], "step": 1 }, "a"]);
     let right = tree!([{ "weight": array![1.5_f32, 2.0], "step": 3 }, "a"]);
     let found = diff(&left, &right);

@@ -122,7 +122,7 @@ fn predicate_matches_parts_of_names() {
 
 /// As `nnx.Any`, `nnx.All` and `nnx.Not` of each other, and of lists known at run time.
 #[test]
-fn filters_stand_in_each_other() {
+fn filters_can_be_nested() {
     let both = Filter::path("layer") & Filter::path_contains("bias");
     let either = both | Filter::state::<BatchStat>();
     assert_eq!(accepted(&either), ["mean", "layer.bias"]);
@@ -169,7 +169,7 @@ fn leaf_goes_to_first_accepting_filter() {
 }
 
 #[test]
-fn everything_is_only_the_last() {
+fn everything_must_be_last_in_split() {
     let split = |filters| partition::split::<_, f32, 3>(&norm(), filters);
     let everything = Filter::everything;
     let error = split([everything(), Filter::param(), Filter::path("mean")]).unwrap_err();
@@ -281,7 +281,7 @@ fn selecting_missing_path_panics() {
 }
 
 #[test]
-fn filters_are_shown_as_they_are_written() {
+fn filters_display_as_written() {
     for (filter, shown) in [
         (Filter::everything(), "everything"),
         (Filter::nothing(), "nothing"),
@@ -364,7 +364,7 @@ fn hundred_thousand_terms_do_not_recurse() {
 }
 
 #[test]
-fn terms_are_shown_side_by_side() {
+fn filter_terms_display_without_nesting() {
     let filter = Filter::param() | Filter::path("a") | Filter::path("b") & !!Filter::any_state();
     assert_eq!(
         format!("{filter:?}"),

@@ -43,7 +43,7 @@ fn shared_leaf_is_raveled_once() {
 }
 
 #[test]
-fn every_leaf_of_another_type_is_named() {
+fn ravel_reports_all_leaves_of_wrong_type() {
     let mixed = tree!([1.0_f32, (2.0_f64, "text"), array![3_i32]]);
     assert_eq!(
         ravel::<f32, _>(&mixed).unwrap_err().to_string(),
@@ -55,7 +55,7 @@ fn every_leaf_of_another_type_is_named() {
 }
 
 #[test]
-fn a_vector_of_another_length_is_refused() {
+fn unravel_rejects_vector_of_wrong_length() {
     let (_, form) = ravel::<f32, _>(&mlp()).unwrap();
     for length in [0, 5, 7] {
         assert_eq!(

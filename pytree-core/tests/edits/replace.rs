@@ -20,7 +20,7 @@ fn selectors_replace_at_every_level() {
 }
 
 #[test]
-fn an_option_is_replaced_whole_or_inside() {
+fn option_is_replaced_whole_or_by_content() {
     let model = mlp();
     let inside = edit::replace_at(&model, "output.bias", 8.0_f32).unwrap();
     assert_eq!(inside.output.bias, Some(8.0));
@@ -157,7 +157,7 @@ fn replacement_works_in_very_deep_tree() {
 }
 
 #[test]
-fn paths_that_are_not_there_are_corrected() {
+fn missing_paths_get_suggestions() {
     let nearest = |path: &str| match edit::replace_at(&mlp(), path, 1.0_f32) {
         Err(TreeError::NoNode {
             path: found,
@@ -246,7 +246,7 @@ fn dynamic_tree_repeats_shared_value() {
 }
 
 #[test]
-fn a_shared_root_is_replaced() {
+fn shared_root_is_replaced() {
     let model = Shared::new(linear(1.0));
     let changed = edit::replace_at(&model, "", Shared::new(linear(2.0))).unwrap();
     assert_eq!(*changed, linear(2.0));

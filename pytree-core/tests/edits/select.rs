@@ -217,7 +217,7 @@ fn selector_index_out_of_bounds_panics() {
 }
 
 #[test]
-fn a_selector_outlives_the_models_it_reads() {
+fn selector_outlives_its_models() {
     let position = 1;
     let weight = at(move |m: &Mlp| &m.layers[position].weight);
     let paths: Vec<KeyPath> =

@@ -34,7 +34,7 @@ fn choose_returns_accepted_leaves() {
 }
 
 #[test]
-fn a_misspelt_name_is_corrected() {
+fn misspelt_name_gets_suggestion() {
     assert_eq!(
         chosen(&Filter::path_contains("slop")).unwrap_err(),
         "the filter path_contains(slop) selects no leaf: no path has a step `slop`; did you mean `slope`?"
@@ -48,7 +48,7 @@ fn a_misspelt_name_is_corrected() {
 }
 
 #[test]
-fn a_filter_that_accepts_nothing_says_so() {
+fn choose_rejects_empty_selection() {
     assert_eq!(
         chosen(&(Filter::param() & Filter::any_state())).unwrap_err(),
         "the filter (param & state) selects no leaf; use a kind and a path that the tree has"

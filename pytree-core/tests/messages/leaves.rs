@@ -74,6 +74,6 @@ fn tree_is_indexed_by_text_or_path() {
 
 #[test]
 #[should_panic(expected = "cannot index a tree: no leaf at ['b']; did you mean `['a']`?")]
-fn a_path_that_is_not_there_panics() {
+fn index_with_missing_path_panics() {
     let _ = &tree!({"a": 1})["['b']"];
 }

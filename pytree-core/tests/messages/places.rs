@@ -65,7 +65,7 @@ fn static_field_is_distinguished_from_missing_path() {
 }
 
 #[test]
-fn a_path_is_corrected_as_a_whole() {
+fn suggestion_is_a_whole_path() {
     let error = edit::replace_at(&model(), "body.layer[0].weigth", 1.0_f32).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -90,7 +90,7 @@ fn none_is_replaced_by_content() {
 #[should_panic(
     expected = "cannot change nodes of type `Activation`: the model has no node or leaf of that type, its leaves are `f32`; set a static field with `edit::set_static`"
 )]
-fn a_change_of_nothing_panics() {
+fn apply_without_match_panics() {
     let _ = edit::apply(model(), |activation: &mut Activation| {
         *activation = Activation::Tanh;
     });
@@ -100,7 +100,7 @@ fn a_change_of_nothing_panics() {
 #[should_panic(
     expected = "cannot change nodes of type `i32`: the model has no node or leaf of that type"
 )]
-fn a_change_of_nothing_with_paths_panics() {
+fn apply_with_path_without_match_panics() {
     let _ = edit::apply_with_path(model(), |_, leaf: &mut i32| *leaf = 1);
 }
 

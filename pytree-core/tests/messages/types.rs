@@ -16,7 +16,7 @@ enum Either<A, B> {
 }
 
 #[test]
-fn an_error_is_debugged_as_it_displays() {
+fn error_debug_equals_display() {
     let error = "layers[".parse::<pytree_core::KeyPath>().unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
     assert!(error.to_string().starts_with("cannot parse the key path"));
@@ -50,7 +50,7 @@ fn generic_structs_compose() {
 }
 
 #[test]
-fn variants_of_a_generic_enum_stay_apart() {
+fn variants_of_generic_enum_differ() {
     let left: Either<f64, f64> = Either::Left(1.0);
     let both: Either<f64, f64> = Either::Both(1.0, 2.0);
     assert_ne!(tree::structure(&left), tree::structure(&both));
@@ -125,7 +125,7 @@ fn shapes_with_equal_names_differ_by_fields() {
 }
 
 #[test]
-fn containers_are_named_as_messages_name_them() {
+fn containers_have_names_in_messages() {
     let of = |tree: Tree| tree.treedef().clone();
     for (treedef, named) in [
         (of(tree!((1,))), "a tuple"),

@@ -3,7 +3,7 @@
 use pytree_core::{Tree, tree};
 
 #[test]
-fn a_dictionary_may_be_long() {
+fn macro_accepts_long_dictionary() {
     let tree = tree!({
         "k00": 0, "k01": -1, "k02": 2, "k03": 3, "k04": 4, "k05": 5, "k06": 6, "k07": 7, "k08": 8, "k09": 9,
         "k10": 0, "k11": -1, "k12": 2, "k13": 3, "k14": 4, "k15": 5, "k16": 6, "k17": 7, "k18": 8, "k19": 9,
@@ -41,7 +41,7 @@ fn shown(tree: Tree) -> String {
 }
 
 #[test]
-fn a_key_is_any_expression() {
+fn macro_key_is_any_expression() {
     let key = "b".to_owned();
     assert_eq!(
         shown(tree!({key.clone(): 1, format!("{key}c"): 2, -1: 3, 1 + 1: 4, (1, 2): 5, key: 6})),
@@ -50,7 +50,7 @@ fn a_key_is_any_expression() {
 }
 
 #[test]
-fn a_value_is_any_expression() {
+fn macro_value_is_any_expression() {
     let numbers = [1, 2];
     let ordered = |value: i32| value;
     assert_eq!(

@@ -25,7 +25,7 @@ const CHANGE_STATIC: &str = "change a static field";
 const KIND: &str = "change the kind of a field";
 
 #[test]
-fn a_name_is_registered_once() {
+fn name_is_registered_once() {
     for (name, kind) in [
         ("scale", "Param"),
         ("table", "Subtree"),
@@ -125,7 +125,7 @@ fn registered_module_needs_kind_for_each_leaf() {
 }
 
 #[test]
-fn a_module_is_registered_as_one() {
+fn module_is_registered_as_module() {
     let text = |kind: &str, field: &str| {
         format!(
             "at x.{field}: expected a leaf without kind, found a {kind} of a module; register the value as a module"
@@ -152,7 +152,7 @@ fn a_module_is_registered_as_one() {
 }
 
 #[test]
-fn leaves_are_of_the_modules_type() {
+fn leaves_must_have_type_of_module() {
     let mut module: DynamicModule<f32> = DynamicModule::typed("Model").unwrap();
     assert_eq!(
         said(module.register_state("x", (1.0_f32, 2.0_f64, 'c'))),
@@ -174,7 +174,7 @@ fn leaves_are_of_the_modules_type() {
 }
 
 #[test]
-fn static_fields_are_no_trees() {
+fn static_fields_are_not_trees() {
     let mut model = model();
     let is_static = String::from(
         "`is_training` is a static field, not a tree; use `get_static` and `set_static`, or register the field again",
@@ -232,7 +232,7 @@ fn only_a_struct_becomes_a_module() {
 }
 
 #[test]
-fn a_name_is_an_identifier() {
+fn name_must_be_identifier() {
     let mut module: DynamicModule = DynamicModule::new("Model").unwrap();
     for name in ["a.b", "", "[0]", "0", "a b", "a-b", "'a'"] {
         let text = format!(

@@ -73,7 +73,7 @@ fn flattened_module_is_module() {
 }
 
 #[test]
-fn fields_without_leaves_are_in_every_part() {
+fn fields_without_leaves_are_in_all_parts() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register_state("list", Vec::<f32>::new()).unwrap();
     module.register_param("none", None::<f32>).unwrap();
@@ -151,7 +151,7 @@ fn set_kind_keeps_value_and_position() {
 }
 
 #[test]
-fn a_list_of_modules_grows() {
+fn registered_list_of_modules_grows() {
     let mut model = model();
     let mut layers: Vec<Linear> = model.value("layers").unwrap();
     layers.push(linear());

@@ -43,7 +43,7 @@ fn freeze_changes_parameters_only() {
 }
 
 #[test]
-fn freezing_leaves_what_has_no_parameters() {
+fn freeze_without_parameters_changes_nothing() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register_state("count", 1).unwrap();
     let before = tree::structure(&module);
@@ -54,7 +54,7 @@ fn freezing_leaves_what_has_no_parameters() {
 }
 
 #[test]
-fn a_clone_stays_as_it_was() {
+fn freezing_does_not_change_clones() {
     let model = model();
     let mut other = model.clone();
     other.freeze();
@@ -63,7 +63,7 @@ fn a_clone_stays_as_it_was() {
 }
 
 #[test]
-fn a_frozen_module_is_all_states() {
+fn frozen_module_has_only_states() {
     let mut model = Freeze::new(linear());
     assert!(!model.is_frozen());
     assert_eq!(
@@ -109,7 +109,7 @@ fn frozen_flag_survives_flattening() {
 }
 
 #[test]
-fn it_is_used_as_the_module_inside() {
+fn freeze_dereferences_to_inner_module() {
     let mut model = Freeze::from(linear());
     model.weight[0] = 9.0;
     assert_eq!(model.weight[0], 9.0);
@@ -132,7 +132,7 @@ struct Pair {
 }
 
 #[test]
-fn a_part_of_a_model_is_frozen() {
+fn part_of_model_is_frozen() {
     let mut model = vec![
         Freeze::new(Pair { weight: 1.0 }),
         Freeze::new(Pair { weight: 2.0 }),
@@ -174,7 +174,7 @@ fn typed_module_is_read_from_frozen_module() {
 }
 
 #[test]
-fn a_freeze_is_known_by_its_type() {
+fn apply_finds_freeze_by_type() {
     for module in [Freeze::new(linear()), Freeze::frozen(linear())] {
         let mut met = 0;
         let changed = edit::apply(module.clone(), |module: &mut Freeze<Linear>| {

@@ -10,7 +10,7 @@ fn said<T: Pytree>(model: &T) -> Vec<String> {
 }
 
 #[test]
-fn a_sound_model_has_no_findings() {
+fn correct_model_has_no_findings() {
     assert!(lint(&linear()).is_empty());
     assert!(
         lint(&vec![1, 2]).is_empty(),
@@ -57,7 +57,7 @@ fn parameter_without_gradient_is_found() {
 }
 
 #[test]
-fn a_leaf_without_kind_is_found() {
+fn leaf_without_kind_is_found() {
     assert_eq!(
         said(&model()),
         ["table[0]", "table[1]"].map(|path| format!(
@@ -93,7 +93,7 @@ struct Sizes {
 }
 
 #[test]
-fn a_parameter_without_elements_is_found() {
+fn parameter_without_elements_is_found() {
     let model = Sizes {
         weight: Array2::zeros((3, 0)),
         buffer: Array2::zeros((0, 3)),
@@ -139,7 +139,7 @@ struct Tied {
 }
 
 #[test]
-fn leaves_that_are_one_array_are_found() {
+fn leaves_with_same_storage_are_found() {
     let tied = |first, second, third| Tied {
         first: Handle(first),
         second: Handle(second),

@@ -136,7 +136,7 @@ fn equal_fields_give_equal_structures() {
 }
 
 #[test]
-fn a_module_is_rebuilt_from_its_leaves() {
+fn dynamic_module_is_rebuilt_from_leaves() {
     let model = model();
     let (leaves, treedef) = tree::flatten_any(&model);
     let again: DynamicModule = tree::unflatten(&treedef, leaves).unwrap();
@@ -232,7 +232,7 @@ fn training_is_switched_in_all_modules_below() {
 }
 
 #[test]
-fn a_model_switches_by_the_treedef_too() {
+fn map_static_switches_training() {
     let model = model();
     let (leaves, treedef) = tree::flatten_any(&model);
     let quiet = treedef.map_static(|_: &bool| false);
@@ -241,7 +241,7 @@ fn a_model_switches_by_the_treedef_too() {
 }
 
 #[test]
-fn a_module_without_leaves_is_one() {
+fn module_without_leaves_is_registered() {
     let mut module: DynamicModule = DynamicModule::new("M").unwrap();
     module.register("nothing", Vec::<Linear>::new()).unwrap();
     module
@@ -270,7 +270,7 @@ fn module_of_parameters_is_frozen() {
 }
 
 #[test]
-fn the_second_static_field_is_set_everywhere_too() {
+fn second_static_field_is_set_everywhere() {
     let mut inner: DynamicModule = DynamicModule::new("Inner").unwrap();
     inner.register_static("rate", 0.5).unwrap();
     inner.register_static("is_training", true).unwrap();

@@ -143,7 +143,7 @@ fn given_references_are_reused() {
 }
 
 #[test]
-fn a_stored_structure_is_matched_with_references() {
+fn stored_structure_matches_value_with_references() {
     let outer = cells();
     let treedef = graph::structure(&outer);
     let (leaves, references) =
@@ -219,7 +219,7 @@ fn value_is_found_among_several_structures() {
 }
 
 #[test]
-fn chosen_outcome_says_which_nodes_are_kept() {
+fn chosen_outcome_determines_kept_handles() {
     type Pair = (Shared<i32>, Shared<i32>);
     let argument: Pair = (Shared::new(1), Shared::new(2));
     let (leaves, treedef, outside) = flatten_with_references::<i32, _>(&argument);

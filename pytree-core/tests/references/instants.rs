@@ -100,7 +100,7 @@ fn inner_references_are_compared_too() {
 }
 
 #[test]
-fn a_sum_is_constant_for_every_reader() {
+fn concurrent_readers_see_constant_sum() {
     const ROUNDS: i64 = 3000;
     let pair: Pair = (Ref::new(1000), Ref::new(0));
     let done = AtomicBool::new(false);

@@ -7,7 +7,7 @@ use pytree_core::level::{LevelKind, TraceLevel, with_levels};
 use pytree_core::{Contents, Ref, graph};
 
 #[test]
-fn a_captured_reference_is_not_written() {
+fn captured_reference_is_not_written() {
     let count = Ref::new(1);
     for kind in [LevelKind::Running, LevelKind::Recording] {
         let level = TraceLevel::begin("vmap", kind);

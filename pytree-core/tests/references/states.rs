@@ -165,7 +165,7 @@ State({
 }
 
 #[test]
-fn walks_meet_a_reference_once() {
+fn walks_visit_reference_once() {
     let model = model();
     let met = nodes::iter_graph(&model);
     let met: Vec<String> = met
@@ -224,7 +224,7 @@ fn cyclic() -> Cyclic {
 }
 
 #[test]
-fn a_cycle_is_walked_to_its_end() {
+fn cycle_is_walked_completely() {
     let cyclic = cyclic();
     assert_eq!(nodes::iter_graph(&cyclic).len(), 4);
     assert_eq!(nodes::iter_children(&cyclic).len(), 3);
@@ -266,7 +266,7 @@ obj.back: obj.value}"
 }
 
 #[test]
-fn other_functions_see_through_references() {
+fn functions_treat_references_as_transparent() {
     let model = model();
     assert!(
         lint(&model)

@@ -14,7 +14,7 @@ fn reason(builder: &mut TreeBuilder<i32>) -> String {
 }
 
 #[test]
-fn a_tree_is_what_was_written() {
+fn builder_creates_written_tree() {
     let mut builder = TreeBuilder::new();
     builder.begin_list().begin_tuple().leaf(1).leaf(2).end();
     builder.subtree(Tree::list(vec![Tree::leaf(3), Tree::leaf(4)]));
@@ -103,7 +103,7 @@ fn struct_node_has_fields_and_statics() {
 }
 
 #[test]
-fn nothing_is_no_tree() {
+fn builder_without_root_is_rejected() {
     assert_eq!(
         TreeBuilder::<i32>::new().finish().unwrap_err().to_string(),
         "cannot build a tree: in the root: the tree has no root; add a leaf or begin a node"
@@ -120,7 +120,7 @@ fn nodes_that_did_not_end_are_counted() {
 }
 
 #[test]
-fn a_second_root_is_refused() {
+fn builder_rejects_second_root() {
     let expected =
         "in the root: the tree already has a root; begin a list or a tuple that contains both";
     assert_eq!(reason(TreeBuilder::new().leaf(1).leaf(2)), expected);
@@ -142,7 +142,7 @@ fn a_second_root_is_refused() {
 }
 
 #[test]
-fn an_end_too_many_is_refused() {
+fn builder_rejects_superfluous_end() {
     assert_eq!(
         reason(TreeBuilder::new().leaf(1).end()),
         "in the root: `end` is called, but all nodes have ended; call `end` once for each node"
@@ -225,7 +225,7 @@ fn keys_belong_to_children_of_dictionaries() {
 }
 
 #[test]
-fn shapes_that_can_not_begin_are_refused() {
+fn builder_rejects_special_shapes() {
     for shape in [
         &shape::LEAF,
         &shape::ABSENT,

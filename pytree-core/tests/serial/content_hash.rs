@@ -126,7 +126,7 @@ fn insertion_order_changes_bytes_but_not_hash() {
 }
 
 #[test]
-fn leaves_of_any_type_count_the_same() {
+fn hash_ignores_leaf_types() {
     assert_eq!(
         tree::structure(&1.0_f32).content_hash(),
         tree::structure(&2_u8).content_hash()
@@ -167,7 +167,7 @@ fn node(
 }
 
 #[test]
-fn everything_that_equality_compares_counts() {
+fn hash_covers_everything_equality_compares() {
     let ema = |name| Some(FieldKind::State(CollectionId::named(name).unwrap()));
     let list = |children: Vec<Tree<i32>>| Tree::list(children).treedef().clone();
     let leaf = || Tree::leaf(1);

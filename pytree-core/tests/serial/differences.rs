@@ -8,7 +8,7 @@ fn reported(left: &Tree, right: &Tree) -> Vec<String> {
 }
 
 #[test]
-fn equal_structures_differ_in_nothing() {
+fn equal_structures_have_no_differences() {
     assert_eq!(
         reported(&tree!([1, {"a": 2}]), &tree!([3, {"a": "x"}])),
         [""; 0]

@@ -31,7 +31,7 @@ fn error_says_where_what_and_fix() {
 }
 
 #[test]
-fn the_header_is_checked() {
+fn header_is_checked() {
     let magic = "`PYTD`, which the bytes of a treedef begin with";
     assert_eq!(refused(b""), (0, magic.into(), "the end".into()));
     assert_eq!(refused(b"PYT"), (3, magic.into(), "the end".into()));
@@ -110,7 +110,7 @@ fn counts_must_match_shape() {
 }
 
 #[test]
-fn counts_are_at_most_what_is_left() {
+fn counts_are_limited_by_remaining_bytes() {
     says(
         b"\x02\x09\x00\x00",
         1,
@@ -133,7 +133,7 @@ fn counts_are_at_most_what_is_left() {
 }
 
 #[test]
-fn numbers_have_one_form() {
+fn numbers_must_be_shortest_form() {
     let expected = "a node, a number of 128 bits in its shortest form";
     says(b"\x80\x00", 0, expected, "another");
     says(&[&[0xff; 18][..], b"\x04"].concat(), 0, expected, "another");
@@ -410,7 +410,7 @@ fn strong_cycle_requires_reference() {
 }
 
 #[test]
-fn a_reference_has_the_shape_of_one() {
+fn reference_must_have_reference_shape() {
     let expected = "a reference, of one value at most with a kind";
     let kinds: [&[u8]; 2] = [b"\x01", b"\x02\x05State"];
     for kind in kinds {

@@ -71,7 +71,7 @@ fn maps_are_static() {
 }
 
 #[test]
-fn a_phantom_is_equal_to_itself() {
+fn phantom_equals_itself() {
     differ(&[(PhantomData::<i32>, "PhantomData")]);
     assert_eq!(
         PhantomData::<i32>::from_static_data(&StaticData::Integer(1)),
@@ -80,7 +80,7 @@ fn a_phantom_is_equal_to_itself() {
 }
 
 #[test]
-fn data_are_displayed_as_values_are() {
+fn data_displays_like_its_value() {
     let integer = StaticData::Integer;
     let map = StaticData::Map(vec![(integer(1), integer(2)), (integer(3), integer(4))]);
     assert_eq!(map.to_string(), "{1: 2, 3: 4}");

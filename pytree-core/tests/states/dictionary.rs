@@ -60,7 +60,7 @@ fn each_entry_is_type_leaf_or_alias() {
 }
 
 #[test]
-fn keys_of_all_kinds_are_without_quotes() {
+fn dictionary_keys_have_no_quotes() {
     let value = tree!({"x": (1.5, "text"), 7: [], (1, "k"): None});
     assert_eq!(
         Dictionary::flatten(&value).to_string(),
@@ -76,7 +76,7 @@ obj[(1, 'k')]: None}"
 }
 
 #[test]
-fn a_value_comes_back_with_its_sharing() {
+fn dictionary_round_trip_preserves_sharing() {
     let net: Net = Dictionary::flatten(&net()).unflatten().unwrap();
     assert!(net.others[1].same(&net.first));
     assert!(net.others[0].weight.same(&net.weight) && net.first.weight.same(&net.weight));
@@ -124,7 +124,7 @@ fn leaf_is_read_and_replaced_through_aliases() {
 }
 
 #[test]
-fn entries_are_in_the_order_they_display() {
+fn entries_have_display_order() {
     let flat = Dictionary::flatten(&tied());
     let entries = flat.entries();
     assert_eq!(entries.len(), 4);

@@ -27,7 +27,7 @@ State({
 }
 
 #[test]
-fn a_shared_leaf_appears_once() {
+fn shared_leaf_appears_once() {
     let part = partition::filter::<Tied, f32>(&tied(), &Filter::everything());
     let text = part.state().to_string();
     assert!(text.contains("'embed': Param("), "{text}");
@@ -80,7 +80,7 @@ fn opaque_leaves_have_no_size() {
 }
 
 #[test]
-fn metadata_follows_the_value_of_its_variable() {
+fn metadata_follows_value_of_variable() {
     #[derive(Module)]
     struct Layer {
         #[param]

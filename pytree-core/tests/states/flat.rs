@@ -47,7 +47,7 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
-fn a_part_is_given_some_leaves_only() {
+fn part_is_built_from_some_leaves() {
     let treedef = graph::structure(&mlp());
     let part =
         Partition::<Mlp, f32>::from_flat(&treedef, [(path("blocks[1].mean"), -1.0)]).unwrap();
@@ -129,7 +129,7 @@ fn leaves_are_inserted_and_removed_by_path() {
 }
 
 #[test]
-fn a_state_is_mapped_with_its_paths() {
+fn state_is_mapped_with_paths() {
     let part = partition::filter::<Mlp, f32>(&mlp(), &Filter::path_contains("mean"));
     let lengths = part.map_with_path(|path, leaf| path.keys().len() as f32 + leaf);
     assert_eq!(lengths.leaves(), [13.0, 23.0]);

@@ -84,7 +84,7 @@ fn innermost_metadata_of_each_leaf_is_used() {
 }
 
 #[test]
-fn metadata_goes_through_parts_bytes_and_trees() {
+fn parts_bytes_and_trees_preserve_metadata() {
     let whole = net();
     let [params, rest] = partition::split(&whole, [Filter::param(), Filter::everything()]).unwrap();
     assert_eq!(params.tree().treedef().leaf_metadata().len(), 4);
@@ -153,7 +153,7 @@ fn metadata_is_an_ordered_map() {
 }
 
 #[test]
-fn sharing_and_edits_go_through() {
+fn annotated_value_supports_sharing_and_edits() {
     let kernel = Shared::new(Annotated::new(1.0_f32).with("axis", "in"));
     let tied = vec![kernel.clone(), kernel];
     let said = graph::structure(&tied).leaf_metadata();
@@ -173,7 +173,7 @@ fn sharing_and_edits_go_through() {
 
 /// As `nnx.set_metadata`, of all and of some.
 #[test]
-fn metadata_is_set_wherever_there_is_some() {
+fn metadata_of_all_nodes_is_set() {
     let net = edit::apply(net(), |kernel: &mut Annotated<Array1<f32>>| {
         kernel.metadata_mut().set("owner", "us");
     });

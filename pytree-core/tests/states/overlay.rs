@@ -9,7 +9,7 @@ fn means(model: &Mlp) -> Partition<Mlp, f32> {
 }
 
 #[test]
-fn a_model_is_updated_in_place() {
+fn model_is_updated_in_place() {
     let mut model = mlp();
     let part = means(&model).map(|leaf| leaf + 1.0);
     partition::update(&mut model, &part).unwrap();
@@ -20,7 +20,7 @@ fn a_model_is_updated_in_place() {
 }
 
 #[test]
-fn a_part_of_another_structure_changes_nothing() {
+fn part_of_another_structure_is_rejected() {
     let mut longer = mlp();
     longer.blocks.push(block(3.0));
     let mut model = mlp();
@@ -33,7 +33,7 @@ fn a_part_of_another_structure_changes_nothing() {
 }
 
 #[test]
-fn sharing_is_kept_by_an_update() {
+fn update_preserves_sharing() {
     let mut model = tied();
     let part =
         partition::filter::<Tied, f32>(&model, &Filter::path("embed")).map(|leaf| leaf * 2.0);
@@ -43,7 +43,7 @@ fn sharing_is_kept_by_an_update() {
 }
 
 #[test]
-fn the_later_of_two_leaves_counts() {
+fn merge_state_uses_later_leaf() {
     let model = mlp();
     let everything = partition::filter::<Mlp, f32>(&model, &Filter::everything());
     let new = means(&model).map(|_| 0.0);

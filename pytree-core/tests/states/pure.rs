@@ -32,7 +32,7 @@ fn fields_of_tuple_structs_are_positions() {
 }
 
 #[test]
-fn keys_of_maps_stay_what_they_are() {
+fn pure_dictionary_keeps_keys_of_maps() {
     let map: IndexMap<(i32, bool), f32> = [((2, true), 1.0), ((1, false), 2.0)].into();
     let tree = Tree::from_value(&map);
     let pure = tree.to_pure_dict().unwrap();

@@ -28,7 +28,7 @@ fn net() -> Net {
 }
 
 #[test]
-fn an_update_is_seen_through_every_handle() {
+fn update_is_seen_through_every_handle() {
     let mut model = net();
     let outside = model.weight.clone();
     let part = partition::filter::<Net, f32>(&model, &Filter::param()).map(|leaf| leaf * 10.0);
@@ -141,7 +141,7 @@ fn ring() -> Shared<Node> {
 }
 
 #[test]
-fn cycles_are_laid_out_and_come_back() {
+fn cycles_survive_dictionary_round_trip() {
     let flat = Dictionary::flatten(&ring());
     assert_eq!(
         flat.to_string(),

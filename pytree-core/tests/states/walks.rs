@@ -130,7 +130,7 @@ fn nested_shared_node_is_listed_at_first_place() {
 }
 
 #[test]
-fn a_copy_shares_nothing_with_the_original() {
+fn copy_shares_nothing_with_original() {
     let original = parent();
     let copy = nodes::copy(&original);
     assert_eq!(

@@ -71,7 +71,7 @@ fn map_with_follows_leaves_of_cut_tree() {
 }
 
 #[test]
-fn a_cut_tree_is_reduced() {
+fn cut_tree_is_reduced() {
     let tree = integers(&tree!([(1, 2), [(3, 4), (5, 6), None]]));
     let cut = tree.cut(|subtree| subtree.kind() == NodeKind::Tuple);
     let cut = cut.map(|tuple| tuple.leaves().to_vec());
@@ -86,7 +86,7 @@ fn a_cut_tree_is_reduced() {
 
 /// Keys of different sorts are different, though they may be written with the same letters.
 #[test]
-fn paths_are_equal_if_their_keys_are() {
+fn paths_with_equal_keys_are_equal() {
     let texts = [
         "x[1]", "x['1']", "x.1", "x[1][1]", "x", "['x'][1]", "[-1]", "",
     ];
@@ -160,7 +160,7 @@ fn leaves_have_maximum_minimum_and_sum() {
 
 /// A structure is rebuilt from the leaves up, with other nodes and other leaves.
 #[test]
-fn a_structure_is_transformed_node_by_node() {
+fn structure_is_transformed_node_by_node() {
     let treedef = tree!(((1, 2, 3), (4,))).treedef().clone();
     let transformed = |leaf: &TreeDef, node: fn(Vec<TreeDef>) -> TreeDef| {
         let leaves = vec![leaf.clone(); treedef.num_leaves()];

@@ -107,7 +107,7 @@ fn all_conflicts_are_reported_with_paths() {
 
 /// What follows a leaf of the one and a subtree of the other is compared at its own place.
 #[test]
-fn places_after_a_subtree_stay_in_step() {
+fn positions_after_subtrees_correspond() {
     let left = tree!([1, (2, [3]), [4], (5,)]);
     let right = tree!([[(6,), 7], 8, (9,), (10, 11)]);
     let found = conflicts(left.treedef(), right.treedef());
@@ -131,7 +131,7 @@ fn places_after_a_subtree_stay_in_step() {
 }
 
 #[test]
-fn a_failure_leaves_both_as_they_were() {
+fn failed_broadcast_changes_neither_treedef() {
     let (left, right) = (tree!({"a": 1}), tree!(ordered {"c": 1, "b": 2}));
     let copy = right.clone();
     conflicts(left.treedef(), right.treedef());

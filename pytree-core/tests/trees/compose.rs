@@ -6,7 +6,7 @@ use pytree_core::{TreeDef, TreeError, graph, tree};
 use crate::path;
 
 #[test]
-fn treedefs_are_made_of_treedefs() {
+fn treedefs_are_composed_of_treedefs() {
     let treedef = TreeDef::list(vec![
         TreeDef::leaf(),
         TreeDef::tuple(vec![TreeDef::leaf(), TreeDef::none()]),
@@ -81,7 +81,7 @@ fn nodes_are_shown_in_preorder() {
 }
 
 #[test]
-fn a_node_shows_kind_keys_and_subtree() {
+fn node_has_kind_keys_and_subtree() {
     let tree = tree!([{"b": 1, 3: 2}, Some(3)]);
     let nodes: Vec<_> = tree.treedef().nodes().collect();
     assert_eq!(nodes[0].kind(), NodeKind::List);
@@ -101,7 +101,7 @@ fn a_node_shows_kind_keys_and_subtree() {
 }
 
 #[test]
-fn a_node_is_described() {
+fn node_is_described() {
     let tree = tree!([{"b": 1}, (), ordered {"a": 1}, Point(x = 1, y = 2), None]);
     let described: Vec<String> = tree
         .treedef()
@@ -161,7 +161,7 @@ fn fold_rejects_wrong_number_of_leaves() {
 }
 
 #[test]
-fn a_value_is_flattened_by_one_level() {
+fn value_is_flattened_by_one_level() {
     let value = (vec![1_i64, 2], Some(3.5_f64));
     let children = tree::flatten_one_level(&value).unwrap();
     let shown: Vec<String> = children
@@ -186,7 +186,7 @@ impl pytree_core::Pytree for Nothing {
 }
 
 #[test]
-fn a_treedef_without_nodes_is_no_panic() {
+fn treedef_without_nodes_does_not_panic() {
     let tree = pytree_core::Tree::of(&Nothing).map(|_| 0_i64);
     let treedef = tree.treedef();
     assert_eq!(treedef.num_nodes(), 0);

@@ -82,7 +82,7 @@ fn macro_distinguishes_named_tuples_from_calls() {
 }
 
 #[test]
-fn two_fields_of_one_name_are_refused() {
+fn fields_with_equal_names_are_rejected() {
     let fields = vec![("x", Tree::leaf(1)), ("x", Tree::leaf(2))];
     let error = Tree::named_tuple("Point", fields).unwrap_err();
     assert!(matches!(error, TreeError::Build { .. }), "{error}");
@@ -113,7 +113,7 @@ fn dynamic_structure_equals_type_with_same_fields() {
 }
 
 #[test]
-fn a_structure_has_static_values() {
+fn dynamic_structure_has_static_values() {
     let statics = vec![("rate", StaticBox::new(0.5)), ("name", StaticBox::new("a"))];
     let tree = Tree::structure("Layer", vec![("w", Tree::leaf(1_i64))], statics).unwrap();
     assert_eq!(tree.to_string(), "Layer { w: 1, rate = 0.5, name = 'a' }");

@@ -10,7 +10,7 @@ fn sample() -> Tree<Option<i64>> {
 }
 
 #[test]
-fn they_show_as_their_leaves_do() {
+fn optional_leaves_display_as_leaves() {
     assert_eq!(sample().to_string(), "[1, None, {'a': (None, 2)}]");
     assert_eq!(
         sample().treedef().to_string(),
@@ -28,7 +28,7 @@ fn they_show_as_their_leaves_do() {
 }
 
 #[test]
-fn they_are_pytrees() {
+fn trees_of_optional_leaves_are_pytrees() {
     let tree = sample();
     let (leaves, treedef) = tree::flatten(&tree);
     assert_eq!(leaves, [Some(1), None, None, Some(2)]);

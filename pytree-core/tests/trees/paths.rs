@@ -16,7 +16,7 @@ fn path_of_key<K: StaticValue + Ord + Clone>(key: K) -> KeyPath {
 }
 
 #[test]
-fn escapes_stand_for_characters() {
+fn escapes_denote_characters() {
     for (text, expected) in [
         (r"['\x41']", "A"),
         (r"['\x0a']", "\n"),
@@ -50,7 +50,7 @@ fn escapes_stand_for_characters() {
 }
 
 #[test]
-fn a_name_follows_a_point() {
+fn name_must_follow_point() {
     assert_eq!(
         "[0]a".parse::<KeyPath>().unwrap_err().to_string(),
         "cannot parse the key path `[0]a`: expected `.` or `[` at byte 3; a path looks like `layers[0].weight` or `['a'][1].x`"
@@ -67,7 +67,7 @@ fn path_of(keys: &[Key]) -> KeyPath {
 }
 
 #[test]
-fn keys_that_are_texts_are_quoted() {
+fn text_keys_are_quoted() {
     for text in [
         "a", "it's", "\"", "'\"", "[", "]", "\\", "\u{7f}", "é", "\u{200b}", "",
     ] {

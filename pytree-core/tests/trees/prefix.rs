@@ -26,7 +26,7 @@ fn differences(prefix: &Tree, full: &Tree) -> Vec<String> {
 }
 
 #[test]
-fn all_differences_are_told() {
+fn all_differences_are_reported() {
     let prefix =
         tree!([[1], (2, 3), {"a": 4, "b": 5}, None, ordered {"x": 6, "y": 7}, 8, Point(x = 9)]);
     let full = tree!([(1,), (2, 3, 4), {"b": 5, "c": [], "d": 1}, 6, ordered {"y": 6, "x": 7}, [(8,)], Point(x = 9, y = 1)]);
@@ -246,7 +246,7 @@ fn absent_leaf_in_prefix_is_node() {
 }
 
 #[test]
-fn the_order_of_prefixes_is_partial() {
+fn prefix_order_is_partial() {
     let order = |left: &Tree, right: &Tree| left.treedef().partial_cmp(right.treedef());
     assert_eq!(order(&tree!([1]), &tree!([2])), Some(Ordering::Equal));
     assert_eq!(order(&tree!([1]), &tree!([(2,)])), Some(Ordering::Less));
@@ -331,7 +331,7 @@ fn map_with_reports_all_errors_together() {
 }
 
 #[test]
-fn empty_trees_are_prefixes_of_their_like() {
+fn empty_tree_is_prefix_of_itself() {
     let empty = integers(&tree!([]));
     assert!(empty.treedef().is_prefix_of(empty.treedef()));
     assert!(!empty.treedef().is_prefix_of(&TreeDef::none()));

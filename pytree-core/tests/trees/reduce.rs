@@ -97,7 +97,7 @@ fn panic_on_a_thread_propagates() {
 }
 
 #[test]
-fn predicates_hold_of_all_or_any() {
+fn all_and_any_apply_predicates() {
     let tree = integers(&tree!([1, (2, None)]));
     assert!(tree.all(|&leaf| leaf > 0));
     assert!(!tree.all(|&leaf| leaf > 1));
@@ -126,7 +126,7 @@ fn typed_values_are_reduced() {
 }
 
 #[test]
-fn all_leaves_have_no_children() {
+fn all_leaves_accepts_only_leaves() {
     assert!(tree::all_leaves(&[1_i64, 2]));
     assert!(tree::all_leaves(&[tree!(1), tree!("a")]));
     assert!(!tree::all_leaves(&[tree!(1), tree!([])]));

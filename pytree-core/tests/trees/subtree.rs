@@ -10,7 +10,7 @@ fn sample() -> Tree<i64> {
 }
 
 #[test]
-fn a_subtree_shows_what_it_is() {
+fn subtree_has_kind_leaves_and_path() {
     let tree = sample();
     let found = tree.at(&path("['a'][1]")).unwrap();
     assert_eq!((found.kind(), found.name()), (NodeKind::Tuple, "tuple"));
@@ -129,7 +129,7 @@ fn join_accepts_replaced_subtrees() {
 }
 
 #[test]
-fn the_root_can_be_cut() {
+fn root_can_be_cut() {
     let tree = sample();
     let cut = tree.cut(|_| true);
     assert_eq!(cut.treedef().to_string(), "PyTreeDef(*)");

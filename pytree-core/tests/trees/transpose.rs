@@ -12,7 +12,7 @@ struct Metrics {
 }
 
 #[test]
-fn a_transposition_is_undone_by_another() {
+fn transposing_twice_is_identity() {
     let tree = integers(
         &tree!([{"a": 1, "b": (2, None)}, {"a": 3, "b": (4, None)}, {"a": 5, "b": (6, None)}]),
     );
@@ -28,7 +28,7 @@ fn a_transposition_is_undone_by_another() {
 }
 
 #[test]
-fn all_differences_are_told() {
+fn all_differences_are_reported() {
     let tree = integers(&tree!([(1, 2), [3, 4], (5,)]));
     let pair = tree!((0, 0)).treedef().clone();
     let error = tree
@@ -61,7 +61,7 @@ fn all_differences_are_told() {
 }
 
 #[test]
-fn a_leaf_is_no_subtree_here() {
+fn leaf_instead_of_subtree_is_rejected() {
     let error = integers(&tree!([(1, 2), (3, 4)]))
         .transpose(tree!([0, 0]).treedef(), Some(&TreeDef::leaf()));
     let TreeError::Transpose { differences } = error.unwrap_err() else {

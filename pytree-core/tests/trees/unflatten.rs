@@ -29,7 +29,7 @@ fn only_leaves_of_wrong_type_are_listed() {
 }
 
 #[test]
-fn a_node_is_no_leaf() {
+fn node_is_not_leaf() {
     let treedef = tree::structure(&(vec![1.0_f32],));
     assert_eq!(
         tree::unflatten::<(f32,), f32>(&treedef, vec![1.0]),

@@ -123,7 +123,7 @@ impl Pytree for Gap {
 }
 
 #[test]
-fn a_pytree_may_have_absent_places() {
+fn pytree_may_have_absent_leaves() {
     let gaps = vec![Gap(1.0), Gap(2.0)];
     let treedef = tree::structure(&gaps);
     assert_eq!(treedef.to_string(), "PyTreeDef([(-, *), (-, *)])");
@@ -188,7 +188,7 @@ fn matches<T: PytreeOf<f32>, U: Pytree>(value: &T, of: &U) -> bool {
 }
 
 #[test]
-fn a_long_value_matches_its_structure() {
+fn long_value_matches_its_structure() {
     let points = vec![Point { x: 1.0 }; 1000];
     assert!(matches(&points, &points));
     let inside = (points.clone(),);
@@ -231,7 +231,7 @@ impl Pytree for Noted {
 impl PytreeOf<f32> for Noted {}
 
 #[test]
-fn the_number_of_static_values_is_matched() {
+fn number_of_static_values_is_compared() {
     let noted = |note: Option<&str>| Noted {
         weight: 1.0,
         note: note.map(str::to_owned),
@@ -244,7 +244,7 @@ fn the_number_of_static_values_is_matched() {
 }
 
 #[test]
-fn shapes_of_one_description_are_equal() {
+fn shapes_with_equal_descriptions_are_equal() {
     const FIELDS: &[Field] = &[Field::plain("x")];
     const OTHERS: &[Field] = &[Field::plain("y")];
     let point = NodeShape::structure::<Point>("Point", FIELDS, &[]);
