@@ -333,7 +333,7 @@ fn captured_streams_are_not_drawn_from() {
     let left = kept.lock().unwrap().take().unwrap();
     let text = message(|| left.next_key());
     assert!(
-        text.contains("made inside of `vmap`, which has finished"),
+        text.contains("created inside of `vmap`, which has finished"),
         "{text}"
     );
     assert_eq!(

@@ -201,12 +201,12 @@ fn escaped_reference_is_rejected() {
     let escaped: Ref<Tensor> = kept.lock().unwrap().take().unwrap();
     let text = panics(|| grad(|x: &Tensor| x * escaped.get())(&x));
     assert!(
-        text.contains("made inside of `vmap`, which has finished"),
+        text.contains("created inside of `vmap`, which has finished"),
         "{text}"
     );
     let text = panics(|| jit(|pair: Pair| add(&pair.0, 1.0))((escaped.clone(), number(1.0))));
     assert!(
-        text.contains("made inside of `vmap`, which has finished"),
+        text.contains("created inside of `vmap`, which has finished"),
         "{text}"
     );
 }

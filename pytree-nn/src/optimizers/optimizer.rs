@@ -291,4 +291,253 @@ impl<M> fmt::Debug for Optimizer<M> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::{
+        Activation, Linear, Mlp, Rngs, adam, chain, clip_by_global_norm, eval, mse, scale_by_adam,
+        sgd, train,
+    };
+    use pytree_core::{Freeze, Shared};
+    use pytree_transform::{DType, jit, value_and_grad};
+
+    fn mlp() -> Mlp {
+        Mlp::new(&[2, 3, 1], Activation::Tanh, &mut Rngs::new(0))
+    }
+
+    fn ones() -> Tensor {
+        Tensor::ones(DType::F32, [4, 2])
+    }
+
+    fn gradients(model: &Mlp) -> Partition<Mlp, Tensor> {
+        value_and_grad(|model: &Mlp| model.forward(&ones()).mean())(model).1
+    }
+
+    #[test]
+    fn every_parameter_without_gradient_is_named() {
+        let mut model = mlp();
+        let mut optimizer = Optimizer::new(&model, sgd(0.1));
+        let first = |model: &Mlp| model.layers[0].forward(&ones()).mean();
+        let gradients = value_and_grad(first)(&model).1;
+        let before = model.clone();
+        let error = optimizer.try_update(&mut model, &gradients).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot update the model:\n  layers[1].weight received no gradient\n  layers[1].bias received no gradient\n\
+             the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, or freeze it with `Optimizer::with_filter(&model, …, &filter)`"
+        );
+        assert_eq!(model, before);
+        assert_eq!(optimizer.step().item::<u32>(), 0);
+    }
+
+    #[test]
+    fn gradient_for_frozen_leaf_is_named() {
+        let mut model = mlp();
+        let mut optimizer = Optimizer::with_filter(&model, sgd(0.1), &Filter::path("layers[1]"));
+        let gradients = gradients(&model);
+        let error = optimizer
+            .try_update(&mut model, &gradients)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("layers[0].weight is frozen, but received a gradient"),
+            "{error}"
+        );
+        assert!(error.contains(".wrt(filter)"), "{error}");
+    }
+
+    #[test]
+    fn an_optimizer_of_nothing_is_refused() {
+        let model = mlp();
+        let misspelt = Filter::param() & Filter::path_contains("waight");
+        let error = Optimizer::try_with_filter(&model, sgd(0.1), &misspelt).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot choose what to train: the filter (param & path_contains(waight)) selects no leaf: no path has a step `waight`; did you mean `weight`?"
+        );
+        assert_eq!(format!("{error:?}"), error.to_string());
+        let frozen = Freeze::frozen(model);
+        let all = Optimizer::try_with_filter(&frozen, sgd(0.1), &!Filter::any_state());
+        assert!(
+            all.unwrap_err()
+                .to_string()
+                .contains("selects no leaf; use a kind")
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot choose what to differentiate by path_contains(waight)")]
+    fn a_gradient_with_respect_to_nothing_panics() {
+        let loss = |model: &Mlp| model.forward(&ones()).mean();
+        let _ = value_and_grad(loss).wrt(Filter::path_contains("waight"))(&mlp());
+    }
+
+    #[test]
+    fn later_freezing_or_thawing_is_reported() {
+        let loss = |model: &(Freeze<Mlp>, Mlp)| {
+            (model.0.forward(&ones()) + model.1.forward(&ones())).mean()
+        };
+        let mut model = (Freeze::frozen(mlp()), mlp());
+        let mut optimizer = Optimizer::new(&model, sgd(0.1));
+        let mut for_all = Optimizer::new(&(Freeze::new(mlp()), mlp()), sgd(0.1));
+        let partly = value_and_grad(loss)(&model).1;
+        let error = for_all
+            .try_update(&mut model, &partly)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("layers[0].weight was a parameter when the optimizer was made, and is frozen, or a state, now"),
+            "{error}"
+        );
+        assert!(error.contains("unfreeze again"), "{error}");
+        model.0.unfreeze();
+        let whole = value_and_grad(loss)(&model).1;
+        let error = optimizer
+            .try_update(&mut model, &whole)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("layers[0].weight was frozen, or a state, when the optimizer was made, and is a parameter now"),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("make a new optimizer for the model as it is: `Optimizer::new(&model, …)`; or freeze again what was frozen"),
+            "{error}"
+        );
+        for_all.update(&mut model, &whole);
+    }
+
+    #[test]
+    fn frozen_leaves_need_no_gradient() {
+        let mut model = mlp();
+        let filter = Filter::path("layers[1]");
+        let mut optimizer = Optimizer::with_filter(&model, adam(0.1), &filter);
+        let before = model.clone();
+        let gradients =
+            value_and_grad(|model: &Mlp| model.forward(&ones()).mean()).wrt(filter)(&model).1;
+        optimizer.update(&mut model, &gradients);
+        assert_eq!(model.layers[0], before.layers[0]);
+        assert_ne!(model.layers[1], before.layers[1]);
+    }
+
+    #[test]
+    fn another_model_is_refused() {
+        let mut optimizer = Optimizer::new(&mlp(), sgd(0.1));
+        let mut other = Mlp::new(&[2, 1], Activation::Tanh, &mut Rngs::new(0));
+        let gradients = gradients(&other);
+        let error = optimizer.try_update(&mut other, &gradients).unwrap_err();
+        assert_eq!(
+            error,
+            OptimizerError::OtherModel {
+                expected: 4,
+                found: 2
+            }
+        );
+    }
+
+    #[test]
+    fn integer_parameter_is_refused() {
+        let model = vec![Tensor::from([1.0_f32]), Tensor::from([1_i32])];
+        let error =
+            Optimizer::try_with_filter(&model, sgd(0.1), &Filter::everything()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot train [1]: expected f32 or f64, found i32[1]"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_chain_without_learning_rate_says_so() {
+        let mut optimizer = Optimizer::new(&mlp(), scale_by_adam(0.9, 0.999, 1e-8));
+        assert!(optimizer.learning_rate().is_none());
+        assert_eq!(
+            optimizer.try_set_learning_rate(0.1).unwrap_err(),
+            OptimizerError::NoLearningRate
+        );
+    }
+
+    #[test]
+    fn a_learning_rate_is_one_number() {
+        let mut optimizer = Optimizer::new(&mlp(), sgd(0.1));
+        let error = optimizer.try_set_learning_rate(Tensor::from([0.1_f32, 0.2]));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("expected one number, found f32[2]"),
+            "{error}"
+        );
+        assert_eq!(optimizer.learning_rate(), Some(&Tensor::from(0.1_f32)));
+        optimizer.set_learning_rate(Tensor::from([0.5_f32]));
+        assert_eq!(optimizer.learning_rate(), Some(&Tensor::from(0.5_f32)));
+    }
+
+    #[test]
+    fn the_activation_may_change_between_updates() {
+        let mut model = mlp();
+        let mut optimizer = Optimizer::new(&model, adam(0.1));
+        let from_train = gradients(&train(&model));
+        model.activation = Activation::Relu;
+        optimizer.update(&mut model, &from_train);
+        assert_eq!(optimizer.step().item::<u32>(), 1);
+        assert_eq!(eval(&model), model);
+    }
+
+    #[test]
+    fn a_new_learning_rate_compiles_nothing_anew() {
+        let step = jit(|(mut model, mut optimizer): (Mlp, Optimizer<Mlp>)| {
+            let gradients = gradients(&model);
+            optimizer.update(&mut model, &gradients);
+            (model, optimizer)
+        });
+        let mut model = mlp();
+        let mut optimizer = Optimizer::new(&model, chain([clip_by_global_norm(1.0), adam(0.1)]));
+        let (mut eager, mut eager_optimizer) = (model.clone(), optimizer.clone());
+        for rate in [0.1, 0.05, 0.0] {
+            optimizer.set_learning_rate(rate);
+            (model, optimizer) = step((model, optimizer));
+            eager_optimizer.set_learning_rate(rate);
+            let gradients = gradients(&eager);
+            eager_optimizer.update(&mut eager, &gradients);
+        }
+        assert_eq!(step.traces(), 1);
+        let pairs = graph::leaves::<Tensor, _>(&model)
+            .into_iter()
+            .zip(graph::leaves::<Tensor, _>(&eager));
+        for (compiled, eager) in pairs {
+            for (compiled, eager) in compiled.to_vec::<f32>().iter().zip(eager.to_vec::<f32>()) {
+                assert!(
+                    (compiled - eager).abs() < 1e-6,
+                    "compiled {compiled}, eager {eager}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tied_parameter_is_updated_once() {
+        let shared = Shared::new(Linear::without_bias(2, 2, &mut Rngs::new(0)));
+        let mut tied = vec![shared.clone(), shared.clone()];
+        let mut optimizer = Optimizer::new(&tied, sgd(0.1));
+        let loss = |tied: &Vec<Shared<Linear>>| tied[1].forward(&tied[0].forward(&ones())).mean();
+        let gradients = value_and_grad(loss)(&tied).1;
+        assert_eq!(gradients.len(), 1);
+        optimizer.update(&mut tied, &gradients);
+        assert!(tied[0].same(&tied[1]));
+        assert_ne!(tied[0].weight, shared.weight);
+    }
+
+    #[test]
+    fn tuples_and_tensors_are_models_too() {
+        let mut pair = (Tensor::from([1.0_f32]), Tensor::from([2.0_f64]));
+        let mut optimizer = Optimizer::new(&pair, sgd(0.5));
+        let gradients = pair.clone();
+        optimizer.update(&mut pair, &gradients);
+        assert_eq!(pair, (Tensor::from([0.5_f32]), Tensor::from([1.0_f64])));
+        let mut alone = Tensor::from([1.0_f32]);
+        let mut optimizer = Optimizer::new(&alone, adam(0.5));
+        let loss = |alone: &Tensor| mse(alone, &Tensor::from([0.0_f32]));
+        let gradient = value_and_grad(loss)(&alone).1;
+        optimizer.update(&mut alone, &gradient);
+        assert!((alone.item::<f32>() - 0.5).abs() < 1e-5);
+    }
+}
