@@ -361,7 +361,7 @@ impl Inner {
 }
 
 impl Node {
-    /// Returns the number of an alias's target; `None` if it has no target or is not an alias.
+    /// Returns the number of an alias's target; `None` if the alias has no target, or if the node is not an alias.
     fn target(&self) -> Option<usize> {
         (self.shape.kind == NodeKind::Alias && self.target != NOTHING)
             .then_some(self.target as usize)

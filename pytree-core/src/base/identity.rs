@@ -45,7 +45,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// Numbers identities in the order in which they are met.
+/// Numbers identities in the order in which they are inserted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdentityMap {
     few: SmallVec<[(Identity, usize); 4]>,

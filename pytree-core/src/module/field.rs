@@ -6,8 +6,8 @@
 //! [`HoldsArrays`].
 //!
 //! The derive queries [`Probe`] for the type of each field, and passes the answers to the traits of `mistakes`. Each of
-//! these traits represents one mistake and its fix. Each is implemented for every type by a blanket `impl`, which rustc
-//! is told not to recommend. So a wrong field causes exactly one error, which names the whole type of the field. The
+//! these traits represents one mistake and its fix. Each is implemented for every type by a blanket `impl` that is
+//! marked `do_not_recommend`. So a wrong field causes exactly one error, which names the whole type of the field. The
 //! generated code that visits a field queries the probe, too, so that it causes no second error.
 //!
 //! [`leaf_field!`](crate::leaf_field) allows a leaf type of another crate as a field.

@@ -50,15 +50,15 @@ pub enum NodeKind {
     Object,
     /// The first occurrence of a shared node; displayed as its child.
     Shared,
-    /// A later occurrence of a shared node or a reference. Its static value is the number of the first occurrence.
+    /// A later occurrence of a shared node or a reference. It refers to the first occurrence by number.
     Alias,
     /// The first occurrence of a mutable reference; displayed as its content. If its shape has a field, the field
     /// determines the kind of the content.
     Reference,
     /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
     Weak,
-    /// A reference of the argument inside the result of a function. Its static value is the position among the
-    /// references of the argument.
+    /// A shared node or a reference of the argument inside the result of a function. It refers to the node by its number
+    /// in the argument.
     Argument,
 }
 

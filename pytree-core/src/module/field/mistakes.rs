@@ -50,7 +50,7 @@ mistakes! {
         label: "is it part of the structure?",
         note: "write `#[r#static]` on the field if it is part of the model's structure; a number that is to be a leaf is an `i32`, `u32` or another type of a fixed size, with `#[state]`",
     }
-    /// Anything else without an attribute.
+    /// All other types without an attribute.
     OtherNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "not a module, nor a container of modules",
@@ -69,7 +69,7 @@ mistakes! {
         label: "no gradient of it exists",
         note: "write `#[state]` instead; a number that is part of the model's structure is `#[r#static]`",
     }
-    /// Anything else as a parameter.
+    /// All other types as a parameter.
     ParamNotLeaf {
         message: "`{Self}` cannot be `#[param]`: it does not hold floats",
         label: "parameters are tensors, float arrays, float numbers, and containers of them",
@@ -82,7 +82,7 @@ mistakes! {
         label: "its own fields have kinds",
         note: "remove `#[state]`: a module needs no attribute",
     }
-    /// Anything else as a state.
+    /// All other types as a state.
     StateNotLeaf {
         message: "`{Self}` cannot be `#[state]`: it does not hold arrays or numbers of a fixed size",
         label: "states are tensors, arrays, numbers, and containers of them",
@@ -107,7 +107,7 @@ mistakes! {
         label: "they are leaves",
         note: "derive `Module` or `Pytree` instead of `Static`",
     }
-    /// A static field that can't be compared.
+    /// A static field whose values cannot be compared.
     StaticNotComparable {
         message: "`{Self}` cannot be `#[r#static]`: a treedef cannot compare it",
         label: "needs `Static`",
