@@ -35,7 +35,7 @@ pub trait Pytree: 'static {
     /// Builds a value from the treedef and leaves of `source`.
     ///
     /// # Errors
-    /// If the treedef at this place or a leaf is of another type.
+    /// [`TreeError`] if the next node of the treedef or a leaf does not match the type.
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError>
     where
         Self: Sized;
@@ -43,15 +43,15 @@ pub trait Pytree: 'static {
 
 /// A pytree whose leaves are all of type `L`: a `PytreeOf<Tensor>` can be traced.
 ///
-/// The derive implements it for every `L` that all fields hold. A type with ndarray leaves therefore derives like any
-/// other, and is rejected only where tensors are required.
+/// The derive implements this trait for every `L` for which all fields implement it. So a type with ndarray leaves can
+/// derive `Module`, and is rejected only where tensors are required.
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
     note = "change the fields that hold other leaves to `{L}`, or make them static; a `Tree` of mixed leaves becomes one of `{L}` by `tree.cast::<{L}>()?`"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
-    /// Calls `visit` with each leaf in order; visits a shared node at each of its places.
+    /// Calls `visit` with each leaf in order; visits a shared node at each of its paths.
     ///
     /// The derive writes the walk over the fields; the default uses [`Pytree::visit`].
     ///
@@ -76,7 +76,7 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     }
 
     /// Applies `function` to each leaf in order and returns the value with the new leaves; copies a shared node to each
-    /// of its places.
+    /// of its paths.
     ///
     /// The derive writes the walk over the fields; the default flattens and unflattens the tree.
     ///
@@ -96,10 +96,10 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     }
 }
 
-/// Returns the leaf as an `L`. The type of the tree guarantees that it is one, except inside trait objects.
+/// Returns the leaf as an `L`. The type of the tree guarantees the type of the leaf, except inside trait objects.
 #[track_caller]
 pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
-    // The upcast saves a virtual call. The leaf inside an `AnyLeaf` is found by the other way.
+    // The direct downcast saves a virtual call. `downcast_ref` of `dyn Leaf` also finds the leaf inside an `AnyLeaf`.
     let direct: &dyn std::any::Any = leaf;
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
         Some(leaf) => leaf,
@@ -126,7 +126,7 @@ pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
 /// Visits only the leaves.
 struct EachLeaf<F> {
     visit: F,
-    /// The open nodes, each with the number of its finished children.
+    /// The nodes that have begun and not ended, each with the number of its finished children.
     open: Vec<(OwnedShape, usize)>,
 }
 
@@ -195,12 +195,12 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     }
 }
 
-/// What a visitor requests for a shared node.
+/// The decision of a visitor about a shared node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedVisit {
-    /// Visit what is below it.
+    /// Visit the content of the node.
     Descend,
-    /// Skip it, because it was visited before.
+    /// Skip the node, because it was visited before.
     Skip,
 }
 
@@ -228,7 +228,7 @@ pub trait Visitor<'a> {
     /// [`exit`](Self::exit).
     fn enter(&mut self, shape: &'static NodeShape, arity: usize);
 
-    /// Begins a node whose shape was made at run time; see [`enter`](Self::enter).
+    /// Begins a node whose shape was created at run time; see [`enter`](Self::enter).
     fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize);
 
     /// Begins a node of any shape; see [`enter`](Self::enter).
@@ -245,7 +245,7 @@ pub trait Visitor<'a> {
     /// Receives a leaf.
     fn leaf(&mut self, leaf: &'a dyn Leaf);
 
-    /// Receives a place whose leaf is in another part.
+    /// Receives an absent leaf, which is in another part.
     fn absent(&mut self) {
         self.enter(&crate::node::shape::ABSENT, 0);
         self.exit();
@@ -254,7 +254,7 @@ pub trait Visitor<'a> {
     /// Ends the innermost open node.
     fn exit(&mut self);
 
-    /// Receives a dynamic tree, which is flat already. The default visits it node by node.
+    /// Receives a dynamic tree, which is already flat. The default visits the tree node by node.
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(shape, arity) => self.enter_shape(shape, arity),
@@ -269,7 +269,7 @@ pub trait Visitor<'a> {
         });
     }
 
-    /// Receives a shared node. The default visits its content at each place, as trees do.
+    /// Receives a shared node. The default visits its content at each of its paths, as tree functions do.
     fn shared(&mut self, identity: Identity) -> SharedVisit {
         let _ = identity;
         SharedVisit::Descend
@@ -280,7 +280,7 @@ pub trait Visitor<'a> {
         self.shared(node.identity())
     }
 
-    /// Receives a mutable reference. The default treats it as a shared node.
+    /// Receives a mutable reference. The default treats the reference as a shared node.
     fn reference(&mut self, reference: &dyn ReferenceNode) -> SharedVisit {
         self.shared(reference.identity())
     }
@@ -288,8 +288,8 @@ pub trait Visitor<'a> {
     /// Keeps the content of a reference alive while its leaves are borrowed.
     ///
     /// # Panics
-    /// If the visitor stores nothing, which is the default. Leaves are borrowed from what the visitor stores, because
-    /// the content of a reference may be replaced during a visit.
+    /// If the visitor does not store contents, which is the default. Leaves must be borrowed from a stored content,
+    /// because another thread may replace the content of the reference during the visit.
     fn keep(&mut self, content: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
         drop(content);
         panic!(
@@ -298,7 +298,7 @@ pub trait Visitor<'a> {
         );
     }
 
-    /// Receives a weak edge: its target, if the target is alive.
+    /// Receives a weak edge with the identity of its target, if the target is alive.
     ///
     /// # Panics
     /// If the edge has a target and the visitor treats the value as a tree, which is the default.

@@ -57,8 +57,8 @@ pub enum NodeKind {
     Reference,
     /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
     Weak,
-    /// A shared node or a reference of the argument inside the result of a function. It refers to the node by its number
-    /// in the argument.
+    /// A shared node or a reference of the argument inside the result of a function. It refers to the node by its
+    /// number in the argument.
     Argument,
 }
 

@@ -247,7 +247,7 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
         .map_err(|error: TreeError| error.while_doing("cannot map two trees together"))
 }
 
-/// Returns the leaves of a value that must have a structure of `count` leaves.
+/// Returns the leaves of a value, which must have the structure `treedef` with `count` leaves.
 #[track_caller]
 fn matching_leaves<'a, T: Pytree + ?Sized>(
     sharing: Sharing,
@@ -318,7 +318,7 @@ pub(crate) fn dynamic<L: Leaf + Clone, T: PytreeOf<L>>(sharing: Sharing, tree: &
 /// the structures are equal.
 ///
 /// # Panics
-/// If the value contains a reference, whose leaves can't be borrowed; see
+/// If the value contains a reference, whose leaves cannot be borrowed; see
 /// [`boundary::flatten_as`](crate::references::boundary::flatten_as).
 pub fn match_structure<'a, L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &'a T,
