@@ -104,7 +104,7 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
         Some(leaf) => leaf,
         None => panic!(
-            "cannot flatten: expected every leaf to be of type {}, found {}; a trait object or a tree of mixed leaves holds it",
+            "cannot flatten: expected every leaf to be of type {}, found {}; this leaf is in a trait object or in a tree of mixed leaves",
             short_name(std::any::type_name::<L>()),
             short_name(leaf.type_name()),
         ),
