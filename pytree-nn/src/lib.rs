@@ -32,6 +32,7 @@
 //! ```
 
 pub mod checkpoint;
+mod convert_floats;
 mod error;
 pub mod files;
 mod functions;
@@ -45,6 +46,7 @@ mod random;
 mod summary;
 
 pub use checkpoint::CheckpointError;
+pub use convert_floats::convert_floats;
 pub use error::InputError;
 pub use functions::{
     celu, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid,
@@ -54,8 +56,8 @@ pub use functions::{
 pub use initializers::{Distribution, Fan, Initializer};
 pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
 pub use layers::{
-    Activation, BatchNorm, Dropout, Embed, GroupNorm, Identity, LayerNorm, Linear, Mlp, Mode,
-    NormOptions, RmsNorm, eval, eval_where, train, train_where,
+    Activation, BatchNorm, Dropout, Embed, EmbedOptions, GroupNorm, Identity, LayerNorm, Linear,
+    LinearOptions, Mlp, Mode, NormOptions, RmsNorm, eval, eval_where, train, train_where,
 };
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};

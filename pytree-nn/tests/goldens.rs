@@ -6,8 +6,9 @@ mod support;
 
 use pytree_core::{Partition, Tree, graph};
 use pytree_nn::{
-    Activation, Chain, Distribution, Dropout, Fan, Initializer, Key, Linear, Mlp, Optimizer, Rngs,
-    adam_with, adamw_with, chain, clip_by_global_norm, sgd, sgd_momentum, softmax_cross_entropy,
+    Activation, Chain, Distribution, Dropout, Fan, Initializer, Key, Linear, LinearOptions, Mlp,
+    Optimizer, Rngs, adam_with, adamw_with, chain, clip_by_global_norm, sgd, sgd_momentum,
+    softmax_cross_entropy,
 };
 use pytree_transform::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
@@ -232,6 +233,14 @@ fn linear_layers_begin_as_those_of_nnx() {
         1e-6,
         "the next kernel",
     );
+    let options = LinearOptions {
+        param_dtype: DType::F64,
+        ..LinearOptions::default()
+    };
+    let double = Linear::with_options(2, 3, options, &mut Rngs::new(0));
+    let expected = tensor(&case["kernel_f64"]);
+    close(&double.weight, &expected, 1e-13, "the kernel in f64");
+    assert_eq!(double.bias, Some(Tensor::zeros(DType::F64, [3])));
 }
 
 #[test]

@@ -452,6 +452,9 @@ def linear_layers():
         "after": after_single,
         "next_kernel_without_bias": array(without_bias.kernel.get_value()),
     }
+    with x64():
+        double = nnx.Linear(2, 3, param_dtype=np.float64, rngs=nnx.Rngs(0))
+        linear["kernel_f64"] = array(double.kernel.get_value())
     return linear, mlp
 
 

@@ -213,14 +213,13 @@ fn embeddings_are_as_in_flax() {
         let [embeddings, features] = table.shape() else {
             panic!("a table has two axes")
         };
-        let initializer = Initializer::VarianceScaling {
-            scale: 1.0,
-            fan: Fan::Out,
-            distribution: Distribution::Normal,
-        };
         let mut rngs = Rngs::new(0);
         let (size, dtype) = ((*embeddings, *features), table.dtype());
-        let initial = Embed::with_initializer(size.0, size.1, dtype, initializer, &mut rngs);
+        let options = EmbedOptions {
+            param_dtype: dtype,
+            ..EmbedOptions::default()
+        };
+        let initial = Embed::with_options(size.0, size.1, options, &mut rngs);
         assert_close(
             "the table at first",
             &initial.embedding,

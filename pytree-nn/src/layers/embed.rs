@@ -46,6 +46,37 @@ pub struct Embed {
     pub embedding: Tensor,
 }
 
+/// The options of a new [`Embed`] table, with the defaults of Flax.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Embed, EmbedOptions, Rngs};
+/// use pytree_transform::DType;
+/// let options = EmbedOptions { param_dtype: DType::F64, ..EmbedOptions::default() };
+/// let embed = Embed::with_options(5, 3, options, &mut Rngs::new(0));
+/// assert_eq!(embed.embedding.dtype(), DType::F64);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EmbedOptions {
+    /// The dtype of the table; by default f32.
+    pub param_dtype: DType,
+    /// The initializer of the table; by default the normal distribution with variance 1 / features.
+    pub embedding_init: Initializer,
+}
+
+impl Default for EmbedOptions {
+    fn default() -> Self {
+        Self {
+            param_dtype: DType::F32,
+            embedding_init: Initializer::VarianceScaling {
+                scale: 1.0,
+                fan: Fan::Out,
+                distribution: Distribution::Normal,
+            },
+        }
+    }
+}
+
 impl Embed {
     /// Creates an f32 table with normally distributed elements of variance 1 / features, as in Flax.
     ///
@@ -55,29 +86,24 @@ impl Embed {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn new(embeddings: usize, features: usize, rngs: &mut Rngs) -> Self {
-        let initializer = Initializer::VarianceScaling {
-            scale: 1.0,
-            fan: Fan::Out,
-            distribution: Distribution::Normal,
-        };
-        Self::with_initializer(embeddings, features, DType::F32, initializer, rngs)
+        Self::with_options(embeddings, features, EmbedOptions::default(), rngs)
     }
 
-    /// Creates a table with the given dtype and initializer.
+    /// Creates a table with the given options.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is not a float.
+    /// If there is no stream to draw from, or if `param_dtype` is not a float.
     #[track_caller]
-    pub fn with_initializer(
+    pub fn with_options(
         embeddings: usize,
         features: usize,
-        dtype: DType,
-        initializer: Initializer,
+        options: EmbedOptions,
         rngs: &mut Rngs,
     ) -> Self {
+        let initializer = options.embedding_init;
         let shape = [embeddings, features];
         Self {
-            embedding: initializer.initialize(&rngs.params(), dtype, &shape),
+            embedding: initializer.initialize(&rngs.params(), options.param_dtype, &shape),
         }
     }
 
@@ -145,7 +171,7 @@ impl Embed {
                 EMBED,
                 format!("a query of {}, like its table", self.embedding.dtype()),
                 query,
-                "convert it with `.convert(…)`, or make the table of that type with `Embed::with_initializer`",
+                "convert it with `.convert(…)`, or make the table of that type with `EmbedOptions { param_dtype, .. }`",
             ));
         }
         query

@@ -28,6 +28,42 @@ pub struct Linear {
     pub bias: Option<Tensor>,
 }
 
+/// The options of a new [`Linear`] layer, with the defaults of Flax.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Activation, Linear, LinearOptions, Mlp, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let mut rngs = Rngs::new(0);
+/// let options = LinearOptions { param_dtype: DType::F64, ..LinearOptions::default() };
+/// let linear = Linear::with_options(2, 3, options, &mut rngs);
+/// assert_eq!(linear.forward(&Tensor::ones(DType::F64, [2])).dtype(), DType::F64);
+/// let mlp = Mlp::with_options(&[2, 8, 3], Activation::Tanh, options, &mut rngs);
+/// assert_eq!(mlp.forward(&Tensor::ones(DType::F64, [2])).dtype(), DType::F64);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearOptions {
+    /// The dtype of the parameters; by default f32.
+    pub param_dtype: DType,
+    /// Whether there is a bias; by default true.
+    pub use_bias: bool,
+    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    pub weight_init: Initializer,
+    /// The initializer of the bias; by default zeros.
+    pub bias_init: Initializer,
+}
+
+impl Default for LinearOptions {
+    fn default() -> Self {
+        Self {
+            param_dtype: DType::F32,
+            use_bias: true,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Initializer::Zeros,
+        }
+    }
+}
+
 impl Linear {
     /// Creates an f32 layer, with [`Initializer::lecun_normal`] for the weight and zeros for the bias, as in
     /// Flax.
@@ -38,14 +74,7 @@ impl Linear {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn new(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
-        Self::with_initializers(
-            inputs,
-            outputs,
-            DType::F32,
-            Initializer::lecun_normal(),
-            Some(Initializer::Zeros),
-            rngs,
-        )
+        Self::with_options(inputs, outputs, LinearOptions::default(), rngs)
     }
 
     /// Creates an f32 layer like [`new`](Self::new), but without a bias. Draws one key.
@@ -54,40 +83,35 @@ impl Linear {
     /// If there is no stream to draw from.
     #[track_caller]
     pub fn without_bias(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
-        Self::with_initializers(
-            inputs,
-            outputs,
-            DType::F32,
-            Initializer::lecun_normal(),
-            None,
-            rngs,
-        )
+        let options = LinearOptions {
+            use_bias: false,
+            ..LinearOptions::default()
+        };
+        Self::with_options(inputs, outputs, options, rngs)
     }
 
-    /// Creates a layer with the given dtype and initializers. Without an initializer for the bias, the layer has
-    /// no bias.
+    /// Creates a layer with the given options. Draws a key for the weight, and then one for the bias.
     ///
     /// # Panics
-    /// If there is no stream to draw from, or if `dtype` is not a float.
+    /// If there is no stream to draw from, or if `param_dtype` is not a float.
     #[track_caller]
-    pub fn with_initializers(
+    pub fn with_options(
         inputs: usize,
         outputs: usize,
-        dtype: DType,
-        weight: Initializer,
-        bias: Option<Initializer>,
+        options: LinearOptions,
         rngs: &mut Rngs,
     ) -> Self {
+        let dtype = options.param_dtype;
+        let weight = options.weight_init;
         let weight = weight.initialize(&rngs.params(), dtype, &[inputs, outputs]);
         // No closure is used here, because a panic in a closure would not report the caller's line.
-        let Some(bias) = bias else {
-            return Self { weight, bias: None };
+        let bias = if options.use_bias {
+            let key = rngs.params();
+            Some(options.bias_init.initialize(&key, dtype, &[outputs]))
+        } else {
+            None
         };
-        let bias = bias.initialize(&rngs.params(), dtype, &[outputs]);
-        Self {
-            weight,
-            bias: Some(bias),
-        }
+        Self { weight, bias }
     }
 
     /// Applies the layer: `x: [.., inputs]` to `[.., outputs]`.
@@ -112,7 +136,7 @@ impl Linear {
                 LINEAR,
                 format!("x of {}, like its weight", self.weight.dtype()),
                 x,
-                "convert x with `.convert(…)`, or make the layer of that type with `Linear::with_initializers`",
+                "convert x with `.convert(…)`, or make the layer of that type with `LinearOptions { param_dtype, .. }`",
             ));
         }
         let product = x

@@ -5,7 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use crate::error::InputError;
-use crate::layers::{Activation, Linear};
+use crate::layers::{Activation, Linear, LinearOptions};
 use crate::random::Rngs;
 
 /// Linear layers, with an activation after each layer except the last.
@@ -28,19 +28,33 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// Creates a perceptron. `widths` lists the number of inputs, of units in each hidden layer, and of outputs.
+    /// Creates an f32 perceptron. `widths` lists the number of inputs, of units in each hidden layer, and of outputs.
     ///
     /// # Panics
     /// If there are fewer than two widths, or if there is no stream to draw from.
     #[track_caller]
     pub fn new(widths: &[usize], activation: Activation, rngs: &mut Rngs) -> Self {
+        Self::with_options(widths, activation, LinearOptions::default(), rngs)
+    }
+
+    /// Creates a perceptron like [`new`](Self::new), with the given options for each layer.
+    ///
+    /// # Panics
+    /// As for [`new`](Self::new), and if `param_dtype` is not a float.
+    #[track_caller]
+    pub fn with_options(
+        widths: &[usize],
+        activation: Activation,
+        options: LinearOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
         assert!(
             widths.len() >= 2,
             "Mlp expects the numbers of inputs and outputs, found the widths {widths:?}; write for instance `&[64, 128, 10]`"
         );
         let mut layers = Vec::with_capacity(widths.len() - 1);
         for pair in widths.windows(2) {
-            layers.push(Linear::new(pair[0], pair[1], rngs));
+            layers.push(Linear::with_options(pair[0], pair[1], options, rngs));
         }
         Self { layers, activation }
     }

@@ -14,9 +14,9 @@ mod normalization;
 
 pub use activation::Activation;
 pub use dropout::Dropout;
-pub use embed::Embed;
+pub use embed::{Embed, EmbedOptions};
 pub use identity::Identity;
-pub use linear::Linear;
+pub use linear::{Linear, LinearOptions};
 pub use mlp::Mlp;
 pub use mode::{Mode, eval, eval_where, train, train_where};
 pub use normalization::{BatchNorm, GroupNorm, LayerNorm, NormOptions, RmsNorm};
