@@ -29,8 +29,8 @@ const MSE: &str = "mse";
 /// ```
 ///
 /// # Panics
-/// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label is not
-/// in `0..classes`.
+/// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label whose
+/// value is known is not in `0..classes`.
 #[panicking_twin(softmax_cross_entropy)]
 #[track_caller]
 pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {

@@ -70,6 +70,38 @@ fn missing_gradients_may_be_zero() {
 }
 
 #[test]
+fn loss_may_depend_on_no_parameter() {
+    let mut model = mlp();
+    let mut optimizer =
+        Optimizer::new(&model, sgd(0.1)).with_missing_gradients(MissingGradients::Zero);
+    let before = model.clone();
+    let gradient = grad(|_: &Mlp| Tensor::from(1.0_f32))(&model);
+    optimizer.update(&mut model, &gradient);
+    assert_eq!(model, before);
+    assert_eq!(optimizer.step().item::<u32>(), 1);
+}
+
+#[test]
+fn shared_trunk_of_unused_head_is_updated() {
+    let trunk = Shared::new(Linear::new(2, 2, &mut Rngs::new(0)));
+    let head = |seed| (trunk.clone(), Linear::new(2, 1, &mut Rngs::new(seed)));
+    let mut model = vec![head(1), head(2)];
+    let mut optimizer =
+        Optimizer::new(&model, sgd(0.1)).with_missing_gradients(MissingGradients::Zero);
+    let before = model.clone();
+    let loss = |model: &Vec<(Shared<Linear>, Linear)>| {
+        let (trunk, head) = &model[1];
+        head.forward(&trunk.forward(&ones())).square().mean()
+    };
+    let gradient = grad(loss)(&model);
+    optimizer.update(&mut model, &gradient);
+    assert!(model[0].0.same(&model[1].0));
+    assert_ne!(model[0].0.weight, before[0].0.weight);
+    assert_eq!(model[0].1, before[0].1);
+    assert_ne!(model[1].1, before[1].1);
+}
+
+#[test]
 fn zero_gradients_work_under_jit() {
     let step = |(mut heads, mut optimizer): ([Mlp; 2], Optimizer<[Mlp; 2]>)| {
         let [gradient, _] = of_one_head(&heads, 1);
