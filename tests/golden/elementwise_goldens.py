@@ -264,18 +264,9 @@ def edge(name, function, inputs, params=None, only_values=False):
     return case
 
 
-# Their gradients at NaN are not those of JAX, which stops them there.
-PASSES_AT_NAN = {"relu", "clamp_tensors"}
-
-
 def edges_of(name, function, inputs):
     """The function at the edges, of a tensor without axes, and of one without elements."""
-    if name in PASSES_AT_NAN and is_float(inputs[0]):
-        numbers = ~np.any(np.isnan(inputs), axis=0)
-        yield edge(name, function, [x[numbers] for x in inputs])
-        yield edge(name, function, inputs, only_values=True)
-    else:
-        yield edge(name, function, inputs)
+    yield edge(name, function, inputs)
     yield edge(name, function, [x[3] for x in inputs], only_values=True)
     yield edge(name, function, [np.zeros((2, 0), x.dtype) for x in inputs], only_values=True)
 

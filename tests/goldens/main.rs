@@ -24,6 +24,7 @@ mod jaxprs;
 mod layers;
 mod models;
 mod operations;
+mod rows;
 mod state;
 mod structural;
 mod tolerance;

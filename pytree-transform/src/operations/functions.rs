@@ -241,7 +241,7 @@ impl Tensor {
         self * (180.0 / PI)
     }
 
-    /// Returns max(x, 0) of each element. The derivative at 0 is 0, as in JAX, and NaN stays NaN.
+    /// Returns max(x, 0) of each element. As in JAX, the derivative at 0 is 0, and NaN stays NaN with the derivative 0.
     ///
     /// # Panics
     /// Panics if the dtype is bool.
@@ -260,7 +260,12 @@ impl Tensor {
             return or_panic(Err(TensorError::dtype("relu", &[self.info()], "a number")));
         }
         let zeros = Self::zeros_like(self);
-        self.less_equal(&zeros).select(&zeros, self)
+        if self.tracer().is_none() {
+            return self.maximum(&zeros);
+        }
+        // The maximum alone would give 0 half of the gradient.
+        let bounded = self.stop_gradient().maximum(&zeros);
+        self.greater(&zeros).select(self, &bounded)
     }
 
     /// Returns the number of bits that are 1 in each element, with the same dtype.

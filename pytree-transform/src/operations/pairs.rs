@@ -247,9 +247,16 @@ impl Tensor {
         let limited = self.try_maximum(&low)?.try_minimum(&high)?;
         let inside = self.greater(&low) & self.less(&high);
         let below = low.greater(self) & low.less(&high);
-        // Where none of the three conditions holds, for instance if the lower bound is NaN, the result is a constant.
-        let above = high.less(self) & limited.equal(&high);
-        let above = above.select(&high, &limited.stop_gradient());
+        let above = high.less(self);
+        // A NaN as lower bound is the result, also where the upper bound receives the gradient.
+        let upper = if self.dtype().is_float() {
+            let is_nan = low.isnan();
+            let shift = Self::full_like(&low, f64::NAN);
+            &high + is_nan.select(&shift, &Self::full_like(&low, -0.0))
+        } else {
+            high
+        };
+        let above = above.select(&upper, &limited.stop_gradient());
         Ok(inside.select(self, &below.select(&low, &above)))
     }
 
