@@ -1,6 +1,7 @@
 //! Key paths, which lead from the root of a tree to a leaf or a node.
 //!
-//! A path is displayed as in Rust or Python, `layers[0].weight` or `['a'][1].x`. Parsing the displayed text returns the
+//! A path is displayed as in Rust or Python, `layers[0].weight` or `['a'][1].x`. A name that would be read as something
+//! else is quoted as in Python: a field as `.'a.b'`, another key as `[<'a]'>]`. Parsing the displayed text returns the
 //! same path.
 
 use std::borrow::Cow;
@@ -29,7 +30,7 @@ impl Key {
     /// string becomes [`Text`](Self::Text), because parsing the displayed path gives these keys.
     pub(crate) fn of_display(text: &str) -> Self {
         match parse_bracket(&format!("{text}]")) {
-            Some((key, "")) => key,
+            Some((key @ (Self::Index(_) | Self::Text(_)), "")) => key,
             _ => Self::Other(text.to_owned()),
         }
     }
@@ -58,16 +59,40 @@ impl Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Field(name) => write!(f, ".{name}"),
+            Self::Field(name) => {
+                f.write_char('.')?;
+                if is_bare(name) {
+                    f.write_str(name)
+                } else {
+                    write_quoted(f, name)
+                }
+            }
             Self::Index(index) => write!(f, "[{index}]"),
             Self::Text(text) => {
                 f.write_char('[')?;
                 write_quoted(f, text)?;
                 f.write_char(']')
             }
-            Self::Other(text) => write!(f, "[{text}]"),
+            Self::Other(text) => {
+                let shown = format!("[{text}]");
+                match parse_bracket(&shown[1..]) {
+                    Some((Self::Other(read), "")) if read == *text => f.write_str(&shown),
+                    _ => {
+                        f.write_str("[<")?;
+                        write_quoted(f, text)?;
+                        f.write_str(">]")
+                    }
+                }
+            }
         }
     }
+}
+
+/// Returns whether a field is displayed without quotes.
+fn is_bare(name: &str) -> bool {
+    let is_part =
+        |character: char| !matches!(character, '.' | '[' | ']') && !character.is_control();
+    !name.is_empty() && !name.starts_with(['\'', '"']) && name.chars().all(is_part)
 }
 
 /// The path from the root of a tree to a leaf or a node: a sequence of [`Key`]s.
@@ -186,7 +211,7 @@ impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, key) in self.0.iter().enumerate() {
             match key {
-                Key::Field(name) if position == 0 => f.write_str(name)?,
+                Key::Field(name) if position == 0 && is_bare(name) => f.write_str(name)?,
                 key => key.fmt(f)?,
             }
         }
@@ -221,6 +246,13 @@ fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
                 None if position == 0 => rest,
                 None => return Err((position, "`.` or `[`")),
             };
+            if named.starts_with(['\'', '"']) {
+                let (name, after) = parse_quoted(named)
+                    .ok_or((position, "a quoted field name with a closing quote"))?;
+                path.push(Key::Field(name.into()));
+                rest = after;
+                continue;
+            }
             let end = named.find(['.', '[']).unwrap_or(named.len());
             if end == 0 {
                 return Err((position, "a field name"));
@@ -250,23 +282,34 @@ fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
     char::from_u32(code)
 }
 
+/// Parses a text in quotes, and returns it with the rest.
+fn parse_quoted(quoted: &str) -> Option<(String, &str)> {
+    let mut characters = quoted.char_indices();
+    let (_, quote) = characters
+        .next()
+        .filter(|(_, first)| matches!(first, '\'' | '"'))?;
+    let mut text = String::new();
+    while let Some((position, character)) = characters.next() {
+        match character {
+            '\\' => text.push(escaped(&mut characters)?),
+            character if character == quote => return Some((text, &quoted[position + 1..])),
+            character => text.push(character),
+        }
+    }
+    None
+}
+
 /// Parses a key in brackets, given the text after `[`. Returns the key and the text after `]`.
 fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
-    let quote = inner.chars().next()?;
-    if quote == '\'' || quote == '"' {
-        let mut name = String::new();
-        let mut characters = inner[1..].char_indices();
-        while let Some((position, character)) = characters.next() {
-            match character {
-                '\\' => name.push(escaped(&mut characters)?),
-                character if character == quote => {
-                    let after = inner[1 + position + 1..].strip_prefix(']')?;
-                    return Some((Key::Text(name), after));
-                }
-                character => name.push(character),
-            }
-        }
-        return None;
+    if inner.starts_with(['\'', '"']) {
+        let (name, after) = parse_quoted(inner)?;
+        return Some((Key::Text(name), after.strip_prefix(']')?));
+    }
+    let quoted = inner.strip_prefix('<').and_then(parse_quoted);
+    if let Some((text, after)) = quoted
+        && let Some(after) = after.strip_prefix(">]")
+    {
+        return Some((Key::Other(text), after));
     }
     let mut depth = 0_usize;
     let mut quote = None;

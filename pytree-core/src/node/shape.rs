@@ -71,6 +71,40 @@ impl NodeKind {
         )
     }
 
+    /// Returns the name of the built-in shape of the family; empty for families of named shapes.
+    pub(crate) const fn family_name(self) -> &'static str {
+        match self {
+            Self::Leaf => LEAF.name,
+            Self::Absent => ABSENT.name,
+            Self::Struct | Self::TupleStruct | Self::NamedTuple => "",
+            Self::List => LIST.name,
+            Self::Tuple => TUPLE.name,
+            Self::Dict => DICT.name,
+            Self::OrderedDict => ORDERED_DICT.name,
+            Self::None => NONE.name,
+            Self::Some => SOME.name,
+            Self::Object => OBJECT.name,
+            Self::Shared => SHARED.name,
+            Self::Alias => ALIAS.name,
+            Self::Reference => REFERENCE_NAME,
+            Self::Weak => WEAK.name,
+            Self::Argument => ARGUMENT.name,
+        }
+    }
+
+    /// Returns the family for messages: `a list`.
+    pub(crate) fn family(self) -> String {
+        match self {
+            Self::Struct => "a struct".to_owned(),
+            Self::TupleStruct => "a tuple struct".to_owned(),
+            Self::NamedTuple => "a named tuple".to_owned(),
+            Self::Absent | Self::OrderedDict | Self::Object | Self::Alias | Self::Argument => {
+                format!("an {}", self.family_name())
+            }
+            _ => format!("a {}", self.family_name()),
+        }
+    }
+
     /// Returns whether nodes of this family are numbered, in the order of visit, so that aliases can refer to them.
     pub(crate) const fn is_numbered(self) -> bool {
         matches!(self, Self::Shared | Self::Reference)

@@ -30,12 +30,24 @@ pub(super) fn write_tree<W: fmt::Write>(
         match node.shape.kind {
             NodeKind::Leaf => leaf(f)?,
             NodeKind::Absent => f.write_str("-")?,
-            NodeKind::None => f.write_str("None")?,
+            NodeKind::None if inner.shape(at).is_builtin() => f.write_str("None")?,
+            NodeKind::None => {
+                f.write_str(inner.shape(at).name())?;
+                if !inner.aux_of(at).is_empty() {
+                    f.write_char('(')?;
+                }
+            }
             NodeKind::Alias => write_alias(inner, f, notation, at, &open)?,
             NodeKind::Argument => write!(f, "node {} of the argument", node.target)?,
-            NodeKind::List => f.write_char('[')?,
-            NodeKind::Tuple => f.write_char('(')?,
-            NodeKind::Dict => f.write_char('{')?,
+            NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict
+                if !inner.shape(at).is_builtin() =>
+            {
+                f.write_str(inner.shape(at).name())?;
+                f.write_str(brackets(node.shape.kind).0)?;
+            }
+            NodeKind::List | NodeKind::Tuple | NodeKind::Dict => {
+                f.write_str(brackets(node.shape.kind).0)?;
+            }
             NodeKind::OrderedDict if notation == Notation::Structure => {
                 f.write_str("CustomNode(OrderedDict[")?;
                 write_key_tuple(f, inner.aux_of(at))?;
@@ -75,6 +87,15 @@ pub(super) fn write_tree<W: fmt::Write>(
         }
     }
     Ok(())
+}
+
+/// Returns the brackets around the children of a container.
+fn brackets(kind: NodeKind) -> (&'static str, &'static str) {
+    match kind {
+        NodeKind::List => ("[", "]"),
+        NodeKind::Dict | NodeKind::OrderedDict => ("{", "}"),
+        _ => ("(", ")"),
+    }
 }
 
 /// Writes an alias as the number of its target. In a value, an alias inside of its target is written as in Python, for
@@ -139,9 +160,16 @@ fn write_child_prefix<W: fmt::Write>(
         f.write_str(", ")?;
     }
     match shape.kind() {
-        NodeKind::NamedTuple | NodeKind::OrderedDict if notation == Notation::Structure => Ok(()),
-        NodeKind::NamedTuple => write!(f, "{}=", shape.field_name(position).unwrap_or("?")),
-        NodeKind::Struct => write!(f, "{}: ", shape.field_name(position).unwrap_or("?")),
+        NodeKind::NamedTuple if notation == Notation::Structure => Ok(()),
+        NodeKind::OrderedDict if notation == Notation::Structure && shape.is_builtin() => Ok(()),
+        NodeKind::NamedTuple => match shape.field_name(position) {
+            Some(name) => write!(f, "{name}="),
+            None => Ok(()),
+        },
+        NodeKind::Struct => match shape.field_name(position) {
+            Some(name) => write!(f, "{name}: "),
+            None => write!(f, "{position}: "),
+        },
         NodeKind::Dict | NodeKind::OrderedDict => match inner.aux_of(parent).get(position) {
             Some(key) => write!(f, "{key:?}: "),
             None => Ok(()),
@@ -158,7 +186,19 @@ fn write_close<W: fmt::Write>(
 ) -> fmt::Result {
     let node = inner.nodes[at];
     let aux = inner.aux_of(at);
+    let is_container = matches!(
+        node.shape.kind,
+        NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict
+    );
+    if is_container && !inner.shape(at).is_builtin() {
+        write_statics(inner, f, at)?;
+        return f.write_str(brackets(node.shape.kind).1);
+    }
     match node.shape.kind {
+        NodeKind::None if !aux.is_empty() => {
+            write_statics(inner, f, at)?;
+            f.write_char(')')
+        }
         NodeKind::List => f.write_char(']'),
         NodeKind::NamedTuple | NodeKind::OrderedDict if notation == Notation::Structure => {
             f.write_str("])")
@@ -169,16 +209,7 @@ fn write_close<W: fmt::Write>(
         NodeKind::OrderedDict if node.arity == 0 => f.write_char(')'),
         NodeKind::OrderedDict => f.write_str("})"),
         NodeKind::Struct | NodeKind::TupleStruct if node.arity > 0 || !aux.is_empty() => {
-            for (position, value) in aux.iter().enumerate() {
-                if position > 0 || node.arity > 0 {
-                    f.write_str(", ")?;
-                }
-                write!(
-                    f,
-                    "{} = {value:?}",
-                    inner.shape(at).static_name(position).unwrap_or("?")
-                )?;
-            }
+            write_statics(inner, f, at)?;
             f.write_str(if node.shape.kind == NodeKind::Struct {
                 " }"
             } else {
@@ -187,4 +218,22 @@ fn write_close<W: fmt::Write>(
         }
         _ => Ok(()),
     }
+}
+
+/// Writes the static fields of a node after its children. The keys of a map are not fields.
+fn write_statics<W: fmt::Write>(inner: &Inner, f: &mut W, at: usize) -> fmt::Result {
+    let shape = inner.shape(at);
+    if matches!(shape.kind(), NodeKind::Dict | NodeKind::OrderedDict) {
+        return Ok(());
+    }
+    for (position, value) in inner.aux_of(at).iter().enumerate() {
+        if position > 0 || inner.nodes[at].arity > 0 {
+            f.write_str(", ")?;
+        }
+        match shape.static_name(position) {
+            Some(name) => write!(f, "{name} = {value:?}")?,
+            None => write!(f, "{value:?}")?,
+        }
+    }
+    Ok(())
 }

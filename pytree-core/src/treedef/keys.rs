@@ -10,13 +10,16 @@ use crate::node::statics::{StaticBox, StaticData};
 pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) -> Option<Key> {
     match shape.kind() {
         NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => {
-            let key = shape.field_key(position);
-            Some(key.unwrap_or(Key::Field("?".into())))
+            shape.field_key(position).or_else(|| index(position))
         }
-        NodeKind::List | NodeKind::Tuple => i128::try_from(position).ok().map(Key::Index),
+        NodeKind::List | NodeKind::Tuple => index(position),
         NodeKind::Dict | NodeKind::OrderedDict => aux.get(position).map(key_of_static),
         _ => None,
     }
+}
+
+fn index(position: usize) -> Option<Key> {
+    i128::try_from(position).ok().map(Key::Index)
 }
 
 fn key_of_static(value: &StaticBox) -> Key {

@@ -1,7 +1,7 @@
 //! The two notations, and how trees are written down.
 
-use pytree_core::shape::NodeKind;
-use pytree_core::{Pytree, StaticBox, Tree, TreeError, tree};
+use pytree_core::shape::{DynamicShape, NodeKind, NodeShape};
+use pytree_core::{Pytree, StaticBox, Tree, TreeBuilder, TreeError, Unflattener, Visitor, tree};
 
 #[derive(Clone, Debug, PartialEq, Pytree)]
 struct Line {
@@ -163,4 +163,82 @@ fn structs_are_displayed_with_their_static_fields() {
         tree::structure(&settings).to_string(),
         shown("Settings { rate = 1, name = 'a' }")
     );
+}
+
+/// A tree with one node of a shape made at run time, which may have any number of children.
+fn special(kind: NodeKind, name: &str, version: i64, children: usize) -> Tree<i64> {
+    let shape = DynamicShape::new(kind, name, &[], &["version"]).unwrap();
+    let mut builder = TreeBuilder::new();
+    builder.begin_shape(shape, vec![StaticBox::new(version)]);
+    for child in 0..children {
+        builder.leaf(child as i64);
+    }
+    builder.end().finish().unwrap()
+}
+
+#[test]
+fn containers_made_at_run_time_show_name_and_static_fields() {
+    let shown = |kind, children| special(kind, "Special", 1, children).to_string();
+    assert_eq!(shown(NodeKind::List, 2), "Special[0, 1, version = 1]");
+    assert_eq!(shown(NodeKind::List, 0), "Special[version = 1]");
+    assert_eq!(shown(NodeKind::Tuple, 2), "Special(0, 1, version = 1)");
+    assert_eq!(shown(NodeKind::Tuple, 1), "Special(0, version = 1)");
+    assert_eq!(shown(NodeKind::None, 0), "Special(version = 1)");
+    let list = special(NodeKind::List, "Special", 1, 2);
+    assert_eq!(
+        list.treedef().to_string(),
+        "PyTreeDef(Special[*, *, version = 1])"
+    );
+    assert_eq!(list["[1]"], 1);
+    let others = [
+        special(NodeKind::List, "Special", 2, 2),
+        special(NodeKind::List, "Other", 1, 2),
+        special(NodeKind::Tuple, "Special", 1, 2),
+        Tree::list(vec![Tree::leaf(0), Tree::leaf(1)]),
+    ];
+    for other in others {
+        assert_ne!(list.treedef(), other.treedef());
+        assert_ne!(list.treedef().to_string(), other.treedef().to_string());
+        let differences = list.treedef().differences(other.treedef());
+        let [difference] = differences.as_slice() else {
+            panic!("{differences:?}");
+        };
+        assert_ne!(difference.left, difference.right);
+    }
+    let shape = DynamicShape::new(NodeKind::Dict, "Table", &[], &[]).unwrap();
+    let mut builder = TreeBuilder::new();
+    builder.begin_shape(shape, Vec::new()).key("a").leaf(1);
+    assert_eq!(builder.end().finish().unwrap().to_string(), "Table{'a': 1}");
+}
+
+/// A tuple written by hand, whose shape does not name its children.
+struct Pair(f32, f32);
+
+impl Pytree for Pair {
+    fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(Self::SHAPE, 2);
+        self.0.visit(visitor);
+        self.1.visit(visitor);
+        visitor.exit();
+    }
+    fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
+        source.enter_fixed(Self::SHAPE, 2)?;
+        Ok(Self(f32::unflatten(source)?, f32::unflatten(source)?))
+    }
+}
+
+impl Pair {
+    const SHAPE: &'static NodeShape = &NodeShape {
+        kind: NodeKind::TupleStruct,
+        identity: std::any::TypeId::of::<Self>,
+        ..NodeShape::builtin(NodeKind::TupleStruct, "Pair")
+    };
+}
+
+#[test]
+fn children_without_names_are_keyed_by_position() {
+    let paths = tree::structure(&vec![Pair(1.0, 2.0)]).leaf_paths();
+    let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+    assert_eq!(paths, ["[0][0]", "[0][1]"]);
+    assert_eq!(Tree::of(&Pair(1.0, 2.0)).to_string(), "Pair(1.0, 2.0)");
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
 use pytree_core::suggest::Effort;
-use pytree_core::{Key, KeyPath, StaticValue, TreeError, tree};
+use pytree_core::{Key, KeyPath, StaticValue, Tree, TreeError, tree};
 
 use crate::path;
 
@@ -154,4 +155,68 @@ fn suggestion_has_fewest_edits() {
             assert_eq!(found, Some(((), edits)), "{asked} {other}");
         }
     }
+}
+
+fn any_key() -> impl Strategy<Value = Key> {
+    let odd = prop::sample::select(vec![
+        "", ".", "a.b", "[", "]", "a[0]", "'", "\"", "'a'", "<'a'>", "<", "12", "-0", "+5", "True",
+        "None", "\\", "\n", "\u{301}", "(", "a]", "(']", "[]", "'x",
+    ]);
+    let text = prop_oneof![
+        any::<String>(),
+        odd.prop_map(str::to_owned),
+        "[a-z.\\[\\]<>'\"\\\\()]{0,6}"
+    ];
+    prop_oneof![
+        text.clone().prop_map(|name| Key::Field(name.into())),
+        any::<i128>().prop_map(Key::Index),
+        any::<i8>().prop_map(|index| Key::Index(index.into())),
+        any::<bool>().prop_map(|flag| Key::Other(if flag { "True" } else { "False" }.to_owned())),
+        text.clone().prop_map(Key::Text),
+        text.prop_map(Key::Other),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn displayed_path_parses_back(keys in prop::collection::vec(any_key(), 0..5)) {
+        let written = path_of(&keys);
+        let shown = written.to_string();
+        let read: Result<KeyPath, TreeError> = shown.parse();
+        prop_assert_eq!(read, Ok(written), "{}", shown);
+    }
+
+    #[test]
+    fn no_text_makes_parsing_panic(text in "[a.\\[\\]<>'\"\\\\x0-9é]{0,10}") {
+        if let Ok(read) = text.parse::<KeyPath>() {
+            prop_assert_eq!(read.to_string().parse::<KeyPath>(), Ok(read));
+        }
+    }
+}
+
+#[test]
+fn odd_names_are_quoted() {
+    for (key, shown) in [
+        (Key::Field("a.b".into()), ".'a.b'"),
+        (Key::Field("".into()), ".''"),
+        (Key::Field("it's [0]".into()), ".\"it's [0]\""),
+        (Key::Field("it's".into()), "it's"),
+        (Key::Other("a]".to_owned()), "[<'a]'>]"),
+        (Key::Other("7".to_owned()), "[<'7'>]"),
+        (Key::Other("(1, 2)".to_owned()), "[(1, 2)]"),
+    ] {
+        assert_eq!(path_of(&[key]).to_string(), shown);
+    }
+    let odd = Tree::structure(
+        "Odd",
+        vec![("a.b", Tree::leaf(1)), ("", Tree::leaf(2))],
+        Vec::new(),
+    )
+    .unwrap();
+    assert_eq!((odd[".'a.b'"], odd[".''"]), (1, 2));
+    assert_eq!(
+        ".'a".parse::<KeyPath>().unwrap_err().to_string(),
+        "cannot parse the key path `.'a`: expected a quoted field name with a closing quote at byte 0; a path looks like `layers[0].weight` or `['a'][1].x`"
+    );
 }

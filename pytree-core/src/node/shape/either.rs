@@ -188,6 +188,13 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// Returns whether the shape has no more of a description than its family has: that of a list, for instance.
+    pub(crate) fn is_builtin(self) -> bool {
+        self.name() == self.kind().family_name()
+            && self.num_fields() == 0
+            && self.num_statics() == 0
+    }
+
     /// Returns whether the shape was created at run time.
     #[inline]
     pub fn is_dynamic(self) -> bool {
@@ -255,7 +262,7 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns the name with the fields and their kinds: `Linear { weight: Param, size = … }`.
-    fn with_fields(self) -> String {
+    pub(crate) fn with_fields(self) -> String {
         let fields = self.fields().map(|(name, kind)| match kind {
             Some(kind) => format!("{name}: {kind}"),
             None => name.to_owned(),
