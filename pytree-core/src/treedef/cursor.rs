@@ -392,16 +392,32 @@ impl<'a> NodeView<'a> {
     pub(crate) fn describe(&self) -> String {
         let shape = self.shape();
         match shape.kind() {
-            NodeKind::List | NodeKind::Tuple | NodeKind::Dict => {
-                format!("a {} of {}", shape.name(), self.num_children())
+            NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict => {
+                let name = match (shape.is_builtin(), shape.kind()) {
+                    (true, NodeKind::OrderedDict) => "an OrderedDict".to_owned(),
+                    (true, _) => format!("a {}", shape.name()),
+                    (false, _) => format!("`{}`", shape.name()),
+                };
+                format!("{name} of {}", self.num_children())
             }
-            NodeKind::OrderedDict => format!("an {} of {}", shape.name(), self.num_children()),
             NodeKind::NamedTuple | NodeKind::Struct => {
                 let fields: Vec<&str> = shape.fields().map(|(name, _)| name).collect();
                 format!("`{}` of ({})", shape.name(), fields.join(", "))
             }
             NodeKind::Leaf => "a leaf".to_owned(),
             NodeKind::Absent => "an absent leaf".to_owned(),
+            NodeKind::Shared => "a shared node".to_owned(),
+            NodeKind::Weak => "a weak edge".to_owned(),
+            NodeKind::Object => "a trait object".to_owned(),
+            NodeKind::Alias => match self.target() {
+                Some(number) => format!("alias {number}"),
+                None => "alias of nothing".to_owned(),
+            },
+            NodeKind::Reference => match shape.field_kind(0) {
+                Some(kind) => format!("a reference of kind {kind}"),
+                None => "a reference".to_owned(),
+            },
+            NodeKind::Argument => format!("node {} of the argument", self.node.target),
             _ => format!("`{}`", shape.name()),
         }
     }

@@ -74,7 +74,10 @@ impl TreeDef {
                     continue;
                 }
             }
-            let difference = self.difference_at(full, left, right);
+            let mut difference = self.difference_at(full, left, right);
+            if fit == Fit::Equal && self.has_other_target(full, left, right) {
+                difference = Some(DifferenceKind::NodeType);
+            }
             if let Some(why) = difference
                 && !visit(Meeting::Differ { left, right, why })
             {
@@ -88,6 +91,12 @@ impl TreeDef {
                 right += b.size as usize;
             }
         }
+    }
+
+    /// Returns whether two aliases lead to different nodes.
+    fn has_other_target(&self, other: &Self, left: usize, right: usize) -> bool {
+        let (a, b) = (self.view(left), other.view(right));
+        a.target() != b.target() || a.number_in_argument() != b.number_in_argument()
     }
 
     /// Returns how two nodes differ, without comparing their children.
@@ -174,13 +183,19 @@ impl TreeDef {
                     .collect()
             }
             DifferenceKind::NodeType => {
-                let (mut a_text, mut b_text) = (a.describe(), b.describe());
-                if a_text == b_text {
-                    // Two types with the same name.
-                    a_text = format!("{a_text} (`{}`)", a.shape().type_name());
-                    b_text = format!("{b_text} (`{}`)", b.shape().type_name());
+                let (a_text, b_text) = (a.describe(), b.describe());
+                if a_text != b_text {
+                    return vec![(a_text, b_text)];
                 }
-                vec![(a_text, b_text)]
+                // Of two shapes with the same name, the kinds of the fields, the static fields or the families differ.
+                let fields = (a.shape().with_fields(), b.shape().with_fields());
+                vec![if fields.0 == fields.1 {
+                    let family =
+                        |text, node: NodeView<'_>| format!("`{text}`, {}", node.kind().family());
+                    (family(fields.0, a), family(fields.1, b))
+                } else {
+                    (format!("`{}`", fields.0), format!("`{}`", fields.1))
+                }]
             }
         }
     }

@@ -162,7 +162,7 @@ fn leaves_of_only_one_model_are_listed() {
     assert_eq!(kinds, [DifferenceKind::Arity, DifferenceKind::NodeType]);
     assert_eq!(
         found.to_string(),
-        "0 of 5 leaves differ, 1 is only in the left, 2 are only in the right\nonly in the left: output.bias\nonly in the right: layers[2].weight\nonly in the right: layers[2].bias\nnumber of children at layers: 2 against 3\nnode type at output.bias: Some against None"
+        "0 of 5 leaves differ, 1 is only in the left, 2 are only in the right\nonly in the left: output.bias\nonly in the right: layers[2].weight\nonly in the right: layers[2].bias\nnumber of children at layers: 2 against 3\nnode type at output.bias: `Some` against `None`"
     );
 }
 

@@ -196,7 +196,12 @@ fn merge_reports_structure_differences_of_parts() {
     let found = problems([part(one("A", 0.5), &[0]), part(one("B", 0.5), &[])]);
     assert_eq!(
         found.iter().map(difference).collect::<Vec<_>>(),
-        [(String::new(), "A", "B", DifferenceKind::NodeType)]
+        [(
+            String::new(),
+            "`A` of (x)",
+            "`B` of (x)",
+            DifferenceKind::NodeType
+        )]
     );
     let list = |length| Tree::list(vec![Tree::leaf(1.0); length]);
     let found = problems([part(list(2), &[0]), part(list(3), &[1, 2])]);

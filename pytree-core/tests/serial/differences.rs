@@ -1,6 +1,7 @@
 //! How two structures differ, all places at once.
 
-use pytree_core::{Module, Tree, tree};
+use pytree_core::shape::{DynamicShape, NodeKind};
+use pytree_core::{Module, Shared, StaticBox, Tree, TreeBuilder, graph, tree};
 
 fn reported(left: &Tree, right: &Tree) -> Vec<String> {
     let differences = left.treedef().differences(right.treedef());
@@ -24,9 +25,9 @@ fn difference_has_path_and_both_sides() {
         [
             "node type at [0]: a tuple of 2 against a list of 2",
             "node type at [1]['b']: a list of 1 against a leaf",
-            "node type at [2]: None against a leaf",
+            "node type at [2]: `None` against a leaf",
             "number of children at [3]: 2 against 3",
-            "keys at [4]: ['k'] against ['k', 'l']",
+            "keys at [4]: ['k'] against ['k', 'l']; 'l' is too much",
             "node type at [5][1][1]: a leaf against a list of 1",
         ]
     );
@@ -57,7 +58,59 @@ fn children_below_different_statics_are_compared() {
         [
             "static value at the root: size = 1 against size = 2",
             "static value at the root: name = 'a' against name = 'b'",
-            "node type at inner[0]: a leaf against None",
+            "node type at inner[0]: a leaf against `None`",
         ]
+    );
+}
+
+#[test]
+fn nodes_with_one_name_are_told_apart() {
+    let fields = || vec![("x", Tree::leaf(1)), ("y", Tree::leaf(2))];
+    let tuple = Tree::named_tuple("Point", fields()).unwrap();
+    let plain = Tree::structure("Point", fields(), Vec::new()).unwrap();
+    let with_static = vec![("unit", StaticBox::new("m"))];
+    let with_static = Tree::structure("Point", fields(), with_static).unwrap();
+    let reported = |left: &Tree<i32>, right: &Tree<i32>| {
+        let differences = left.treedef().differences(right.treedef());
+        let prefix = left.treedef().prefix_differences(right.treedef());
+        assert_eq!(differences, prefix);
+        differences[0].to_string()
+    };
+    assert_eq!(
+        reported(&tuple, &plain),
+        "node type at the root: `Point(x, y)` against `Point { x, y }`"
+    );
+    assert_eq!(
+        reported(&plain, &with_static),
+        "node type at the root: `Point { x, y }` against `Point { x, y, unit = … }`"
+    );
+    let list = DynamicShape::new(NodeKind::List, "Point", &[], &[]).unwrap();
+    let pair = DynamicShape::new(NodeKind::Tuple, "Point", &[], &[]).unwrap();
+    let built = |shape| {
+        TreeBuilder::new()
+            .begin_shape(shape, Vec::new())
+            .leaf(1)
+            .end()
+            .finish()
+            .unwrap()
+    };
+    assert_eq!(
+        reported(&built(list), &built(pair)),
+        "node type at the root: `Point()`, a list against `Point()`, a tuple"
+    );
+}
+
+#[test]
+fn aliases_of_different_nodes_differ() {
+    let (first, second) = (Shared::new(1.0_f32), Shared::new(2.0_f32));
+    let left = graph::structure(&(first.clone(), second.clone(), first.clone()));
+    let right = graph::structure(&(first, second.clone(), second));
+    let differences = left.differences(&right);
+    assert_eq!(
+        differences
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+        ["node type at [2]: alias 0 against alias 1"]
     );
 }
