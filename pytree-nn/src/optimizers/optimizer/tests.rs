@@ -177,7 +177,7 @@ fn an_optimizer_of_nothing_is_refused() {
     assert!(
         all.unwrap_err()
             .to_string()
-            .contains("selects no leaf; choose")
+            .contains("selects no leaf; use a kind")
     );
 }
 
