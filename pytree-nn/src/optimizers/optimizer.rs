@@ -290,4 +290,5 @@ impl<M> fmt::Debug for Optimizer<M> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;
