@@ -23,8 +23,8 @@ mod workload;
 
 use std::hint::black_box;
 
-use pytree::Traceable;
 use pytree::prelude::*;
+use pytree::transform::Traceable;
 
 type Timed<'a> = (&'static str, Box<dyn FnMut() + 'a>);
 

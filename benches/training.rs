@@ -23,8 +23,9 @@ mod transformer;
 
 use std::time::Instant;
 
+use pytree::SelectPart;
 use pytree::prelude::*;
-use pytree::{SelectPart, Traceable};
+use pytree::transform::Traceable;
 
 struct Case {
     name: &'static str,

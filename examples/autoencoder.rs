@@ -10,6 +10,7 @@ mod data;
 use std::error::Error;
 use std::path::Path;
 
+use pytree::nn::{Initializer, gelu, sigmoid, summary};
 use pytree::prelude::*;
 
 use crate::data::{Digits, IMAGES, PIXELS, TRAINING};

@@ -23,6 +23,7 @@
 
 use std::fmt;
 
+use pytree::ModuleType;
 use pytree::prelude::*;
 use pytree::{AnyLeaf, TreeError};
 

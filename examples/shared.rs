@@ -44,6 +44,7 @@ use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
 use pytree::{Dictionary, TreeError};
+use pytree::{Partition, Pytree, WeakRef};
 
 /// Named lists. A list may have more than one name.
 pub(crate) type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;

@@ -18,15 +18,18 @@
 //! assert!(gradient["slope"].item::<f32>() < 0.0);
 //! ```
 //!
-//! - `#[derive(Module)]` makes a struct a pytree and gives each leaf a kind: [`core`].
-//! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions.
-//! - [`nn`] holds layers, losses, optimisers, random numbers, checkpoints and summaries.
+//! - `#[derive(Module)]` makes a struct a pytree and gives each leaf a kind. [`tree`], [`graph`], [`partition`] and
+//!   [`edit`] contain the functions on trees.
+//! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions. [`transform`] contains
+//!   the types of transformed functions, [`control`] loops and branches, [`collectives`] operations along a named axis.
+//! - [`nn`] contains layers, activations and losses; [`optim`] optimizers; [`random`] keys and streams of random numbers;
+//!   [`checkpoint`] saves and loads; [`debug`] prints and checks values inside of compiled functions.
 
+/// The crate of pytrees: what an implementation of `Pytree` or of a leaf type by hand needs besides the items below.
 pub use pytree_core as core;
-pub use pytree_nn as nn;
 
-// This re-exports the traits without the derive macros of the same names. The macros for users of `pytree` are
-// re-exported below.
+// Re-exports the traits without the derive macros of the same names. The macros of the facade are re-exported
+// below.
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
@@ -39,21 +42,91 @@ pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
     FacadePytree as Pytree, FacadeStatic as Static, facade_module_object as module_object,
 };
-pub use pytree_transform::*;
+pub use pytree_nn::{checkpoint, files};
+#[doc(hidden)]
+pub use pytree_transform::raw;
+pub use pytree_transform::{
+    AbstractArray, Axes, DType, Jaxpr, NestedArray, Reversed, RunningAxis, Shape, Tensor,
+    TensorElement, TensorError, Unravel, convolution, custom_jvp, custom_vjp, einsum, eval_shape,
+    grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut, jvp, linear_transpose, linearize,
+    make_jaxpr, memory, pooling, ravel, remat, saved_residuals, stack, try_einsum, try_ravel,
+    unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
+};
 
-/// The items that most programs need.
-pub mod prelude {
-    pub use crate::kind::{
-        BatchStat, Cache, Intermediate, OptState, Perturbation, RngState, State,
+/// Layers, activations, initializers, losses, metrics, and intermediate values of models.
+pub mod nn {
+    pub use pytree_nn::{
+        Activation, BatchNorm, Distribution, Dropout, Embed, EmbedOptions, Fan, GroupNorm,
+        Identity, Initializer, InputError, Intermediates, LayerNorm, Linear, LinearOptions, Mlp,
+        Mode, NormOptions, PerturbationError, Perturbed, RmsNorm, Sown, Summary, SummaryRow,
+        accuracy, capture, celu, confusion_matrix, convert_floats, elu, eval, eval_where, gelu,
+        gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid, log_softmax,
+        logsumexp, mish, mse, relu, relu6, selu, sigmoid, silu, soft_sign, softmax,
+        softmax_cross_entropy, softplus, squareplus, standardize, summary, train, train_where,
+        try_accuracy, try_capture, try_confusion_matrix, try_mse, try_softmax_cross_entropy,
     };
-    pub use crate::nn::*;
+}
+
+/// Optimizers: transformations of gradients that are chained, as in optax.
+pub mod optim {
+    pub use pytree_nn::{
+        AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation,
+        MissingGradients, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace, adam,
+        adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
+        scale_by_adam, scale_by_learning_rate, sgd, sgd_momentum, trace,
+    };
+}
+
+/// Random numbers: keys, and the random streams of models.
+pub mod random {
+    pub use pytree_nn::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
+}
+
+/// Loops and branches that are recorded as one equation: `jax.lax`'s control flow.
+pub mod control {
+    pub use pytree_transform::{
+        Bound, ScanOptions, associative_scan, associative_scan_with, cond, cond_mut, fori_loop,
+        map, scan, scan_mut, scan_with, switch, while_loop,
+    };
+}
+
+/// Operations between the examples of a `vmap` with a named axis.
+pub mod collectives {
+    pub use pytree_transform::{
+        AxisNames, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute,
+        pshuffle, psum,
+    };
+}
+
+/// Callbacks and prints inside of compiled functions, checks for NaN and infinities, and the hook for warnings.
+pub mod debug {
+    pub use pytree_transform::{
+        Warning, WarningKind, debug_callback, debug_infs, debug_nans, debug_print,
+        reset_warning_hook, set_warning_hook,
+    };
+}
+
+/// The types of transformed functions, of their arguments and results, and of recorded functions.
+pub mod transform {
+    pub use pytree_transform::{
+        Arguments, CustomJvp, CustomVjp, Function, Grad, Gradient, Hessian, HessianOf, Jacobian,
+        JacobianOf, Jacobians, JaxprEquation, JaxprError, Jit, JitMut, Linearization, Loss,
+        Lowered, MakeJaxpr, Memory, Mut, Pullback, Remat, RematPolicy, Retrace, RetraceDifference,
+        Step, Traceable, ValueAndGrad, ValueAndGradMut, Vmap, VmapMut, WritingFunction, verify,
+    };
+}
+
+/// The items that most programs need: those that the README or at least three of the programs in `tests/programs` use.
+pub mod prelude {
+    pub use crate::kind::BatchStat;
+    pub use crate::nn::{
+        Activation, BatchNorm, Dropout, Linear, Mlp, eval, mse, softmax_cross_entropy, train,
+    };
+    pub use crate::optim::{Optimizer, adam, sgd};
+    pub use crate::random::{Key, Rngs};
     pub use crate::{
-        AnyLeaf, Collection, DType, DynamicModule, FieldKind, Filter, Freeze, Gradient, Jit,
-        JitMut, KeyPath, Leaf, Module, ModuleType, Mut, Partition, Pytree, PytreeOf, Ref, Selector,
-        Shared, Static, Tensor, Tree, TreeBuilder, TreeDef, TreeError, Weak, WeakRef, at, cond,
-        cond_mut, diff, edit, einsum, grad, graph, hessian, ix, jacfwd, jacrev, jit, jit_mut, jvp,
-        module_object, partition, ravel, scan, scan_mut, stack, tree, unstack, value_and_grad,
-        value_and_grad_mut, vjp, vmap, vmap_mut, while_loop,
+        DType, Filter, Module, Ref, Shared, Tensor, Tree, checkpoint, grad, graph, hessian, ix,
+        jit, partition, stack, tree, value_and_grad, value_and_grad_mut, vmap,
     };
 }
 

@@ -1,5 +1,6 @@
 //! The transformer of case C4: two pre-norm blocks over 64 tokens of width 256.
 
+use pytree::nn::{gelu, softmax};
 use pytree::prelude::*;
 
 use super::workload;

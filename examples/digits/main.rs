@@ -13,7 +13,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use pytree::nn::{accuracy, confusion_matrix, summary};
 use pytree::prelude::*;
+use pytree::transform::Jit;
 
 use crate::data::{Digits, IMAGES, TRAINING};
 use crate::options::{HELP, Options};

@@ -18,7 +18,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 pub(crate) fn write(path: &Path, epochs: &[Epoch], confusion: &[Vec<usize>]) -> Outcome {
     let mut text = String::new();
     draw(&mut text, epochs, confusion)?;
-    pytree::nn::files::write(path, text.as_bytes())?;
+    pytree::files::write(path, text.as_bytes())?;
     Ok(())
 }
 

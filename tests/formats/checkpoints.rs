@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
-use pytree::nn::checkpoint::Entry;
+use pytree::PytreeOf;
+use pytree::checkpoint::Entry;
 use pytree::prelude::*;
 
 use crate::fixture;

@@ -1,9 +1,9 @@
 //! Operations over named batch axes: values, gradients of first and second order, jvp, and vmap around them.
 
-use pytree::{
-    AxisNames, DType, Tensor, all_gather, all_to_all, axis_index, grad, jit, pmax, pmean, pmin,
-    ppermute, pshuffle, psum, vmap,
+use pytree::collectives::{
+    AxisNames, all_gather, all_to_all, axis_index, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
+use pytree::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
 
 use crate::cases::check_file;

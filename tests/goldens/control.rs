@@ -1,9 +1,12 @@
 //! Programs with branches, loops and custom rules, as in `tests/golden/control_goldens.py`.
 
+use pytree::control::{
+    ScanOptions, associative_scan, associative_scan_with, cond, fori_loop, map, scan, scan_with,
+    switch, while_loop,
+};
 use pytree::{
-    ScanOptions, Tensor, associative_scan, associative_scan_with, cond, custom_jvp, custom_vjp,
-    fori_loop, grad, hessian, jacfwd, jacrev, jit, jvp, linear_transpose, linearize, map, remat,
-    scan, scan_with, switch, vmap, while_loop,
+    Tensor, custom_jvp, custom_vjp, grad, hessian, jacfwd, jacrev, jit, jvp, linear_transpose,
+    linearize, remat, vmap,
 };
 use serde_json::Value;
 

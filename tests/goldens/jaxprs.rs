@@ -1,7 +1,8 @@
 //! Jaxprs print as in JAX, and are valid.
 
 use pytree::indexing::Step;
-use pytree::{DType, Jaxpr, Tensor, ix, jit, make_jaxpr, verify};
+use pytree::transform::verify;
+use pytree::{DType, Jaxpr, Tensor, ix, jit, make_jaxpr};
 use serde_json::Value;
 
 use crate::files::read;

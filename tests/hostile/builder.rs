@@ -1,6 +1,7 @@
 //! Random calls of a tree builder, in any order.
 
 use pytree::prelude::*;
+use pytree::{TreeBuilder, TreeDef};
 
 use crate::{call, fuzz};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pytree::nn::checkpoint::LoadOptions;
+use pytree::TreeDef;
+use pytree::checkpoint::LoadOptions;
 use pytree::prelude::*;
 
 use crate::random::Random;

@@ -1,5 +1,6 @@
 //! Subscripts of `einsum`.
 
+use pytree::einsum;
 use pytree::prelude::*;
 
 use crate::{call, fuzz};

@@ -1,5 +1,6 @@
 //! Treedefs that are read from bytes.
 
+use pytree::TreeDef;
 use pytree::prelude::*;
 
 use crate::random::Random;

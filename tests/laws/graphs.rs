@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use pytree::checkpoint;
 use pytree::core::boundary::{
     copy, flatten_as, flatten_with_references, unflatten_with_references,
 };
 use pytree::core::{Contents, Identity};
-use pytree::nn::checkpoint;
 use pytree::{
     Filter, Pytree, Ref, Shared, Tensor, TreeDef, Weak, WeakRef, graph, jit, partition, refs, tree,
 };

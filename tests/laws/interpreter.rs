@@ -9,8 +9,9 @@
 //! difference of any size.
 
 use proptest::sample::Index as Pick;
+use pytree::debug::debug_callback;
 use pytree::indexing::{Index, Step as Stride};
-use pytree::{DType, Tensor, debug_callback, jit};
+use pytree::{DType, Tensor, jit};
 
 use crate::programs::Use;
 use crate::steps::{

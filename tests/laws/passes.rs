@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use pytree::raw::each_pass;
-use pytree::{DType, Jaxpr, Tensor, jvp, make_jaxpr, verify, vjp};
+use pytree::transform::verify;
+use pytree::{DType, Jaxpr, Tensor, jvp, make_jaxpr, vjp};
 
 use crate::cases;
 use crate::close::{assert_close, assert_sums_close};

@@ -2,7 +2,8 @@
 
 use proptest::array::uniform5;
 use proptest::prelude::*;
-use pytree::{DType, Filter, Jit, Tensor};
+use pytree::transform::Jit;
+use pytree::{DType, Filter, Tensor};
 use pytree::{grad, jit, jvp, stack, unstack, value_and_grad, vjp, vmap};
 
 use crate::cases;

@@ -1,7 +1,9 @@
 //! Mistakes: each causes one error with all mismatches and paths, and changes nothing.
 
 use pytree::AnyLeaf;
+use pytree::optim::sgd_momentum;
 use pytree::prelude::*;
+use pytree::vjp;
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Pair {

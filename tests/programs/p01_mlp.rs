@@ -1,6 +1,7 @@
 //! `Linear` and `Mlp` written by the user in twelve lines, trained with a jitted step of four.
 
-use pytree::prelude::{DType, Initializer, Key, Module, Optimizer, Rngs, Tensor, adam, jit, mse, value_and_grad};
+use pytree::nn::Initializer;
+use pytree::prelude::{DType, Key, Module, Optimizer, Rngs, Tensor, adam, jit, mse, value_and_grad};
 
 #[derive(Module, Clone, Debug)]
 struct Linear { #[param] weight: Tensor, #[param] bias: Tensor }

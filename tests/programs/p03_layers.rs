@@ -1,5 +1,6 @@
 //! `Vec<Box<dyn Layer>>` with different layers and a user's own trait.
 
+use pytree::module_object;
 use pytree::prelude::*;
 
 #[module_object]

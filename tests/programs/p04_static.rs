@@ -1,6 +1,7 @@
 //! Static fields: an enum, a float, a string, a function pointer. A change causes a retrace, whose reason is
 //! reported.
 
+use pytree::Static;
 use pytree::prelude::*;
 
 #[derive(Static, Clone, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! A jitted function of several arguments, stored in a struct field and called from two threads.
 
 use pytree::prelude::*;
+use pytree::transform::Jit;
 
 struct Server {
     predict: Jit<(Linear, Tensor, Tensor), Tensor>,

@@ -1,5 +1,6 @@
 //! Partition by kind, by collection, by a user's collection and by path; merge; index by path.
 
+use pytree::Collection;
 use pytree::prelude::*;
 
 #[derive(Collection, Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 use pytree::core::shape::{Field, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
+use pytree::{Leaf, Pytree};
 use pytree::{PytreeOf, TreeError};
 
 /// Two children and a name that is part of the structure.

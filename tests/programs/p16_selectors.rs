@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
+use pytree::at;
 use pytree::prelude::*;
+use pytree::{diff, edit, ravel};
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Linear {

@@ -1,7 +1,9 @@
 //! Examples that look at each other by the name of their axis, and models whose states are written under `vmap`.
 
+use pytree::Axes;
+use pytree::collectives::pmean;
 use pytree::prelude::*;
-use pytree::{Axes, pmean};
+use pytree::vmap_mut;
 
 #[derive(Module, Clone, Debug)]
 struct BatchNorm {

@@ -4,8 +4,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
+use pytree::debug::{debug_nans, debug_print};
 use pytree::prelude::*;
-use pytree::{Jaxpr, debug_nans, debug_print, make_jaxpr, verify};
+use pytree::transform::verify;
+use pytree::{Jaxpr, make_jaxpr};
 
 fn predict(weight: &Tensor, x: &Tensor) -> Tensor {
     (x.matmul(weight) - 1.0).tanh()

@@ -1,8 +1,9 @@
 //! Loops and branches on values: a recurrent network trained through a scan, Newton's iteration under `vmap`,
 //! a gradient clipped where it passes, and layers that are computed again.
 
+use pytree::control::{scan, while_loop};
 use pytree::prelude::*;
-use pytree::{custom_vjp, remat, saved_residuals, scan, while_loop};
+use pytree::{custom_vjp, remat, saved_residuals};
 
 #[derive(Module, Clone, Debug)]
 struct Rnn {

@@ -1,5 +1,6 @@
 //! References: a mutable value at several places of a model, written inside of transformations.
 
+use pytree::nn::{Mode, summary};
 use pytree::prelude::*;
 
 /// How often it is used, counted by everybody who holds a handle.

@@ -3,6 +3,7 @@
 
 use pytree::prelude::*;
 use pytree::{Frozen, TreeError};
+use pytree::{Partition, diff, edit};
 
 /// The weight of a layer. One of low rank is W + A B, of which only A and B are trained (Hu et al. 2021, "LoRA").
 #[derive(Module, Clone, Debug)]

@@ -2,8 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pytree::Axes;
+use pytree::control::{cond_mut, scan_mut};
+use pytree::kind::RngState;
+use pytree::nn::{BatchNorm, relu};
 use pytree::prelude::*;
-use pytree::{Axes, JitMut, Mut};
+use pytree::random::with_rngs;
+use pytree::transform::{JitMut, Mut};
+use pytree::{jit_mut, unstack, vmap_mut};
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Net {
@@ -96,7 +102,7 @@ fn a_step_that_panics_changes_nothing() {
     // A panic while the compiled program runs.
     let prints = jit_mut(|(net, x): (&mut Net, Tensor)| {
         let y = net.forward(&x);
-        pytree::debug_callback(&[&y], |_| panic!("stop"));
+        pytree::debug::debug_callback(&[&y], |_| panic!("stop"));
         y
     });
     for _ in 0..2 {

@@ -3,8 +3,10 @@
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
+use pytree::debug::{Warning, WarningKind, set_warning_hook};
+use pytree::jit_mut;
 use pytree::prelude::*;
-use pytree::{Traceable, Warning, WarningKind, set_warning_hook};
+use pytree::transform::Traceable;
 
 static CAPTURED: LazyLock<Mutex<Vec<Warning>>> = LazyLock::new(|| {
     set_warning_hook(|warning| CAPTURED.lock().unwrap().push(warning.clone()));

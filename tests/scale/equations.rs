@@ -2,9 +2,8 @@
 
 use pytree::prelude::*;
 use pytree::raw::each_pass;
-use pytree::{
-    Jaxpr, eval_shape, linear_transpose, linearize, make_jaxpr, remat, saved_residuals, verify,
-};
+use pytree::transform::verify;
+use pytree::{Jaxpr, eval_shape, linear_transpose, linearize, make_jaxpr, remat, saved_residuals};
 
 use crate::measure::{Sheet, measure, refused};
 use crate::programs::{self, ALL, Program, vector};

@@ -4,9 +4,10 @@ use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
+use pytree::checkpoint;
 use pytree::core::ravel::ravel;
 use pytree::kind::OptState;
-use pytree::nn::{checkpoint, summary};
+use pytree::nn::summary;
 use pytree::prelude::*;
 use pytree::{Dictionary, PytreeOf, nodes};
 

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
+use pytree::checkpoint;
 use pytree::make_jaxpr;
-use pytree::nn::checkpoint;
 use pytree::prelude::*;
 
 use crate::measure::{MANY, alone};

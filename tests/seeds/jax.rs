@@ -7,6 +7,7 @@ use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, TreeDef, TreeError};
+use pytree::{Leaf, Pytree};
 
 use crate::printed::{Printed, listed};
 

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex};
 use pytree::core::__derive_0_1::field::{Fallback, Probe};
 use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
+use pytree::kind::{Intermediate, Perturbation};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError, nodes};
+use pytree::{DynamicModule, Leaf, Partition, Pytree};
 
 use crate::nnx_tour::{Blocks, Model, Part, train_step};
 use crate::printed::{Printed, listed};

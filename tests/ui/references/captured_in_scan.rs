@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::control::scan;
+
 #[derive(Module, Clone, Debug)]
 struct Model {
     #[param]

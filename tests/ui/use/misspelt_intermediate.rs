@@ -2,6 +2,10 @@
 
 use pytree::prelude::*;
 
+use pytree::kind::Intermediate;
+
+use pytree::nn::Sown;
+
 #[derive(Module)]
 struct Block {
     linear: Linear,

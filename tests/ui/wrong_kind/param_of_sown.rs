@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::nn::Sown;
+
 #[derive(Module)]
 struct Block {
     linear: Linear,

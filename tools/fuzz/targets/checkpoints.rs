@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use pytree::nn::checkpoint::LoadOptions;
+use pytree::checkpoint::LoadOptions;
 use pytree::prelude::*;
 
 static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
