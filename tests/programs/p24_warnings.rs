@@ -158,3 +158,157 @@ fn a_few_shapes_that_are_used_often_do_not_warn() {
     let found = messages(WarningKind::Retraced, start..line!(), program);
     assert_eq!((sum.traces(), found), (14, Vec::new()));
 }
+
+#[derive(Module, Clone, Debug)]
+struct Noisy {
+    linear: Linear,
+    norm: BatchNorm,
+    dropout: Dropout,
+}
+
+impl Noisy {
+    fn new() -> Self {
+        let mut rngs = Rngs::new(0);
+        Self {
+            linear: Linear::new(2, 3, &mut rngs),
+            norm: BatchNorm::new(3, &mut rngs),
+            dropout: Dropout::new(0.5, &mut rngs),
+        }
+    }
+
+    fn forward(&mut self, x: &Tensor) -> Tensor {
+        self.dropout
+            .forward(&self.norm.forward(&self.linear.forward(x)))
+    }
+}
+
+#[test]
+fn states_that_a_compiled_function_drops_are_named() {
+    let (net, x) = (Noisy::new(), Tensor::ones(DType::F32, [4, 2]));
+    let start = line!();
+    let forward = jit(|(mut net, x): (Noisy, Tensor)| net.forward(&x));
+    let program = || {
+        let masks = [(); 3].map(|()| forward((net.clone(), x.clone())));
+        assert_eq!(masks[0], masks[1], "the same mask");
+    };
+    let found = messages(WarningKind::DroppedState, start..line!(), program);
+    assert_eq!(found.len(), 1);
+    let places = "[0].norm.mean, [0].norm.variance, [0].dropout.stream.count";
+    assert!(found[0].contains(places), "{found:?}");
+    assert!(found[0].contains("compile it with `jit_mut`"), "{found:?}");
+}
+
+#[test]
+fn a_state_that_only_the_gradient_changes_is_named() {
+    let (mut net, x) = (Noisy::new(), Tensor::ones(DType::F32, [4, 2]));
+    let mut optimizer = Optimizer::new(&net, adam(0.1));
+    let start = line!();
+    let step = jit(
+        |(mut net, mut optimizer, x): (Noisy, Optimizer<Noisy>, Tensor)| {
+            let loss = |net: &Noisy| net.clone().forward(&x).square().mean();
+            let gradient = grad(loss)(&net);
+            optimizer.update(&mut net, &gradient);
+            (net, optimizer)
+        },
+    );
+    let program = || {
+        for _ in 0..2 {
+            (net, optimizer) = step((net.clone(), optimizer.clone(), x.clone()));
+        }
+    };
+    let found = messages(WarningKind::DroppedState, start..line!(), program);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("[0].dropout.stream.count"), "{found:?}");
+    assert!(
+        !found[0].contains("[1]"),
+        "the optimizer is returned: {found:?}"
+    );
+}
+
+#[test]
+fn an_optimizer_that_is_dropped_is_named() {
+    let (net, x) = (Noisy::new(), Tensor::ones(DType::F32, [4, 2]));
+    let optimizer = Optimizer::new(&net, adam(0.1));
+    let start = line!();
+    let step = jit(
+        |(mut net, mut optimizer, x): (Noisy, Optimizer<Noisy>, Tensor)| {
+            let (_, gradient) =
+                value_and_grad_mut(|net: &mut Noisy| net.forward(&x).square().mean())(&mut net);
+            optimizer.update(&mut net, &gradient);
+            net
+        },
+    );
+    let program = || {
+        let net = step((net.clone(), optimizer.clone(), x.clone()));
+        step((net, optimizer.clone(), x.clone()));
+    };
+    let found = messages(WarningKind::DroppedState, start..line!(), program);
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].contains("[1]") && !found[0].contains("[0]"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn states_that_are_kept_or_new_do_not_warn() {
+    let (mut net, x) = (Noisy::new(), Tensor::ones(DType::F32, [4, 2]));
+    let mut rngs = Rngs::new(7);
+    let start = line!();
+    let forward = jit_mut(|(net, x): (&mut Noisy, Tensor)| net.forward(&x));
+    let returned = jit(|(mut net, x): (Noisy, Tensor)| (net.forward(&x), net));
+    let evaluated = jit(|(mut net, x): (Noisy, Tensor)| net.forward(&x));
+    let drawn = jit(|(mut rngs, x): (Rngs, Tensor)| x + rngs.normal(DType::F32, [4, 2]));
+    let program = || {
+        for _ in 0..3 {
+            forward((&mut net, x.clone()));
+            net = returned((net.clone(), x.clone())).1;
+            evaluated((eval(&net), x.clone()));
+            drawn((rngs.fork(), x.clone()));
+        }
+    };
+    let found = messages(WarningKind::DroppedState, start..line!(), program);
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
+fn a_stream_that_is_passed_twice_is_named() {
+    let rngs = Rngs::new(7);
+    let start = line!();
+    let drawn = jit(|mut rngs: Rngs| rngs.normal(DType::F32, [4]));
+    let program = || {
+        assert_eq!(drawn(rngs.clone()), drawn(rngs.clone()));
+    };
+    let found = messages(WarningKind::DroppedState, start..line!(), program);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("default"), "{found:?}");
+}
+
+#[test]
+fn states_that_a_loop_changes_are_named() {
+    let (net, xs) = (Noisy::new(), Tensor::ones(DType::F32, [2, 4, 2]));
+    let start = line!();
+    let forward = jit(|(mut net, xs): (Noisy, Tensor)| {
+        scan_mut(|net, x: Tensor| net.forward(&x), &mut net, xs)
+    });
+    let program = || {
+        forward((net.clone(), xs.clone()));
+        forward((net.clone(), xs.clone()));
+    };
+    let found = messages(WarningKind::DroppedState, start..line!(), program);
+    assert_eq!(found.len(), 1);
+    let places = "[0].norm.mean, [0].norm.variance, [0].dropout.stream.count";
+    assert!(found[0].contains(places), "{found:?}");
+
+    // The loop passes on what it does not change.
+    let start = line!();
+    let evaluate = jit(|(mut net, xs): (Noisy, Tensor)| {
+        scan_mut(|net, x: Tensor| net.forward(&x), &mut net, xs)
+    });
+    let program = || {
+        evaluate((eval(&net), xs.clone()));
+        evaluate((eval(&net), xs.clone()));
+    };
+    let found = messages(WarningKind::DroppedState, start..line!(), program);
+    assert!(found.is_empty(), "{found:?}");
+}

@@ -15,6 +15,8 @@ pub enum WarningKind {
     Rebuilt,
     /// A compiled function is traced again in most of its calls.
     Retraced,
+    /// A compiled function changes states of its argument and drops them.
+    DroppedState,
 }
 
 /// A warning about a program, as a hook receives it. It displays as its message.

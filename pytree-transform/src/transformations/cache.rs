@@ -24,6 +24,7 @@ use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
 use crate::tensor::checks::{self};
 use crate::tensor::trace::{axis_length, bound_length};
+use crate::transformations::dropped::Dropped;
 use crate::transformations::tracing::{Asked, Tracing};
 
 /// The default maximum number of entries, as in JAX.
@@ -61,6 +62,8 @@ pub(crate) struct Entry {
     pub(crate) body: Arc<Body>,
     /// The traced tensors that the function captured from an enclosing transformation.
     pub(crate) captured: Vec<Tensor>,
+    /// The states of the argument that the function changes without returning them.
+    dropped: Option<Box<Dropped>>,
     /// The compiled program of the body, built at its first call with arrays.
     executable: OnceLock<Arc<Executable>>,
     /// The value of the cache's clock at the last use.
@@ -73,12 +76,14 @@ impl Entry {
         outcome: Outcome,
         body: Arc<Body>,
         captured: Vec<Tensor>,
+        dropped: Option<Box<Dropped>>,
     ) -> Self {
         Self {
             signature,
             outcome,
             body,
             captured,
+            dropped,
             executable: OnceLock::new(),
             used: AtomicU64::new(0),
         }
@@ -96,6 +101,14 @@ impl Entry {
                 executable
             })
             .run_in(&mut Slots::new(), operands)
+    }
+
+    /// Warns if the function drops states that it changes, and the states show it.
+    #[inline]
+    pub(crate) fn check_states(&self, line: &'static Location<'static>, leaves: &[Tensor]) {
+        if let Some(dropped) = &self.dropped {
+            dropped.check(line, leaves);
+        }
     }
 
     /// Returns whether a call is repeated if another thread has written the references that the call read. This needs a

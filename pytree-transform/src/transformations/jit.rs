@@ -21,6 +21,7 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
+use crate::transformations::dropped::Dropped;
 use crate::transformations::function::{Ending, Function, call_inside, rebuild_result};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::rebuilt;
@@ -167,6 +168,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         let mut attempts = Attempts::default();
         let (entry, leaves, references) = self.entry(&argument.borrow(), &mut attempts);
         if is_evaluated(&entry, &leaves) {
+            entry.check_states(self.line, &leaves);
             if entry.is_repeatable() {
                 let entered = (entry, leaves, references);
                 return self.run_repeatedly(&argument.borrow(), attempts, entered);
@@ -262,6 +264,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
         });
+        let dropped = Dropped::find(&signature, &jaxpr);
         let body = Body::named(Recorder::Jit, self.of_type.short_name(), jaxpr, compile);
         let traced = Traced {
             signature: Arc::clone(&signature),
@@ -277,7 +280,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             }
             None => rebuilt::traced_first(self.line, self.of_type.id),
         }
-        Entry::new(signature, outcome, body, captured)
+        Entry::new(signature, outcome, body, captured, dropped)
     }
 }
 

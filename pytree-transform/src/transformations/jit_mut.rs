@@ -99,6 +99,7 @@ fn run_now<P: Arguments, R: Traceable>(
         P::store(&mut places, written);
         return result;
     }
+    entry.check_states(compiled.line, &leaves);
     if entry.is_repeatable() {
         let entered = (entry, leaves, references);
         let (written, result) = compiled.run_repeatedly(&given, attempts, entered);

@@ -8,6 +8,7 @@ pub(crate) mod batch;
 pub(crate) mod cache;
 pub(crate) mod control;
 pub(crate) mod custom;
+pub(crate) mod dropped;
 pub(crate) mod function;
 pub(crate) mod grad;
 pub(crate) mod jacobian;
