@@ -48,7 +48,7 @@ pub trait Pytree: 'static {
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
-    note = "change the fields that hold other leaves to `{L}`, or make them static; a `Tree` of mixed leaves becomes one of `{L}` by `tree.cast::<{L}>()?`"
+    note = "change the fields that hold other leaves to `{L}`: a step counter of a model that is traced is a `Tensor`, created by `Tensor::from(0)`; a number that never changes can be static; a `Tree` of mixed leaves becomes one of `{L}` by `tree.cast::<{L}>()?`"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Calls `visit` with each leaf in order; visits a shared node at each of its paths.

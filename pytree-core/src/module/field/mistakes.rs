@@ -42,13 +42,13 @@ mistakes! {
     IntegerNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it a leaf or part of the structure?",
-        note: "write `#[state]` or `#[state(Collection)]` on the field if it is a leaf, `#[r#static]` if it is part of the model's structure",
+        note: "write `#[state]` or `#[state(Collection)]` on the field if it is a leaf, `#[r#static]` if it is part of the model's structure; a number that changes in a model that `jit` traces, such as a step counter, is a `Tensor` with `#[state]`, created by `Tensor::from(0)`",
     }
     /// Static values without an attribute: sizes, names, settings.
     StaticNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it part of the structure?",
-        note: "write `#[r#static]` on the field if it is part of the model's structure; a number that is to be a leaf is an `i32`, `u32` or another type of a fixed size, with `#[state]`",
+        note: "write `#[r#static]` on the field if it is part of the model's structure; a number that changes, such as a step counter, is a leaf with `#[state]`: a `Tensor`, created by `Tensor::from(0)`, if `jit` is to trace the model without tracing it anew for each value, or else an `i32`, `u32` or another type of a fixed size",
     }
     /// All other types without an attribute.
     OtherNeedsKind {
