@@ -32,7 +32,9 @@ use std::sync::{Arc, Mutex};
 use pytree_core::kind::RngState;
 use pytree_core::{Filter, Module, Partition, Ref, Shared, Tree, TreeDef, graph, partition};
 use pytree_nn::{Dropout, Initializer, Key, Linear, RngStream, Rngs, eval, reseed, with_rngs};
-use pytree_transform::{Axes, DType, Tensor, jit, scan, value_and_grad_mut, vmap, vmap_mut};
+use pytree_transform::{
+    Axes, DType, Tensor, grad, ix, jacfwd, jit, scan, value_and_grad_mut, vmap, vmap_mut,
+};
 use serde_json::Value;
 
 use crate::support::{close, golden, tensor};
@@ -317,9 +319,7 @@ fn captured_streams_are_not_drawn_from() {
     );
     let text = message(|| vmap(|x: Tensor| x + layer.next_key().uniform(DType::F32, []))(ones()));
     assert!(
-        text.starts_with(
-            "cannot write a reference inside of `vmap` that was created outside of it"
-        ),
+        text.starts_with("cannot draw a key from the stream `default` inside of `vmap`"),
         "{text}"
     );
     let kept = Mutex::new(None);
@@ -522,4 +522,78 @@ fn what_was_split_is_mapped_over() {
     let mut rngs = Rngs::new(0);
     let mut split = rngs.split(3);
     let _ = with_rngs(&mut split, |stream| stream.fork());
+}
+
+/// Returns the message of a program that panics.
+fn message<T>(program: impl FnOnce() -> T) -> String {
+    let call = AssertUnwindSafe(|| drop(program()));
+    let problem = catch_unwind(call).unwrap_err();
+    *problem.downcast::<String>().unwrap()
+}
+
+#[test]
+fn stream_that_is_not_mapped_is_rejected_under_vmap() {
+    let dropout = Dropout::new(0.5, &mut Rngs::new(0));
+    let x = Tensor::ones(DType::F32, [4, 8]);
+    let expected = "cannot draw a key from the stream `default` inside of `vmap`: the stream is the same for all examples";
+    // As an argument by value and by `&mut`, captured, and in a gradient for each example.
+    let by_value = vmap(|(mut dropout, x): (Dropout, Tensor)| dropout.forward(&x));
+    let text = message(|| by_value.in_axes((None, 0))((dropout.clone(), x.clone())));
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.contains("stream.split([examples])"), "{text}");
+    assert!(text.contains("stream.broadcast([examples])"), "{text}");
+    let by_place = vmap_mut(|(dropout, x): (&mut Dropout, Tensor)| dropout.forward(&x));
+    let mut own = dropout.clone();
+    let text = message(|| by_place.in_axes((None, 0))((&mut own, x.clone())));
+    assert!(text.starts_with(expected), "{text}");
+    let captured = vmap(|x: Tensor| dropout.clone().forward(&x));
+    assert!(message(|| captured(x.clone())).starts_with(expected));
+    let of_example = vmap(|x: Tensor| grad(|x: &Tensor| dropout.clone().forward(x).sum())(&x));
+    assert!(message(|| of_example(x.clone())).starts_with(expected));
+    // Recorded around the `vmap`.
+    let inside = dropout.clone();
+    let recorded = jit(move |x: Tensor| vmap(|x: Tensor| inside.clone().forward(&x))(x));
+    assert!(message(|| recorded(x.clone())).starts_with(expected));
+    // Mapped over the outer axis only.
+    let mut parent = dropout.clone();
+    let split = with_rngs(&mut parent, |stream| stream.split([4]));
+    let nested =
+        vmap(|(dropout, x): (Dropout, Tensor)| vmap(|x: Tensor| dropout.clone().forward(&x))(x));
+    let axes = Axes::filter([
+        (Filter::state::<RngState>(), Some(0)),
+        (Filter::everything(), None),
+    ]);
+    let nested = nested.in_axes((axes, 0));
+    let text = message(|| nested((split, Tensor::ones(DType::F32, [4, 2, 8]))));
+    assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
+fn streams_that_are_meant_are_allowed_under_vmap() {
+    let x = Tensor::ones(DType::F32, [4, 32]);
+    let axes = Axes::filter([
+        (Filter::state::<RngState>(), Some(0)),
+        (Filter::everything(), None),
+    ]);
+    let mut dropout = Dropout::new(0.5, &mut Rngs::new(0));
+    let drop =
+        vmap_mut(|(dropout, x): (&mut Dropout, Tensor)| dropout.forward(&x)).in_axes((axes, 0));
+    let mut split = with_rngs(&mut dropout, |stream| stream.split([4]));
+    let y = drop((&mut split, x.clone()));
+    assert_ne!(y.index(ix![0]), y.index(ix![1]));
+    let mut broadcast = with_rngs(&mut dropout, |stream| stream.broadcast([4]));
+    let y = drop((&mut broadcast, x.clone()));
+    assert_eq!(y.index(ix![0]), y.index(ix![1]));
+    // Nothing is drawn.
+    let quiet = vmap(|(mut dropout, x): (Dropout, Tensor)| dropout.forward(&x)).in_axes((None, 0));
+    assert_eq!(quiet((eval(&dropout), x.clone())), x);
+    // The stream is created inside.
+    let created = vmap(|x: Tensor| {
+        let mut rngs = Rngs::new(1);
+        Dropout::new(0.5, &mut rngs).forward(&x) + rngs.fork().normal(DType::F32, [32])
+    });
+    assert_eq!(created(x.clone()).shape(), [4, 32]);
+    // A Jacobian maps directions, not examples.
+    let jacobian = jacfwd(|x: &Tensor| dropout.clone().forward(x))(&x.index(ix![0]));
+    assert_eq!(jacobian.shape(), [32, 32]);
 }

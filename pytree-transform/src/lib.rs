@@ -109,6 +109,17 @@ pub mod raw {
         }
     }
 
+    /// Notes the key of a random stream that is created here; see [`is_same_for_all_examples`].
+    pub fn note_created_key(key: &Tensor) {
+        crate::tensor::trace::note_created_key(key);
+    }
+
+    /// Returns whether a random stream with this key and count came from outside of a running `vmap` and is the same for
+    /// all its examples.
+    pub fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
+        crate::tensor::trace::is_same_for_all_examples(key, count)
+    }
+
     /// Returns the next value that a macro prints.
     ///
     /// # Panics

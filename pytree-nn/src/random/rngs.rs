@@ -9,6 +9,7 @@ use std::fmt;
 use pytree_core::Module;
 use pytree_core::kind::RngState;
 use pytree_derive::panicking_twin;
+use pytree_transform::raw::{is_same_for_all_examples, note_created_key};
 use pytree_transform::{DType, Tensor};
 use thiserror::Error;
 
@@ -65,6 +66,7 @@ impl RngStream {
     pub fn new(tag: impl Into<String>, key: Key) -> Self {
         let stack = &key.data().shape()[..key.data().rank() - 1];
         let count = Tensor::zeros(DType::U32, stack);
+        note_created_key(key.data());
         Self {
             key,
             count,
@@ -95,7 +97,9 @@ impl RngStream {
     /// Returns the next key: the key of the stream with the count folded in.
     ///
     /// # Panics
-    /// If the stream was split and is not mapped over.
+    /// If the stream was split and is not mapped over. Under `vmap`, if the stream came from outside and is the same for
+    /// all examples: split it, or state that this is intended by [`broadcast`](Self::broadcast). This is not noticed
+    /// inside of a function that is recorded, such as a compiled function or the body of a loop.
     #[track_caller]
     pub fn next_key(&mut self) -> Key {
         assert!(
@@ -103,6 +107,11 @@ impl RngStream {
             "cannot draw a key from the stream `{}`, which was split into {}: map over the value that holds the stream, with `vmap` or `vmap_mut`",
             self.tag,
             self.key.data().info()
+        );
+        assert!(
+            !is_same_for_all_examples(self.key.data(), &self.count),
+            "cannot draw a key from the stream `{}` inside of `vmap`: the stream is the same for all examples, so all would get the same random numbers; split the streams before the call, `with_rngs(&mut model, |stream| stream.split([examples]))`, and map them by `.in_axes(…)` with `(Filter::state::<RngState>(), Some(0))`; if the same numbers are intended, write `stream.broadcast([examples])` in place of `split`",
+            self.tag
         );
         let key = self.key.fold_in(self.count.clone());
         self.count = &self.count + 1;

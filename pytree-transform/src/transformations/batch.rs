@@ -13,7 +13,7 @@ use crate::base::error::or_panic;
 use crate::primitives::shape::{broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::BatchAxis;
-use crate::tensor::trace::{Interpreter, Trace};
+use crate::tensor::trace::Trace;
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
 use crate::transformations::function::Known;
@@ -186,10 +186,10 @@ impl Mapping {
 
     /// Begins a trace level for a batch of `size` examples.
     pub(crate) fn begin(&self, size: usize) -> Trace {
-        Trace::begin(Interpreter::Batch(BatchAxis {
+        Trace::begin_vmap(BatchAxis {
             size,
             name: self.axis_name.clone(),
-        }))
+        })
     }
 
     /// Returns the results with their batch axes moved to the positions that `out_axes` sets.

@@ -13,6 +13,7 @@ mod bind;
 mod lines;
 mod recorder;
 mod stand_ins;
+mod streams;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -26,6 +27,8 @@ pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
 pub(crate) use self::recorder::Recorder;
 pub(crate) use self::stand_ins::{Captured, standing_in};
+use self::streams::CreatedKeys;
+pub(crate) use self::streams::{is_same_for_all_examples, note_created_key};
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
@@ -72,6 +75,8 @@ struct Content {
     interpreter: Interpreter,
     /// The level that was innermost when this level began.
     below: Option<usize>,
+    /// The keys of random streams created inside, if the level is a `vmap` of the user.
+    created_keys: Option<CreatedKeys>,
 }
 
 impl Content {
@@ -173,10 +178,23 @@ pub(crate) struct Trace {
 impl Trace {
     /// Begins a transformation.
     pub(crate) fn begin(interpreter: Interpreter) -> Self {
+        Self::begin_with(interpreter, None)
+    }
+
+    /// Begins a `vmap` of the user.
+    pub(crate) fn begin_vmap(batch: BatchAxis) -> Self {
+        Self::begin_with(Interpreter::Batch(batch), Some(CreatedKeys::default()))
+    }
+
+    fn begin_with(interpreter: Interpreter, created_keys: Option<CreatedKeys>) -> Self {
         let (name, kind) = interpreter.of_level();
         let below = INNERMOST.get();
         let has_rule = interpreter.has_rule();
-        let content = Rc::new(Content { interpreter, below });
+        let content = Rc::new(Content {
+            interpreter,
+            below,
+            created_keys,
+        });
         let level = TraceLevel::begin_with(name, kind, content);
         let place = Place {
             level: level.depth(),

@@ -1,0 +1,61 @@
+//! Random streams under `vmap`: which are the same for all examples although they come from outside.
+
+use std::cell::RefCell;
+
+use pytree_core::level::{LevelId, with_levels};
+
+use crate::tensor::Tensor;
+use crate::tensor::trace::{Content, Interpreter, Payload};
+
+/// The keys of the streams that were created inside of a `vmap`. Keeping them keeps their handles unique.
+pub(super) type CreatedKeys = RefCell<Vec<Tensor>>;
+
+/// Notes the key of a stream that is created here. The user's function knows that such a stream is new.
+pub(crate) fn note_created_key(key: &Tensor) {
+    with_levels(|levels| {
+        let mut inward = levels.iter().rev().filter_map(Content::of);
+        if let Some(created) = inward.find_map(|content| content.created_keys.as_ref()) {
+            created.borrow_mut().push(key.clone());
+        }
+    });
+}
+
+/// Returns whether a stream came from outside of a `vmap` and is the same for all its examples, so that all would draw
+/// the same key. `parts` are the key and the count of the stream.
+///
+/// It does not look through recorded functions, such as the body of a loop: there it returns false.
+pub(crate) fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
+    with_levels(|levels| {
+        for level in levels.iter().rev() {
+            let Some(content) = Content::of(level) else {
+                continue;
+            };
+            if matches!(content.interpreter, Interpreter::Stage(..)) {
+                return false;
+            }
+            let Some(created) = &content.created_keys else {
+                continue;
+            };
+            if created.borrow().iter().any(|known| known.same_handle(key)) {
+                return false;
+            }
+            if !is_batched(key, level.id()) && !is_batched(count, level.id()) {
+                return true;
+            }
+        }
+        false
+    })
+}
+
+/// Returns whether a tensor has a value for each example of a level.
+fn is_batched(tensor: &Tensor, level: LevelId) -> bool {
+    let Some(tracer) = tensor.tracer() else {
+        return false;
+    };
+    match &tracer.payload {
+        Payload::Batch { value, .. } => tracer.place.id == level || is_batched(value, level),
+        Payload::Jvp { primal, .. } => is_batched(primal, level),
+        // A recorded value; whether it is batched is not known.
+        Payload::Tape(_) | Payload::Stage(..) => false,
+    }
+}
