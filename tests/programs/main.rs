@@ -37,3 +37,4 @@ mod p21_references;
 mod p22_fine_tuning;
 mod p23_jit_mut;
 mod p24_warnings;
+mod p25_panics;

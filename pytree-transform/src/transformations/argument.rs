@@ -26,6 +26,7 @@ impl Argument {
     /// # Panics
     /// If a shared node has different kinds at different paths, if `wrt` does not fit the argument, or if a leaf to
     /// differentiate is not a float.
+    #[track_caller]
     pub(crate) fn new(
         leaves: Vec<Tensor>,
         treedef: TreeDef,
