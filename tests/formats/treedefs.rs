@@ -89,7 +89,7 @@ fn leaf_and_containers_are_read() {
     in_all_versions(
         "containers",
         mixed.treedef(),
-        "PyTreeDef({true: *, 2: (*, {'a': *, 'z': *}), 0.5: *, 'b': [*, None], (1, 'x'): []})",
+        "PyTreeDef({True: *, 2: (*, {'a': *, 'z': *}), 0.5: *, 'b': [*, None], (1, 'x'): []})",
         &[
             "[true]",
             "[2][0]",

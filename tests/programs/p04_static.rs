@@ -82,7 +82,7 @@ fn a_changed_static_retraces_and_says_why() {
         })[1]
             .is_nan()
     );
-    assert!(why().contains("slope = NaN"), "{}", why());
+    assert!(why().contains("slope = nan"), "{}", why());
     run(&Model {
         slope: f32::NAN,
         ..base.clone()

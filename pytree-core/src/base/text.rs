@@ -1,4 +1,4 @@
-//! How leaves and their types are written: strings as in Python, types without their modules.
+//! How leaves and their types are written: strings and numbers as in Python, types without their modules.
 
 use std::fmt;
 
@@ -46,6 +46,61 @@ pub(crate) fn write_quoted(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
     f.write_char(quote)
 }
 
+/// Writes a bool as Python does.
+pub(crate) fn write_bool(f: &mut impl fmt::Write, value: bool) -> fmt::Result {
+    f.write_str(if value { "True" } else { "False" })
+}
+
+/// Writes a float as Python does, with the fewest digits that identify it in its own type.
+pub(crate) fn write_float(
+    f: &mut impl fmt::Write,
+    value: &(impl fmt::Display + fmt::LowerExp),
+) -> fmt::Result {
+    let scientific = format!("{value:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return f.write_str(if scientific == "NaN" {
+            "nan"
+        } else {
+            &scientific
+        });
+    };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    // The limits of Python's `repr`.
+    if (-4..16).contains(&exponent) {
+        let fixed = value.to_string();
+        let point = if fixed.contains('.') { "" } else { ".0" };
+        return write!(f, "{fixed}{point}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    write!(f, "{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// Rewrites the bools and floats in the debug text of an array as in Python. `float` reads a word that is a float, and
+/// returns its text.
+pub(crate) fn write_elements(
+    f: &mut impl fmt::Write,
+    array: &str,
+    float: impl Fn(&str) -> Option<String>,
+) -> fmt::Result {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || "+-.".contains(character);
+    let mut rest = array;
+    while let Some(start) = rest.find(is_part) {
+        let (before, word) = rest.split_at(start);
+        let (word, after) = word.split_at(word.find(|c| !is_part(c)).unwrap_or(word.len()));
+        f.write_str(before)?;
+        match word {
+            "true" => write_bool(f, true)?,
+            "false" => write_bool(f, false)?,
+            word => match float(word) {
+                Some(written) => f.write_str(&written)?,
+                None => f.write_str(word)?,
+            },
+        }
+        rest = after;
+    }
+    f.write_str(rest)
+}
+
 /// Returns whether Python's `repr` shows a character unescaped.
 fn is_printable(character: char) -> bool {
     if character.is_ascii() {
@@ -54,4 +109,42 @@ fn is_printable(character: char) -> bool {
     // `escape_debug` escapes a combining mark only at the beginning of a text, so the text begins with another letter.
     let text: String = ['a', character].into_iter().collect();
     text.escape_debug().nth(1) == Some(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: f64) -> String {
+        let mut text = String::new();
+        write_float(&mut text, &value).unwrap();
+        text
+    }
+
+    #[test]
+    fn floats_are_written_as_by_python() {
+        // The texts are those of `repr` in Python 3.
+        for (value, expected) in [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (0.1, "0.1"),
+            (1e-4, "0.0001"),
+            (1e-5, "1e-05"),
+            (1.5e-7, "1.5e-07"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
+            (-1e22, "-1e+22"),
+            (1e300, "1e+300"),
+            (5e-324, "5e-324"),
+            (f64::NAN, "nan"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(shown(value), expected);
+        }
+        let mut single = String::new();
+        write_float(&mut single, &1e-7_f32).unwrap();
+        assert_eq!(single, "1e-07");
+    }
 }

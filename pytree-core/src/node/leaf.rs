@@ -11,7 +11,7 @@ use std::fmt;
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
 pub use self::array_info::{ArrayInfo, Element, ElementType};
-use crate::base::text::write_quoted;
+use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
 use crate::node::compare::same;
 use crate::node::shape::NodeShape;
 
@@ -231,6 +231,21 @@ fn number(value: &dyn Any) -> Option<f64> {
     None
 }
 
+/// Writes a number as Python does.
+fn display_number<T: fmt::Debug + 'static>(value: &T, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let any: &dyn Any = value;
+    if let Some(&value) = any.downcast_ref() {
+        return write_bool(f, value);
+    }
+    if let Some(value) = any.downcast_ref::<f32>() {
+        return write_float(f, value);
+    }
+    match any.downcast_ref::<f64>() {
+        Some(value) => write_float(f, value),
+        None => fmt::Debug::fmt(value, f),
+    }
+}
+
 macro_rules! numbers {
     ($($number:ty => $element:ident),*) => {$(
         impl Element for $number {
@@ -243,6 +258,9 @@ macro_rules! numbers {
             }
             fn values(&self) -> Option<Vec<f64>> {
                 number(self).map(|value| vec![value])
+            }
+            fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                display_number(self, f)
             }
         }
         __leaf_is_pytree!([] $number);
@@ -258,7 +276,15 @@ macro_rules! opaque {
         __leaf_is_pytree!([] $leaf);
     )*};
 }
-opaque!(usize, isize, char);
+opaque!(usize, isize);
+
+impl Leaf for char {
+    __leaf_methods!();
+    fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_quoted(f, self.encode_utf8(&mut [0; 4]))
+    }
+}
+__leaf_is_pytree!([] char);
 
 impl Leaf for String {
     __leaf_methods!();
@@ -276,12 +302,24 @@ impl Leaf for &'static str {
 }
 __leaf_is_pytree!([] &'static str);
 
+/// Returns the text in Python of a float of an array, given its debug text.
+fn float_text(element: ElementType, word: &str) -> Option<String> {
+    let mut text = String::new();
+    match element {
+        ElementType::F32 => write_float(&mut text, &word.parse::<f32>().ok()?).ok()?,
+        ElementType::F64 => write_float(&mut text, &word.parse::<f64>().ok()?).ok()?,
+        _ => return None,
+    }
+    Some(text)
+}
+
 impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
     __leaf_methods!();
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Omits the shape, the strides and the layout, which ndarray's `Debug` writes after the elements.
         let text = format!("{self:?}");
-        f.write_str(text.split(", shape=[").next().unwrap_or(&text))
+        let text = text.split(", shape=[").next().unwrap_or(&text);
+        write_elements(f, text, |word| float_text(T::TYPE, word))
     }
     fn array_info(&self) -> Option<ArrayInfo> {
         Some(ArrayInfo {

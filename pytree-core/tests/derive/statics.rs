@@ -91,10 +91,10 @@ fn static_fields_are_compared_by_value() {
 }
 
 #[test]
-fn static_values_show_as_debug_does() {
+fn static_values_show_as_written_in_python_inside_rust_types() {
     let shown = shown(&statics(0.5));
     for part in [
-        "number = NaN",
+        "number = nan",
         "hashed = [Hashed(\"h\")]",
         "setting = Setting { rate: 0.5, pair: (1, None), inner: [] }",
         "padding = {'p': Named { left: Compared(0.0), right: Hashed(\"\") }}",

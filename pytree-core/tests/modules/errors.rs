@@ -208,7 +208,7 @@ fn static_fields_are_not_trees() {
         said(model.get_static::<u8>("is_training")),
         head(
             READ_STATIC,
-            "the static field `is_training` is true, not a value of type `u8`; use the type it was registered with"
+            "the static field `is_training` is True, not a value of type `u8`; use the type it was registered with"
         )
     );
 }

@@ -68,7 +68,7 @@ fn frozen_module_has_only_states() {
     assert!(!model.is_frozen());
     assert_eq!(
         shown(&model),
-        "PyTreeDef(Freeze::Thawed { model: Linear { weight: *, mean: *, is_training = true } })"
+        "PyTreeDef(Freeze::Thawed { model: Linear { weight: *, mean: *, is_training = True } })"
     );
     let thawed = tree::structure(&model);
     assert_eq!(thawed.leaf_kinds(), tree::structure(&linear()).leaf_kinds());
@@ -80,7 +80,7 @@ fn frozen_module_has_only_states() {
     assert_eq!(tree::structure(&model).leaf_kinds(), [frozen(), frozen()]);
     assert_eq!(
         shown(&model),
-        "PyTreeDef(Freeze::Frozen { model: Linear { weight: *, mean: *, is_training = true } })"
+        "PyTreeDef(Freeze::Frozen { model: Linear { weight: *, mean: *, is_training = True } })"
     );
     model.unfreeze();
     assert_eq!(tree::structure(&model), thawed);

@@ -221,7 +221,7 @@ fn training_is_switched_in_all_modules_below() {
     assert_eq!(
         tree::structure(&model)
             .to_string()
-            .matches("is_training = true")
+            .matches("is_training = True")
             .count(),
         6
     );
@@ -279,7 +279,7 @@ fn second_static_field_is_set_everywhere() {
     outer.register_module("inner", inner).unwrap();
     assert_eq!(outer.eval(), 2);
     assert_eq!(outer.set_static_everywhere("size", 4_i32), 2);
-    let text = "is_training = false, size = 4 }";
+    let text = "is_training = False, size = 4 }";
     assert_eq!(shown(&outer).matches(text).count(), 2, "{}", shown(&outer));
     assert_eq!(shown(&outer).matches("rate = 0.5").count(), 2);
 }

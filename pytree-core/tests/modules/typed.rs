@@ -49,7 +49,7 @@ fn field_is_added_to_derived_module() {
     module.register_param("bias", 0.0_f32).unwrap();
     assert_eq!(
         tree::structure(&module).to_string(),
-        "PyTreeDef(Linear { weight: *, mean: *, bias: *, is_training = true })"
+        "PyTreeDef(Linear { weight: *, mean: *, bias: *, is_training = True })"
     );
     assert!(module.to_tree().to_value::<Linear>().is_err());
     module.unregister("bias").unwrap();

@@ -214,13 +214,13 @@ fn keys_must_be_sorted_and_distinct() {
         b"\x05\x02\x02\x00\x01\x01\x00\x00",
         0,
         "different keys",
-        "the key false twice",
+        "the key False twice",
     );
     says(
         b"\x04\x02\x03\x00\x01\x01\x00\x08\x00\x00",
         0,
         "different keys",
-        "the key false twice",
+        "the key False twice",
     );
     says(
         b"\x04\x02\x03\x00\x02\x00\x01\x00\x08\x00\x00",
@@ -230,7 +230,7 @@ fn keys_must_be_sorted_and_distinct() {
     );
     let read = TreeDef::from_bytes(b"PYTD\x01\x05\x02\x02\x00\x02\x00\x01\x00\x00").unwrap();
     let paths: Vec<String> = read.leaf_paths().iter().map(ToString::to_string).collect();
-    assert_eq!(paths, ["[true]", "[false]"]);
+    assert_eq!(paths, ["[True]", "[False]"]);
     // Inside of other data too.
     says(
         b"\x04\x02\x03\x00\x06\x01\x02\x00\x06\x01\x01\x00\x08\x00\x00",

@@ -136,7 +136,7 @@ fn annotated_value_dereferences_to_value() {
     assert_eq!(doubled.metadata(), kernel.metadata());
     assert_eq!(
         format!("{:?}", Annotated::new(1).with("a", true)),
-        "Annotated(1, a=true)"
+        "Annotated(1, a=True)"
     );
     assert_eq!(kernel.into_inner(), array![5.0, 2.0]);
     assert_eq!(Annotated::from(3), Annotated::new(3));

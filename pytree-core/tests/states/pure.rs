@@ -36,12 +36,7 @@ fn pure_dictionary_keeps_keys_of_maps() {
     let map: IndexMap<(i32, bool), f32> = [((2, true), 1.0), ((1, false), 2.0)].into();
     let tree = Tree::from_value(&map);
     let pure = tree.to_pure_dict().unwrap();
-    assert_eq!(
-        pure.to_string(),
-        "{(1, False): 2.0, (2, True): 1.0}"
-            .replace("False", "false")
-            .replace("True", "true")
-    );
+    assert_eq!(pure.to_string(), "{(1, False): 2.0, (2, True): 1.0}");
     let back = tree.replace_by_pure_dict(&pure.map(|leaf| -leaf)).unwrap();
     assert_eq!(back.leaves(), [-1.0, -2.0]);
 }

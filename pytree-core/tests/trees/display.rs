@@ -165,6 +165,49 @@ fn structs_are_displayed_with_their_static_fields() {
     );
 }
 
+#[test]
+fn bools_and_floats_are_written_as_by_python() {
+    use ndarray::array;
+    // The texts are those of JAX and NumPy, up to the separators in arrays.
+    let keys = tree!({false: 1, true: 2});
+    assert_eq!(keys.treedef().to_string(), "PyTreeDef({False: *, True: *})");
+    let floats = tree!({1e-7: 1, 1.5: 2, 1e16: 3});
+    assert_eq!(
+        floats.treedef().to_string(),
+        "PyTreeDef({1e-07: *, 1.5: *, 1e+16: *})"
+    );
+    assert_eq!(
+        tree!({(f64::NAN): 1}).treedef().to_string(),
+        "PyTreeDef({nan: *})"
+    );
+    assert_eq!(
+        tree!([
+            true,
+            1e-7,
+            1e-7_f32,
+            f64::NAN,
+            -f64::INFINITY,
+            100.0,
+            'a',
+            '\''
+        ])
+        .to_string(),
+        "[True, 1e-07, 1e-07, nan, -inf, 100.0, 'a', \"'\"]"
+    );
+    let arrays = tree!([
+        array![[true, false]],
+        array![1e-7_f32, f32::NAN],
+        array![1e16, 1.0]
+    ]);
+    assert_eq!(
+        arrays.to_string(),
+        "[[[True, False]], [1e-07, nan], [1e+16, 1.0]]"
+    );
+    let path = &tree!({1e-7: {true: 1}}).treedef().leaf_paths()[0];
+    assert_eq!(path.to_string(), "[1e-07][True]");
+    assert_eq!(path.to_string().parse(), Ok(path.clone()));
+}
+
 /// A tree with one node of a shape made at run time, which may have any number of children.
 fn special(kind: NodeKind, name: &str, version: i64, children: usize) -> Tree<i64> {
     let shape = DynamicShape::new(kind, name, &[], &["version"]).unwrap();

@@ -106,7 +106,7 @@ fn other_keys_are_found_despite_brackets() {
     );
     assert_eq!(path_of_key(Some(1)).keys(), other("Some(1)"));
     assert_eq!(path_of_key(None::<i32>).keys(), other("None"));
-    assert_eq!(path_of_key(true).keys(), other("true"));
+    assert_eq!(path_of_key(true).keys(), other("True"));
 }
 
 /// Displays as the text in it.

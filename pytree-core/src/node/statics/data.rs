@@ -4,7 +4,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::base::text::{short_name, write_quoted};
+use crate::base::text::{short_name, write_bool, write_float, write_quoted};
 
 /// A static value without its Rust type.
 ///
@@ -118,9 +118,9 @@ impl fmt::Display for StaticData {
         };
         match self {
             Self::Unit => f.write_str("()"),
-            Self::Bool(value) => value.fmt(f),
+            Self::Bool(value) => write_bool(f, *value),
             Self::Integer(value) => value.fmt(f),
-            Self::Float(value) => write!(f, "{:?}", f64::from(*value)),
+            Self::Float(value) => write_float(f, &f64::from(*value)),
             Self::Text(text) => write_quoted(f, text),
             Self::Opaque { text, .. } => f.write_str(text),
             Self::Tuple(items) => {

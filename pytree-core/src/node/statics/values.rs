@@ -4,10 +4,12 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::base::text::{write_bool, write_float};
+
 use super::{FloatBits, Shown, StaticData, StaticValue, function_type};
 
 macro_rules! by_hash {
-    ($($type:ty { data: $data:expr, from: $from:expr })*) => {$(
+    ($($type:ty { $(show: $show:expr,)? data: $data:expr, from: $from:expr })*) => {$(
         impl StaticValue for $type {
             fn static_eq(&self, other: &Self) -> bool {
                 self == other
@@ -16,7 +18,9 @@ macro_rules! by_hash {
                 self.static_data().add_to_hash(hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(self, f)
+                let shows: &[fn(&$type, &mut fmt::Formatter<'_>) -> fmt::Result] =
+                    &[$($show,)? fmt::Debug::fmt];
+                shows[0](self, f)
             }
             fn static_data(&self) -> StaticData {
                 let data: fn(&$type) -> StaticData = $data;
@@ -31,6 +35,7 @@ macro_rules! by_hash {
 }
 by_hash! {
     bool {
+        show: |&value, f| write_bool(f, value),
         data: |&value| StaticData::Bool(value),
         from: |data| match data { StaticData::Bool(value) => Some(*value), _ => None }
     }
@@ -115,7 +120,7 @@ macro_rules! by_bits {
                 f64::from(*self).to_bits().hash(&mut hasher);
             }
             fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(self, f)
+                write_float(f, self)
             }
             fn static_data(&self) -> StaticData {
                 StaticData::Float(FloatBits::from(f64::from(*self)))
