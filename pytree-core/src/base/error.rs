@@ -76,6 +76,12 @@ pub enum TreeError {
         /// The paths of these leaves.
         paths: Vec<KeyPath>,
     },
+    /// A value contains values of references instead of the references.
+    #[error("cannot dereference a value that was dereferenced already: it has the value of a reference, and not the reference, at {}; pass the value with its references, or build it by `refs::reref` before", list_of_paths(.paths))]
+    Dereferenced {
+        /// The paths of these values.
+        paths: Vec<KeyPath>,
+    },
     /// A reference may not be read or written here.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
@@ -521,6 +527,12 @@ fn list<T: fmt::Display>(items: &[T]) -> String {
         let _ = write!(text, "\n  and {} more", items.len() - LISTED);
     }
     text
+}
+
+/// Lists paths, of which the root has a name.
+fn list_of_paths(paths: &[KeyPath]) -> String {
+    let paths: Vec<String> = paths.iter().map(KeyPath::or_root).collect();
+    list(&paths)
 }
 
 fn suggestion(nearest: Option<&KeyPath>) -> String {

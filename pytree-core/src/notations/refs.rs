@@ -4,12 +4,15 @@
 //! occurrences of a reference are aliases, and [`reref`] builds a value with references from such a tree. A part of a
 //! value, created by [`partition`], contains the values of its references, and [`update_refs`] writes such values back.
 
+use pytree_derive::panicking_twin;
+
 use crate::base::bug::{LEAVES, expect_at};
 use crate::base::error::TreeError;
 use crate::base::kind::LeafKind;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::contract::unflatten::Contents;
 use crate::node::leaf::Leaf;
+use crate::node::shape::NodeKind;
 use crate::references::boundary;
 use crate::references::reference;
 use crate::trees::dynamic::{Tree, same_structure};
@@ -29,12 +32,29 @@ use crate::trees::partition::{self, Partition};
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///
+/// # Errors
+/// [`TreeError::Dereferenced`] if the value contains values of references, because it was dereferenced already or
+/// contains a part of a value with references.
+///
 /// # Panics
 /// If a reference may not be read here, or a trait object in the value holds a leaf of another type.
 #[track_caller]
-pub fn deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Tree<L> {
-    let (leaves, treedef, _) = boundary::flatten_with_references::<L, T>(value);
-    Tree::from_parts(treedef, leaves)
+#[panicking_twin(deref)]
+pub fn try_deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Result<Tree<L>, TreeError> {
+    let (leaves, treedef, references) = boundary::flatten_with_references::<L, T>(value);
+    let numbered = treedef.numbered_nodes().iter().enumerate();
+    let without_cell: Vec<usize> = numbered
+        .filter(|&(number, &node)| {
+            treedef.view(node).kind() == NodeKind::Reference && references.node(number).is_none()
+        })
+        .map(|(_, &node)| node)
+        .collect();
+    if without_cell.is_empty() {
+        return Ok(Tree::from_parts(treedef, leaves));
+    }
+    Err(TreeError::Dereferenced {
+        paths: treedef.node_paths(&without_cell),
+    })
 }
 
 /// Builds a value with new references from a tree of values: the inverse of [`deref()`].

@@ -1,7 +1,7 @@
 //! Parts, states, walks and displays of values with references.
 
 use pytree_core::kind::Intermediate;
-use pytree_core::refs::{deref, reref, update_refs, update_refs_from, with_mutable};
+use pytree_core::refs::{deref, reref, try_deref, update_refs, update_refs_from, with_mutable};
 use pytree_core::{
     Annotated, Dictionary, DynamicModule, Filter, LeafKind, Module, Pytree, Ref, Shared, Tree,
     WeakRef, at, diff, edit, graph, lint, nodes, partition,
@@ -305,4 +305,23 @@ fn reference_contents_are_copied_into_dynamic_trees() {
     list.set(vec![3]);
     assert_eq!(tree.to_string(), "([1, 2], [1, 2])");
     assert_eq!(module.to_string(), "Pair { pair: ([1, 2], [1, 2]) }");
+}
+
+#[test]
+fn dereferenced_value_is_not_dereferenced_again() {
+    let cell = Ref::new(1.0_f32);
+    let model = (cell.clone(), vec![cell, Ref::new(2.0)]);
+    let values = try_deref::<f32, _>(&model).unwrap();
+    let error = try_deref::<f32, _>(&values).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot dereference a value that was dereferenced already: it has the value of a reference, and not the reference, at 2 places:\n  [0]\n  [1][1]; pass the value with its references, or build it by `refs::reref` before"
+    );
+    let part = partition::filter::<_, f32>(&model, &Filter::everything());
+    assert!(try_deref::<f32, _>(&(1.0_f32, part)).is_err());
+    // A shared node is no reference, also inside of a dynamic tree.
+    let shared = Shared::new(1.0_f32);
+    let (leaves, treedef) = graph::flatten::<f32, _>(&(shared.clone(), shared));
+    let tree = Tree::new(treedef, leaves).unwrap();
+    assert!(try_deref::<f32, _>(&(tree, Ref::new(3.0_f32))).is_ok());
 }
