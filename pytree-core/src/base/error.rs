@@ -474,7 +474,7 @@ pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
     let start: KeyPath = path.keys().iter().take(SHOWN).cloned().collect();
     let more = if path.keys().len() > SHOWN { "…" } else { "" };
     format!(
-        "typed values nest deeper than {limit} nodes at {}{more}: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited",
+        "typed values nest deeper than {limit} nodes at {}{more}: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there",
         start.or_root()
     )
 }

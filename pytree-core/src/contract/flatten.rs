@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::identity::{Identity, IdentityMap};
 use crate::contract::arena::{Arena, ArenaWriter, Content};
+use crate::contract::depth::Depth;
 use crate::contract::handles::{AnyReference, References};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
-use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{self, DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
@@ -25,6 +25,7 @@ pub enum Sharing {
 /// Builds a treedef and passes each leaf to a callback.
 pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     builder: Builder,
+    depth: Depth,
     on_leaf: F,
     sharing: Sharing,
     seen: IdentityMap,
@@ -43,9 +44,9 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
 
 /// Stops a traversal whose recursion would overflow the stack.
 #[cold]
-fn too_deep(builder: &Builder) -> ! {
+fn too_deep(builder: &Builder, limit: usize) -> ! {
     let path = builder.path_to(builder.num_open().saturating_sub(1));
-    panic!("{}", crate::base::error::too_deep(DEPTH_LIMIT, &path));
+    panic!("{}", crate::base::error::too_deep(limit, &path));
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
@@ -53,6 +54,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     pub(crate) fn new(sharing: Sharing, on_leaf: F) -> Self {
         Self {
             builder: Builder::default(),
+            depth: Depth::default(),
             on_leaf,
             sharing,
             seen: IdentityMap::default(),
@@ -144,14 +146,14 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        if self.builder.num_open() >= DEPTH_LIMIT {
-            too_deep(&self.builder);
+        if let Err(limit) = self.depth.enter(shape.kind) {
+            too_deep(&self.builder, limit);
         }
         self.builder.enter(shape, arity);
     }
     fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
-        if self.builder.num_open() >= DEPTH_LIMIT {
-            too_deep(&self.builder);
+        if let Err(limit) = self.depth.enter(shape.kind()) {
+            too_deep(&self.builder, limit);
         }
         self.builder.enter_dynamic(shape, arity);
     }
@@ -175,6 +177,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     }
     fn exit(&mut self) {
         self.builder.exit();
+        self.depth.exit();
         while let Some((_, depth)) = self.inside.last()
             && *depth >= self.builder.num_open()
         {

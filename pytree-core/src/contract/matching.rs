@@ -9,12 +9,12 @@ use std::sync::Arc;
 use crate::base::identity::{Identity, IdentityMap};
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, ArenaWriter, Content};
+use crate::contract::depth::Depth;
 use crate::contract::flatten::Sharing;
 use crate::contract::handles::References;
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
-use crate::contract::unflatten::DEPTH_LIMIT;
 use crate::node::leaf::Leaf;
-use crate::node::shape::{self, DynamicShape, NodeShape, Shape};
+use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Cursor, Step, TreeDef};
 
@@ -29,7 +29,7 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     on_leaf: F,
     matches: bool,
     /// The number of nodes that have begun and have not ended.
-    depth: usize,
+    depth: Depth,
     sharing: Sharing,
     seen: IdentityMap,
     writer: Option<ArenaWriter<'a>>,
@@ -50,7 +50,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             position: 0,
             on_leaf,
             matches: true,
-            depth: 0,
+            depth: Depth::default(),
             sharing,
             seen: IdentityMap::default(),
             writer: None,
@@ -154,23 +154,20 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         false
     }
 
-    fn begin(&mut self) {
-        assert!(
-            self.depth < DEPTH_LIMIT,
-            "{}",
-            crate::base::error::too_deep(DEPTH_LIMIT, &self.path())
-        );
-        self.depth += 1;
+    fn begin(&mut self, kind: NodeKind) {
+        if let Err(limit) = self.depth.enter(kind) {
+            panic!("{}", crate::base::error::too_deep(limit, &self.path()));
+        }
     }
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        self.begin();
+        self.begin(shape.kind);
         self.node(shape, arity);
     }
     fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
-        self.begin();
+        self.begin(shape.kind());
         self.dynamic_node(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
@@ -199,7 +196,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         }
     }
     fn exit(&mut self) {
-        self.depth -= 1;
+        self.depth.exit();
     }
     fn shared(&mut self, identity: Identity) -> SharedVisit {
         if self.sharing == Sharing::Duplicate {

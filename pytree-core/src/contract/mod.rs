@@ -2,6 +2,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod commit;
+pub(crate) mod depth;
 pub(crate) mod flatten;
 pub(crate) mod handles;
 pub(crate) mod matching;

@@ -11,9 +11,10 @@ use crate::base::identity::Identity;
 use crate::base::path::{Key, KeyPath};
 use crate::base::text::short_name;
 use crate::contract::arena::Arena;
+use crate::contract::depth::Depth;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::handles::AnyReference;
-use crate::contract::unflatten::{DEPTH_LIMIT, Unflattener, unflatten_unchecked};
+use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
 use crate::node::statics::StaticRef;
@@ -62,6 +63,7 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         self.visit(&mut EachLeaf {
             visit: |leaf| visit(typed(leaf)),
             open: Vec::new(),
+            depth: Depth::default(),
         });
     }
 
@@ -128,16 +130,15 @@ struct EachLeaf<F> {
     visit: F,
     /// The nodes that have begun and not ended, each with the number of its finished children.
     open: Vec<(OwnedShape, usize)>,
+    depth: Depth,
 }
 
 impl<F> EachLeaf<F> {
     #[track_caller]
     fn begin(&mut self, shape: OwnedShape) {
-        assert!(
-            self.open.len() < DEPTH_LIMIT,
-            "{}",
-            crate::base::error::too_deep(DEPTH_LIMIT, &self.path())
-        );
+        if let Err(limit) = self.depth.enter(shape.get().kind()) {
+            panic!("{}", crate::base::error::too_deep(limit, &self.path()));
+        }
         self.open.push((shape, 0));
     }
 
@@ -176,6 +177,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     }
     fn exit(&mut self) {
         self.open.pop();
+        self.depth.exit();
         self.ended();
     }
     fn keep(&mut self, _: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {

@@ -9,6 +9,7 @@ pub(crate) use self::links::Numbered;
 use crate::base::error::{LeafMismatch, TreeError};
 use crate::base::text::short_name;
 use crate::contract::commit::Staged;
+use crate::contract::depth::{self, DEPTH_LIMIT};
 use crate::contract::handles::References;
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -66,7 +67,7 @@ pub struct Unflattener<'a> {
     pub(crate) next_number: usize,
     /// Whether an alias may refer to a node that contains it, or to a later node.
     pub(crate) leads_back: bool,
-    /// The greatest depth of nested shared nodes and references in the node that is built now, counted through aliases.
+    /// The greatest number of aliases that follow each other below the node that is built now.
     pub(crate) links: usize,
     /// The references of the value: those that were built, and those used instead of new ones.
     pub(crate) references: References,
@@ -78,14 +79,24 @@ pub struct Unflattener<'a> {
     read: Option<&'a References>,
     /// The values to write to existing references after everything is built.
     pub(crate) staged: Vec<Staged>,
-    /// The range in the treedef of each node that has begun and not ended.
-    open: Vec<(usize, usize)>,
+    open: Vec<OpenNode>,
     /// Whether `open` is maintained. This is needed if built nodes are passed to `on_exit`, or if the treedef is so
     /// deep that its typed value may exceed the limit.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
     /// The built nodes with a fixed number of children, if they are requested.
     fixed: Option<&'a mut Vec<usize>>,
+}
+
+/// A node that is being built.
+#[derive(Clone, Copy, Debug)]
+struct OpenNode {
+    /// Its position in the treedef.
+    start: usize,
+    /// The position after its subtree.
+    end: usize,
+    /// The depth in parts of a node, this node included; see [`depth::entered`].
+    parts: usize,
 }
 
 /// What happens to the contents of the given references when a value is unflattened.
@@ -114,14 +125,7 @@ impl Contents<'_> {
 /// A callback for each built node and leaf, children first. It receives the position among the nodes and the value.
 pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 
-/// The greatest depth of nested typed values, in nodes. Dynamic trees have no limit.
-///
-/// In a debug build, a struct of six fields (one of 128 bytes, two maps or lists) needs 4.8 KiB of stack for each level
-/// of nesting. At this depth it needs 1.2 MiB of a thread's 2 MiB. Twice the depth overflows the stack.
-pub(crate) const DEPTH_LIMIT: usize = 256;
-
-/// The greatest depth of typed values nested through aliases, in nodes. Each shared node or reference counts as the
-/// depth of the treedef.
+/// The greatest depth of typed values nested through aliases, in nodes. Each alias counts as the depth of the treedef.
 ///
 /// The nodes are built one after another, but each node is dropped inside the drop of the previous node. In a debug
 /// build a drop needs about 100 bytes of stack for each node, so this limit needs half of a thread's 2 MiB.
@@ -181,13 +185,17 @@ impl<'a> Unflattener<'a> {
         if let (Some(fixed), true) = (&mut self.fixed, is_fixed) {
             fixed.push(self.node);
         }
-        while self.open.last().is_some_and(|&(_, end)| end <= self.node) {
+        while self.open.last().is_some_and(|open| open.end <= self.node) {
             self.open.pop();
         }
-        if self.open.len() >= DEPTH_LIMIT {
-            return Err(self.too_deep(DEPTH_LIMIT));
-        }
-        self.open.push((self.node, node.end()));
+        let parts = self.open.last().map_or(0, |open| open.parts);
+        let parts = depth::entered(parts, self.open.len(), node.kind());
+        let parts = parts.map_err(|limit| self.too_deep(limit))?;
+        self.open.push(OpenNode {
+            start: self.node,
+            end: node.end(),
+            parts,
+        });
         Ok(())
     }
 
@@ -250,7 +258,7 @@ impl<'a> Unflattener<'a> {
         };
         let mut value = value;
         // Skips inner nodes of handwritten impls of `Pytree` that do not call `exit`; they have another type.
-        while let Some((start, end)) = self.open.pop() {
+        while let Some(OpenNode { start, end, .. }) = self.open.pop() {
             let shape = self.treedef.view(start).shape();
             let is_struct = matches!(shape.kind(), NodeKind::Struct | NodeKind::TupleStruct);
             let fits =

@@ -81,7 +81,7 @@ impl<T> Ref<T> {
 
     fn with_shape(value: T, shape: &'static NodeShape) -> Self {
         let cell = Cell::empty(OwnedShape::Static(shape));
-        cell.fill(value);
+        cell.fill(Arc::new(value));
         Self(Arc::new(cell))
     }
 

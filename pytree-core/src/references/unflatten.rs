@@ -12,6 +12,25 @@ use crate::node::shape::{self, NodeKind};
 use crate::references::reference::{Cell, Ref, WeakRef};
 use crate::references::shared::{Shared, Weak};
 
+/// A reference whose content is not built yet.
+struct Begun<T> {
+    number: usize,
+    /// What was counted before the reference began; see [`Unflattener::end_links`].
+    links: usize,
+    cell: Arc<Cell<T>>,
+    value: Content<T>,
+}
+
+/// What happens to the content of a reference after it is built.
+enum Content<T> {
+    /// It is the content of a new reference.
+    Filled,
+    /// It is written to an existing reference after everything is built.
+    Staged(Arc<Cell<T>>),
+    /// It is dropped, because the existing reference keeps its content.
+    Kept,
+}
+
 impl Unflattener<'_> {
     /// Unflattens a shared node: builds it at its first occurrence, and reuses it at later occurrences.
     pub(crate) fn shared<T: Pytree + Send + Sync>(&mut self) -> Result<Shared<T>, TreeError> {
@@ -25,15 +44,15 @@ impl Unflattener<'_> {
             && let Ok(node) = node.downcast::<OnceLock<T>>()
         {
             let node = self.begin_numbered(|| node)?;
-            T::unflatten(self)?;
+            self.shared_content::<T>()?;
             return Ok(Shared(node));
         }
         let links = std::mem::take(&mut self.links);
         if !self.leads_back {
             self.next_number += 1;
             self.numbered.push(None);
-            let built = T::unflatten(self)?;
-            let built = self.exit(Shared::new(built));
+            let built = self.shared_content()?;
+            let built = self.exit(built);
             self.numbered[number] = Some(Numbered {
                 node: Arc::clone(&built.0) as Arc<dyn Any + Send + Sync>,
                 began: true,
@@ -43,8 +62,7 @@ impl Unflattener<'_> {
             return Ok(built);
         }
         let node = self.begin_numbered(|| Arc::new(OnceLock::<T>::new()))?;
-        let built = T::unflatten(self)?;
-        if node.set(built).is_err() {
+        if !self.set_content(&node)? {
             return Err(self.wrong_node("a shared node that has not been built yet"));
         }
         let built = self.exit(Shared(node));
@@ -58,6 +76,14 @@ impl Unflattener<'_> {
         if let Some(found) = self.alias()? {
             return Ok(Ref(found));
         }
+        let begun = self.begin_reference()?;
+        let value = self.content()?;
+        Ok(self.end_reference(begun, value))
+    }
+
+    /// Begins a reference at its first place.
+    #[inline(never)]
+    fn begin_reference<T: Pytree + Send + Sync>(&mut self) -> Result<Begun<T>, TreeError> {
         let kinds = [NodeKind::Reference];
         let node = self.enter_any(&kinds, shape::REFERENCE_NAME)?;
         let shape = node.shape().to_owned_shape();
@@ -66,30 +92,68 @@ impl Unflattener<'_> {
         let used = self
             .used
             .and_then(|(used, contents)| Some((used.cells.get(position)?, contents)));
-        if let Some((used, contents)) = used {
-            let Some(cell) = used.cell::<T>() else {
-                return Err(self.wrong_node("a reference of the same type"));
-            };
-            self.references.cells.push(used.clone());
-            let node = self.begin_numbered(|| Arc::clone(&cell))?;
-            let value = T::unflatten(self)?;
-            if contents.is_written(position) {
-                self.staged.push(Staged::new(cell, Arc::new(value)));
-            }
-            let built = self.exit(Ref(node));
-            self.end_numbered(number, &built.0);
-            self.end_links(number, links);
-            return Ok(built);
+        let Some((used, contents)) = used else {
+            let cell = self.begin_numbered(|| Arc::new(Cell::<T>::empty(shape)))?;
+            let any: Arc<dyn AnyCell> = Arc::clone(&cell) as Arc<dyn AnyCell>;
+            self.references.cells.push(AnyReference(any));
+            let value = Content::Filled;
+            return Ok(Begun {
+                number,
+                links,
+                cell,
+                value,
+            });
+        };
+        let Some(cell) = used.cell::<T>() else {
+            return Err(self.wrong_node("a reference of the same type"));
+        };
+        self.references.cells.push(used.clone());
+        let node = self.begin_numbered(|| Arc::clone(&cell))?;
+        let value = if contents.is_written(position) {
+            Content::Staged(cell)
+        } else {
+            Content::Kept
+        };
+        Ok(Begun {
+            number,
+            links,
+            cell: node,
+            value,
+        })
+    }
+
+    /// Ends a reference whose content is built.
+    #[inline(never)]
+    fn end_reference<T: Pytree + Send + Sync>(&mut self, begun: Begun<T>, value: Arc<T>) -> Ref<T> {
+        match begun.value {
+            Content::Filled => begun.cell.fill(value),
+            Content::Staged(cell) => self.staged.push(Staged::new(cell, value)),
+            Content::Kept => {}
         }
-        let cell = self.begin_numbered(|| Arc::new(Cell::<T>::empty(shape)))?;
-        let any: Arc<dyn AnyCell> = Arc::clone(&cell) as Arc<dyn AnyCell>;
-        self.references.cells.push(AnyReference(any));
-        let value = T::unflatten(self)?;
-        cell.fill(value);
-        let built = self.exit(Ref(cell));
-        self.end_numbered(number, &built.0);
-        self.end_links(number, links);
-        Ok(built)
+        let built = self.exit(Ref(begun.cell));
+        self.end_numbered(begun.number, &built.0);
+        self.end_links(begun.number, begun.links);
+        built
+    }
+
+    /// Unflattens the content of a reference. The frames of a debug build have room for each copy of a value, so the
+    /// value is moved to the heap in a function that does nothing else.
+    #[inline(never)]
+    fn content<T: Pytree>(&mut self) -> Result<Arc<T>, TreeError> {
+        T::unflatten(self).map(Arc::new)
+    }
+
+    /// Unflattens the content of a shared node; see [`content`](Self::content).
+    #[inline(never)]
+    fn shared_content<T: Pytree>(&mut self) -> Result<Shared<T>, TreeError> {
+        T::unflatten(self).map(Shared::new)
+    }
+
+    /// Unflattens the content of a shared node and stores it in the node; see [`content`](Self::content). Returns
+    /// whether the node was empty.
+    #[inline(never)]
+    fn set_content<T: Pytree>(&mut self, node: &OnceLock<T>) -> Result<bool, TreeError> {
+        T::unflatten(self).map(|built| node.set(built).is_ok())
     }
 
     /// Unflattens a weak edge to a shared node.

@@ -11,7 +11,8 @@
 //! reads.
 //!
 //! # Panics
-//! All functions that visit a value panic if it is nested more than 256 nodes deep.
+//! All functions that visit a value panic if it is nested more than 256 nodes deep, of which transparent nodes, such as `Some`,
+//! count an eighth.
 //!
 //! # Examples
 //! ```

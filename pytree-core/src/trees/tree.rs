@@ -6,7 +6,7 @@
 //!
 //! # Panics
 //! All functions that visit a value panic if a node contains itself, if a weak edge leads to a node, or if a value is
-//! nested more than 256 nodes deep.
+//! nested more than 256 nodes deep, of which transparent nodes, such as `Some`, count an eighth.
 //!
 //! # Examples
 //! ```

@@ -1,7 +1,7 @@
 //! Values that are deep through shared nodes and references: each leads to the one before it, in a structure that is
 //! flat.
 
-use pytree_core::{Pytree, Ref, Shared, Tree, TreeDef, TreeError, graph};
+use pytree_core::{Pytree, Ref, Shared, Tree, TreeDef, TreeError, diff, edit, graph, nodes, tree};
 
 use crate::on_stack;
 
@@ -57,7 +57,7 @@ fn built<T: Pytree>(bytes: &[u8]) -> Result<(), String> {
 fn value_too_deep_to_drop_is_rejected() {
     built::<Vec<Shared<Link>>>(&links(1_000)).unwrap();
     built::<Vec<Ref<Changing>>>(&changing(1_000)).unwrap();
-    let expected = "typed values nest deeper than 8192 nodes at [2049].before[0]: put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited";
+    let expected = "typed values nest deeper than 8192 nodes at [2049].before[0]: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there";
     let length = 100_000;
     assert_eq!(
         built::<Vec<Shared<Link>>>(&links(length)).unwrap_err(),
@@ -103,4 +103,105 @@ fn too_deep_value_is_reported_on_rebuild() {
         "{message}"
     );
     while links.pop().is_some() {}
+}
+
+#[derive(Pytree, Clone, Debug)]
+struct Part {
+    weights: [f64; 16],
+    name: String,
+    pair: (f32, Option<i32>),
+    table: std::collections::BTreeMap<String, f64>,
+    size: Vec<u8>,
+    next: Option<Ref<Part>>,
+}
+
+fn parts(length: usize) -> Part {
+    let part = |level: usize, next| Part {
+        weights: [level as f64; 16],
+        name: "name".into(),
+        pair: (1.0, Some(1)),
+        table: std::collections::BTreeMap::from([("key".to_owned(), 1.0)]),
+        size: vec![1, 2],
+        next,
+    };
+    (1..length).fold(part(0, None), |next, level| {
+        part(level, Some(Ref::new(next)))
+    })
+}
+
+#[test]
+fn chain_of_200_references_is_walked_and_built() {
+    // Less than the 2 MiB of a thread, as for types without references.
+    for length in [100, 200] {
+        on_stack(1450, || {
+            let chain = parts(length);
+            let (leaves, treedef) = graph::flatten_any(&chain);
+            let built: Part = graph::unflatten(&treedef, leaves).unwrap();
+            assert_eq!(graph::structure(&built), treedef);
+            let copy = nodes::copy(&built);
+            let changed = edit::replace_at(&copy, "next.next.name", "other".to_owned()).unwrap();
+            assert_eq!(diff(&chain, &changed).leaves().len(), 1);
+            assert_eq!(tree::structure(&changed).num_leaves(), treedef.num_leaves());
+        })
+        .unwrap();
+    }
+}
+
+#[derive(Pytree, Clone, Debug)]
+struct Nested {
+    value: f32,
+    next: Option<Ref<Nested>>,
+}
+
+#[test]
+fn list_that_holds_head_and_tail_is_built() {
+    on_stack(2048, || {
+        let tail = Ref::new(Nested {
+            value: 0.0,
+            next: None,
+        });
+        let head = (1..200).fold(tail.clone(), |next, level| {
+            Ref::new(Nested {
+                value: level as f32,
+                next: Some(next),
+            })
+        });
+        let list = (head.clone(), vec![tail, head]);
+        let copy = nodes::copy(&list);
+        assert!(copy.0.same(&copy.1[1]));
+        assert_eq!(graph::structure(&copy), graph::structure(&list));
+    })
+    .unwrap();
+}
+
+#[test]
+fn longer_chain_is_rejected_with_advice_that_helps() {
+    let mut all = vec![Ref::new(Changing {
+        number: 0.0,
+        before: Vec::new(),
+    })];
+    for number in 1..1_000 {
+        let before = vec![all[number - 1].clone()];
+        all.push(Ref::new(Changing {
+            number: number as f32,
+            before,
+        }));
+    }
+    let last = all[999].clone();
+    let message = on_stack(2048, || graph::structure(&last)).unwrap_err();
+    assert_eq!(
+        message,
+        "typed values nest deeper than 256 nodes at before[0].before[0].before[0]…: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there"
+    );
+    // The advice: the innermost first.
+    on_stack(2048, || {
+        let copy = nodes::copy(&(all.clone(), last.clone()));
+        assert!(copy.0[999].same(&copy.1));
+        assert!(copy.0[999].get().before[0].same(&copy.0[998]));
+        let mut copy = copy.0;
+        while copy.pop().is_some() {}
+    })
+    .unwrap();
+    drop(last);
+    while all.pop().is_some() {}
 }

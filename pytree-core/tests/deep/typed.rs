@@ -8,6 +8,9 @@ use crate::on_stack;
 const LIMIT: usize = 256;
 const TOO_DEEP: usize = 10_000;
 
+/// The length of the longest chain: a node counts 8 eighths, a `Some` 1 and the `None` at the end 8.
+const DEEPEST: usize = (8 * LIMIT - 8 + 1) / 9;
+
 #[derive(Clone, Debug, PartialEq, Pytree)]
 struct Node {
     value: i64,
@@ -59,7 +62,7 @@ fn fails<T: Send>(run: impl FnOnce() -> T + Send) -> String {
     }
 }
 
-const FIX: &str = ": put the parts of a recursive type into a `Vec`, or use a dynamic `Tree`, whose depth is not limited";
+const FIX: &str = ": use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there";
 
 fn message(path: &str) -> String {
     format!("typed values nest deeper than 256 nodes at {path}{FIX}")
@@ -111,7 +114,7 @@ fn match_rejects_too_deep_value() {
         |treedef: &TreeDef| fails(|| match_structure::<i64, _>(&node, treedef, &mut Vec::new()));
     let shortened = message("next.next.next.next.next.next…");
     assert_eq!(matched(dynamic_chain(TOO_DEEP).treedef()), shortened);
-    assert_eq!(matched(&tree::structure(&chain(LIMIT / 2))), shortened);
+    assert_eq!(matched(&tree::structure(&chain(DEEPEST))), shortened);
     assert_eq!(matched(&tree::structure(&chain(2))), message("next.next"));
     assert_eq!(matched(&TreeDef::leaf()), message("the root"));
 }
@@ -125,7 +128,7 @@ fn too_deep_treedef_is_not_built() {
     let TreeError::TooDeep { limit, path } = &error else {
         panic!("{error}");
     };
-    assert_eq!((*limit, path.keys().len()), (LIMIT, LIMIT / 2));
+    assert_eq!((*limit, path.keys().len()), (LIMIT, DEEPEST + 1));
     assert_eq!(error.to_string(), message("next.next.next.next.next.next…"));
     let read = TreeDef::from_bytes(&tree.treedef().to_bytes()).unwrap();
     let leaves = tree.leaves().to_vec();
@@ -137,27 +140,27 @@ fn too_deep_treedef_is_not_built() {
 
 #[test]
 fn depth_limit_counts_nodes() {
-    // 128 nodes with 127 `Some` and a `None` are 256 nodes deep; the next is not.
-    let node = chain(LIMIT / 2);
+    // 226 nodes and a `None` count as 227, and 225 `Some` as 28 and an eighth.
+    let node = chain(DEEPEST);
     let treedef = on_stack(2048, || tree::structure(&node)).unwrap();
-    assert_eq!(treedef, *dynamic_chain(LIMIT / 2).treedef());
+    assert_eq!(treedef, *dynamic_chain(DEEPEST).treedef());
     assert_eq!(
         on_stack(2048, || tree::map(&node, |leaf: &i64| *leaf)).unwrap(),
         node
     );
-    assert_eq!(dynamic_chain(LIMIT / 2).to_value::<Node>().unwrap(), node);
+    assert_eq!(dynamic_chain(DEEPEST).to_value::<Node>().unwrap(), node);
     let mut leaves = Vec::new();
     assert!(match_structure::<i64, _>(&node, &treedef, &mut leaves));
-    assert_eq!(leaves.len(), LIMIT / 2);
+    assert_eq!(leaves.len(), DEEPEST);
     assert_eq!(tree::leaves::<i64, _>(&node), leaves);
-    let longer = chain(LIMIT / 2 + 1);
+    let longer = chain(DEEPEST + 1);
     assert!(fails(|| tree::structure(&longer)).starts_with("typed values"));
     assert!(
         fails(|| match_structure::<i64, _>(&longer, &treedef, &mut Vec::new()))
             .starts_with("typed values")
     );
     assert!(matches!(
-        dynamic_chain(LIMIT / 2 + 1).to_value::<Node>(),
+        dynamic_chain(DEEPEST + 1).to_value::<Node>(),
         Err(TreeError::TooDeep { limit: LIMIT, .. })
     ));
 }
@@ -220,11 +223,11 @@ fn dynamic_tree_does_not_count_as_depth() {
     );
 }
 
-/// A leaf in so many `Some`, which have no keys.
+/// A leaf in so many nodes without keys.
 struct Wrapped(usize);
 impl Pytree for Wrapped {
     fn visit<'a>(&'a self, visitor: &mut dyn pytree_core::Visitor<'a>) {
-        (0..self.0).for_each(|_| visitor.enter(&SOME, 1));
+        (0..self.0).for_each(|_| visitor.enter(&NONE, 1));
         visitor.leaf(&1_i64);
         (0..self.0).for_each(|_| visitor.exit());
     }
@@ -252,9 +255,23 @@ fn depth_limit_holds_for_read_treedefs() {
         let leaves = tree.leaves().to_vec();
         on_stack(2048, move || tree::unflatten::<Node, i64>(&treedef, leaves)).unwrap()
     };
-    assert_eq!(read(LIMIT / 2).unwrap(), chain(LIMIT / 2));
+    assert_eq!(read(DEEPEST).unwrap(), chain(DEEPEST));
     assert!(matches!(
-        read(LIMIT / 2 + 1),
+        read(DEEPEST + 1),
         Err(TreeError::TooDeep { limit: LIMIT, .. })
     ));
+}
+
+#[test]
+fn nodes_that_count_little_have_a_limit_too() {
+    struct Optional;
+    impl Pytree for Optional {
+        fn visit<'a>(&'a self, visitor: &mut dyn pytree_core::Visitor<'a>) {
+            (0..2_000).for_each(|_| visitor.enter(&SOME, 1));
+        }
+        fn unflatten(source: &mut pytree_core::Unflattener<'_>) -> Result<Self, TreeError> {
+            Err(source.wrong_node("a value that can only be flattened"))
+        }
+    }
+    assert!(fails(|| tree::structure(&Optional)).contains("deeper than 1024 nodes at the root"));
 }

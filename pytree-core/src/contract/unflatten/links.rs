@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{Contents, DEPTH_LIMIT, LINKED_DEPTH_LIMIT, Unflattener};
+use super::{Contents, LINKED_DEPTH_LIMIT, Unflattener};
 use crate::base::bug::{bug, expect_at};
 use crate::base::error::TreeError;
 use crate::base::text::short_name;
 use crate::contract::commit::Staged;
+use crate::contract::depth::NODE_LIMIT;
 use crate::contract::handles::References;
 use crate::node::shape::{self, NodeKind, Shape};
 
@@ -33,9 +34,11 @@ impl<'a> Unflattener<'a> {
                 let number = node.target();
                 let numbered = number.and_then(|number| self.numbered.get(number)?.as_ref());
                 if let Some(numbered) = numbered {
-                    self.links = self.links.max(numbered.links);
-                    let depth = self.treedef.depth().min(DEPTH_LIMIT);
-                    if self.links.saturating_mul(depth) > LINKED_DEPTH_LIMIT {
+                    // Between two aliases, a value is at most as deep as the treedef.
+                    let links = numbered.links + 1;
+                    let depth = self.treedef.depth().min(NODE_LIMIT);
+                    self.links = self.links.max(links);
+                    if links.saturating_mul(depth) > LINKED_DEPTH_LIMIT {
                         return Err(self.too_deep(LINKED_DEPTH_LIMIT));
                     }
                 }
@@ -92,9 +95,8 @@ impl<'a> Unflattener<'a> {
     /// Stores the depth of nested shared nodes and references of the node that ends. `around` is the greatest depth of
     /// the siblings before it.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
-        let links = self.links + 1;
-        self.numbered_mut(number).links = links;
-        self.links = links.max(around);
+        self.numbered_mut(number).links = self.links;
+        self.links = self.links.max(around);
     }
 
     /// Returns the node with a number. Creates the node if it does not exist.

@@ -49,9 +49,8 @@ impl<T> Cell<T> {
     }
 
     /// Stores the value of a reference that is being built, which no call can claim yet.
-    pub(crate) fn fill(&self, value: T) {
-        let content = Some(Arc::new(value));
-        self.put(&mut self.lock(), content);
+    pub(crate) fn fill(&self, value: Arc<T>) {
+        self.put(&mut self.lock(), Some(value));
     }
 
     fn lock(&self) -> RwLockWriteGuard<'_, Held<T>> {
