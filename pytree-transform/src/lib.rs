@@ -43,10 +43,10 @@ pub use crate::transformations::control::while_loop::while_loop;
 pub use crate::transformations::custom::custom_jvp::{CustomJvp, custom_jvp};
 pub use crate::transformations::custom::custom_vjp::{CustomVjp, custom_vjp};
 pub use crate::transformations::custom::remat::{Remat, remat};
-pub use crate::transformations::function::{Function, Loss};
+pub use crate::transformations::function::Function;
 pub use crate::transformations::grad::{
-    Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, grad, value_and_grad,
-    value_and_grad_mut, vjp,
+    BothOf, Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, WithPullback, grad,
+    value_and_grad, value_and_grad_mut, vjp,
 };
 pub use crate::transformations::jacobian::{
     Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, hessian, jacfwd, jacrev,
@@ -60,6 +60,7 @@ pub use crate::transformations::linear::{
 pub use crate::transformations::lowered::{Lowered, Memory, Step};
 pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};
 pub use crate::transformations::retrace::{Retrace, RetraceDifference};
+pub use crate::transformations::returned::{Always, Fallible, Loss, Returned};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};

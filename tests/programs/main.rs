@@ -38,3 +38,4 @@ mod p22_fine_tuning;
 mod p23_jit_mut;
 mod p24_warnings;
 mod p25_panics;
+mod p23_fallible;

@@ -225,14 +225,17 @@ impl Cache {
     /// signature wait for it, so that the function is traced once. If threads would wait for each other for ever, each
     /// of them traces the function.
     ///
+    /// # Errors
+    /// The error of `trace`; then no entry is made.
+    ///
     /// # Panics
     /// If `trace` requests the same signature.
-    pub(crate) fn get_or_trace(
+    pub(crate) fn get_or_trace<E>(
         &self,
         signature: Signature,
         line: &Location<'_>,
-        trace: impl FnOnce(Arc<Signature>) -> Entry,
-    ) -> Arc<Entry> {
+        trace: impl FnOnce(Arc<Signature>) -> Result<Entry, E>,
+    ) -> Result<Arc<Entry>, E> {
         let hash = signature.hashed();
         let signature = Arc::new(signature);
         let asked = self
@@ -240,16 +243,16 @@ impl Cache {
             .ask((&signature, hash), line, || self.known(&signature, hash));
         // No lock is held while the function is traced, because it may call other compiled functions, or panic.
         let _begun = match asked {
-            Asked::Known(entry) => return entry,
+            Asked::Known(entry) => return Ok(entry),
             Asked::Trace(begun) => begun,
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
-        let entry = Arc::new(trace(signature));
+        let entry = Arc::new(trace(signature)?);
         // Another thread may have traced the same signature, to avoid a deadlock.
         if self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }
-        entry
+        Ok(entry)
     }
 
     fn insert(&self, hash: u64, entry: Arc<Entry>) {

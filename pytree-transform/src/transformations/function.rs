@@ -11,6 +11,7 @@ use pytree_core::{Contents, ReferenceError, References, TreeDef, TreeError, Unre
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_own_lines;
 use crate::tensor::traceable::{Traceable, rebuilt};
+use crate::transformations::returned::always;
 
 /// A function of one argument: a closure, or the result of a transformation.
 pub trait Function<A> {
@@ -30,33 +31,6 @@ where
 
     fn call(&self, argument: A) -> R {
         self(argument)
-    }
-}
-
-/// What a function returns whose gradient is taken: a scalar tensor, or a tuple of a scalar tensor and auxiliary
-/// results.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
-    note = "return the scalar to differentiate, alone or as the first of several results: `(loss, logits)`"
-)]
-pub trait Loss: Traceable {
-    /// Returns the scalar to differentiate.
-    fn loss(&self) -> &Tensor;
-}
-
-impl Loss for Tensor {
-    fn loss(&self) -> &Tensor {
-        self
-    }
-}
-impl<A: Traceable> Loss for (Tensor, A) {
-    fn loss(&self) -> &Tensor {
-        &self.0
-    }
-}
-impl<A: Traceable, B: Traceable> Loss for (Tensor, A, B) {
-    fn loss(&self) -> &Tensor {
-        &self.0
     }
 }
 
@@ -140,7 +114,10 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable>(
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> R,
 ) -> (Vec<Tensor>, Outcome) {
-    call_inside_knowing(Known::All, treedef, leaves, function)
+    let (leaves, outcome) = try_call_inside(Known::All, treedef, leaves, |argument| {
+        Ok(function(argument))
+    });
+    (leaves, always(outcome))
 }
 
 /// The nodes of an argument that keep their identity in the result.
@@ -153,21 +130,25 @@ pub(crate) enum Known {
 }
 
 /// Calls a user's function as [`call_inside`] does. `known` says which nodes of the argument keep their identity in the
-/// result.
+/// result. If the function returns an error, there are no leaves, and what it wrote is lost.
 #[track_caller]
-pub(crate) fn call_inside_knowing<A: Traceable, R: Traceable>(
+pub(crate) fn try_call_inside<A: Traceable, R: Traceable, E>(
     known: Known,
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
-    function: impl FnOnce(A) -> R,
-) -> (Vec<Tensor>, Outcome) {
+    function: impl FnOnce(A) -> Result<R, E>,
+) -> (Vec<Tensor>, Result<Outcome, E>) {
     let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
-    let result = at_own_lines(|| function(argument));
+    let result = match at_own_lines(|| function(argument)) {
+        Ok(result) => result,
+        Err(error) => return (Vec::new(), Err(error)),
+    };
     let written = references.written();
-    match known {
+    let (leaves, outcome) = match known {
         Known::All => Outcome::of(&result, &references, written),
         Known::References => Outcome::of(&result, &references.without_shared(), written),
-    }
+    };
+    (leaves, Ok(outcome))
 }
 
 /// Calls a user's function as [`call_inside`] does, but returns the values of all references of the argument, and the

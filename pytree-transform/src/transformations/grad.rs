@@ -15,17 +15,23 @@ use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::argument::Argument;
 use crate::transformations::function::{
-    Ending, Function, Known, Loss, call_inside, call_inside_knowing, rebuild_result, transformed,
+    Ending, Function, Known, rebuild_result, transformed, try_call_inside,
 };
+use crate::transformations::returned::{Loss, Returned};
 
 /// The type of the gradient with respect to an `M`: a tensor if `M` is a tensor, a tuple if `M` is a tuple, and a
 /// [`Partition`](pytree_core::Partition) for every other type.
 pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 
+/// A loss and its gradient with respect to an `M`, or a `Result` of both if the loss is a `Result`.
+pub type BothOf<M, L> = <L as Loss>::With<(<L as Loss>::Value, Gradient<M>)>;
+
 /// Returns the function that computes the gradient of a loss with respect to the parameters of its argument.
 ///
 /// The leaves of kind param, and leaves without a kind, are differentiated. [`wrt`](Grad::wrt) chooses other leaves. A
 /// parameter that the loss does not depend on is absent from the gradient.
+///
+/// If the function returns a `Result`, so does its gradient: an `Err` is returned as it is, and nothing is written.
 ///
 /// # Examples
 /// ```
@@ -37,17 +43,17 @@ pub type Gradient<M> = <M as SelectPart<Tensor>>::Part;
 /// # Panics
 /// The returned function panics if the loss is not a floating-point scalar, or a leaf to differentiate is not a float.
 #[track_caller]
-pub fn grad<'f, M, L, F>(function: F) -> Grad<'f, M>
+pub fn grad<'f, M, L, F>(function: F) -> Grad<'f, M, L::With<Gradient<M>>>
 where
     M: SelectPart<Tensor>,
     L: Loss + 'f,
     F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
 {
-    let both = value_and_grad(function).compute;
-    Grad::new(
-        Arc::new(move |model: &M, wrt: Option<&Filter>| both(model, wrt).1),
-        None,
-    )
+    let both = both(function);
+    let compute = move |model: &M, wrt: Option<&Filter>| {
+        L::with(both(model, wrt).map(|(_, gradient)| gradient))
+    };
+    Grad::new(Arc::new(compute), None)
 }
 
 /// Returns the function that computes a loss and its gradient; see [`grad`].
@@ -69,15 +75,32 @@ where
     L: Loss + 'f,
     F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
 {
+    let both = both(function);
+    let compute = move |model: &M, wrt: Option<&Filter>| L::with(both(model, wrt));
+    ValueAndGrad::new(Arc::new(compute), None)
+}
+
+/// A loss and its gradient, or the error of the loss function.
+type Both<M, L> = Result<(<L as Loss>::Value, Gradient<M>), <L as Loss>::Error>;
+
+/// Returns the function that computes a loss and its gradient, or the error of the loss function.
+#[track_caller]
+pub(crate) fn both<'f, M, L, F>(
+    function: F,
+) -> impl Fn(&M, Option<&Filter>) -> Both<M, L> + Send + Sync + 'f
+where
+    M: SelectPart<Tensor>,
+    L: Loss + 'f,
+    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+{
     let line = Location::caller();
-    let compute = move |model: &M, wrt: Option<&Filter>| {
+    move |model: &M, wrt: Option<&Filter>| {
         let run = |model: M| {
-            let output = function.call(&model);
-            (output.loss().clone(), output)
+            let output = function.call(&model).into_value()?;
+            Ok((L::loss(&output).clone(), output))
         };
         at_line_by_default(line, || differentiate(model, wrt, line, run))
-    };
-    ValueAndGrad::new(Arc::new(compute), None)
+    }
 }
 
 /// Returns the function that computes a loss and its gradient, and writes the changes that the loss function made to
@@ -107,32 +130,35 @@ where
     let line = Location::caller();
     let compute = move |model: &mut M, wrt: Option<&Filter>| {
         let run = |mut model: M| {
-            let output = function(&mut model);
-            (output.loss().clone(), (output, model))
+            let output = function(&mut model).into_value()?;
+            Ok((L::loss(&output).clone(), (output, model)))
         };
-        let ((output, updated), gradient) =
-            at_line_by_default(line, || differentiate(model, wrt, line, run));
-        *model = updated;
-        (output, gradient)
+        let both = at_line_by_default(line, || differentiate(model, wrt, line, run));
+        L::with(both.map(|((output, updated), gradient)| {
+            *model = updated;
+            (output, gradient)
+        }))
     };
     ValueAndGradMut::new(Arc::new(compute), None)
 }
 
 /// Defines the struct that a differentiating transformation returns, with its option `wrt`.
 macro_rules! differentiating {
-    ($(#[$doc:meta])* $name:ident<M $(, $loss:ident)?>, ($model:ty) -> $output:ty) => {
+    ($(#[$doc:meta])* $name:ident<M, $other:ident $(: $bound:ident)? $(= $default:ty)?>, ($model:ty) -> $output:ty) => {
         $(#[$doc])*
-        pub struct $name<'f, M $(, $loss)?>
+        pub struct $name<'f, M, $other $(= $default)?>
         where
             M: SelectPart<Tensor>,
+            $($other: $bound,)?
         {
             compute: Arc<dyn Fn($model, Option<&Filter>) -> $output + Send + Sync + 'f>,
             call: Box<dyn Fn($model) -> $output + Send + Sync + 'f>,
         }
 
-        impl<'f, M $(, $loss: 'f)?> $name<'f, M $(, $loss)?>
+        impl<'f, M, $other: 'f> $name<'f, M, $other>
         where
             M: SelectPart<Tensor>,
+            $($other: $bound,)?
         {
             fn new(
                 compute: Arc<dyn Fn($model, Option<&Filter>) -> $output + Send + Sync + 'f>,
@@ -153,52 +179,54 @@ macro_rules! differentiating {
 }
 
 differentiating! {
-    /// The result of [`grad`]: a function from a model to its gradient.
-    Grad<M>, (&M) -> Gradient<M>
+    /// The result of [`grad`]: a function from a model to its gradient. `O` is a `Result` if the loss is one.
+    Grad<M, O = Gradient<M>>, (&M) -> O
 }
 differentiating! {
-    /// The result of [`value_and_grad`]: a function from a model to the loss and its gradient.
-    ValueAndGrad<M, L>, (&M) -> (L, Gradient<M>)
+    /// The result of [`value_and_grad`]: a function from a model to the loss and its gradient, or to a `Result` of both.
+    ValueAndGrad<M, L: Loss>, (&M) -> BothOf<M, L>
 }
 differentiating! {
-    /// The result of [`value_and_grad_mut`]: a function from a model, which it updates, to the loss and its gradient.
-    ValueAndGradMut<M, L>, (&mut M) -> (L, Gradient<M>)
+    /// The result of [`value_and_grad_mut`]: a function from a model, which it updates, to the loss and its gradient, or
+    /// to a `Result` of both.
+    ValueAndGradMut<M, L: Loss>, (&mut M) -> BothOf<M, L>
 }
 
-transformed!(reference [M: SelectPart<Tensor>] Grad<'f, M>, (M) -> Gradient<M>);
-transformed!(reference [M: SelectPart<Tensor>, L] ValueAndGrad<'f, M, L>, (M) -> (L, Gradient<M>));
-transformed!(callable [M: SelectPart<Tensor>, L] ValueAndGradMut<'f, M, L>, dyn Fn(&mut M) -> (L, Gradient<M>));
+transformed!(reference [M: SelectPart<Tensor>, O] Grad<'f, M, O>, (M) -> O);
+transformed!(reference [M: SelectPart<Tensor>, L: Loss] ValueAndGrad<'f, M, L>, (M) -> BothOf<M, L>);
+transformed!(callable [M: SelectPart<Tensor>, L: Loss] ValueAndGradMut<'f, M, L>, dyn Fn(&mut M) -> BothOf<M, L>);
 
 /// Runs a function that returns a loss and results, and takes the gradient of the loss.
-fn differentiate<M: SelectPart<Tensor>, R: Traceable>(
+fn differentiate<M: SelectPart<Tensor>, R: Traceable, E>(
     model: &M,
     wrt: Option<&Filter>,
     line: &Location<'_>,
-    run: impl FnOnce(M) -> (Tensor, R),
-) -> (R, Gradient<M>) {
+    run: impl FnOnce(M) -> Result<(Tensor, R), E>,
+) -> Result<(R, Gradient<M>), E> {
     let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(model);
     let argument = Argument::new(leaves, treedef, wrt, line);
     let (mut results, tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
         let mut loss = None;
-        let (mut results, outcome) = call_inside::<M, R>(&argument.treedef, traced, |model| {
-            let (value, results) = run(model);
+        let run = |model: M| {
+            let (value, results) = run(model)?;
             check_loss(&value, line);
             loss = Some(value);
-            results
-        });
+            Ok(results)
+        };
+        let (mut results, outcome) =
+            try_call_inside::<M, R, E>(Known::All, &argument.treedef, traced, run);
         // The loss is appended, so that the leaves of the result keep their positions.
         results.extend(loss);
         (results, outcome)
     });
+    let outcome = outcome?;
     let mut seeds = vec![None; results.len()];
     let loss = expect_some(results.pop(), "the loss after the results");
     seeds[results.len()] = Some(Tensor::ones_like(&loss));
     let gradient = argument.gradient::<M>(tape.transpose(seeds), Tensor::zeros_like);
     let ending = Ending::of("grad", line);
-    (
-        rebuild_result(ending, &outcome, results, &references),
-        gradient,
-    )
+    let result = rebuild_result(ending, &outcome, results, &references);
+    Ok((result, gradient))
 }
 
 fn check_loss(loss: &Tensor, line: &Location<'_>) {
@@ -209,8 +237,11 @@ fn check_loss(loss: &Tensor, line: &Location<'_>) {
     );
 }
 
+/// An `R`, and its pullback to an `M`: see [`vjp`].
+pub type WithPullback<M, R> = (R, Pullback<M, R>);
+
 /// Returns the result of a function, and the pullback: the function from a cotangent of the result to the cotangent of
-/// the argument.
+/// the argument. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -224,10 +255,10 @@ fn check_loss(loss: &Tensor, line: &Location<'_>) {
 /// # Panics
 /// If a leaf to differentiate is not a float.
 #[track_caller]
-pub fn vjp<M, R, F>(function: F, primals: &M) -> (R, Pullback<M, R>)
+pub fn vjp<M, R, F, K>(function: F, primals: &M) -> R::With<WithPullback<M, R::Value>>
 where
     M: SelectPart<Tensor>,
-    R: Traceable,
+    R: Returned<K>,
     F: for<'a> Function<&'a M, Output = R>,
 {
     let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(primals);
@@ -235,10 +266,14 @@ where
     let argument = Argument::new(leaves, treedef, None, line);
     let (results, mut tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
         // The cotangent has a leaf for each leaf of the result.
-        call_inside_knowing::<M, R>(Known::References, &argument.treedef, traced, |model| {
-            function.call(&model)
+        try_call_inside(Known::References, &argument.treedef, traced, |model: M| {
+            function.call(&model).into_value()
         })
     });
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return R::with(Err(error)),
+    };
     // Leaves that were written to references follow the result and have no cotangent.
     let count = outcome.result().num_leaves();
     tape.outputs.truncate(count);
@@ -256,7 +291,7 @@ where
         output_infos,
         types: PhantomData,
     };
-    (output, pullback)
+    R::with(Ok((output, pullback)))
 }
 
 /// The function from a cotangent of a result to the cotangent of the argument: see [`vjp`].

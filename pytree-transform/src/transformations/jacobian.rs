@@ -1,5 +1,6 @@
 //! `jacfwd`, `jacrev` and `hessian`: compute all partial derivatives at once.
 
+use std::convert::Infallible;
 use std::panic::Location;
 
 use pytree_core::boundary::flatten_with_references;
@@ -17,8 +18,9 @@ use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::{Interpreter, Trace};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::argument::Argument;
-use crate::transformations::function::{Function, Loss, call_reading, transformed};
-use crate::transformations::grad::{Gradient, grad};
+use crate::transformations::function::{Function, call_reading, transformed};
+use crate::transformations::grad::{Gradient, both};
+use crate::transformations::returned::{Loss, always};
 
 /// A result that has a Jacobian: a tensor, or tensors in tuples, in a `Vec` or in a part of a model.
 ///
@@ -307,13 +309,14 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M>
 where
     M: SelectPart<Tensor> + 'f,
-    L: Loss + 'f,
+    L: Loss<Error = Infallible> + 'f,
     Gradient<M>: Jacobian<Gradient<M>>,
     F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
 {
-    let (gradient, line) = (grad(function), Location::caller());
+    let (both, line) = (both(function), Location::caller());
+    let gradient = move |model: &M| always(both(model, None)).1;
     Hessian {
-        call: Box::new(move |model: &M| forward(&|model: &M| (*gradient)(model), model, line)),
+        call: Box::new(move |model: &M| forward(&gradient, model, line)),
     }
 }
 

@@ -22,10 +22,11 @@ use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::dropped::Dropped;
-use crate::transformations::function::{Ending, Function, call_inside, rebuild_result};
+use crate::transformations::function::{Ending, Function, Known, rebuild_result, try_call_inside};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
+use crate::transformations::returned::Returned;
 
 /// Compiles a function of a pytree.
 ///
@@ -43,6 +44,9 @@ use crate::transformations::retrace::{Retrace, Traced};
 /// When a source line has built and traced 32 compiled functions of one type, a [warning](crate::set_warning_hook) names
 /// the line. Another warning names what changes if most calls of a function trace it again.
 ///
+/// The function may return a `Result`; see [`Returned`]. If it returns an `Err` while it is traced, the call returns this
+/// `Err`: nothing is compiled, no reference is written, and the next call traces the function again.
+///
 /// # Examples
 /// ```
 /// use pytree_transform::{Tensor, jit};
@@ -55,17 +59,24 @@ use crate::transformations::retrace::{Retrace, Traced};
 /// # Panics
 /// The compiled function panics if `function` panics.
 #[track_caller]
-pub fn jit<A, R, F>(function: F) -> Jit<A, R>
+pub fn jit<A, R, F, K>(function: F) -> Jit<A, R::Value, R::With<R::Value>>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: Function<A, Output = R> + Send + Sync + 'static,
 {
-    Jit::of(Compiled::new(
-        Arc::new(move |argument| function.call(argument)),
-        FunctionType::of::<F>(),
-        Location::caller(),
-    ))
+    Jit::of(Compiled {
+        function: Arc::new(move |argument| {
+            let result = function.call(argument).into_value();
+            result.map_err(|error| R::with(Err(error)))
+        }),
+        ok: |value| R::with(Ok(value)),
+        name: function_name::<F>(),
+        line: Location::caller(),
+        checks: Checks::default(),
+        cache: Cache::new(DEFAULT_SIZE),
+        history: Mutex::default(),
+    })
 }
 
 /// The type of the user's function.
@@ -94,14 +105,19 @@ impl FunctionType {
 }
 
 /// A compiled function, the result of [`jit`].
-pub struct Jit<A, R> {
-    compiled: Arc<Compiled<A, R>>,
-    call: Arc<dyn Fn(A) -> R + Send + Sync>,
+///
+/// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
+pub struct Jit<A, R, O = R> {
+    compiled: Arc<Compiled<A, R, O>>,
+    call: Arc<dyn Fn(A) -> O + Send + Sync>,
 }
 
-/// The user's function, its options and its cache.
-pub(crate) struct Compiled<A, R> {
-    function: Arc<dyn Fn(A) -> R + Send + Sync>,
+/// The function and its cache.
+struct Compiled<A, R, O> {
+    /// The function, whose error is the result of the call that traces it.
+    function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync>,
+    /// Makes the result of a call from the result of the program.
+    ok: fn(R) -> O,
     of_type: FunctionType,
     pub(crate) line: &'static Location<'static>,
     pub(crate) checks: Checks,
@@ -155,18 +171,23 @@ struct History {
     why: Option<Retrace>,
 }
 
-impl<A: Traceable, R: Traceable> Compiled<A, R> {
+impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
     /// Runs the function for an argument by value or by reference.
-    fn run(&self, argument: impl Borrow<A>) -> R {
-        if self.checks.any() {
-            return self.checks.within(|| self.run_now(argument));
+    fn run(&self, argument: impl Borrow<A>) -> O {
+        let result = if self.checks.any() {
+            self.checks.within(|| self.run_now(argument))
+        } else {
+            self.run_now(argument)
+        };
+        match result {
+            Ok(value) => (self.ok)(value),
+            Err(failed) => failed,
         }
-        self.run_now(argument)
     }
 
-    fn run_now(&self, argument: impl Borrow<A>) -> R {
+    fn run_now(&self, argument: impl Borrow<A>) -> Result<R, O> {
         let mut attempts = Attempts::default();
-        let (entry, leaves, references) = self.entry(&argument.borrow(), &mut attempts);
+        let (entry, mut leaves, references) = self.entry(argument.borrow(), &mut attempts)?;
         if is_evaluated(&entry, &leaves) {
             entry.check_states(self.line, &leaves);
             if entry.is_repeatable() {
@@ -175,53 +196,33 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             }
             // Once the argument is dropped, the program may reuse the memory of leaves that nobody else holds.
             drop(argument);
-            return self.evaluated(&entry, leaves, &references);
+            let result = evaluate(&entry, leaves, &references);
+            return Ok(self.ending(&entry).with(result));
         }
         drop(argument);
-        self.recorded(&entry, leaves, &references)
-    }
-
-    /// Runs the program on arrays.
-    pub(crate) fn evaluated(
-        &self,
-        entry: &Entry,
-        leaves: Vec<Tensor>,
-        references: &References,
-    ) -> R {
-        self.ending(entry).with(evaluate(entry, leaves, references))
-    }
-
-    /// Calls the program inside of another transformation.
-    pub(crate) fn recorded(
-        &self,
-        entry: &Entry,
-        mut leaves: Vec<Tensor>,
-        references: &References,
-    ) -> R {
         leaves.extend(entry.captured.iter().cloned());
-        // The line of the call is unknown, because the `dyn Fn` to which a `Jit` dereferences does not know its caller.
-        // So equations get the line of `jit`.
+        // A call has no source line, because the `dyn Fn` to which a `Jit` derefs does not know its caller.
         let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
-        rebuild_result(self.ending(entry), &entry.outcome, results, references)
+        let ending = self.ending(&entry);
+        Ok(rebuild_result(ending, &entry.outcome, results, &references))
     }
 
-    /// Runs a program that writes references. Repeats the run as long as another thread has written references that the
-    /// run read.
-    pub(crate) fn run_repeatedly(
+    /// Runs a program that writes references. Repeats it as long as other threads write references that it read.
+    fn run_repeatedly(
         &self,
-        argument: &impl Visited<Tensor>,
+        argument: &A,
         mut attempts: Attempts,
         mut entered: Entered,
-    ) -> R {
+    ) -> Result<R, O> {
         loop {
             let (entry, leaves, references) = entered;
             match evaluate(&entry, leaves, &references) {
                 Err(error) if error.is_conflict() && entry.is_repeatable() => {}
-                outcome => return self.ending(&entry).with(outcome),
+                outcome => return Ok(self.ending(&entry).with(outcome)),
             }
             drop((entry, references));
             attempts.conflicted();
-            entered = self.entry(argument, &mut attempts);
+            entered = self.entry(argument, &mut attempts)?;
         }
     }
 
@@ -235,35 +236,36 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
     }
 
     /// Returns the entry for an argument, and the argument's leaves and references.
-    pub(crate) fn entry(
-        &self,
-        argument: &impl Visited<Tensor>,
-        attempts: &mut Attempts,
-    ) -> Entered {
+    ///
+    /// # Errors
+    /// The result of the function, if it is traced and returns an error.
+    fn entry(&self, argument: &A, attempts: &mut Attempts) -> Result<Entered, O> {
         if let Some((entry, leaves, references)) = self.cache.newest(argument) {
             entry.depend_on_batch_axes();
-            return (entry, leaves, references);
+            return Ok((entry, leaves, references));
         }
         // Tracing may wait for other threads, which may need this turn.
         attempts.end_turn();
         let (leaves, treedef, mut references) = flatten_visited::<Tensor>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-        let entry = self
-            .cache
-            .get_or_trace(Signature { treedef, infos }, self.line, |signature| {
-                self.trace(signature)
-            });
+        let entry =
+            self.cache
+                .get_or_trace(Signature { treedef, infos }, self.line, |signature| {
+                    self.trace(signature)
+                })?;
         entry.depend_on_batch_axes();
         // Handles of shared nodes that the result does not contain are released, so that their memory can be reused.
         entry.outcome.release(&mut references);
-        (entry, leaves, references)
+        Ok((entry, leaves, references))
     }
 
-    fn trace(&self, signature: Arc<Signature>) -> Entry {
+    fn trace(&self, signature: Arc<Signature>) -> Result<Entry, O> {
         let treedef = &signature.treedef;
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
-            call_inside::<A, R>(treedef, tensors, |argument| (self.function)(argument))
+            let function = |argument: A| (self.function)(argument);
+            try_call_inside(Known::All, treedef, tensors, function)
         });
+        let outcome = outcome?;
         let dropped = Dropped::find(&signature, &jaxpr);
         let body = Body::named(Recorder::Jit, self.of_type.short_name(), jaxpr, compile);
         let traced = Traced {
@@ -280,7 +282,7 @@ impl<A: Traceable, R: Traceable> Compiled<A, R> {
             }
             None => rebuilt::traced_first(self.line, self.of_type.id),
         }
-        Entry::new(signature, outcome, body, captured, dropped)
+        Ok(Entry::new(signature, outcome, body, captured))
     }
 }
 
@@ -310,8 +312,8 @@ fn evaluate<R: Traceable>(
     entry.outcome.unflatten_result(results, references)
 }
 
-impl<A: Traceable, R: Traceable> Jit<A, R> {
-    fn of(compiled: Compiled<A, R>) -> Self {
+impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
+    fn of(compiled: Compiled<A, R, O>) -> Self {
         let compiled = Arc::new(compiled);
         let inner = Arc::clone(&compiled);
         Self {
@@ -320,8 +322,22 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
         }
     }
 
-    /// Sets the maximum number of signatures in the cache. A `size` of 0 counts as 1. The least recently used program
-    /// is evicted first. The default is 4096, as in JAX.
+    /// Makes a copy of the function with an empty cache.
+    fn anew(&self, checks: Checks, size: usize) -> Self {
+        let compiled = &self.compiled;
+        Self::of(Compiled {
+            function: Arc::clone(&compiled.function),
+            ok: compiled.ok,
+            name: compiled.name.clone(),
+            line: compiled.line,
+            checks,
+            cache: Cache::new(size),
+            history: Mutex::default(),
+        })
+    }
+
+    /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used program is
+    /// evicted first. The default is 4096, as in JAX.
     ///
     /// # Examples
     /// ```
@@ -394,33 +410,34 @@ impl<A: Traceable, R: Traceable> Jit<A, R> {
     /// Returns the recorded function for an argument, without dead code.
     ///
     /// # Panics
-    /// If the function panics.
+    /// If the function panics or returns an `Err`.
+    #[track_caller]
     pub fn jaxpr(&self, argument: &A) -> Jaxpr {
-        self.compiled
-            .entry(&argument, &mut Attempts::default())
-            .0
-            .body
-            .jaxpr
-            .clone()
+        self.recorded(argument).body.jaxpr.clone()
+    }
+
+    #[track_caller]
+    fn recorded(&self, argument: &A) -> Arc<Entry> {
+        let Ok((entry, ..)) = self.compiled.entry(argument, &mut Attempts::default()) else {
+            panic!(
+                "cannot record the function of the jit at {}: it returned an `Err` for this argument; call it to get the error",
+                self.compiled.line
+            )
+        };
+        entry
     }
 
     /// Returns the program that runs for an argument: the optimized jaxpr, its schedule and its memory.
     ///
     /// # Panics
-    /// If the function panics.
+    /// If the function panics or returns an `Err`.
+    #[track_caller]
     pub fn lower(&self, argument: &A) -> Lowered {
-        Lowered::new(
-            &self
-                .compiled
-                .entry(&argument, &mut Attempts::default())
-                .0
-                .body
-                .jaxpr,
-        )
+        Lowered::new(&self.recorded(argument).body.jaxpr)
     }
 }
 
-impl<A, R> Clone for Jit<A, R> {
+impl<A, R, O> Clone for Jit<A, R, O> {
     fn clone(&self) -> Self {
         Self {
             compiled: Arc::clone(&self.compiled),
@@ -429,42 +446,42 @@ impl<A, R> Clone for Jit<A, R> {
     }
 }
 
-impl<A, R> std::ops::Deref for Jit<A, R> {
-    type Target = dyn Fn(A) -> R + Send + Sync;
+impl<A, R, O> std::ops::Deref for Jit<A, R, O> {
+    type Target = dyn Fn(A) -> O + Send + Sync;
     fn deref(&self) -> &Self::Target {
         &*self.call
     }
 }
 
-impl<A: Traceable, R: Traceable> Function<A> for Jit<A, R> {
-    type Output = R;
-    fn call(&self, argument: A) -> R {
+impl<A: Traceable, R: Traceable, O: 'static> Function<A> for Jit<A, R, O> {
+    type Output = O;
+    fn call(&self, argument: A) -> O {
         (self.call)(argument)
     }
 }
 
-impl<'a, A: Traceable, R: Traceable> Function<&'a A> for Jit<A, R> {
-    type Output = R;
-    fn call(&self, argument: &'a A) -> R {
+impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for Jit<A, R, O> {
+    type Output = O;
+    fn call(&self, argument: &'a A) -> O {
         self.compiled.run(argument)
     }
 }
 
-impl<A: Traceable, R: Traceable> Function<A> for &Jit<A, R> {
-    type Output = R;
-    fn call(&self, argument: A) -> R {
+impl<A: Traceable, R: Traceable, O: 'static> Function<A> for &Jit<A, R, O> {
+    type Output = O;
+    fn call(&self, argument: A) -> O {
         Function::<A>::call(*self, argument)
     }
 }
 
-impl<'a, A: Traceable, R: Traceable> Function<&'a A> for &Jit<A, R> {
-    type Output = R;
-    fn call(&self, argument: &'a A) -> R {
+impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for &Jit<A, R, O> {
+    type Output = O;
+    fn call(&self, argument: &'a A) -> O {
         Function::<&'a A>::call(*self, argument)
     }
 }
 
-impl<A, R> fmt::Debug for Jit<A, R> {
+impl<A, R, O> fmt::Debug for Jit<A, R, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Jit({})", self.compiled.line)
     }

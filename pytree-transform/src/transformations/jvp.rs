@@ -8,13 +8,13 @@ use crate::base::error::or_panic;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace, at_line_by_default};
 use crate::tensor::traceable::{Traceable, rebuild};
-use crate::transformations::function::{
-    Ending, Function, Known, call_inside_knowing, rebuild_result,
-};
+use crate::transformations::function::{Ending, Function, Known, rebuild_result, try_call_inside};
+use crate::transformations::returned::Returned;
 
 /// Returns the result of a function, and the function's derivative along a direction, by forward-mode differentiation.
 ///
-/// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored.
+/// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored. The function may return
+/// a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -27,10 +27,10 @@ use crate::transformations::function::{
 /// # Panics
 /// If the tangents differ from the primals in structure, shapes or dtypes.
 #[track_caller]
-pub fn jvp<M, R, F>(function: F, primals: &M, tangents: &M) -> (R, R)
+pub fn jvp<M, R, F, K>(function: F, primals: &M, tangents: &M) -> R::With<(R::Value, R::Value)>
 where
     M: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: for<'a> Function<&'a M, Output = R>,
 {
     let line = Location::caller();
@@ -66,10 +66,13 @@ where
             }
         })
         .collect();
-    let (results, outcome) =
-        call_inside_knowing::<M, R>(Known::References, &treedef, duals, |primals| {
-            function.call(&primals)
-        });
+    let (results, outcome) = try_call_inside(Known::References, &treedef, duals, |primals: M| {
+        function.call(&primals).into_value()
+    });
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return R::with(Err(error)),
+    };
     let (mut primals_out, mut tangents_out) = (Vec::new(), Vec::new());
     for result in &results {
         let (primal, tangent) = or_panic(trace.undual(result));
@@ -83,5 +86,5 @@ where
     let tangent = rebuild(result, tangents_out);
     let ending = Ending::of("jvp", line);
     let result = rebuild_result(ending, &outcome, primals_out, &references);
-    (result, tangent)
+    R::with(Ok((result, tangent)))
 }

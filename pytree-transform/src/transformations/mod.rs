@@ -20,6 +20,7 @@ pub(crate) mod lowered;
 pub(crate) mod make_jaxpr;
 pub(crate) mod rebuilt;
 pub(crate) mod retrace;
+pub(crate) mod returned;
 pub(crate) mod tracing;
 pub(crate) mod vmap;
 pub(crate) mod vmap_mut;

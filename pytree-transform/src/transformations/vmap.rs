@@ -11,13 +11,16 @@ use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{
-    Ending, Function, call_inside_knowing, rebuild_result, transformed,
+    Ending, Function, rebuild_result, transformed, try_call_inside,
 };
+use crate::transformations::returned::Returned;
 
 /// Maps a function over axis 0 of every leaf of its argument; [`in_axes`](Vmap::in_axes) sets other axes.
 ///
 /// Results are stacked along axis 0, or along the axes that [`out_axes`](Vmap::out_axes) sets. With an
 /// [`axis_name`](Vmap::axis_name), operations such as [`psum`](crate::psum) combine the examples.
+///
+/// The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -30,34 +33,52 @@ use crate::transformations::function::{
 /// # Panics
 /// The mapped function panics if no leaf is mapped, or the mapped axes differ in length.
 #[track_caller]
-pub fn vmap<'f, A, R, F>(function: F) -> Vmap<'f, A, R>
+pub fn vmap<'f, A, R, F, K>(function: F) -> Vmap<'f, A, R::Value, R::With<R::Value>>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: Function<A, Output = R> + Send + Sync + 'f,
 {
     let line = Location::caller();
-    let function: Arc<dyn Fn(A) -> R + Send + Sync + 'f> =
-        Arc::new(move |argument| function.call(argument));
-    Vmap::new(function, Mapping::new(line))
+    let function = move |argument| {
+        let result = function.call(argument).into_value();
+        result.map_err(|error| R::with(Err(error)))
+    };
+    let mapped = Mapped {
+        function: Arc::new(function),
+        ok: |value| R::with(Ok(value)),
+    };
+    Vmap::new(mapped, Mapping::new(line))
 }
 
 /// The result of [`vmap`]: a function of a batch.
-pub struct Vmap<'f, A, R> {
-    function: Arc<dyn Fn(A) -> R + Send + Sync + 'f>,
+///
+/// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
+pub struct Vmap<'f, A, R, O = R> {
+    function: Mapped<'f, A, R, O>,
     mapping: Mapping,
-    call: Box<dyn Fn(A) -> R + Send + Sync + 'f>,
+    call: Box<dyn Fn(A) -> O + Send + Sync + 'f>,
 }
-transformed!([A: Traceable, R: Traceable] Vmap<'f, A, R>, (A) -> R);
+transformed!([A: Traceable, R: Traceable, O] Vmap<'f, A, R, O>, (A) -> O);
 
-impl<'f, A: Traceable, R: Traceable> Vmap<'f, A, R> {
-    fn new(function: Arc<dyn Fn(A) -> R + Send + Sync + 'f>, mapping: Mapping) -> Self {
-        let (inner, own) = (Arc::clone(&function), mapping.clone());
+/// A function to map, whose error is the result of the call.
+struct Mapped<'f, A, R, O> {
+    function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync + 'f>,
+    /// Makes the result of a call from the results of all examples.
+    ok: fn(R) -> O,
+}
+
+impl<'f, A: Traceable, R: Traceable, O: 'f> Vmap<'f, A, R, O> {
+    fn new(function: Mapped<'f, A, R, O>, mapping: Mapping) -> Self {
+        let (inner, ok, own) = (Arc::clone(&function.function), function.ok, mapping.clone());
         Self {
             function,
             mapping,
             call: Box::new(move |argument| {
-                at_line_by_default(own.line, || map(&*inner, &own, argument))
+                match at_line_by_default(own.line, || map(&*inner, &own, argument)) {
+                    Ok(result) => ok(result),
+                    Err(failed) => failed,
+                }
             }),
         }
     }
@@ -68,9 +89,9 @@ impl<'f, A: Traceable, R: Traceable> Vmap<'f, A, R> {
         Self::new(self.function, mapping)
     }
 }
-mapping_options!([A: Traceable, R: Traceable] Vmap<'f, A, R>);
+mapping_options!([A: Traceable, R: Traceable, O: 'f] Vmap<'f, A, R, O>);
 
-impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
+impl<'f, A: Traceable, R: Traceable, O: 'f> Vmap<'f, A, R, O> {
     /// Sets the batch axis of each leaf of the result; the default is 0.
     ///
     /// Write `None` for results that are the same for all examples; they get no batch axis. If the result contains a
@@ -94,18 +115,19 @@ impl<A: Traceable, R: Traceable> Vmap<'_, A, R> {
     }
 }
 
-fn map<A: Traceable, R: Traceable>(
-    function: &(dyn Fn(A) -> R + Send + Sync + '_),
+fn map<A: Traceable, R: Traceable, O>(
+    function: &(dyn Fn(A) -> Result<R, O> + Send + Sync + '_),
     mapping: &Mapping,
     argument: A,
-) -> R {
+) -> Result<R, O> {
     let (leaves, treedef, references) = flatten_with_references::<Tensor, A>(&argument);
     drop(argument);
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
     let known = mapping.known();
-    let (mut results, outcome) = call_inside_knowing::<A, R>(known, &treedef, examples, function);
+    let (mut results, outcome) = try_call_inside(known, &treedef, examples, function);
+    let outcome = outcome?;
     let mut all = leave(&trace, &results);
     drop(trace);
     let of_result = outcome.result().num_leaves();
@@ -113,5 +135,5 @@ fn map<A: Traceable, R: Traceable>(
     let mut placed = mapping.results(outcome.result(), &results, all, size);
     placed.extend(mapping.references(&treedef, &axes, &outcome, &written, all_written, size));
     let ending = Ending::of("vmap", mapping.line);
-    rebuild_result(ending, &outcome, placed, &references)
+    Ok(rebuild_result(ending, &outcome, placed, &references))
 }

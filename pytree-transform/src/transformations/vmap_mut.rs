@@ -10,7 +10,8 @@ use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Ending, call_inside_knowing, rebuild_result, transformed};
+use crate::transformations::function::{Ending, rebuild_result, transformed, try_call_inside};
+use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
 };
@@ -39,37 +40,52 @@ use crate::transformations::writing::{
 /// The mapped function panics under the same conditions as that of [`vmap`](crate::vmap). It also panics, and writes
 /// nothing, if a value written to a leaf that is not mapped differs between the examples.
 #[track_caller]
-pub fn vmap_mut<'f, P, R, F>(function: F) -> VmapMut<'f, P, R>
+pub fn vmap_mut<'f, M, A, R, F, K>(function: F) -> VmapMut<'f, M, A, R::Value, R::With<R::Value>>
 where
     P: Arguments,
-    R: Traceable,
+    R: Returned<K>,
     F: WritingFunction<P, Output = R> + Send + Sync + 'f,
 {
-    VmapMut::new(
-        Arc::new(move |arguments: P::Borrowed<'_>| function.call(arguments)),
-        Mapping::new(Location::caller()),
-    )
+    let function = move |(model, argument): (&mut M, A)| {
+        let result = function((model, argument)).into_value();
+        result.map_err(|error| R::with(Err(error)))
+    };
+    let mapped = Mapped {
+        function: Arc::new(function),
+        ok: |value| R::with(Ok(value)),
+    };
+    VmapMut::new(mapped, Mapping::new(Location::caller()))
 }
 
 type Writing<'f, P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync + 'f;
 
-/// The result of [`vmap_mut`]: a function of batches, of which it updates some.
+/// The result of [`vmap_mut`]: a function of a model, which it updates, and a batch.
 ///
-/// `P` lists the arguments: a `VmapMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)`.
-pub struct VmapMut<'f, P: Arguments, R> {
-    function: Arc<Writing<'f, P, R>>,
+/// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
+pub struct VmapMut<'f, M, A, R, O = R> {
+    function: Mapped<'f, M, A, R, O>,
     mapping: Mapping,
-    call: Box<Writing<'f, P, R>>,
+    call: Box<Writing<'f, M, A, O>>,
 }
 
-impl<'f, P: Arguments, R: Traceable> VmapMut<'f, P, R> {
-    fn new(function: Arc<Writing<'f, P, R>>, mapping: Mapping) -> Self {
-        let (inner, own) = (Arc::clone(&function), mapping.clone());
+/// A function to map, whose error is the result of the call.
+struct Mapped<'f, M, A, R, O> {
+    function: Arc<Writing<'f, M, A, Result<R, O>>>,
+    /// Makes the result of a call from the results of all examples.
+    ok: fn(R) -> O,
+}
+
+impl<'f, M: Traceable, A: Traceable, R: Traceable, O: 'f> VmapMut<'f, M, A, R, O> {
+    fn new(function: Mapped<'f, M, A, R, O>, mapping: Mapping) -> Self {
+        let (inner, ok, own) = (Arc::clone(&function.function), function.ok, mapping.clone());
         Self {
             function,
             mapping,
-            call: Box::new(move |arguments: P::Borrowed<'_>| {
-                at_line_by_default(own.line, || map::<P, R>(&*inner, &own, arguments))
+            call: Box::new(move |(model, argument)| {
+                match at_line_by_default(own.line, || map(&*inner, &own, model, &argument)) {
+                    Ok(result) => ok(result),
+                    Err(failed) => failed,
+                }
             }),
         }
     }
@@ -86,27 +102,30 @@ impl<'f, P: Arguments, R: Traceable> VmapMut<'f, P, R> {
         self.with(|mapping| mapping.out_axes = axes.into())
     }
 }
-mapping_options!([P: Arguments, R: Traceable] VmapMut<'f, P, R>);
+mapping_options!([M: Traceable, A: Traceable, R: Traceable, O: 'f] VmapMut<'f, M, A, R, O>);
 
-transformed!(callable [P: Arguments, R] VmapMut<'f, P, R>, dyn for<'a> Fn(P::Borrowed<'a>) -> R);
-writing_function!(['f] VmapMut);
+transformed!(callable [M, A, R, O] VmapMut<'f, M, A, R, O>, dyn Fn((&mut M, A)) -> O);
 
-fn map<P: Arguments, R: Traceable>(
-    function: &Writing<'_, P, R>,
+fn map<M: Traceable, A: Traceable, R: Traceable, O>(
+    function: &Writing<'_, M, A, Result<R, O>>,
     mapping: &Mapping,
     arguments: P::Borrowed<'_>,
-) -> R {
+) -> Result<R, O> {
     let (leaves, treedef, references) = flatten_visited(&Borrowed::<P>(&arguments));
     let (mut places, _) = P::divide(arguments);
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) = call_inside_knowing::<P::Values, (P::Written, R)>(
+    let (mut results, outcome) = try_call_inside::<(M, A), (M, R), O>(
         mapping.known(),
         &treedef,
         examples.clone(),
-        |values| call_with_values::<P, R>(function, values),
+        |(mut model, argument)| {
+            let output = function((&mut model, argument))?;
+            Ok((model, output))
+        },
     );
+    let outcome = outcome?;
     let mut all = leave(&trace, &results);
     drop(trace);
     let [of_written, of_result] = members(outcome.result());
@@ -131,7 +150,7 @@ fn map<P: Arguments, R: Traceable>(
     let ending = Ending::of("vmap_mut", mapping.line);
     let (written, output) = rebuild_result(ending, &outcome, placed, &references);
     P::store(&mut places, written);
-    output
+    Ok(output)
 }
 
 /// Returns the structures of the two members of a pair.

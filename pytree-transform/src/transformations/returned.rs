@@ -1,0 +1,160 @@
+//! The results of functions that are transformed: values, and `Result`s of values.
+//!
+//! A function may return a `Result`. If it returns an `Err` while it is traced, the transformation ends and returns this
+//! `Err`: nothing is compiled, and no reference is written.
+
+use std::convert::Infallible;
+
+use crate::tensor::Tensor;
+use crate::tensor::traceable::Traceable;
+
+/// The kind of a function that returns a value: see [`Returned`].
+#[derive(Debug)]
+pub enum Always {}
+
+/// The kind of a function that returns a `Result`: see [`Returned`].
+#[derive(Debug)]
+pub enum Fallible {}
+
+/// The result of a function that can be transformed: a value whose leaves are all tensors, or a `Result` of such a
+/// value with an error of any type.
+///
+/// `Kind` is [`Always`] or [`Fallible`]. The compiler infers it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be traced: every leaf must be a `Tensor`",
+    label = "has leaves that are not tensors, or is not a pytree",
+    note = "a function returns a value whose leaves are all tensors, or a `Result` of such a value; \
+            change numbers and ndarray arrays to `Tensor`, or mark fields that are not data `#[r#static]`; \
+            a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`"
+)]
+pub trait Returned<Kind>: Sized {
+    /// The value: `T` for a `T` and for a `Result<T, E>`.
+    type Value: Traceable;
+
+    /// The error of a `Result`.
+    type Error: 'static;
+
+    /// `T` for a value, and `Result<T, E>` for a `Result` with an `E`.
+    type With<T: 'static>: 'static;
+
+    /// Returns the value or the error.
+    ///
+    /// # Errors
+    /// If this is an `Err`.
+    fn into_value(self) -> Result<Self::Value, Self::Error>;
+
+    /// Makes what a transformation returns, from what it computed or the error of the function.
+    fn with<T: 'static>(result: Result<T, Self::Error>) -> Self::With<T>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Traceable> Returned<Always> for T {
+    type Value = T;
+    type Error = Infallible;
+    type With<U: 'static> = U;
+
+    fn into_value(self) -> Result<T, Infallible> {
+        Ok(self)
+    }
+
+    fn with<U: 'static>(result: Result<U, Infallible>) -> U {
+        always(result)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Traceable, E: 'static> Returned<Fallible> for Result<T, E> {
+    type Value = T;
+    type Error = E;
+    type With<U: 'static> = Result<U, E>;
+
+    fn into_value(self) -> Self {
+        self
+    }
+
+    fn with<U: 'static>(result: Result<U, E>) -> Result<U, E> {
+        result
+    }
+}
+
+/// Returns the value of a computation that cannot fail.
+pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(never) => match never {},
+    }
+}
+
+/// The result of a function whose gradient is taken: a scalar tensor, alone or as the first member of a tuple with
+/// auxiliary results; or a `Result` of one of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
+    note = "return the scalar to differentiate, alone or before other results: `(loss, logits)`, or a `Result` of it"
+)]
+pub trait Loss: Sized {
+    /// The value: `T` for a `T` and for a `Result<T, E>`.
+    type Value: Traceable;
+
+    /// The error of a `Result`.
+    type Error;
+
+    /// `T` for a value, and `Result<T, E>` for a `Result` with an `E`.
+    type With<T>;
+
+    /// Returns the value or the error.
+    ///
+    /// # Errors
+    /// If this is an `Err`.
+    fn into_value(self) -> Result<Self::Value, Self::Error>;
+
+    /// Makes what a transformation returns, from what it computed or the error of the function.
+    fn with<T>(result: Result<T, Self::Error>) -> Self::With<T>;
+
+    /// Returns the scalar to differentiate.
+    fn loss(value: &Self::Value) -> &Tensor;
+}
+
+macro_rules! losses {
+    ($([$($generic:ident),*] $loss:ty, $value:ident => $scalar:expr;)*) => {$(
+        impl<$($generic: Traceable),*> Loss for $loss {
+            type Value = Self;
+            type Error = Infallible;
+            type With<U> = U;
+
+            fn into_value(self) -> Result<Self, Infallible> {
+                Ok(self)
+            }
+
+            fn with<U>(result: Result<U, Infallible>) -> U {
+                always(result)
+            }
+
+            fn loss($value: &Self) -> &Tensor {
+                $scalar
+            }
+        }
+    )*};
+}
+losses! {
+    [] Tensor, value => value;
+    [A] (Tensor, A), value => &value.0;
+    [A, B] (Tensor, A, B), value => &value.0;
+}
+
+impl<L: Loss<Error = Infallible>, E> Loss for Result<L, E> {
+    type Value = L::Value;
+    type Error = E;
+    type With<U> = Result<U, E>;
+
+    fn into_value(self) -> Result<L::Value, E> {
+        self.map(|loss| always(loss.into_value()))
+    }
+
+    fn with<U>(result: Result<U, E>) -> Result<U, E> {
+        result
+    }
+
+    fn loss(value: &L::Value) -> &Tensor {
+        L::loss(value)
+    }
+}
