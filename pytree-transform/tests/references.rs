@@ -10,7 +10,7 @@
 )]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use pytree_core::kind::State;
 use pytree_core::{Filter, Module, Pytree, Ref, Shared, Weak, WeakRef, graph};
@@ -563,6 +563,99 @@ fn captured_references_cannot_be_written() {
     );
     assert_eq!(count.get().item::<f64>(), 1.0);
     count.set(Tensor::from(5.0));
+}
+
+#[test]
+fn inner_jit_reads_references_of_outer_argument() {
+    let count = Ref::new(Tensor::from(2.0));
+    let why = Arc::new(Mutex::new(None));
+    let outer = {
+        let why = Arc::clone(&why);
+        jit(move |(count, x): (Ref<Tensor>, Tensor)| {
+            let captured = count.clone();
+            let scaled = jit(move |x: Tensor| x * captured.get());
+            let first = scaled(x.clone());
+            count.update(|count| count * 10.0);
+            let second = scaled(x);
+            assert_eq!((scaled.traces(), scaled.cached()), (2, 0));
+            *why.lock().unwrap() = scaled.why_retraced();
+            (first, second)
+        })
+    };
+    let x = Tensor::from([1.0, 2.0]);
+    for (value, written) in [(2.0, 20.0), (20.0, 200.0)] {
+        let (first, second) = outer((count.clone(), x.clone()));
+        assert_eq!(first.to_vec::<f64>(), [value, 2.0 * value]);
+        assert_eq!(second.to_vec::<f64>(), [written, 2.0 * written]);
+        assert_eq!(count.get().item::<f64>(), written);
+    }
+    assert_eq!(outer.traces(), 1, "the value is no constant");
+    let why = why.lock().unwrap().clone().unwrap();
+    assert_eq!(
+        why,
+        "the function reads a reference that it captured; pass it as part of the argument"
+    );
+    // The reference of the outermost call is read through two functions, and differentiated.
+    let loss = |pair: &(Ref<Tensor>, Tensor)| {
+        let captured = pair.0.clone();
+        let deep = jit(move |x: Tensor| {
+            let captured = captured.clone();
+            jit(move |x: Tensor| (x * captured.get()).sum())(x)
+        });
+        let before = deep(pair.1.clone());
+        pair.0.update(|value| value.square());
+        before + deep(pair.1.clone())
+    };
+    let pair = (Ref::param(Tensor::from(3.0)), x.clone());
+    let gradient = grad(loss)(&pair);
+    // Σ x · (v + v²) has the derivatives Σ x · (1 + 2 v) and v + v².
+    assert_eq!(gradient.0.leaves()[0].item::<f64>(), 3.0 * 7.0);
+    assert_eq!(gradient.1.to_vec::<f64>(), [12.0, 12.0]);
+    assert_eq!(pair.0.get().item::<f64>(), 9.0);
+    // Each call of an eager transformation has its own value, also where it is a number.
+    let each = vmap(|(count, x): (Ref<Tensor>, Tensor)| {
+        let captured = count.clone();
+        let scaled = jit(move |x: Tensor| x * captured.get());
+        let first = scaled(x.clone());
+        count.set(Tensor::from(-1.0));
+        (first, scaled(x))
+    })
+    .in_axes((None, 0));
+    let (first, second) = each((count.clone(), x.clone()));
+    assert_eq!(first.to_vec::<f64>(), [200.0, 400.0]);
+    assert_eq!(second.to_vec::<f64>(), [-1.0, -2.0]);
+    assert_eq!(count.get().item::<f64>(), -1.0);
+    // A captured reference is not written, and the inner function writes the references of its own argument.
+    let text = panics(|| {
+        jit(|(count, x): (Ref<Tensor>, Tensor)| {
+            let captured = count.clone();
+            jit(move |x: Tensor| captured.set(x))(x)
+        })((count.clone(), x.clone()))
+    });
+    assert!(
+        text.starts_with("cannot write a reference inside of `jit`"),
+        "{text}"
+    );
+    let both = jit(|(a, b): (Ref<Tensor>, Ref<Tensor>)| {
+        let captured = a.clone();
+        let add = jit(move |b: Ref<Tensor>| b.update(|b| b + captured.get()));
+        add(b.clone());
+        a.set(Tensor::from(5.0));
+        add(b);
+    });
+    let sum = Ref::new(Tensor::from(100.0));
+    both((count.clone(), sum.clone()));
+    assert_eq!(
+        (sum.get().item::<f64>(), count.get().item::<f64>()),
+        (104.0, 5.0)
+    );
+    // Outside of all transformations, the value would be a constant of a program that is kept.
+    let captured = count.clone();
+    let stale = jit(move |x: Tensor| {
+        let captured = captured.clone();
+        jit(move |x: Tensor| x * captured.get())(x)
+    });
+    assert!(panics(|| stale(x.clone())).contains("inside of `jit`"));
 }
 
 #[test]

@@ -5,10 +5,10 @@
 //!
 //! A reference stores the level at which it was created. It is written only at that level; otherwise traced values
 //! would escape from their transformation. It is not read inside a recorded function, where its value would become a
-//! constant.
+//! constant. A compiled function may read a reference of an enclosing transformation: its program is then used once.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -23,6 +23,9 @@ pub enum LevelKind {
     Running,
     /// The function is recorded. The recorded program runs later, possibly many times.
     Recording,
+    /// The function is recorded, and the recorded program is run often, unless [`has_read_captured`] is true: then it is
+    /// run once, now. So the function may read the references of enclosing transformations.
+    Compiling,
 }
 
 /// The number of a level, unique in a process.
@@ -36,6 +39,8 @@ pub struct Level {
     name: &'static str,
     kind: LevelKind,
     content: Rc<dyn Any>,
+    /// Whether a reference of an enclosing transformation was read at this level or inside of it.
+    has_read_captured: Cell<bool>,
 }
 
 impl Level {
@@ -71,6 +76,15 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 #[inline]
 pub fn with_levels<R>(look: impl FnOnce(&[Level]) -> R) -> R {
     LEVELS.with_borrow(|levels| look(levels))
+}
+
+/// Returns whether the innermost level is [`Compiling`](LevelKind::Compiling), and its function has read a reference of
+/// an enclosing transformation. The reference may have another value when the function is called again.
+pub fn has_read_captured() -> bool {
+    with_levels(|levels| {
+        let innermost = levels.last();
+        innermost.is_some_and(|level| level.has_read_captured.get())
+    })
 }
 
 /// A transformation in progress on this thread. It ends when this value is dropped.
@@ -120,6 +134,7 @@ impl TraceLevel {
             name,
             kind,
             content,
+            has_read_captured: Cell::new(false),
         };
         LEVELS.with_borrow_mut(|levels| {
             levels.push(level);
@@ -194,10 +209,21 @@ impl Origin {
                     }
                 },
             };
-            let forbids =
-                |level: &&Level| access != Access::Read || level.kind == LevelKind::Recording;
+            let forbids = |level: &&Level| match level.kind {
+                _ if access != Access::Read => true,
+                LevelKind::Running => false,
+                LevelKind::Recording => true,
+                // The value of a reference outside of all transformations would be a constant of the program.
+                LevelKind::Compiling => self.0.is_none(),
+            };
             match inside.iter().find(forbids) {
-                None => Ok(()),
+                None => {
+                    let compiling = |level: &&Level| level.kind == LevelKind::Compiling;
+                    for level in inside.iter().filter(compiling) {
+                        level.has_read_captured.set(true);
+                    }
+                    Ok(())
+                }
                 Some(level) => Err(ReferenceError::Captured {
                     access,
                     transformation: level.name,

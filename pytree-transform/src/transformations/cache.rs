@@ -62,6 +62,8 @@ pub(crate) struct Entry {
     pub(crate) body: Arc<Body>,
     /// The traced tensors that the function captured from an enclosing transformation.
     pub(crate) captured: Vec<Tensor>,
+    /// Whether the function read a reference that it captured, which may have another value in the next call.
+    pub(crate) is_used_once: bool,
     /// The states of the argument that the function changes without returning them.
     dropped: Option<Box<Dropped>>,
     /// The compiled program of the body, built at its first call with arrays.
@@ -84,6 +86,7 @@ impl Entry {
             body,
             captured,
             dropped,
+            is_used_once: false,
             executable: OnceLock::new(),
             used: AtomicU64::new(0),
         }
@@ -249,7 +252,7 @@ impl Cache {
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature)?);
         // Another thread may have traced the same signature, to avoid a deadlock.
-        if self.known(&entry.signature, hash).is_none() {
+        if !entry.is_used_once && self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }
         Ok(entry)

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pytree_core::boundary::{Attempts, Visited, flatten_visited};
 use pytree_core::bug::expect_some;
+use pytree_core::level::has_read_captured;
 use pytree_core::{References, TreeError, Unrepeated};
 
 use crate::base::array::Array;
@@ -39,6 +40,9 @@ use crate::transformations::returned::Returned;
 /// If several threads call the function at the same time with the same signature, one thread traces it and the others
 /// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX, or
 /// for the number that [`cache_size`](Jit::cache_size) sets.
+///
+/// Inside of another transformation, the function may read references of that transformation that it captured. Their values
+/// are inputs of the recorded program. They may have changed at the next call, so each call traces the function.
 ///
 /// Build a compiled function once and keep it: a function that is built for every call is also compiled for every call.
 /// When a source line has built and traced 32 compiled functions of one type, a [warning](crate::set_warning_hook) names
@@ -263,14 +267,19 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         let treedef = &signature.treedef;
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             let function = |argument: A| (self.function)(argument);
-            try_call_inside(Known::All, treedef, tensors, function)
+            let (leaves, outcome) = try_call_inside(Known::All, treedef, tensors, function);
+            (
+                leaves,
+                outcome.map(|outcome| (outcome, has_read_captured())),
+            )
         });
-        let outcome = outcome?;
+        let (outcome, is_used_once) = outcome?;
         let dropped = Dropped::find(&signature, &jaxpr);
         let body = Body::named(Recorder::Jit, self.of_type.short_name(), jaxpr, compile);
         let traced = Traced {
             signature: Arc::clone(&signature),
             batch_axes: body.jaxpr.batch_axes.clone(),
+            is_used_once,
         };
         let before = self.history().last.replace(traced);
         match &before {
@@ -282,7 +291,9 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
             }
             None => rebuilt::traced_first(self.line, self.of_type.id),
         }
-        Ok(Entry::new(signature, outcome, body, captured))
+        let mut entry = Entry::new(signature, outcome, body, captured);
+        entry.is_used_once = is_used_once;
+        Ok(entry)
     }
 }
 

@@ -60,12 +60,16 @@ pub enum RetraceDifference {
         /// The length of the axis in the last trace, or `None` if no enclosing `vmap` binds this name.
         now: Option<usize>,
     },
+    /// The function reads a reference that it captured, so each call traces it.
+    Captured,
 }
 
 /// The key of a trace: the signature of the argument, and the batch axes that the trace depends on.
 pub(crate) struct Traced {
     pub(crate) signature: Arc<Signature>,
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
+    /// Whether the trace read a reference that the function captured.
+    pub(crate) is_used_once: bool,
 }
 
 impl Retrace {
@@ -101,6 +105,9 @@ impl Retrace {
                 });
             }
         }
+        if last.is_used_once {
+            differences.push(RetraceDifference::Captured);
+        }
         Self { line, differences }
     }
 }
@@ -121,6 +128,9 @@ impl fmt::Display for RetraceDifference {
             Self::Leaf { path, before, now } => {
                 write!(f, "{}: {before} before, {now} now", path.or_root())
             }
+            Self::Captured => f.write_str(
+                "the function reads a reference that it captured; pass it as part of the argument",
+            ),
             Self::BatchAxis { name, before, now } => {
                 write!(f, "the batch axis `{name}`: {before} before, ")?;
                 match now {

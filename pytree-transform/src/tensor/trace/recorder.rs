@@ -46,7 +46,8 @@ impl Recorder {
     /// contain the current values of references.
     pub(super) fn level_kind(self) -> LevelKind {
         match self {
-            Self::Jit | Self::MakeJaxpr => LevelKind::Recording,
+            Self::Jit => LevelKind::Compiling,
+            Self::MakeJaxpr => LevelKind::Recording,
             Self::EvalShape
             | Self::Linearize
             | Self::Cond
