@@ -1,7 +1,8 @@
 //! A fused kernel: a program of steps that runs tile by tile.
 //!
-//! The intermediate values of a tile stay in registers of the first-level cache and are never written out.
-//! A tile holds whole rows, so that one step can reduce each row to a number, and later steps can read this number.
+//! A register is a buffer for one tile, small enough to stay in the first-level cache. Intermediate values stay in
+//! registers and are never written to memory. A tile holds whole rows, so that one step can reduce each row to a
+//! number, and later steps can read this number.
 
 #![allow(
     clippy::inline_always,
@@ -27,56 +28,56 @@ use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::{Fold, Operands, Outputs};
 
-/// The smallest number of elements of a tile, unless the kernel has fewer: 2 KiB of f32, so that a dozen registers fit
-/// the first-level cache.
+/// The smallest number of elements of a tile, unless the kernel has fewer elements: 2 KiB of f32 per register, so that
+/// a dozen registers fit into the first-level cache.
 const TILE: usize = 512;
 
-/// The longest row, in elements, to whose length the length of a tile is adapted.
+/// The longest repeated row, in elements, for which the tile length is made a multiple of the row length.
 const LONGEST_UNIT: usize = 1024;
 
-/// The least work of a kernel, in steps times elements, for which a second thread is used. It takes about a tenth of a
-/// millisecond.
+/// The least work of a kernel, measured in steps times elements, for which several threads are used. One thread needs
+/// about a tenth of a millisecond for it.
 const PARALLEL: usize = 1 << 21;
 
-/// The least work of a chunk, in steps times elements.
+/// The least work of a chunk (the consecutive tiles that one thread runs), measured in steps times elements.
 const SHORTEST_CHUNK: usize = PARALLEL / 4;
 
-/// The number of chunks for each thread, if the chunks are long enough. With several chunks, other threads can take
-/// over the work of a delayed thread.
+/// The number of chunks per thread, if the chunks are long enough. With several chunks per thread, other threads can
+/// take over the work of a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// The invariant that the message of a library bug names: a register is written before it is read.
+/// The expectation named in the message of a library bug: a register is written before it is read.
 const MADE: &str = "a value that a fill or an earlier step of the kernel makes";
 
-/// Whether a value has one number for each element, or one for each row.
+/// Whether a kernel value has one number for each element, or one number for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Element,
     Row,
 }
 
-/// Where an operand is stored.
+/// Where a step reads an operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Register(usize),
-    /// An input of the kernel, read without a copy.
+    /// An input of the kernel, by its position, read without a copy.
     Input(usize),
 }
 
 /// The operation of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
-    /// Reads an input and repeats its elements by a pattern.
+    /// Reads an input of the kernel and repeats its elements by a pattern.
     Load {
         input: usize,
         pattern: Pattern,
     },
     Elementwise(Elementwise),
-    /// Repeats the number of each row along the row.
+    /// Repeats the single number of each row along the row.
     Spread,
     /// Reduces each row to a number.
     Rows(Fold),
-    /// Combines all rows into one row, and adds it to a total.
+    /// Combines all rows of the tile into one row, and adds this row to a total.
     Columns {
         total: usize,
     },
@@ -85,7 +86,7 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) work: Work,
-    /// Whether the result of the step has one number for each element, or one for each row.
+    /// Whether the step returns one number for each element, or one number for each row.
     pub(super) level: Level,
     pub(super) operands: SmallVec<[Place; 3]>,
     pub(super) output: usize,
@@ -105,7 +106,7 @@ struct Store {
     register: usize,
     level: Level,
     info: AbstractArray,
-    /// The inputs over which the result may be written if nobody else holds them.
+    /// The positions of the inputs whose memory the result may overwrite, if nobody else holds the input.
     takes: SmallVec<[usize; 4]>,
 }
 
@@ -119,9 +120,9 @@ pub(crate) struct Kernel {
     /// Chunks begin at multiples of this number of elements, so that each chunk has whole rows, whole repetitions and
     /// whole blocks of totals.
     grain: usize,
-    /// The values that the kernel reads.
+    /// The variables that the kernel reads from memory.
     pub(super) inputs: Vec<Variable>,
-    /// The values that the kernel writes.
+    /// The variables that the kernel writes to memory.
     pub(super) outputs: Vec<Variable>,
     fills: Vec<(Fill, usize)>,
     steps: Vec<Step>,
@@ -161,7 +162,7 @@ impl Kernel {
             *register = new;
         }
         for (position, step) in self.steps.iter_mut().enumerate() {
-            // The result gets a register of its own, because the operands are read while the result is written.
+            // The result gets its own register, because the step reads its operands while it writes the result.
             let output = next(&mut free);
             assigned[step.output] = Some(output);
             let mut released: SmallVec<[usize; 4]> = SmallVec::new();
@@ -186,7 +187,7 @@ impl Kernel {
         self.registers = count;
     }
 
-    /// Runs the kernel.
+    /// Runs the kernel on arrays, and returns its stored results, followed by its totals.
     pub(super) fn run(&self, inputs: Operands) -> Outputs<Array> {
         match self.float {
             DType::F64 => self.run_with::<f64>(inputs),
@@ -243,7 +244,7 @@ impl Kernel {
         results
     }
 
-    /// Returns the number of elements of a chunk. If there is enough work, there are chunks for all threads.
+    /// Returns the number of elements of a chunk. If there is enough work, there is at least one chunk for each thread.
     fn chunk_length(&self, threads: usize) -> usize {
         let work = self.length * self.steps.len();
         if threads < 2 || work < PARALLEL {
@@ -254,7 +255,7 @@ impl Kernel {
         shortest.next_multiple_of(self.grain)
     }
 
-    /// Divides a part into chunks.
+    /// Divides the elements `rest` and the memory of their results into parts of `chunk` elements.
     fn divide<'s, F: Float>(&self, mut rest: Part<'s, F>, chunk: usize) -> Vec<Part<'s, F>> {
         let mut parts = Vec::with_capacity((rest.end - rest.start).div_ceil(chunk));
         while rest.end - rest.start > chunk {
@@ -309,7 +310,7 @@ impl Kernel {
         arch().dispatch(&mut chunk);
     }
 
-    /// Converts a number of elements to the number of values at the given level: elements or rows.
+    /// Converts a number of elements to a number of values of the given level (elements or rows).
     #[inline(always)]
     fn at_level(&self, elements: usize, level: Level) -> usize {
         match level {
@@ -319,7 +320,7 @@ impl Kernel {
     }
 }
 
-/// The elements from `start` to `end`, and the memory for their results.
+/// The elements from `start` to `end`, and the memory for the results of these elements.
 struct Part<'s, F: Float> {
     start: usize,
     end: usize,
@@ -327,7 +328,7 @@ struct Part<'s, F: Float> {
     accumulators: Accumulators<'s, F>,
 }
 
-/// Consecutive tiles of a kernel, compiled for each instruction set.
+/// Consecutive tiles of a kernel. The loop over the tiles is compiled once for each instruction set.
 struct Chunk<'a, 's, F: Float> {
     kernel: &'a Kernel,
     sources: &'a [Source<'a>],
@@ -423,13 +424,14 @@ pub(super) struct Here<'a, 's, F> {
     pub(super) slots: &'a [Slot<'s, F>],
     /// The first element of the chunk.
     pub(super) chunk: usize,
-    /// The first element of the tile, and the number of its elements.
+    /// The first element of the tile (`start`), and the number of elements of the tile (`count`).
     pub(super) start: usize,
     pub(super) count: usize,
 }
 
 impl fmt::Display for Kernel {
-    /// Writes the size and the steps, for instance `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
+    /// Writes the number of elements and the steps, for instance `131072 elements in rows of 256: sub, exp, reduce_sum
+    /// rows`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} elements", self.length)?;
         if self.row > 1 {

@@ -1,7 +1,7 @@
 //! The CPU executor: runs a jaxpr on concrete arrays.
 //!
-//! Chains of elementwise equations and reductions run in one fused kernel. Each value is dropped right after its last
-//! use, so that the operation that uses it last may write its result into the value's memory.
+//! Chains of elementwise equations and reductions run in one fused kernel. Each value is dropped right after the last
+//! operation that uses it, so that this operation may write its result into the memory of the value.
 
 mod kernel;
 mod schedule;
@@ -24,7 +24,7 @@ use crate::tensor::primitive::{Operands, Primitive};
 use self::kernel::Kernel;
 use self::schedule::{Scheduled, schedule};
 
-/// A jaxpr that is ready to run.
+/// A scheduled jaxpr that is ready to run.
 pub(crate) struct Executable {
     slots: usize,
     constants: Vec<(usize, Arc<Array>)>,
@@ -44,7 +44,7 @@ enum Work {
     Kernel(Kernel),
 }
 
-/// A use of a value. The last use may write its result over the value.
+/// A use of a value by a step. The step with the last use may write its result over the value.
 #[derive(Clone, Copy)]
 struct Use {
     slot: usize,
@@ -63,7 +63,7 @@ impl Program for Executable {
 }
 
 impl Executable {
-    /// Optimizes a jaxpr by all compiler passes, and prepares it to run.
+    /// Optimizes a jaxpr with all compiler passes, and prepares it to run.
     pub(crate) fn optimized(jaxpr: &Jaxpr) -> Self {
         Self::new(&optimize(jaxpr.clone()))
     }
@@ -115,7 +115,8 @@ impl Executable {
         executable
     }
 
-    /// Numbers the slots in the order of their use. Variables that are never in memory, which are most, get no slot.
+    /// Numbers the slots (the memory cells for arrays) in the order of their use. Most variables are never in memory
+    /// and get no slot.
     fn renumber(&mut self) {
         let mut numbers: Vec<Option<usize>> = vec![None; self.slots];
         let mut count = 0;
@@ -137,8 +138,8 @@ impl Executable {
         self.slots = count;
     }
 
-    /// Runs the program. Reuses the memory of inputs that nobody else holds. `values` may come from an earlier run, so
-    /// that a loop allocates it once.
+    /// Runs the program on `inputs` and returns its outputs. Reuses the memory of inputs that nobody else holds. A loop
+    /// may pass the same `values` to each run, so that they are allocated only once.
     pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         values.resize(self.slots, None);
         for (slot, array) in &self.constants {
@@ -178,9 +179,9 @@ impl Executable {
     }
 }
 
-/// A step of a schedule, in the form in which [`Lowered`](crate::Lowered) shows it.
+/// A step of a schedule, as [`Lowered`](crate::Lowered) displays it.
 pub(crate) struct Planned {
-    /// The position of the equation, if the step is a single equation.
+    /// The position of the equation in the jaxpr, if the step runs a single equation; `None` for a fused kernel.
     pub(crate) single: Option<usize>,
     pub(crate) inputs: Vec<Variable>,
     pub(crate) outputs: Vec<Variable>,

@@ -1,6 +1,6 @@
 //! Chooses the order of equations, and which equations run together in one fused kernel.
 //!
-//! The equations of a kernel have the same number of elements. Their values are bools or floats of one dtype. A kernel
+//! The equations of a kernel have the same number of elements. Their results are bools or floats of one dtype. A kernel
 //! may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
 //! kernel. A reduction to the shape of one row, or to a single number, may be the last step of a chain: no step of the
 //! kernel reads its result. An equation joins an earlier kernel if its operands are computed before or in that kernel,
@@ -16,23 +16,24 @@ use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Fold;
 
-/// The number of equations, after the first equation of a kernel, that are searched for members. This is enough for an
-/// optimizer's update, and it keeps the planning of long jaxprs linear.
+/// The number of equations that are searched for further members of a kernel, after the first equation of the kernel.
+/// This number is enough for an optimizer's update, and it keeps the planning time linear in the length of the jaxpr.
 const WINDOW: usize = 256;
 
 /// The maximum number of views in a chain that are followed one by one, to find the nearest value in memory. In a
-/// longer chain the planner goes to the source of the chain at once, so the planning of long jaxprs stays linear.
+/// longer chain the planner jumps to the source of the chain, so the planning time stays linear in the length of the
+/// jaxpr.
 const NEAR: usize = 32;
 
 /// The longest row, in elements, that a kernel reduces. The first-level cache must hold several rows.
 const LONGEST_ROW: usize = 4096;
 
-/// The maximum number of elements of the result, if a kernel reduces all rows to one row.
+/// The maximum number of elements of a row, if a kernel combines all rows into one row.
 const LONGEST_TOTAL: usize = 16_384;
 
 /// One step of a schedule.
 pub(super) enum Scheduled {
-    /// A single equation, by its position.
+    /// A single equation, given by its position in the jaxpr.
     One(usize),
     /// Several equations in one kernel.
     Kernel(Kernel),
@@ -52,7 +53,7 @@ pub(super) enum Resolved {
 #[derive(Clone, Copy)]
 pub(super) enum Role {
     Elementwise(Elementwise, Level),
-    /// Reduces each row to a number.
+    /// Reduces each row to one number.
     Rows(Fold),
     /// Reduces all rows to one row.
     Columns {
@@ -74,7 +75,7 @@ struct Group {
     row: Option<usize>,
     float: Option<DType>,
     members: Vec<(usize, Role)>,
-    /// The values that members have computed, which later members can read.
+    /// The variables that members compute, which later members can read from registers.
     inside: HashMap<Variable, Level>,
 }
 
@@ -89,7 +90,7 @@ pub(super) struct Planner<'j> {
     makers: Vec<Option<usize>>,
     readers: Vec<SmallVec<[u32; 2]>>,
     is_output: Vec<bool>,
-    /// For each variable, whether an already scheduled step writes it to memory.
+    /// For each variable, whether it is an input, a constant or the result of a step that is already scheduled.
     available: Vec<bool>,
     taken: Vec<bool>,
     scheduled: Vec<Scheduled>,
@@ -161,8 +162,9 @@ impl<'j> Planner<'j> {
         roots
     }
 
-    /// Finds the equations on small tensors that depend on no larger tensors, such as a learning rate or a bias
-    /// correction. They run first, so that no kernel is split because it waits for such a value.
+    /// Finds the equations on small tensors that do not depend on larger tensors, for example those that compute a
+    /// learning rate or a bias correction. These equations run first, so that a kernel that needs such a value is not
+    /// split.
     fn small(&self) -> Vec<bool> {
         const FEW: usize = 16;
         let few = |variable: Variable| self.jaxpr.info(variable).len() <= FEW;
@@ -187,7 +189,7 @@ impl<'j> Planner<'j> {
         small
     }
 
-    /// Schedules an equation alone, or a kernel that begins with the equation.
+    /// Schedules the kernel that begins with an equation, or the equation alone if no kernel can contain it.
     fn take(&mut self, start: usize) {
         let Some(group) = self.group(start) else {
             return self.alone(start);
@@ -228,7 +230,8 @@ impl<'j> Planner<'j> {
             .for_each(|output| self.available[output.index()] = true);
     }
 
-    /// Schedules the equations that write a view to memory: first the views that it depends on, then the view itself.
+    /// Schedules the equations that write a view to memory: first the views on which the view depends, then the view
+    /// itself.
     fn materialize(&mut self, variable: Variable) {
         let mut makers: SmallVec<[usize; 4]> = SmallVec::new();
         let mut variable = Some(variable);
@@ -246,7 +249,7 @@ impl<'j> Planner<'j> {
         makers.into_iter().rev().for_each(|maker| self.one(maker));
     }
 
-    /// Returns the view that a variable is, or `None` if the variable is in memory or is not a view.
+    /// Returns the view that defines a variable, or `None` if the variable is in memory or is not a view.
     fn view_of(&self, variable: Variable) -> Option<View> {
         if self.available[variable.index()] {
             return None;
@@ -275,7 +278,8 @@ impl<'j> Planner<'j> {
                 }) if pattern == Pattern::Same => {
                     (variable, pattern) = (source, outer);
                 }
-                // A kernel cannot repeat a repetition, so it reads the inner repetition from memory.
+                // A kernel cannot repeat a value that is itself a repetition, so it reads the inner repetition from
+                // memory.
                 Some(View::Of { .. }) | None => {
                     return Resolved::Value {
                         base: variable,
@@ -286,7 +290,8 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Returns the kernel that begins with an equation, if the equation fits a kernel.
+    /// Returns the equations of the kernel that begins with an equation, or `None` if no kernel can contain the
+    /// equation.
     fn group(&mut self, start: usize) -> Option<Group> {
         // The first equation may read a repetition of a repetition.
         let bases: SmallVec<[Variable; 4]> = self.jaxpr.equations[start]
@@ -323,7 +328,7 @@ impl<'j> Planner<'j> {
         Some(group)
     }
 
-    /// Returns the class of an equation's values, or `None` if no kernel can contain the equation.
+    /// Returns the class of the values that an equation computes, or `None` if no kernel can contain the equation.
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
@@ -345,7 +350,7 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Adds an equation to a group and returns true, or returns false if the equation does not fit.
+    /// Adds an equation to a group and returns true. Returns false if the equation does not fit the group.
     fn join(&self, group: &mut Group, position: usize) -> bool {
         let equation = &self.jaxpr.equations[position];
         let float = match self.class(equation) {
@@ -376,7 +381,7 @@ impl<'j> Planner<'j> {
         true
     }
 
-    /// Returns the role of an equation in a group, or `None` if the equation does not fit.
+    /// Returns the role of an equation in a group, or `None` if the equation does not fit the group.
     fn role(&self, group: &Group, equation: &Equation) -> Option<Role> {
         if let Some((fold, axes)) = equation.primitive.reduction() {
             let operand = equation.inputs[0];
@@ -414,7 +419,8 @@ impl<'j> Planner<'j> {
             .then_some(Role::Elementwise(elementwise, level))
     }
 
-    /// Returns whether a kernel can read a variable as values of `level`: one for each element, or one for each row.
+    /// Returns whether a kernel can read a variable as values of `level` (one number for each element, or for each
+    /// row).
     fn readable(&self, group: &Group, variable: Variable, level: Level) -> bool {
         let Resolved::Value { base, pattern } = self.resolve(variable) else {
             return true;
@@ -429,7 +435,7 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Returns whether an equation outside a group reads a variable, directly or through views.
+    /// Returns whether an equation outside the group reads a variable, directly or through views.
     fn is_needed(&self, group: &Group, variable: Variable) -> bool {
         let mut shown: SmallVec<[Variable; 8]> = smallvec::smallvec![variable];
         while let Some(variable) = shown.pop() {
@@ -451,7 +457,7 @@ impl<'j> Planner<'j> {
     }
 
     fn build(&self, group: &Group) -> Kernel {
-        // A group that has only bools has no float dtype; any dtype works.
+        // A group that computes only bools has no float dtype, so any float dtype works.
         let float = group.float.unwrap_or(DType::F32);
         let mut builder = KernelBuilder::new(self, float, group.length, group.row.unwrap_or(1));
         for &(position, role) in &group.members {

@@ -21,7 +21,7 @@ fn recorded(shapes: &[&[usize]], function: Function) -> Jaxpr {
     stage(Recorder::Jit, &infos, |inputs| (function(&inputs), ())).0
 }
 
-/// Returns a tensor of multiples of 1/8 between -4 and 4, different in each row.
+/// Returns a tensor whose elements are multiples of 1/8 between -4 and 4 and differ from row to row.
 fn input(shape: &[usize], seed: usize) -> Tensor {
     let count = shape.iter().product();
     let number =
@@ -43,7 +43,8 @@ fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
     (kernels.collect(), alone)
 }
 
-/// Compares a compiled function with its operations run one by one, also with inputs that nobody else holds.
+/// Checks that a compiled function returns the same bits as its operations run one by one. Also tries inputs that
+/// nobody else holds.
 fn check(shapes: &[&[usize]], function: Function) {
     let jaxpr = recorded(shapes, function);
     let executable = Executable::new(&jaxpr);
@@ -77,7 +78,7 @@ fn check(shapes: &[&[usize]], function: Function) {
             }
         }
     }
-    // Inputs that the caller still holds are not written over.
+    // Checks that inputs that the caller still holds are unchanged.
     for (kept, fresh) in kept.iter().zip(inputs()) {
         assert_eq!(kept, &fresh);
     }
@@ -156,13 +157,13 @@ fn long_work_is_shared_among_threads() {
 
 #[test]
 fn results_reuse_memory_of_inputs() {
-    // The first result could be written over either input, but the second result still reads both inputs.
+    // The first result could overwrite either input, but the second result still reads both inputs.
     check(&[&[40, 30], &[40, 30]], |x| {
         let sum = &x[0] + &x[1];
         let product = &sum * &x[0];
         vec![sum.clone(), product - &x[1], &sum + x[0].sum_keep([-1])]
     });
-    // An input that is also repeated is read until the end, so nothing may be written over it.
+    // The kernel reads a repeated input until the end, so no result may overwrite it.
     check(&[&[30, 30], &[30]], |x| {
         vec![&x[0] * &x[1] + &x[0], &x[1] * 2.0]
     });
@@ -193,7 +194,7 @@ fn views_are_materialized_only_if_needed() {
 
 #[test]
 fn small_equations_run_before_kernels() {
-    // A kernel cannot contain the conversion, which is recorded between the equations of the kernel.
+    // The conversion is recorded between the equations of the kernel, but a kernel cannot contain a conversion.
     let (kernels, _) = kernels(&recorded(&[&[100], &[]], |x| {
         let y = &x[0] * 2.0 + 1.0;
         let rate = x[1].convert(DType::F64).sqrt().convert(DType::F32);

@@ -1,7 +1,7 @@
 //! The registers of a kernel: tiles of elements that stay in the first-level cache.
 //!
-//! All code that touches elements is inlined into the kernel, which is compiled for several instruction sets. The set
-//! is chosen when the program runs.
+//! All code that touches elements is inlined into the kernel, which is compiled for several instruction sets. The
+//! program chooses the instruction set at run time.
 
 #![allow(
     clippy::inline_always,
@@ -23,28 +23,29 @@ use crate::primitives::elementwise::{Kernels, Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
-/// The invariant that the message of a library bug names: the dtypes that a result of a kernel may have.
+/// The expectation named in the message of a library bug: the dtypes that a result of a kernel may have.
 const STORED: &str = "floats of the type of the kernel, or bools";
 
 /// A float type that tiles can hold: `f32` or `f64`.
 pub(super) trait Float: Kernels + Send + Sync {
     fn from_f64(value: f64) -> Self;
     fn of_bool(value: bool) -> Self;
-    /// Returns the initial value of a reduction.
+    /// Returns the initial accumulator of a reduction: its neutral element.
     fn start(fold: Fold) -> Self;
     fn combine(fold: Fold, left: Self, right: Self) -> Self;
-    /// Returns the thread-local list of registers that no kernel uses now.
+    /// Returns the thread-local list of registers that no kernel currently uses.
     fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
 }
 
-/// What a kernel reads for an input: the array, or the position of the result that is written over the input.
+/// What a kernel reads for one of its inputs: an array or, if a result overwrites the input, the position of this
+/// result.
 pub(super) enum Source<'a> {
     Array(&'a Array),
     Result(usize),
 }
 
 impl Source<'_> {
-    /// Returns all elements of an input over which no result is written.
+    /// Returns all elements of an input that no result overwrites.
     #[inline(always)]
     pub(super) fn floats<F: Float>(&self) -> &[F] {
         match self {
@@ -54,7 +55,7 @@ impl Source<'_> {
     }
 }
 
-/// A part of a result that is being written.
+/// The memory for consecutive elements of a result.
 pub(super) enum Slot<'a, F> {
     Floats(&'a mut [F]),
     Bools(&'a mut [bool]),
@@ -83,7 +84,7 @@ impl<'a, F: Float> Slot<'a, F> {
     }
 }
 
-/// The operand of an operation, and the memory for its result.
+/// The operand of an operation with one operand, and the memory for its result.
 struct ToTile<'a, F> {
     operand: &'a [F],
     output: &'a mut [F],
@@ -100,7 +101,7 @@ impl<F: Copy> Map<F> for ToTile<'_, F> {
     }
 }
 
-/// The operands of an operation, and the memory for its result.
+/// The two operands of an operation, and the memory for its result.
 struct PairToTile<'a, F> {
     left: &'a [F],
     right: &'a [F],
@@ -126,7 +127,8 @@ pub(super) struct Registers<F> {
     bools: Vec<Vec<bool>>,
 }
 
-/// The registers of a kernel. Dropping them returns them to the thread's list for the next kernel.
+/// The registers that a kernel uses while it runs. Dropping this value returns them to the thread's list for the next
+/// kernel.
 pub(super) struct Tiles<F: Float>(Registers<F>);
 
 impl<F: Float> Drop for Tiles<F> {
@@ -135,13 +137,13 @@ impl<F: Float> Drop for Tiles<F> {
             floats: std::mem::take(&mut self.0.floats),
             bools: std::mem::take(&mut self.0.bools),
         };
-        // At the end of a thread, its list may already be dropped. Then the registers are dropped, too.
+        // At the end of a thread, the thread's list may already be dropped. Then the registers are dropped, too.
         let _ = F::spare().try_with(|spare| spare.borrow_mut().push(registers));
     }
 }
 
 impl<F: Float> Tiles<F> {
-    /// Returns at least `count` registers of each type, each of at least the given number of elements.
+    /// Returns at least `count` registers of floats and as many of bools, each for at least `length` elements.
     pub(super) fn borrow(count: usize, length: usize) -> Self {
         let mut registers = F::spare()
             .with_borrow_mut(Vec::pop)
@@ -173,7 +175,7 @@ impl<F: Float> Tiles<F> {
         self.0.floats[register].fill(value);
     }
 
-    /// Writes a repeated row to a register.
+    /// Fills a register with repetitions of a row.
     #[inline(always)]
     pub(super) fn cycle(
         &mut self,
@@ -194,7 +196,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
-    /// Writes a repeated column to a register.
+    /// Fills a register with a column whose elements are each repeated.
     #[inline(always)]
     pub(super) fn stretch(
         &mut self,
@@ -207,7 +209,7 @@ impl<F: Float> Tiles<F> {
         stretch(&mut self.0.floats[register][..count], source, times, start);
     }
 
-    /// Repeats the number of each row of the tile along the row.
+    /// Repeats the single number of each row of the tile along the row.
     #[inline(always)]
     pub(super) fn spread(&mut self, operand: Place, register: usize, row: usize, count: usize) {
         let Place::Register(operand) = operand else {
@@ -218,7 +220,7 @@ impl<F: Float> Tiles<F> {
         self.0.floats[register] = output;
     }
 
-    /// Reduces each row of the tile to a number.
+    /// Reduces each row of the tile to one number.
     #[inline(always)]
     pub(super) fn fold_rows(
         &mut self,
@@ -238,7 +240,7 @@ impl<F: Float> Tiles<F> {
         self.0.floats[register] = output;
     }
 
-    /// Copies a register into a result.
+    /// Copies `count` values of a register, from position `from` on, into the memory of a result.
     #[inline(always)]
     pub(super) fn store(&self, register: usize, slot: &mut Slot<'_, F>, from: usize, count: usize) {
         match slot {
@@ -251,7 +253,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
-    /// Runs one operation on a tile.
+    /// Runs one elementwise operation on a tile.
     #[inline(always)]
     pub(super) fn apply(
         &mut self,
@@ -397,7 +399,7 @@ fn stretch<F: Copy>(output: &mut [F], source: &[F], times: usize, start: usize) 
     }
 }
 
-/// Compares elements. Each comparison has its own loop, so that no loop has a branch.
+/// Compares elements pairwise. Each comparison has its own loop, so that no loop contains a branch.
 #[inline(always)]
 fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
     macro_rules! each {
@@ -450,7 +452,7 @@ macro_rules! floats {
                 }
             }
 
-            /// Returns NaN as the maximum or minimum if either operand is NaN.
+            /// Combines two elements. For a maximum or minimum, returns NaN if either element is NaN.
             #[inline(always)]
             fn combine(fold: Fold, left: Self, right: Self) -> Self {
                 match fold {

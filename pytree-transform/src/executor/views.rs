@@ -9,7 +9,7 @@ use crate::primitives::shape::{Broadcast, Reshape};
 use crate::tensor::elementwise::{Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
-/// How the elements of a view are found in its source.
+/// How the elements of a view are found in its source, the value that the view reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pattern {
     /// The same elements in the same order.
@@ -22,10 +22,10 @@ pub(super) enum Pattern {
     Stretch { times: usize },
 }
 
-/// A value that need not be in memory.
+/// A value that need not be stored in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum View {
-    /// All elements are this number.
+    /// All elements equal this number.
     Constant(f64),
     /// The elements of another variable, repeated or in another shape.
     Of { source: Variable, pattern: Pattern },
@@ -53,12 +53,12 @@ pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
     })
 }
 
-/// Returns how a broadcast repeats its operand, if a kernel can read the result in place.
+/// Returns how a broadcast repeats its operand, or `None` if a kernel cannot read the result without a copy.
 fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     let primitive: &dyn Any = &*equation.primitive;
     let broadcast = primitive.downcast_ref::<Broadcast>()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
-    // Axes of length 1 do not matter. The other axes must keep their order and lengths.
+    // Axes of length 1 do not matter. The other axes of the operand must keep their order and lengths.
     let kept: SmallVec<[usize; 4]> = operand
         .shape
         .iter()
@@ -91,16 +91,17 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     None
 }
 
-/// Which elements, in memory order, a reduction combines into one.
+/// The elements that a reduction combines into one element, by their position in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Neighbours in memory: each row of `length` elements becomes one element.
+    /// Neighbours in memory: each row of `length` elements is reduced to one element.
     Rows { length: usize },
-    /// Elements at a distance of `period` in memory: all rows become one row.
+    /// Elements at a distance of `period` in memory: all rows are combined into one row.
     Columns { period: usize },
 }
 
-/// Returns the direction of a reduction of `shape` over `axes`, or `None` if it reduces axes in the middle, or no axes.
+/// Returns the direction of a reduction of `shape` over `axes`. Returns `None` if `axes` is empty, or lies in the
+/// middle of the shape.
 pub(super) fn direction(shape: &[usize], axes: &[usize]) -> Option<Direction> {
     let count: usize = shape.iter().product();
     let long = || (0..shape.len()).filter(|&axis| shape[axis] != 1);

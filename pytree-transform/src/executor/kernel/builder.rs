@@ -1,4 +1,4 @@
-//! Builds a kernel, equation by equation.
+//! Builds a fused kernel, equation by equation.
 
 use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
@@ -10,14 +10,14 @@ use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
 use crate::tensor::jaxpr::{Equation, Variable};
 
-/// The maximum number of inputs over which one result may be written. Each call checks all of them, which takes time.
+/// The maximum number of inputs that one result may overwrite. Each call checks all of these inputs, which takes time.
 const MOST_OFFERS: usize = 4;
 
-/// Builds a kernel.
+/// Builds a fused kernel from equations that are added one by one.
 pub(in crate::executor) struct KernelBuilder<'p, 'j> {
     planner: &'p Planner<'j>,
     kernel: Kernel,
-    /// The registers of the values that the kernel computes.
+    /// The register and the level of each value that the kernel computes.
     inside: HashMap<Variable, (usize, Level)>,
     loads: Vec<(Resolved, Level, usize)>,
     total_outputs: Vec<Variable>,
@@ -77,8 +77,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         output
     }
 
-    /// Returns where a step finds the value of a variable, for each element or for each row. Adds the steps that load
-    /// or repeat the value.
+    /// Returns where a step reads the value of a variable, as one number for each element or for each row. Adds the
+    /// steps that load or repeat the value, if there are none yet.
     fn place(&mut self, variable: Variable, level: Level) -> Place {
         let resolved = self.planner.resolve(variable);
         if let Resolved::Value {
@@ -126,7 +126,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         Place::Register(register)
     }
 
-    /// Adds the step of an equation.
+    /// Adds the step that computes an equation.
     pub(in crate::executor) fn add(&mut self, equation: &Equation, role: Role) {
         let output = equation.outputs[0];
         let (work, level, from) = match role {
@@ -150,7 +150,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.inside.insert(output, (register, level));
     }
 
-    /// Makes the kernel write a value that it computes to memory.
+    /// Makes the kernel write the value of a variable, which the kernel computes, to memory.
     pub(in crate::executor) fn store(&mut self, variable: Variable) {
         let made = self.inside.get(&variable);
         let &(register, level) = expect_some(made, "a value that the kernel computes");
@@ -172,8 +172,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.kernel
     }
 
-    /// Chooses the length of a tile. A tile holds whole rows. If rows of an input are repeated, the length is also a
-    /// multiple of their length, so that each repeated row is read only once.
+    /// Chooses the number of elements of a tile. A tile holds whole rows. If the kernel has no rows but repeats a row
+    /// of an input, a tile holds whole repetitions, so that the repeated row is read only once.
     fn choose_tile(&mut self) {
         let kernel = &mut self.kernel;
         let period = |step: &Step| match step.work {
@@ -203,8 +203,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         });
     }
 
-    /// Finds the positions at which chunks may begin: where a tile may begin or, if the kernel has totals, where a
-    /// block of a total begins.
+    /// Computes the grain: a chunk may begin only at a multiple of it. Such a position begins a row, a repetition of
+    /// each repeated row and, if the kernel has totals, a block of each total.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
@@ -215,13 +215,13 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let grain = rows
             .chain(blocks)
             .try_fold(kernel.row, least_common_multiple);
-        // A kernel that is shorter than the grain is not divided.
+        // If the multiple overflows, the kernel is shorter than the grain and is not divided.
         let grain = grain.unwrap_or(kernel.length).max(1);
         kernel.grain = grain * kernel.tile.div_ceil(grain);
     }
 
-    /// Finds, for each result, the inputs over which it may be written: each element of the input is read only for the
-    /// element of the result at the same position.
+    /// Finds, for each result, the inputs that the result may overwrite. Each element of such an input is read only to
+    /// compute the element of the result at the same position.
     fn find_memory_to_take(&mut self) {
         let kernel = &mut self.kernel;
         let mut levels: Vec<Option<Level>> = vec![None; kernel.inputs.len()];
@@ -246,7 +246,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 }
             }
         }
-        // Prefer inputs that are not yet offered to another result.
+        // Prefer an input that no other result may overwrite yet.
         let mut offered = vec![false; kernel.inputs.len()];
         for store in &mut kernel.stores {
             let fits = |&input: &usize| {
@@ -265,7 +265,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 }
 
-/// Returns the least common multiple, or `None` if it overflows.
+/// Returns the least common multiple of two numbers, or `None` if it overflows.
 fn least_common_multiple(left: usize, right: usize) -> Option<usize> {
     let (mut divisor, mut rest) = (left, right);
     while rest > 0 {

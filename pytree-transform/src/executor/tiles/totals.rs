@@ -22,15 +22,15 @@ use crate::tensor::primitive::Fold;
 #[derive(Debug)]
 pub(in crate::executor) struct Total {
     pub(in crate::executor) fold: Fold,
-    /// The length of a row, or 1 if all elements become one number.
+    /// The length of a row, or 1 if all elements are reduced to one number.
     pub(in crate::executor) period: usize,
     pub(in crate::executor) info: AbstractArray,
-    /// The number of elements of the kernel in one block.
+    /// The number of elements that form one block.
     block: usize,
 }
 
 impl Total {
-    /// Describes the reduction of a kernel of `length` elements in rows of `period`.
+    /// Describes a reduction of a kernel that has `length` elements in rows of `period` elements.
     pub(in crate::executor) fn new(
         fold: Fold,
         period: usize,
@@ -73,7 +73,7 @@ impl Total {
     }
 }
 
-/// The results of all blocks of a kernel's reductions.
+/// For each total of a kernel, the results of all its blocks.
 pub(in crate::executor) struct Totals<'p, F>(SmallVec<[(&'p Total, Vec<F>); 2]>);
 
 impl<'p, F: Float> Totals<'p, F> {
@@ -86,7 +86,7 @@ impl<'p, F: Float> Totals<'p, F> {
         Self(totals.iter().map(results).collect())
     }
 
-    /// Returns accumulators for all elements.
+    /// Returns the accumulators of all totals, for all elements of the kernel.
     pub(in crate::executor) fn accumulators(&mut self) -> Accumulators<'_, F> {
         let accumulators = self.0.iter_mut().map(|(total, results)| Accumulator {
             total,
@@ -104,21 +104,21 @@ impl<'p, F: Float> Totals<'p, F> {
     }
 }
 
-/// The accumulators of a chunk of a kernel.
+/// The accumulators of all totals, for one chunk of a kernel.
 pub(in crate::executor) struct Accumulators<'a, F>(SmallVec<[Accumulator<'a, F>; 2]>);
 
 struct Accumulator<'a, F> {
     total: &'a Total,
     /// The position of the first element of the chunk.
     start: usize,
-    /// The results of the blocks.
+    /// The results of the blocks in the chunk.
     results: &'a mut [F],
-    /// The accumulated lanes of the current block; used only if all elements become one number.
+    /// The accumulated lanes of the current block; used only if all elements are reduced to one number.
     lanes: Lanes<F>,
 }
 
 impl<F: Float> Accumulators<'_, F> {
-    /// Splits at an element that begins a block of every reduction.
+    /// Splits the accumulators at an element that begins a block of every total.
     pub(in crate::executor) fn split_at(self, element: usize) -> (Self, Self) {
         let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
         for Accumulator {
@@ -146,7 +146,7 @@ impl<F: Float> Accumulators<'_, F> {
         (Self(before), Self(after))
     }
 
-    /// Adds a tile that begins at the element `at`.
+    /// Adds a tile to a total. The tile begins at the element `at`.
     #[inline(always)]
     pub(in crate::executor) fn add(&mut self, total: usize, tile: &[F], at: usize) {
         let accumulator = &mut self.0[total];
@@ -157,7 +157,8 @@ impl<F: Float> Accumulators<'_, F> {
         }
     }
 
-    /// Writes the result of the last part after the last tile, because this part may be shorter than the others.
+    /// Completes the last part of each total after the last tile, which ends before the element `at`. This part may be
+    /// shorter than the other parts.
     #[inline(always)]
     pub(in crate::executor) fn end(&mut self, at: usize) {
         for accumulator in &mut self.0 {
