@@ -13,7 +13,7 @@ use crate::tensor::primitive::Operands;
 /// Runs a jaxpr as it was recorded, equation by equation, and checks each result.
 ///
 /// # Panics
-/// If a result contains a NaN or infinity that the active checks forbid.
+/// Panics if a result contains a NaN or an infinity that the active checks forbid.
 pub(crate) fn run_checked(jaxpr: &Jaxpr, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
     let mut values: Vec<Option<Arc<Array>>> = vec![None; jaxpr.variables.len()];
     for (variable, tensor) in &jaxpr.constants {

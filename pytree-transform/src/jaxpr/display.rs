@@ -1,5 +1,5 @@
-//! Writes jaxprs as text in JAX's notation and layout: a part that fits on a line of 80 characters is written on one
-//! line.
+//! Writes jaxprs as text in JAX's notation and layout: whatever fits on a line of 80 characters, for instance an
+//! equation or a nested jaxpr, is written on one line.
 //!
 //! Variables are named in the order in which they appear, `a`, …, `z`, `ba`, …, across all nested jaxprs. The inputs
 //! and outputs of a call's jaxpr take the names of the call's operands and results. A nested jaxpr that is long, or is
@@ -40,7 +40,7 @@ impl fmt::Display for Jaxpr {
 }
 
 impl fmt::Debug for Jaxpr {
-    /// Writes the displayed text and the addresses of the constants, because jaxprs with the same text may have
+    /// Writes the displayed text and the addresses of the constants, because jaxprs that are displayed alike may have
     /// different constants.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
@@ -68,7 +68,7 @@ pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
         .collect()
 }
 
-/// Returns the parameters of a primitive as the primitive writes them.
+/// Returns the parameters of a primitive as text, as the primitive writes them.
 pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     struct Written<'a>(&'a dyn Primitive);
     impl fmt::Display for Written<'_> {
@@ -79,12 +79,13 @@ pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     Written(primitive).to_string()
 }
 
-/// Returns whether a constant is written inline, as a number, instead of as a variable.
+/// Returns whether a constant is displayed as a number instead of as a variable.
 fn is_literal(value: &Tensor) -> bool {
     value.rank() == 0 && value.array().is_some()
 }
 
-/// Splits `a=1 b=(2, 3)` into pairs of key and text; spaces outside brackets separate them.
+/// Splits parameters such as `a=1 b=(2, 3)` into pairs of key and text. Spaces outside brackets separate the
+/// parameters.
 fn pairs(parameters: &str) -> Vec<(&str, &str)> {
     let mut depth = 0_usize;
     let parted = parameters.split(|character| {
@@ -101,12 +102,12 @@ fn pairs(parameters: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The name of a variable.
+/// The displayed name of a variable.
 #[derive(Clone, Copy)]
 enum Name {
     /// A number in letters: 0 is `a`, 26 is `ba`.
     Number(usize),
-    /// `_`, for a variable that nothing uses.
+    /// `_`, the name of a variable that no equation or output uses.
     Unused,
 }
 
@@ -135,30 +136,30 @@ fn place(jaxpr: &Jaxpr) -> Place {
 /// The position in [`Names::scopes`] of a jaxpr whose variables have names.
 type Scope = usize;
 
-/// The names that were given so far.
+/// The names that were assigned to variables and jaxprs so far.
 struct Names<'j> {
     scopes: Vec<Variables<'j>>,
     positions: HashMap<Place, Scope>,
     next: usize,
     /// The names of the jaxprs that are written before the outermost jaxpr.
     shared: HashMap<Place, String>,
-    /// The names in `shared`, which no variable may have.
+    /// The names in `shared`, which no variable may get.
     taken: HashSet<String>,
 }
 
-/// The variables of a jaxpr.
+/// The displayed names of the variables of one jaxpr.
 struct Variables<'j> {
     jaxpr: &'j Jaxpr,
     facts: Vec<Facts<'j>>,
 }
 
-/// Facts about a variable.
+/// What the display needs to know about a variable.
 #[derive(Clone, Default)]
 struct Facts<'j> {
     name: Option<Name>,
     is_used: bool,
     is_input: bool,
-    /// The value of a constant that is written inline; `None` for other variables.
+    /// The constant, if it is displayed as a number; `None` for other variables.
     literal: Option<&'j Tensor>,
 }
 
@@ -179,15 +180,16 @@ impl<'j> Variables<'j> {
     }
 }
 
-/// A parameter of an equation.
+/// A displayed parameter of an equation.
 enum Parameter<'t, 'j> {
     Text(&'t str),
-    /// Nested jaxprs under one parameter name.
+    /// Nested jaxprs that have the same parameter name.
     Bodies(&'t [(&'static str, &'j Jaxpr)]),
 }
 
 impl<'j> Names<'j> {
-    /// Returns names without any named variable, and the jaxprs that are written before `jaxpr`.
+    /// Returns an empty set of variable names, and the nested jaxprs that are displayed before `jaxpr`, each with its
+    /// name.
     fn of(jaxpr: &'j Jaxpr) -> (Self, Vec<(String, &'j Jaxpr)>) {
         let mut counts: Vec<(&'j Jaxpr, usize, String)> = Vec::new();
         let mut positions: HashMap<Place, usize> = HashMap::new();
@@ -195,7 +197,7 @@ impl<'j> Names<'j> {
         while let Some((next, name)) = queue.pop_front() {
             let long = usize::from(place(next) != place(jaxpr) && next.equations.len() > LONG);
             if let Some(&position) = positions.get(&place(next)) {
-                // The jaxprs nested in this jaxpr were counted when it was counted first.
+                // The jaxprs nested in this jaxpr were already counted when this jaxpr was first met.
                 counts[position].1 += 1 + long;
                 continue;
             }
@@ -278,14 +280,14 @@ impl<'j> Names<'j> {
         }
     }
 
-    /// Writes a variable that is assigned here: its name and type.
+    /// Writes the name and type of a variable at the position where it is assigned.
     fn binder(&mut self, layout: &mut Layout, scope: Scope, variable: Variable) {
         let name = self.name(scope, variable);
         let info = self.scopes[scope].jaxpr.info(variable);
         layout.text(format_args!("{name}:{info}"));
     }
 
-    /// Writes constants and inputs. They get the first names.
+    /// Writes the constants and inputs of a jaxpr. They get the first names.
     fn binders(&mut self, layout: &mut Layout, scope: Scope) {
         let jaxpr = self.scopes[scope].jaxpr;
         let constants = jaxpr
@@ -364,7 +366,7 @@ impl<'j> Names<'j> {
             .collect();
         let nested = bodies.chunk_by(|(name, _), (next, _)| name == next);
         written.extend(nested.map(|bodies| (bodies[0].0, Parameter::Bodies(bodies))));
-        // The name of a call is first; the other parameters are in alphabetical order.
+        // The parameter `name` of a call comes first; the other parameters are in alphabetical order.
         written.sort_by_key(|&(key, _)| (!(is_call && key == "name"), key));
         if !written.is_empty() {
             layout.bracketed(["[", "]"], |layout| {
@@ -396,7 +398,7 @@ impl<'j> Names<'j> {
         }
     }
 
-    /// Gives variables of a nested jaxpr the names of the outer variables that they are bound to.
+    /// Gives the inputs and outputs of a call's jaxpr the names of the call's operands and results.
     fn suggest(
         &mut self,
         (inner, variables): (Scope, &[Variable]),

@@ -8,18 +8,18 @@ use crate::base::dtype::AbstractArray;
 use crate::jaxpr::display;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
-/// One operation of a [`Jaxpr`]; displayed as its line in the jaxpr, for instance `b:f32[3] = sin a`.
+/// One operation of a [`Jaxpr`]. Its display is its line in the jaxpr, for instance `b:f32[3] = sin a`.
 #[derive(Clone)]
 pub struct JaxprEquation<'j> {
     jaxpr: &'j Jaxpr,
     position: usize,
-    /// The texts of all equations, written when the first of them is displayed, because the variable names in an
-    /// equation depend on all equations before it.
+    /// The texts of all equations. They are written when the first equation is displayed, because the variable names in
+    /// an equation depend on all equations before it.
     lines: Arc<OnceLock<Vec<String>>>,
 }
 
 impl Jaxpr {
-    /// Returns the equations in execution order.
+    /// Returns the equations of the jaxpr in execution order.
     pub fn equations(&self) -> impl ExactSizeIterator<Item = JaxprEquation<'_>> {
         JaxprEquation::all(self)
     }
@@ -40,7 +40,7 @@ impl<'j> JaxprEquation<'j> {
         &self.jaxpr.equations[self.position]
     }
 
-    /// Returns the name of the primitive.
+    /// Returns the name of the primitive, for instance `sin`.
     pub fn name(&self) -> &'static str {
         self.equation().primitive.name()
     }
@@ -67,12 +67,12 @@ impl<'j> JaxprEquation<'j> {
         outputs.map(|&output| self.jaxpr.info(output)).collect()
     }
 
-    /// Returns the line of the user's program that the equation was recorded from.
+    /// Returns the line of the user's program that recorded the equation.
     pub fn line(&self) -> &'static Location<'static> {
         self.equation().line
     }
 
-    /// Returns whether the equation does something besides computing its results, such as printing.
+    /// Returns whether the equation does more than compute its results, for instance print.
     pub fn has_effect(&self) -> bool {
         self.equation().primitive.has_effect()
     }

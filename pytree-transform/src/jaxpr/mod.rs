@@ -1,4 +1,4 @@
-//! Functions of any jaxpr: display, verification, and execution with checks.
+//! Functions that work on any jaxpr: display, verification, and execution with checks.
 
 mod checked;
 mod display;

@@ -1,8 +1,8 @@
 //! The verifier of jaxprs. It checks that
 //!
 //! - each variable is assigned once, and before it is used;
-//! - each constant is concrete and of the recorded type;
-//! - the shape rule of each equation accepts its operands and returns the recorded types;
+//! - each constant is concrete and has the recorded dtype and shape;
+//! - the shape rule of each equation accepts its operands and returns the recorded dtypes and shapes;
 //! - the batch axes that an equation uses were bound when the jaxpr was recorded, with the same lengths;
 //! - the inputs and outputs of each body (of a call, custom rule or control flow) fit the operands and results of its
 //!   equation;
@@ -24,7 +24,7 @@ pub enum JaxprError {
     Unknown {
         /// The number of the variable.
         variable: u32,
-        /// The part of the jaxpr that uses or assigns the variable.
+        /// The equation, or another part of the jaxpr, that uses or assigns the variable, as text.
         place: String,
     },
     /// A variable that is assigned twice.
@@ -32,7 +32,7 @@ pub enum JaxprError {
     AssignedTwice {
         /// The number of the variable.
         variable: u32,
-        /// The part of the jaxpr that assigns the variable again.
+        /// The equation, or another part of the jaxpr, that assigns the variable again, as text.
         place: String,
     },
     /// A variable that is used before it is assigned.
@@ -40,23 +40,23 @@ pub enum JaxprError {
     Unassigned {
         /// The number of the variable.
         variable: u32,
-        /// The part of the jaxpr that uses the variable.
+        /// The equation, or another part of the jaxpr, that uses the variable, as text.
         place: String,
     },
-    /// A constant that is traced, or has another type than recorded.
+    /// A constant that is traced, or whose dtype or shape differs from the recorded one.
     #[error("constant {variable} is {found}, but was recorded as {recorded}")]
     Constant {
         /// The number of the variable.
         variable: u32,
-        /// The recorded type.
+        /// The recorded dtype and shape.
         recorded: AbstractArray,
-        /// The type that was found.
+        /// The dtype and shape of the constant, as text.
         found: String,
     },
     /// An equation whose shape rule rejects its operands.
     #[error("{place}: {error}")]
     Refused {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
         /// The error of the shape rule.
         error: TensorError,
@@ -68,19 +68,19 @@ pub enum JaxprError {
         list(expected)
     )]
     Results {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
-        /// The recorded types.
+        /// The recorded dtypes and shapes of the results.
         recorded: Vec<AbstractArray>,
-        /// The types that the shape rule returns.
+        /// The dtypes and shapes of the results that the shape rule returns.
         expected: Vec<AbstractArray>,
     },
     /// An equation that has too few or too many operands for its bodies, or operands of a wrong shape or dtype.
     #[error("{place}: {problem}")]
     Operands {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
-        /// A description of the expected and the found operands.
+        /// The expected and the found operands, as text.
         problem: String,
     },
     /// A body whose inputs differ from the inputs that its equation passes.
@@ -90,13 +90,13 @@ pub enum JaxprError {
         list(expected)
     )]
     BodyInputs {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
-        /// The name of the parameter that holds the body.
+        /// The name of the parameter that holds the body, for instance `jaxpr`.
         body: &'static str,
-        /// The inputs that the equation passes.
+        /// The dtypes and shapes that the equation passes to the body.
         found: Vec<AbstractArray>,
-        /// The inputs of the body.
+        /// The dtypes and shapes that the body takes.
         expected: Vec<AbstractArray>,
     },
     /// A body whose outputs differ from the outputs that its equation needs.
@@ -106,13 +106,13 @@ pub enum JaxprError {
         list(found)
     )]
     BodyOutputs {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
-        /// The name of the parameter that holds the body.
+        /// The name of the parameter that holds the body, for instance `jaxpr`.
         body: &'static str,
-        /// The outputs that the equation needs.
+        /// The dtypes and shapes that the equation needs from the body.
         expected: Vec<AbstractArray>,
-        /// The outputs of the body.
+        /// The dtypes and shapes that the body returns.
         found: Vec<AbstractArray>,
     },
     /// An equation that uses a batch axis that no `vmap` bound when the jaxpr was recorded.
@@ -120,33 +120,33 @@ pub enum JaxprError {
         "{place} works over the batch axis `{name}`, which was not bound when the jaxpr was recorded"
     )]
     UnboundAxis {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
-        /// The name of the axis.
+        /// The name of the batch axis.
         name: String,
     },
-    /// An equation that expects another length of a batch axis than the axis had when the jaxpr was recorded.
+    /// An equation that expects a batch axis to have a different length than it had when the jaxpr was recorded.
     #[error(
         "{place} expects the batch axis `{name}` to have length {found}, but it had length {expected} when the jaxpr was recorded"
     )]
     AxisLength {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
-        /// The name of the axis.
+        /// The name of the batch axis.
         name: String,
-        /// The length when the jaxpr was recorded.
+        /// The length of the batch axis when the jaxpr was recorded.
         expected: usize,
-        /// The length that the equation expects.
+        /// The length of the batch axis that the equation expects.
         found: usize,
     },
     /// An error in a nested jaxpr.
     #[error("in `{body}` of {place}: {error}")]
     Nested {
-        /// The equation.
+        /// The equation that has the error, as text.
         place: String,
-        /// The name of the parameter that holds the jaxpr.
+        /// The name of the parameter that holds the nested jaxpr.
         body: &'static str,
-        /// The error.
+        /// The error in the nested jaxpr.
         error: Box<JaxprError>,
     },
 }
@@ -278,7 +278,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the types of an equation whose operands exist.
+    /// Checks the dtypes and shapes of an equation. All its operands are in the jaxpr.
     fn types(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         let jaxpr = self.jaxpr;
         let operands: Vec<&AbstractArray> = equation
@@ -286,7 +286,7 @@ impl Verifier<'_> {
             .iter()
             .map(|input| jaxpr.info(*input))
             .collect();
-        // Outputs that are not in the jaxpr are reported by the check of assignments.
+        // `assign` reports outputs that are not in the jaxpr.
         let recorded: Vec<AbstractArray> = equation
             .outputs
             .iter()
@@ -367,7 +367,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that the batch axes that an equation uses were bound when the jaxpr was recorded.
+    /// Checks that the batch axes that an equation uses were bound, with the same lengths, when the jaxpr was recorded.
     fn batch_axes(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         for name in equation.primitive.axis_names() {
             let Some(expected) = self.jaxpr.batch_axis(name) else {
@@ -394,7 +394,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the bodies of an equation.
+    /// Checks the jaxprs nested in an equation.
     fn nested(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         if !self.nested {
             return;
@@ -411,7 +411,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Describes an equation for messages. The jaxpr may be too malformed to be displayed.
+/// Describes an equation for messages, without displaying the jaxpr, which may be too malformed for this.
 fn describe(equation: &Equation, position: usize) -> String {
     format!(
         "equation {position} (`{}`, from {})",

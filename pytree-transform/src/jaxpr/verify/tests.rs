@@ -1,4 +1,4 @@
-//! Each test breaks one invariant.
+//! Tests of the verifier: each test breaks one invariant of a jaxpr.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     vmap,
 };
 
-/// `a, b -> sin a · b`, with a constant added.
+/// Returns the jaxpr of the function `a, b -> sin a · b + c` for a constant `c`.
 fn sample() -> Jaxpr {
     let shift = Tensor::from([1.0_f32, 2.0]);
     let x = Tensor::from([3.0_f32, 4.0]);
@@ -168,7 +168,7 @@ fn says(message: &str, parts: &[&str]) {
     }
 }
 
-/// Gives a result another type.
+/// Changes the recorded dtype and shape of a result.
 fn retyped(equation: &Equation, variables: &mut [AbstractArray], result: usize) {
     variables[equation.outputs[result].index()] = AbstractArray::new(DType::F64, [7]);
 }
@@ -311,7 +311,7 @@ fn custom_rules_match_residuals_and_cotangents() {
         change(&mut jaxpr);
         only(verify(&jaxpr).unwrap_err()).to_string()
     };
-    // Operands are the tangents of `x` and `n`, then the residuals `x` and `n`.
+    // The operands are the tangents of `x` and `n`, followed by the residuals `x` and `n`.
     let residual = broken(&|jaxpr| {
         let equation = &mut jaxpr.equations[0];
         equation.inputs[3] = equation.inputs[2];
@@ -360,12 +360,12 @@ fn broken_under_axis(
     only(verify(&jaxpr).unwrap_err()).to_string()
 }
 
-/// Replaces the primitive of the first equation.
+/// Returns a change that replaces the primitive of the first equation.
 fn instead(primitive: impl Primitive) -> impl FnOnce(&mut Jaxpr) {
     |jaxpr| jaxpr.equations[0].primitive = Arc::new(primitive)
 }
 
-/// Changes the type of the operand of the first equation, which is an input.
+/// Returns a change of the dtype and shape of the first equation's operand, which is an input.
 fn of_operand(info: AbstractArray) -> impl FnOnce(&mut Jaxpr) {
     |jaxpr| {
         let input = jaxpr.equations[0].inputs[0];
@@ -597,7 +597,8 @@ impl Primitive for Holder {
 fn nested_jaxprs_are_verified() {
     let mut broken = sample();
     broken.equations.pop();
-    // A body verifies its parts when it is made. So this body is made from a valid jaxpr, which is replaced afterwards.
+    // A body verifies its nested jaxprs when it is created. So the body is created from a valid jaxpr, which is broken
+    // afterwards.
     let errors = verify(&broken).unwrap_err();
     let nested = JaxprError::Nested {
         place: "equation 0".to_owned(),
