@@ -12,11 +12,11 @@ use crate::base::array::{Array, Data};
 use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
-/// The maximum number of elements of a constant that is compared by value; larger constants are compared by address.
+/// The maximum number of elements of a constant that is compared by value. Larger constants are compared by address.
 const MOST_ELEMENTS: usize = 64;
 
-/// Replaces equations that have the same primitive, parameters and operands by the first of them. Constants with the
-/// same bits are merged, too. Equations with effects are never merged.
+/// If several equations have the same primitive, parameters and operands, replaces their results by the results of the
+/// first such equation. Constants with the same bits are merged, too. Equations with effects are never merged.
 ///
 /// The hash tables have their full capacity from the start, because growing a table would hash all entries again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
@@ -27,7 +27,7 @@ pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// Merges equal constants. The table holds the position of the first constant of each value.
+/// Merges equal constants. A table holds, for each value, the position of the first constant with this value.
 fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.constants.len());
     let hasher = DefaultHashBuilder::default();
@@ -47,7 +47,7 @@ fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     }
 }
 
-/// Merges equal equations. The table holds the position of the first equation of each form.
+/// Merges equal equations. A table holds the position of the first of several equal equations.
 fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.equations.len());
     let hasher = DefaultHashBuilder::default();
@@ -82,9 +82,9 @@ fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
 /// zeros and the bits of NaN.
 #[derive(PartialEq, Eq, Hash)]
 enum Constant<'j> {
-    /// Few elements: dtype, shape and bits.
+    /// A constant of few elements, by its dtype, shape and bits.
     Bits(&'j AbstractArray, SmallVec<[u64; 4]>),
-    /// Many elements: their address.
+    /// A constant of many elements, by its address.
     Address(*const Array),
 }
 

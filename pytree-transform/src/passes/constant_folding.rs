@@ -1,4 +1,4 @@
-//! Computes values that depend on no input, once, when a function is compiled.
+//! Constant folding: computes values that do not depend on an input once, when a function is compiled.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::tensor::primitive::Operands;
 /// small.
 const MOST_ELEMENTS: usize = 1024;
 
-/// The maximum number of elements of an operand of a folded equation. It bounds the time that folding adds to
+/// The maximum number of elements of an operand of a folded equation. This limit bounds the time that folding adds to
 /// compilation.
 const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 
 /// What is known about a variable before the program runs.
 #[derive(Clone)]
 enum Known {
-    /// The whole value.
+    /// The whole array.
     Value(Arc<Array>),
-    /// All elements are equal to this array without axes.
+    /// An array without axes; all elements of the variable equal its value.
     Filled(Arc<Array>),
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// The replacement of an equation.
+/// What replaces a folded equation.
 enum Folded {
     Constant(Variable, Arc<Array>),
     Full(Full),

@@ -1,8 +1,8 @@
 //! Compiler passes, which rewrite a jaxpr without changing a bit of its results.
 //!
 //! The passes run once, before a jaxpr is scheduled for execution; differentiation and batching use the recorded jaxpr.
-//! Each pass is a function from jaxpr to jaxpr. A pass does not remove the equations that it makes superfluous, because
-//! the removal of dead code runs last.
+//! Each pass is a function from jaxpr to jaxpr. A pass leaves equations whose results are no longer used in the jaxpr;
+//! the last pass removes them.
 
 mod common_subexpressions;
 mod constant_folding;
@@ -35,7 +35,8 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
     })
 }
 
-/// Returns the jaxpr after each single pass, and after all passes in order. Only tests use this.
+/// Returns the jaxpr after each pass alone, and after all passes in order, each with a name. Only tests use this
+/// function.
 #[doc(hidden)]
 pub fn each_pass(jaxpr: &Jaxpr) -> impl Iterator<Item = (&'static str, Jaxpr)> {
     let alone = PASSES
@@ -58,7 +59,8 @@ impl Replacements {
         self.0[variable.index()]
     }
 
-    /// Replaces `variable` by `by`. No later call may replace `by`, because replacements are not followed twice.
+    /// Replaces `variable` by `by`. No later call may replace `by`, because each variable is looked up in the table
+    /// only once.
     fn replace(&mut self, variable: Variable, by: Variable) {
         self.0[variable.index()] = by;
     }

@@ -1,4 +1,4 @@
-//! Algebraic simplification, by rules that keep every bit.
+//! Algebraic simplification of equations. Every rule keeps every bit of the results.
 //!
 //! Floats need care: `x + 0` turns a negative zero into a positive zero, so it differs from `x`, while `x + (-0)` and
 //! `x - 0` equal `x`. `x · 0` differs from 0 if `x` is infinite or NaN. These expressions are simplified:
@@ -33,15 +33,15 @@ use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
-/// The replacement of an equation.
+/// What replaces a simplified equation.
 enum Found {
-    /// The result equals this variable.
+    /// The result of the equation equals this variable.
     Same(Variable),
-    /// This primitive with these operands computes the same result.
+    /// This primitive, applied to these variables, computes the same result.
     Other(Arc<dyn Primitive>, SmallVec<[Variable; 4]>),
 }
 
-/// Replaces equations by simpler ones with the same bits.
+/// Replaces equations by simpler equations that compute the same bits.
 pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut replacements = Replacements::none(&jaxpr);
     let mut makers: Vec<Option<usize>> = vec![None; jaxpr.variables.len()];
@@ -79,16 +79,16 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// The jaxpr up to the current equation.
+/// A jaxpr, and what is known about the equations before the current equation.
 struct View<'j> {
     jaxpr: &'j Jaxpr,
     makers: &'j [Option<usize>],
-    /// For each variable, its number if it is a constant without axes.
+    /// For each variable, its value if it is a constant without axes.
     numbers: &'j [Option<f64>],
 }
 
 impl<'j> View<'j> {
-    /// Returns the primitive and the operands of the equation that computes a variable, if the primitive is a `P`.
+    /// If a variable is the result of a primitive of type `P`, returns this primitive and its operands.
     fn made_by<P: 'static>(&self, variable: Variable) -> Option<(&'j P, &'j [Variable])> {
         let equation = &self.jaxpr.equations[self.makers[variable.index()]?];
         let primitive: &dyn Any = &*equation.primitive;
@@ -99,13 +99,14 @@ impl<'j> View<'j> {
         self.jaxpr.info(variable)
     }
 
-    /// Returns the number that all elements of a variable equal, if it is known.
+    /// If all elements of a variable are known to have the same value, returns this value.
     fn number(&self, variable: Variable) -> Option<f64> {
         let full = self.made_by::<Full>(variable);
         full.map_or(self.numbers[variable.index()], |(full, _)| Some(full.value))
     }
 
-    /// Removes transpositions of a product's operands that keep the order of the result's axes.
+    /// Moves the transpositions of a product's operands into the product's axes, if the order of the result's axes
+    /// stays the same.
     fn product(&self, product: &DotGeneral, equation: &Equation) -> Option<Found> {
         let (mut product, mut inputs) = (product.clone(), equation.inputs.clone());
         let DotGeneral { contract, batch } = &mut product;

@@ -1,4 +1,4 @@
-//! Tests of what each rule changes in a program, and what it keeps.
+//! Tests of which equations each simplification rule changes, and which it does not change.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, bind};
 
-/// Records a function for a tensor of the shape and dtype of `x`.
+/// Records a function of one tensor with the shape and dtype of `x`.
 fn recorded(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Jaxpr {
     let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &[x.info().clone()], |inputs| {
         (vec![function(&inputs[0])], ())
@@ -23,7 +23,7 @@ fn recorded(x: &Tensor, function: impl FnOnce(&Tensor) -> Tensor) -> Jaxpr {
     jaxpr.without_dead_code()
 }
 
-/// Returns the names of the equations that remain after all passes, for a function of a matrix.
+/// Returns the names of the primitives that remain after all passes, for a function of a matrix.
 fn left_of(function: impl Fn(&Tensor) -> Tensor + Send + Sync) -> Vec<&'static str> {
     left_of_given(
         function,
@@ -142,7 +142,7 @@ fn products_absorb_transpositions_of_operands() {
     );
 }
 
-/// A jaxpr that runs equation by equation.
+/// A program that runs the equations of a jaxpr one by one, without passes.
 struct AsRecorded(Jaxpr);
 impl Program for AsRecorded {
     fn run_in(&self, _: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
@@ -198,7 +198,7 @@ fn constant_expressions_are_folded() {
     assert_eq!(big, ["iota", "sin", "add"], "big results are not stored");
 }
 
-/// Calls a function with the value of a tensor.
+/// Calls `callback` with the value of a tensor while the program runs.
 fn see(x: &Tensor, callback: impl Fn(&[Tensor]) + Send + Sync + 'static) {
     let primitive = DebugCallback {
         callback: Arc::new(callback),
