@@ -30,7 +30,7 @@ struct Chunk {
 /// Adds contents to an arena.
 pub(crate) struct ArenaWriter<'a> {
     chunk: &'a OnceCell<Box<Chunk>>,
-    /// The number of slots of the chunk that this writer has passed.
+    /// The number of slots of the current chunk that this writer has filled or found filled.
     taken: usize,
 }
 
@@ -65,7 +65,7 @@ impl Arena {
 }
 
 impl<'a> ArenaWriter<'a> {
-    /// Stores a content and returns a borrow of it.
+    /// Stores the content of a reference, and returns a borrow of the stored content.
     pub(crate) fn push(&mut self, content: Content) -> &'a dyn Pytree {
         loop {
             let chunk = self.chunk.get_or_init(Box::default);

@@ -22,23 +22,26 @@ pub enum Sharing {
     Preserve,
 }
 
-/// Builds a treedef and passes each leaf to a callback.
+/// A visitor that builds a treedef and passes each leaf to a callback.
 pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     builder: Builder,
     depth: Depth,
     on_leaf: F,
     sharing: Sharing,
     seen: IdentityMap,
-    /// `None` if leaves are borrowed from the tree; then the tree must have no references.
+    /// Stores the contents of references, so that leaves can be borrowed from them. `None` if leaves are borrowed only
+    /// from the tree itself; then the tree must have no references.
     writer: Option<ArenaWriter<'a>>,
     /// Whether to collect references and shared nodes.
     collects: bool,
     references: References,
-    /// The nodes that the caller knows. The traversal does not visit a known node, but records its number.
+    /// References and shared nodes that the caller already has. The traversal records only their numbers, and does not
+    /// visit them.
     known: Option<&'a References>,
     /// The shared nodes that have begun and not ended in a tree traversal, each with the number of nodes around it.
     inside: Vec<(Identity, usize)>,
-    /// The aliases of weak edges and their targets. Their numbers are known at the end of the traversal.
+    /// For each weak edge, the position of its alias and the identity of its target. A target may be visited after the
+    /// edge, so the numbers of the targets are looked up at the end of the traversal.
     weak: Vec<(usize, Identity)>,
 }
 
@@ -96,7 +99,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         (self.finish(), references)
     }
 
-    /// Returns the position of the next node.
+    /// Returns the position that the next node will have in the treedef.
     pub(crate) fn position(&self) -> usize {
         self.builder.position()
     }
@@ -107,7 +110,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self
     }
 
-    /// Records the number of a node that the caller knows. Returns whether the node is known.
+    /// Returns whether the field `known` contains the node with this identity. If so, records the number of the node.
     fn is_known(&mut self, identity: Identity) -> bool {
         let number = self.known.and_then(|known| known.number(identity));
         if let Some(number) = number {
@@ -116,12 +119,12 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         number.is_some()
     }
 
-    /// Returns the visited references.
+    /// Removes the visited references from this visitor and returns them.
     pub(crate) fn take_references(&mut self) -> References {
         std::mem::take(&mut self.references)
     }
 
-    /// Visits a tuple; `visit` visits each of its members.
+    /// Visits a tuple of `arity` members. `visit` receives the position of each member and visits the member.
     pub(crate) fn visit_tuple(&mut self, arity: usize, mut visit: impl FnMut(usize, &mut Self)) {
         self.enter(&shape::TUPLE, arity);
         (0..arity).for_each(|position| visit(position, self));

@@ -77,7 +77,7 @@ impl AnyReference {
         allowed(self.0.content())
     }
 
-    /// Returns the same handle without its type, like the handle of a shared node.
+    /// Returns this handle as an `Arc<dyn Any>`, the type in which handles of shared nodes are stored.
     pub(crate) fn node(&self) -> Arc<dyn Any + Send + Sync> {
         Arc::clone(&self.0).into_any()
     }
@@ -163,7 +163,8 @@ impl References {
         self
     }
 
-    /// Adds `contents`, which were read from these references in a value with this structure.
+    /// Adds `contents`, which were read from these references. `treedef` is the structure of the value that contains the
+    /// references.
     pub(crate) fn with_read(mut self, contents: Arena, treedef: &TreeDef) -> Self {
         if !self.cells.is_empty() {
             self.read = Some(Box::new(Read {
@@ -187,7 +188,7 @@ impl References {
         })
     }
 
-    /// Returns the path of a reference in the value that was read.
+    /// Returns the path of the reference at `position`, in the value from which the references were read.
     pub(crate) fn path(&self, position: usize) -> KeyPath {
         let Some(read) = self.read.as_deref() else {
             return KeyPath::default();
@@ -201,7 +202,8 @@ impl References {
         node.map(|node| node.path()).unwrap_or_default()
     }
 
-    /// Returns the references and shared nodes with these numbers, renumbered in the given order.
+    /// Returns only the references and shared nodes with the given `numbers`. Their new numbers are their positions in
+    /// `numbers`.
     pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
         let references: HashMap<Identity, &AnyReference> = self
             .cells
@@ -219,7 +221,7 @@ impl References {
         kept
     }
 
-    /// Returns the number of a reference or shared node; `None` if it is not among these nodes.
+    /// Returns the number of the reference or shared node with this identity; `None` if `self` does not contain it.
     pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
@@ -237,13 +239,13 @@ impl References {
         numbers.get(identity)
     }
 
-    /// Returns the handle of a node.
+    /// Returns the handle of node `number`; `None` if the handle was not requested.
     #[inline]
     pub(crate) fn node(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
         self.nodes.get(number).cloned().flatten()
     }
 
-    /// Replaces the handles of the nodes by those of the value that was built.
+    /// Replaces the handles of all nodes by `nodes`, the handles of the nodes of a built value.
     pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
             nodes: nodes.map(Some).collect(),
@@ -261,7 +263,7 @@ impl References {
         self.nodes.push(node);
     }
 
-    /// Reserves room for this many nodes.
+    /// Reserves memory for the handles of `nodes` more nodes.
     pub(crate) fn reserve(&mut self, nodes: usize) {
         self.nodes.reserve(nodes);
     }
@@ -275,7 +277,7 @@ impl References {
         self.cells.push(reference);
     }
 
-    /// Drops the handles of the shared nodes for whose numbers `keeps` returns false. References stay.
+    /// Drops the handle of each shared node for whose number `keeps` returns false. References are not dropped.
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {

@@ -18,7 +18,7 @@ use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Cursor, Step, TreeDef};
 
-/// Compares a value with stored treedefs, and passes each leaf of the value to a callback.
+/// A visitor that compares a value with stored treedefs, and passes each leaf of the value to a callback.
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     treedef: &'t TreeDef,
     next: Cursor<'t>,
@@ -37,7 +37,8 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     references: References,
     /// The numbers of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
-    /// The targets of weak edges, and their numbers in the treedef. They are compared at the end of the walk.
+    /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. They are
+    /// compared at the end of the walk, because a target may be visited after the edge.
     weak: Vec<(Option<Identity>, Option<usize>)>,
 }
 
@@ -77,7 +78,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.run_visiting(|matching| tree.visit(matching)).is_some()
     }
 
-    /// Collects handles only of the shared nodes with these numbers. The numbers must be in ascending order.
+    /// Collects handles only of the shared nodes whose numbers are in `wanted`, in ascending order.
     pub(crate) fn wanting(mut self, wanted: &'t [u32]) -> Self {
         self.wanted = Some(wanted);
         self

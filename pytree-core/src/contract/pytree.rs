@@ -67,9 +67,9 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         });
     }
 
-    /// Calls `visit` with each leaf and the leaf at the same place of `other`, in order; visits a shared node at each of
-    /// its places. Returns whether the two values have the same structure. Where they differ the walk ends, after some
-    /// calls of `visit`.
+    /// Calls `visit` with each leaf and the leaf at the same path in `other`, in order; visits a shared node at each of
+    /// its paths. Returns whether the two values have the same structure. The walk ends at the first difference, when
+    /// `visit` may already have been called for earlier leaves.
     ///
     /// The derive writes the walk over the fields. The default returns `false`, so that the caller compares the
     /// structures in another way.
@@ -98,7 +98,8 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     }
 }
 
-/// Returns the leaf as an `L`. The type of the tree guarantees the type of the leaf, except inside trait objects.
+/// Returns the leaf as an `L`. Panics if the leaf has another type, which is possible only inside a trait object or in
+/// a tree of mixed leaves.
 #[track_caller]
 pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     // The direct downcast saves a virtual call. `downcast_ref` of `dyn Leaf` also finds the leaf inside an `AnyLeaf`.
@@ -113,7 +114,7 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     }
 }
 
-/// Unwraps the result of unflattening a tree that was just flattened.
+/// Returns the value of `outcome`, the result of unflattening a tree that was just flattened; panics if it is an error.
 #[track_caller]
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {
@@ -125,7 +126,7 @@ pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     }
 }
 
-/// Visits only the leaves.
+/// A visitor that calls `visit` with each leaf and ignores static values.
 struct EachLeaf<F> {
     visit: F,
     /// The nodes that have begun and not ended, each with the number of its finished children.
@@ -142,14 +143,15 @@ impl<F> EachLeaf<F> {
         self.open.push((shape, 0));
     }
 
-    /// Counts a finished child of the innermost open node.
+    /// Counts a finished child of the innermost node that has begun and not ended.
     fn ended(&mut self) {
         if let Some((_, over)) = self.open.last_mut() {
             *over += 1;
         }
     }
 
-    /// Returns the path of the next node. The children of maps are identified by their positions.
+    /// Returns the path of the next node to visit. In this path a child of a map is identified by its position, because
+    /// this visitor does not store the keys of maps.
     fn path(&self) -> KeyPath {
         let nodes = self
             .open
@@ -241,22 +243,23 @@ pub trait Visitor<'a> {
         }
     }
 
-    /// Receives a static value of the innermost open node or, for maps, a key.
+    /// Receives a static value of the innermost node that was entered and has not ended. The keys of a map are static
+    /// values, too.
     fn aux(&mut self, value: StaticRef<'a>);
 
     /// Receives a leaf.
     fn leaf(&mut self, leaf: &'a dyn Leaf);
 
-    /// Receives an absent leaf, which is in another part.
+    /// Receives an absent leaf: the tree was partitioned, and another part of it holds the leaf.
     fn absent(&mut self) {
         self.enter(&crate::node::shape::ABSENT, 0);
         self.exit();
     }
 
-    /// Ends the innermost open node.
+    /// Ends the innermost node that was entered and has not ended.
     fn exit(&mut self);
 
-    /// Receives a dynamic tree, which is already flat. The default visits the tree node by node.
+    /// Receives a dynamic tree, which is stored as a treedef and leaves. The default visits the tree node by node.
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(shape, arity) => self.enter_shape(shape, arity),

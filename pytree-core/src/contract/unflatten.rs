@@ -61,21 +61,22 @@ pub struct Unflattener<'a> {
     leaves: &'a mut dyn LeafSource,
     node: usize,
     aux: usize,
-    /// The nodes that aliases refer to, by number.
+    /// The shared nodes and references that were built, by the numbers with which aliases refer to them.
     pub(crate) numbered: Vec<Option<Numbered>>,
-    /// The number of the next node that aliases refer to.
+    /// The number of the next shared node or reference.
     pub(crate) next_number: usize,
     /// Whether an alias may refer to a node that contains it, or to a later node.
     pub(crate) leads_back: bool,
     /// The greatest number of aliases that follow each other below the node that is built now.
     pub(crate) links: usize,
-    /// The references of the value: those that were built, and those used instead of new ones.
+    /// The references of the value so far: new references, and existing references from `used`.
     pub(crate) references: References,
-    /// The references to use instead of new ones, by their positions among the references of the treedef.
+    /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references that the caller knows.
+    /// The references and shared nodes that the treedef contains only by number.
     known: Option<&'a References>,
-    /// The references that were read. References are written only if these are unchanged.
+    /// The references that the call has read. The staged values are written only if the contents of these references
+    /// have not changed since.
     read: Option<&'a References>,
     /// The values to write to existing references after everything is built.
     pub(crate) staged: Vec<Staged>,
@@ -84,7 +85,8 @@ pub struct Unflattener<'a> {
     /// deep that its typed value may exceed the limit.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
-    /// The built nodes with a fixed number of children, if they are requested.
+    /// Collects the positions of the built nodes that have a fixed number of children; `None` if the caller does not
+    /// need them.
     fixed: Option<&'a mut Vec<usize>>,
 }
 
@@ -99,16 +101,16 @@ struct OpenNode {
     parts: usize,
 }
 
-/// What happens to the contents of the given references when a value is unflattened.
+/// Determines which existing references get new contents when a value with these references is unflattened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents<'a> {
-    /// The contents and the shared nodes are reused, because nothing has changed.
+    /// All references keep their contents, and existing shared nodes are reused, because nothing has changed.
     Same,
-    /// The contents are left unchanged.
+    /// All references keep their contents, but shared nodes are built again.
     Kept,
-    /// The contents are replaced by the new values.
+    /// The new values replace the contents of all references.
     Written,
-    /// The contents of the references at whose positions the slice is true are replaced.
+    /// A new value replaces the content of the reference at position `i` if element `i` of the slice is true.
     WrittenAt(&'a [bool]),
 }
 
@@ -156,7 +158,7 @@ impl<'a> Unflattener<'a> {
     /// Begins a node of the given shape and returns the number of its children.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the treedef has another node there.
+    /// [`TreeError::NodeType`] if the next node of the treedef has another shape.
     #[inline]
     pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
         self.enter_as(shape, false)
@@ -199,10 +201,10 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// Begins the next node and returns it. The node must belong to one of the given families, and may have any shape.
+    /// Begins the next node, which may have any shape of one of the families in `kinds`, and returns the node.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the next node belongs to another family, or if there is no next node.
+    /// [`TreeError::NodeType`] if the next node belongs to a family that is not in `kinds`, or if there is no next node.
     pub(crate) fn enter_any(
         &mut self,
         kinds: &[NodeKind],
@@ -219,11 +221,11 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Begins a node with a fixed number of children; see [`enter`](Self::enter).
+    /// Begins a node of the given shape, which must have `arity` children; see [`enter`](Self::enter).
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the treedef has another node there, or [`TreeError::Arity`] if it has another number
-    /// of children.
+    /// [`TreeError::NodeType`] if the next node of the treedef has another shape, or [`TreeError::Arity`] if it has a
+    /// different number of children.
     pub fn enter_fixed(
         &mut self,
         shape: &'static NodeShape,
@@ -299,7 +301,7 @@ impl<'a> Unflattener<'a> {
         self.aux_with(StaticBox::to_value)
     }
 
-    /// Returns the next static value, whose type need not be a [`StaticValue`].
+    /// Returns the next static value. Its type `T` need not implement [`StaticValue`].
     ///
     /// # Errors
     /// [`TreeError::StaticType`] if the value has another type.
@@ -334,8 +336,8 @@ impl<'a> Unflattener<'a> {
     /// Returns the next leaf.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the treedef has a node there, [`TreeError::LeafTypes`] if the leaf is of another
-    /// type.
+    /// [`TreeError::NodeType`] if the next node of the treedef is not a leaf, or [`TreeError::LeafTypes`] if the leaf is
+    /// not of type `L`.
     pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
         match self.treedef.node(self.node) {
             Some(node) if node.kind() == NodeKind::Leaf => {}
@@ -362,8 +364,8 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Adds each later leaf whose type differs from the type in the treedef to `mismatches`, the first leaf of a wrong
-    /// type.
+    /// Completes the list of leaves of wrong types: `mismatches` holds the first such leaf, and each later leaf is added
+    /// if its type differs from the type in the treedef.
     fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
         for node in self.treedef.nodes_in(self.node..self.treedef.num_nodes()) {
             let (NodeKind::Leaf, Shape::Static(shape)) = (node.kind(), node.shape()) else {
@@ -410,7 +412,7 @@ impl<'a> Unflattener<'a> {
 /// Builds a `T` from a treedef and leaves of one type.
 ///
 /// # Errors
-/// If there are too few or too many leaves, or if the treedef or a leaf is of another type.
+/// If there are too few or too many leaves, or if the treedef or a leaf does not match `T`.
 pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -457,14 +459,15 @@ pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
 /// The options of [`build`]: references to use, and callbacks.
 #[derive(Default)]
 pub(crate) struct Outside<'a> {
-    /// The references to use instead of new ones, by their positions among the references of the treedef.
+    /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references that the treedef assumes to be known.
+    /// The references and shared nodes that the treedef contains only by number.
     pub(crate) known: Option<&'a References>,
-    /// The references that were read. References are written only if these are unchanged.
+    /// The references that the call has read. References are written only if the contents of these references have not
+    /// changed since.
     pub(crate) read: Option<&'a References>,
     pub(crate) on_exit: Option<OnExit<'a>>,
-    /// Receives the nodes that have a fixed number of children.
+    /// Receives the positions of the nodes that have a fixed number of children.
     pub(crate) fixed: Option<&'a mut Vec<usize>>,
 }
 

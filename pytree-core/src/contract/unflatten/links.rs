@@ -1,4 +1,4 @@
-//! Numbered nodes: aliases and weak edges refer to them by number.
+//! Numbered nodes: the shared nodes and references, to which aliases and weak edges refer by number.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::contract::depth::NODE_LIMIT;
 use crate::contract::handles::References;
 use crate::node::shape::{self, NodeKind, Shape};
 
-/// A node that aliases refer to.
+/// A shared node or reference, to which aliases refer by number.
 pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// Whether the node has begun. A weak edge may refer to a node that has not begun.
@@ -23,7 +23,7 @@ pub(crate) struct Numbered {
 }
 
 impl<'a> Unflattener<'a> {
-    /// Returns the target of an alias, if the next node is an alias.
+    /// If the next node is an alias, moves past it and returns its target; otherwise returns `None`.
     pub(crate) fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
         let alias = self.node;
         let Some(node) = self.treedef.node(alias) else {
@@ -65,7 +65,7 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Begins a node that aliases refer to. Creates the node, or returns the node that an earlier weak edge created.
+    /// Begins a shared node or reference. Creates the node, or returns the node that an earlier weak edge created.
     pub(crate) fn begin_numbered<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce() -> Arc<N>,
@@ -77,7 +77,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Returns the node with a number. The node must have begun.
+    /// Returns the entry of node `number`, which must have begun.
     fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
         match self.numbered.get_mut(number) {
             Some(Some(numbered)) => numbered,
@@ -85,21 +85,21 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Ends the node, and stores it again, because a callback for built nodes may have replaced it.
+    /// Stores node `number` again after it was built, because the callback `on_exit` may have replaced it.
     pub(crate) fn end_numbered<N: Any + Send + Sync>(&mut self, number: usize, node: &Arc<N>) {
         if self.on_exit.is_some() {
             self.numbered_mut(number).node = Arc::clone(node) as Arc<dyn Any + Send + Sync>;
         }
     }
 
-    /// Stores the depth of nested shared nodes and references of the node that ends. `around` is the greatest depth of
-    /// the siblings before it.
+    /// Stores the depth of nested shared nodes and references in node `number`, which ends now. `around` is the greatest
+    /// such depth of the siblings before this node.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         self.numbered_mut(number).links = self.links;
         self.links = self.links.max(around);
     }
 
-    /// Returns the node with a number. Creates the node if it does not exist.
+    /// Returns node `number`. Creates the node by `new` if it does not exist.
     pub(super) fn numbered_node<N: Any + Send + Sync>(
         &mut self,
         number: usize,
@@ -160,14 +160,14 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// Returns the shape of the node with a number, even if the node comes later in the treedef.
+    /// Returns the shape of node `number`, even if the node comes later in the treedef.
     fn shape_of_numbered(&self, number: usize) -> Shape<'a> {
         let expected = "a place for each numbered node";
         let place = *expect_at(self.treedef.numbered_nodes(), number, expected);
         self.treedef.view(place).shape()
     }
 
-    /// Returns the existing node that the caller provides for a number; `None` if a new node must be built.
+    /// Returns the existing node that the caller provides as node `number`; `None` if a new node must be built.
     fn used_as(&self, number: usize, shape: Shape<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
         let is_used = shape.kind() == NodeKind::Reference || contents == Contents::Same;
