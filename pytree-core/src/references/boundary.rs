@@ -1,7 +1,7 @@
 //! Moves values and their references across the boundary of a transformation.
 //!
-//! A transformation flattens its argument outside and unflattens it inside, with leaves of its own. The result moves in
-//! the same way from inside to outside. Each [`Ref`](crate::Ref) of the argument is represented by a new reference
+//! A transformation flattens its argument, replaces the leaves by traced leaves, and unflattens a copy of the argument
+//! for the user's function. The result of the function moves outside in the same way. Each [`Ref`](crate::Ref) of the argument is represented by a new reference
 //! inside. A value that the function writes to the inner reference is part of the outcome, and is written to the outer
 //! reference when the result is unflattened. If the function returns an inner reference, the result contains the outer
 //! reference.
@@ -40,8 +40,8 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     flatten_visited(&value)
 }
 
-/// Flattens an argument, which may be borrowed in parts; see [`flatten_with_references`]. Nodes that the parts share
-/// are recognized.
+/// Flattens an argument, whose members may be borrowed from different places; see [`flatten_with_references`]. A node
+/// that two members share is visited once.
 ///
 /// # Panics
 /// If a trait object in the argument holds a leaf of another type, or a reference may not be read here.
@@ -65,7 +65,7 @@ pub fn flatten_visited<L: Leaf + Clone>(
     })
 }
 
-/// Repeats `read` until no other thread writes a reference meanwhile.
+/// Calls `read` again and again, until no other thread has written one of the references during the call.
 fn at_one_instant<L>(
     read: impl Fn() -> (Vec<L>, TreeDef, References),
 ) -> (Vec<L>, TreeDef, References) {
@@ -116,9 +116,9 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
 
 /// Matches a value against several treedefs in one walk; see [`flatten_as`].
 ///
-/// `first` has position 0, and `others` returns the other treedefs, from position 1. With `wanted`, only shared nodes
-/// with these numbers get handles. `choose` receives the position of the matching treedef and the leaves, and its
-/// result is returned with the leaves.
+/// `first` has position 0, and `others` returns the other treedefs, from position 1. If `wanted` is given, handles are
+/// collected only for the shared nodes whose numbers it lists. `choose` receives the position of the matching treedef
+/// and the leaves. Its result is returned with the leaves.
 fn matched<'t, L: Leaf + Clone>(
     value: &impl Visited<L>,
     first: &'t TreeDef,
@@ -161,7 +161,7 @@ fn matched<'t, L: Leaf + Clone>(
 /// Unflattens a value with new references, which belong to the current trace level.
 ///
 /// # Errors
-/// If there are too few or too many leaves, or the treedef is of another type.
+/// If there are too few or too many leaves, or if the treedef does not match `T`.
 pub fn unflatten_with_new_references<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -194,9 +194,9 @@ pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
 /// Unflattens a value with the given references, in their order, instead of new references.
 ///
 /// # Errors
-/// If there are too few or too many leaves, the treedef or a reference is of another type, or a reference may not be
-/// written here; a [conflict](TreeError::is_conflict) if something is to be written and another thread has written one
-/// of the references since they were read. Then nothing is written.
+/// If there are too few or too many leaves, if the treedef or a reference does not match `T`, or if a reference may not
+/// be written here. A [conflict](TreeError::is_conflict) if a reference is to be written and another thread has written
+/// one of the references since they were read. If there is an error, nothing is written.
 pub fn unflatten_with_references<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -265,7 +265,7 @@ pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
     unflatten_with_references(after, leaves, references, Contents::WrittenAt(&written))
 }
 
-/// Returns the numbers, sorted, of the nodes of the argument that `treedef` contains.
+/// Returns the sorted numbers of those shared nodes and references of the argument that `treedef` contains.
 fn returned(treedef: &TreeDef) -> Vec<u32> {
     let nodes = treedef.nodes();
     let mut numbers: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
@@ -278,12 +278,12 @@ fn returned(treedef: &TreeDef) -> Vec<u32> {
 /// wrote to the references of its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The structure of the result or, if something was written, of a tuple of the result and the written values.
+    /// The structure of the result or, if references were written, of a tuple of the result and the written values.
     whole: TreeDef,
     result: TreeDef,
     /// The positions of the written references among the references of the argument.
     written: Vec<usize>,
-    /// The numbers of the argument's nodes that the result contains.
+    /// The numbers of those shared nodes and references of the argument that the outcome contains.
     returned: Vec<u32>,
 }
 
@@ -338,15 +338,16 @@ impl Outcome {
     }
 
     /// Flattens the argument of a function whose outcomes are known for some structures; see [`flatten_as`].
-    /// The argument may be borrowed in parts.
+    /// The members of the argument may be borrowed from different places.
     ///
-    /// `known` returns a structure and an outcome for each position. The argument is walked once. Among structures that
-    /// differ only in the targets of weak edges, only one is compared. `choose` receives the position of a matching
-    /// structure and the leaves, and returns the position of an outcome for this structure. This function returns that
-    /// position, the leaves and the references.
+    /// `known` returns a structure of an argument and an outcome for each position. The argument is walked once, or
+    /// twice if the outcome needs handles of other nodes. Among structures that differ only in the targets of weak
+    /// edges, only one is compared. `choose` receives the position of a matching structure and the leaves, and returns
+    /// the position of an outcome for this structure. This function returns the chosen position, the leaves and the
+    /// references.
     ///
-    /// Shared nodes that the result of this outcome does not contain are dropped, so that a function that owns its
-    /// argument may reuse their memory.
+    /// Handles of shared nodes that the chosen outcome does not contain are dropped, so that a function that owns its
+    /// argument may reuse the memory of these nodes.
     pub fn flatten_argument<'t, L: Leaf + Clone>(
         argument: &impl Visited<L>,
         known: impl Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
@@ -369,22 +370,22 @@ impl Outcome {
         matched(argument, treedef, &|_| None, Some(returned), again)
     }
 
-    /// Drops the shared nodes of the argument that the result does not contain. A function that owns its argument may
-    /// then reuse their memory.
+    /// Drops the handles of those shared nodes of the argument that the outcome does not contain. A function that owns
+    /// its argument may then reuse the memory of these nodes.
     pub fn release(&self, argument: &mut References) {
         argument.release(|number| self.returned.binary_search(&number).is_ok());
     }
 
-    /// Returns this outcome restricted to the references in `written`, and the positions of the leaves that remain.
+    /// Returns this outcome restricted to the references at the positions `written`, and the positions of the remaining
+    /// leaves.
     ///
-    /// References that are not in `written` must not have been written. So their values contain only nodes of the
-    /// argument.
+    /// The function must not have written the other references, so their values contain only nodes of the argument.
     #[must_use]
     pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
         if self.written.is_empty() {
             return (self.clone(), (0..self.whole.num_leaves()).collect());
         }
-        // There may be many positions, so each is looked up in a set.
+        // There may be many positions, so a set is faster than a search in the slice for each position.
         let kept: HashSet<usize> = written.iter().copied().collect();
         let is_kept = |position: &usize| kept.contains(position);
         let written: Vec<usize> = self.written.iter().copied().filter(is_kept).collect();
@@ -438,12 +439,13 @@ impl Outcome {
         self.whole.num_leaves()
     }
 
-    /// Unflattens the result with the references of the argument, and writes the written values to them.
+    /// Unflattens the result with the references of the argument, and writes the values that the function wrote to
+    /// these references.
     ///
     /// # Errors
-    /// If there are too few or too many leaves, a structure is of another type, or a reference may not be written here;
-    /// a [conflict](TreeError::is_conflict) if something is to be written and another thread has written a reference of
-    /// the argument since it was read. Then nothing is written.
+    /// If there are too few or too many leaves, if a structure does not match the type of its value, or if a reference
+    /// may not be written here. A [conflict](TreeError::is_conflict) if a reference is to be written and another thread
+    /// has written a reference of the argument since it was read. If there is an error, nothing is written.
     pub fn unflatten_result<L: Leaf + Clone, R: Pytree>(
         &self,
         leaves: Vec<L>,

@@ -87,9 +87,9 @@ pub fn has_read_captured() -> bool {
     })
 }
 
-/// A transformation in progress on this thread. It ends when this value is dropped.
+/// A guard of a transformation in progress on this thread. The transformation ends when the guard is dropped.
 ///
-/// A library of transformations holds it while it runs a user's function.
+/// A library of transformations holds the guard while it runs a user's function.
 ///
 /// # Examples
 /// ```
@@ -105,12 +105,12 @@ pub fn has_read_captured() -> bool {
 pub struct TraceLevel {
     depth: usize,
     id: LevelId,
-    /// The stack belongs to this thread.
+    /// Makes the guard impossible to send to another thread, because each thread has its own stack of levels.
     thread: PhantomData<Rc<()>>,
 }
 
 impl TraceLevel {
-    /// Begins the level of a transformation. Messages contain `name`.
+    /// Begins the level of a transformation, which error messages call `name`.
     #[must_use]
     pub fn begin(name: &'static str, kind: LevelKind) -> Self {
         Self::begin_with(name, kind, Rc::new(()))

@@ -26,16 +26,16 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 
 /// A mutable reference to a value, shared by several handles. A value written through one handle is read through all.
 ///
-/// Cloning creates another handle of the same reference. The kind of its leaves is determined by the field of a module,
-/// or by the reference itself ([`param`](Self::param), [`state`](Self::state)). Transformations accept references in
-/// arguments: the function reads and writes an inner reference, and the values that it wrote are written to the outer
-/// reference afterwards. If a function captures a reference instead, writing the reference is an error. Reading it is
+/// Cloning creates another handle of the same reference. The kind of the leaves in the value is determined by the field
+/// of the module that holds the reference, or by the reference itself ([`param`](Self::param), [`state`](Self::state)).
+/// Transformations accept references in arguments: the user's function reads and writes an inner reference, and the
+/// last value of the inner reference is written to the outer reference afterwards. If a function captures a reference instead, writing the reference is an error. Reading it is
 /// an error if the function is recorded, as by `jit`.
 ///
 /// Handles can be sent to other threads and used there. No lock is held while a new value is computed. A call of a
 /// transformation takes effect at one instant for all references of its argument that it reads or writes, or not at
 /// all: if another thread has written one of them during the call, nothing is written. A compiled program is then run
-/// again. Where a user's function has run, the call fails with [`ReferenceError::Conflict`]. [`get`](Self::get) and
+/// again. If the call has run a user's function, the call fails with [`ReferenceError::Conflict`]. [`get`](Self::get) and
 /// [`set`](Self::set) are two calls, and other threads may write between them: use [`update`](Self::update).
 ///
 /// A reference that holds itself keeps itself alive. Use a [`WeakRef`] for one of the edges of such a cycle.
@@ -170,8 +170,8 @@ impl<T> Ref<T> {
         }))
     }
 
-    /// Replaces the value by the value that `make` computes from it. Repeats this if another thread has written
-    /// meanwhile.
+    /// Replaces the value by a new value that `make` computes from it. Calls `make` again if another thread has written
+    /// the reference meanwhile.
     fn exchange<R>(&self, mut make: impl FnMut(T) -> (T, R)) -> Result<R, ReferenceError>
     where
         T: Clone,
@@ -184,7 +184,7 @@ impl<T> Ref<T> {
             let (after, result) = make((*before).clone());
             drop(updating);
             turn::give_way();
-            // The old value, or the new value that is too late, is dropped while no lock is held.
+            // Either the old value or a new value that came too late is dropped here, while no lock is held.
             if cell.write_over(&before, after).is_ok() {
                 return Ok(result);
             }
@@ -239,7 +239,7 @@ impl<T> Clone for Ref<T> {
 }
 
 thread_local! {
-    /// The references that are being formatted. A reference inside itself is formatted as Python formats a cycle.
+    /// The references that are being formatted. A reference that occurs inside its own value is written as `Ref(...)`.
     static SHOWN: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
 }
 

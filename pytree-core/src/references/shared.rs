@@ -29,7 +29,7 @@ use crate::node::shape;
 /// assert_eq!(tree::leaves::<f32, _>(&tied).len(), 2);
 /// assert_eq!(graph::leaves::<f32, _>(&tied).len(), 1);
 /// ```
-// The value is absent only while the node is being built: a weak edge inside it may be created first.
+// The `OnceLock` is empty only while the node is being built, so that a weak edge to the node can be created first.
 pub struct Shared<T>(pub(crate) Arc<OnceLock<T>>);
 
 impl<T> Shared<T> {
@@ -38,7 +38,8 @@ impl<T> Shared<T> {
         Self(Arc::new(OnceLock::from(value)))
     }
 
-    /// Creates a value that holds a weak edge to itself. The edge has no target until `build` returns.
+    /// Creates a shared node whose value may hold weak edges to the node. `build` receives such an edge, which has no
+    /// target until `build` returns.
     ///
     /// # Examples
     /// ```
@@ -131,10 +132,12 @@ impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
     }
 }
 
-/// A weak edge to a [`Shared`] node. The edge does not keep the node alive, so the node may contain the edge.
+/// A weak edge to a [`Shared`] node. The edge does not keep the node alive, so cycles are allowed: a node may contain a
+/// weak edge to itself.
 ///
-/// Graph functions, transformations and checkpoints preserve weak edges. Tree functions reject a weak edge with a
-/// target and report its path. When a value is rebuilt, a weak edge to a node outside of the value loses its target.
+/// Graph functions, transformations and checkpoints preserve weak edges. Tree functions reject a weak edge that has a
+/// target, and report the path of the edge. When a value is rebuilt, a weak edge to a node outside of the value loses
+/// its target.
 pub struct Weak<T>(pub(crate) sync::Weak<OnceLock<T>>);
 
 impl<T> Weak<T> {
@@ -143,7 +146,7 @@ impl<T> Weak<T> {
         Self(sync::Weak::new())
     }
 
-    /// Returns the target, if it is alive and built.
+    /// Returns the target of this edge, if the target is alive and built.
     pub fn upgrade(&self) -> Option<Shared<T>> {
         self.0
             .upgrade()

@@ -1,4 +1,4 @@
-//! Unflattens shared nodes and references. Each is built at its first occurrence, and later occurrences reuse it.
+//! Unflattens shared nodes and references. A node is built at its first occurrence, and reused at later occurrences.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};

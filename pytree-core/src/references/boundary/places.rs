@@ -17,9 +17,9 @@ pub struct ReferencePlace {
 }
 
 impl ReferencePlace {
-    /// Returns, for each leaf of a written value, the position of the corresponding leaf of the argument. Returns
-    /// `None` if the written value has another structure. References of the argument inside the written value add no
-    /// leaves.
+    /// Returns, for each leaf of a value that a function wrote to this reference, the position of the leaf at the same
+    /// path in the function's argument. Returns `None` if `written`, the structure of the written value, differs from
+    /// the structure of the old value. A reference of the argument inside the written value counts no leaves.
     pub fn leaves_of(&self, written: &TreeDef) -> Option<Vec<usize>> {
         let is_known = |node: NodeView<'_>| node.kind() == NodeKind::Argument;
         if !self.value.has_statics_of(written) && !written.nodes().any(is_known) {
@@ -73,16 +73,16 @@ impl TreeDef {
             .filter(|node| node.kind() == NodeKind::Reference)
     }
 
-    /// Returns the positions of the leaves of each reference.
+    /// Returns, for each reference, the range of the positions of the leaves in its value.
     pub(crate) fn reference_leaves(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let before = self.leaves_before();
         self.reference_nodes()
             .map(move |node| before[node.position()]..before[node.end()])
     }
 
-    /// Returns the structure in which each alias is replaced by a copy of its target, and for each leaf of the result
-    /// its position in this structure. Returns `None` if there is no alias to replace. An alias inside its own target
-    /// stays an alias.
+    /// Returns a copy of this structure in which each alias is replaced by a copy of its target, and for each leaf of
+    /// the copy the position of the same leaf in this structure. Returns `None` if there is no alias to replace. An
+    /// alias inside its own target stays an alias.
     pub fn with_all_places(&self) -> Option<(Self, Vec<usize>)> {
         let numbered = self.numbered_nodes();
         let target = |node: NodeView<'_>| {
