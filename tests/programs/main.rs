@@ -35,7 +35,7 @@ mod p19_control_flow;
 mod p20_states;
 mod p21_references;
 mod p22_fine_tuning;
+mod p23_fallible;
 mod p23_jit_mut;
 mod p24_warnings;
 mod p25_panics;
-mod p23_fallible;

@@ -69,18 +69,14 @@ where
     R: Returned<K>,
     F: Function<A, Output = R> + Send + Sync + 'static,
 {
-    Jit::of(Compiled {
-        function: Arc::new(move |argument| {
-            let result = function.call(argument).into_value();
-            result.map_err(|error| R::with(Err(error)))
-        }),
-        ok: |value| R::with(Ok(value)),
-        name: function_name::<F>(),
-        line: Location::caller(),
-        checks: Checks::default(),
-        cache: Cache::new(DEFAULT_SIZE),
-        history: Mutex::default(),
-    })
+    let call = move |argument| {
+        let result = function.call(argument).into_value();
+        result.map_err(|error| R::with(Err(error)))
+    };
+    Jit::of(
+        Compiled::new(Arc::new(call), FunctionType::of::<F>(), Location::caller()),
+        |value| R::with(Ok(value)),
+    )
 }
 
 /// The type of the user's function.
@@ -113,15 +109,14 @@ impl FunctionType {
 /// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
 pub struct Jit<A, R, O = R> {
     compiled: Arc<Compiled<A, R, O>>,
+    /// Makes the result of a call from the result of the program.
+    ok: fn(R) -> O,
     call: Arc<dyn Fn(A) -> O + Send + Sync>,
 }
 
-/// The function and its cache.
-struct Compiled<A, R, O> {
-    /// The function, whose error is the result of the call that traces it.
+/// The function and its cache. `O` is the result of a call that fails while it traces the function.
+pub(crate) struct Compiled<A, R, O> {
     function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync>,
-    /// Makes the result of a call from the result of the program.
-    ok: fn(R) -> O,
     of_type: FunctionType,
     pub(crate) line: &'static Location<'static>,
     pub(crate) checks: Checks,
@@ -129,10 +124,10 @@ struct Compiled<A, R, O> {
     history: Mutex<History>,
 }
 
-impl<A, R> Compiled<A, R> {
+impl<A, R, O> Compiled<A, R, O> {
     /// Makes a function with an empty cache.
     pub(crate) fn new(
-        function: Arc<dyn Fn(A) -> R + Send + Sync>,
+        function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync>,
         of_type: FunctionType,
         line: &'static Location<'static>,
     ) -> Self {
@@ -177,21 +172,16 @@ struct History {
 
 impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
     /// Runs the function for an argument by value or by reference.
-    fn run(&self, argument: impl Borrow<A>) -> O {
-        let result = if self.checks.any() {
-            self.checks.within(|| self.run_now(argument))
-        } else {
-            self.run_now(argument)
-        };
-        match result {
-            Ok(value) => (self.ok)(value),
-            Err(failed) => failed,
+    fn run(&self, argument: impl Borrow<A>) -> Result<R, O> {
+        if self.checks.any() {
+            return self.checks.within(|| self.run_now(argument));
         }
+        self.run_now(argument)
     }
 
     fn run_now(&self, argument: impl Borrow<A>) -> Result<R, O> {
         let mut attempts = Attempts::default();
-        let (entry, mut leaves, references) = self.entry(argument.borrow(), &mut attempts)?;
+        let (entry, leaves, references) = self.entry(&argument.borrow(), &mut attempts)?;
         if is_evaluated(&entry, &leaves) {
             entry.check_states(self.line, &leaves);
             if entry.is_repeatable() {
@@ -200,21 +190,39 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
             }
             // Once the argument is dropped, the program may reuse the memory of leaves that nobody else holds.
             drop(argument);
-            let result = evaluate(&entry, leaves, &references);
-            return Ok(self.ending(&entry).with(result));
+            return Ok(self.evaluated(&entry, leaves, &references));
         }
         drop(argument);
+        Ok(self.recorded(&entry, leaves, &references))
+    }
+
+    /// Runs the program on arrays.
+    pub(crate) fn evaluated(
+        &self,
+        entry: &Entry,
+        leaves: Vec<Tensor>,
+        references: &References,
+    ) -> R {
+        self.ending(entry).with(evaluate(entry, leaves, references))
+    }
+
+    /// Calls the program inside of another transformation.
+    pub(crate) fn recorded(
+        &self,
+        entry: &Entry,
+        mut leaves: Vec<Tensor>,
+        references: &References,
+    ) -> R {
         leaves.extend(entry.captured.iter().cloned());
         // A call has no source line, because the `dyn Fn` to which a `Jit` derefs does not know its caller.
         let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
-        let ending = self.ending(&entry);
-        Ok(rebuild_result(ending, &entry.outcome, results, &references))
+        rebuild_result(self.ending(entry), &entry.outcome, results, references)
     }
 
     /// Runs a program that writes references. Repeats it as long as other threads write references that it read.
-    fn run_repeatedly(
+    pub(crate) fn run_repeatedly(
         &self,
-        argument: &A,
+        argument: &impl Visited<Tensor>,
         mut attempts: Attempts,
         mut entered: Entered,
     ) -> Result<R, O> {
@@ -243,7 +251,11 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
     ///
     /// # Errors
     /// The result of the function, if it is traced and returns an error.
-    fn entry(&self, argument: &A, attempts: &mut Attempts) -> Result<Entered, O> {
+    pub(crate) fn entry(
+        &self,
+        argument: &impl Visited<Tensor>,
+        attempts: &mut Attempts,
+    ) -> Result<Entered, O> {
         if let Some((entry, leaves, references)) = self.cache.newest(argument) {
             entry.depend_on_batch_axes();
             return Ok((entry, leaves, references));
@@ -291,10 +303,17 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
             }
             None => rebuilt::traced_first(self.line, self.of_type.id),
         }
-        let mut entry = Entry::new(signature, outcome, body, captured);
+        let mut entry = Entry::new(signature, outcome, body, captured, dropped);
         entry.is_used_once = is_used_once;
         Ok(entry)
     }
+}
+
+/// Returns the message for a function that cannot be shown because it returned an `Err`.
+pub(crate) fn returned_an_error(operation: &str, line: &Location<'_>) -> String {
+    format!(
+        "cannot record the function of the {operation} at {line}: it returned an `Err` for this argument; call it to get the error"
+    )
 }
 
 /// A compiled function with the leaves and references of its argument.
@@ -324,27 +343,22 @@ fn evaluate<R: Traceable>(
 }
 
 impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
-    fn of(compiled: Compiled<A, R, O>) -> Self {
+    fn of(compiled: Compiled<A, R, O>, ok: fn(R) -> O) -> Self {
         let compiled = Arc::new(compiled);
         let inner = Arc::clone(&compiled);
         Self {
             compiled,
-            call: Arc::new(move |argument| inner.run(argument)),
+            ok,
+            call: Arc::new(move |argument| match inner.run(argument) {
+                Ok(value) => ok(value),
+                Err(failed) => failed,
+            }),
         }
     }
 
     /// Makes a copy of the function with an empty cache.
     fn anew(&self, checks: Checks, size: usize) -> Self {
-        let compiled = &self.compiled;
-        Self::of(Compiled {
-            function: Arc::clone(&compiled.function),
-            ok: compiled.ok,
-            name: compiled.name.clone(),
-            line: compiled.line,
-            checks,
-            cache: Cache::new(size),
-            history: Mutex::default(),
-        })
+        Self::of(self.compiled.anew(checks, size), self.ok)
     }
 
     /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used program is
@@ -361,7 +375,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
     /// ```
     #[must_use]
     pub fn cache_size(self, size: usize) -> Self {
-        Self::of(self.compiled.anew(self.compiled.checks, size))
+        self.anew(self.compiled.checks, size)
     }
 
     /// Makes calls panic if an operation of the compiled function returns NaN. The message names the equation, its
@@ -377,7 +391,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
     #[must_use]
     pub fn check_nans(self) -> Self {
         let checks = self.compiled.checks.with_nans();
-        Self::of(self.compiled.anew(checks, self.compiled.cache.size()))
+        self.anew(checks, self.compiled.cache.size())
     }
 
     /// Makes calls panic if an operation of the compiled function returns an infinity; see
@@ -385,7 +399,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
     #[must_use]
     pub fn check_infs(self) -> Self {
         let checks = self.compiled.checks.with_infs();
-        Self::of(self.compiled.anew(checks, self.compiled.cache.size()))
+        self.anew(checks, self.compiled.cache.size())
     }
 
     /// Returns how many times the function was traced.
@@ -429,11 +443,8 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
 
     #[track_caller]
     fn recorded(&self, argument: &A) -> Arc<Entry> {
-        let Ok((entry, ..)) = self.compiled.entry(argument, &mut Attempts::default()) else {
-            panic!(
-                "cannot record the function of the jit at {}: it returned an `Err` for this argument; call it to get the error",
-                self.compiled.line
-            )
+        let Ok((entry, ..)) = self.compiled.entry(&argument, &mut Attempts::default()) else {
+            panic!("{}", returned_an_error("jit", self.compiled.line))
         };
         entry
     }
@@ -452,6 +463,7 @@ impl<A, R, O> Clone for Jit<A, R, O> {
     fn clone(&self) -> Self {
         Self {
             compiled: Arc::clone(&self.compiled),
+            ok: self.ok,
             call: Arc::clone(&self.call),
         }
     }
@@ -474,7 +486,10 @@ impl<A: Traceable, R: Traceable, O: 'static> Function<A> for Jit<A, R, O> {
 impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for Jit<A, R, O> {
     type Output = O;
     fn call(&self, argument: &'a A) -> O {
-        self.compiled.run(argument)
+        match self.compiled.run(argument) {
+            Ok(value) => (self.ok)(value),
+            Err(failed) => failed,
+        }
     }
 }
 

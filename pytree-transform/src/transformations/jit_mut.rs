@@ -11,9 +11,10 @@ use crate::tensor::checks::{self, Checks};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::Entry;
-use crate::transformations::jit::{Compiled, FunctionType, is_evaluated};
+use crate::transformations::jit::{Compiled, FunctionType, is_evaluated, returned_an_error};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::retrace::Retrace;
+use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
 };
@@ -46,65 +47,74 @@ use crate::transformations::writing::{
 /// # Panics
 /// When called: if the function panics; then nothing is written.
 #[track_caller]
-pub fn jit_mut<P, R, F>(function: F) -> JitMut<P, R>
+pub fn jit_mut<P, R, F, K>(function: F) -> JitMut<P, R::Value, R::With<R::Value>>
 where
     P: Arguments,
-    R: Traceable,
+    R: Returned<K>,
     F: WritingFunction<P, Output = R> + Send + Sync + 'static,
 {
-    let call = move |values| call_with_values::<P, R>(|arguments| function.call(arguments), values);
-    JitMut::of(Compiled::new(
-        Arc::new(call),
-        FunctionType::of::<F>(),
-        Location::caller(),
-    ))
+    let call = move |values| {
+        let (written, result) =
+            call_with_values::<P, R>(|arguments| function.call(arguments), values);
+        match result.into_value() {
+            Ok(value) => Ok((written, value)),
+            Err(error) => Err(R::with(Err(error))),
+        }
+    };
+    JitMut::of(
+        Compiled::new(Arc::new(call), FunctionType::of::<F>(), Location::caller()),
+        |value| R::with(Ok(value)),
+    )
 }
 
 /// The function from the arguments to their written values and the result.
-type CompiledWriting<P, R> = Compiled<<P as Parts>::Values, (<P as Parts>::Written, R)>;
+type CompiledWriting<P, R, O> = Compiled<<P as Parts>::Values, (<P as Parts>::Written, R), O>;
 
 /// A compiled function that writes some of its arguments, the result of [`jit_mut`].
 ///
-/// `P` lists the arguments: a `JitMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)`.
-pub struct JitMut<P: Arguments, R> {
-    compiled: Arc<CompiledWriting<P, R>>,
-    call: Arc<Call<P, R>>,
+/// `P` lists the arguments: a `JitMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)`. `O` is the
+/// result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
+pub struct JitMut<P: Arguments, R, O = R> {
+    compiled: Arc<CompiledWriting<P, R, O>>,
+    /// Makes the result of a call from the result of the program.
+    ok: fn(R) -> O,
+    call: Arc<Call<P, O>>,
 }
 
-type Call<P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync;
+type Call<P, O> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> O + Send + Sync;
 
 /// Runs the function and stores the written values.
-fn run<P: Arguments, R: Traceable>(
-    compiled: &CompiledWriting<P, R>,
+fn run<P: Arguments, R: Traceable, O>(
+    compiled: &CompiledWriting<P, R, O>,
     arguments: P::Borrowed<'_>,
-) -> R {
+) -> Result<R, O> {
     if compiled.checks.any() {
         return compiled
             .checks
-            .within(|| run_now::<P, R>(compiled, arguments));
+            .within(|| run_now::<P, R, O>(compiled, arguments));
     }
-    run_now::<P, R>(compiled, arguments)
+    run_now::<P, R, O>(compiled, arguments)
 }
 
-fn run_now<P: Arguments, R: Traceable>(
-    compiled: &CompiledWriting<P, R>,
+fn run_now<P: Arguments, R: Traceable, O>(
+    compiled: &CompiledWriting<P, R, O>,
     arguments: P::Borrowed<'_>,
-) -> R {
+) -> Result<R, O> {
     let mut attempts = Attempts::default();
     let given = Borrowed::<P>(&arguments);
-    let (entry, leaves, references) = compiled.entry(&given, &mut attempts);
+    let (entry, leaves, references) = compiled.entry(&given, &mut attempts)?;
     if !is_evaluated(&entry, &leaves) {
         let (mut places, _) = P::divide(arguments);
         let (written, result) = compiled.recorded(&entry, leaves, &references);
         P::store(&mut places, written);
-        return result;
+        return Ok(result);
     }
     entry.check_states(compiled.line, &leaves);
     if entry.is_repeatable() {
         let entered = (entry, leaves, references);
-        let (written, result) = compiled.run_repeatedly(&given, attempts, entered);
+        let (written, result) = compiled.run_repeatedly(&given, attempts, entered)?;
         P::store(&mut P::divide(arguments).0, written);
-        return result;
+        return Ok(result);
     }
     let (mut places, read) = P::divide(arguments);
     // A callback and a check may panic; then the arguments keep their values.
@@ -114,7 +124,7 @@ fn run_now<P: Arguments, R: Traceable>(
     drop(read);
     let (written, result) = compiled.evaluated(&entry, leaves, &references);
     P::store(&mut places, written);
-    result
+    Ok(result)
 }
 
 /// Stores placeholders in the places, so that only the leaves of the call hold the memory of the arguments.
@@ -128,24 +138,35 @@ fn release<P: Arguments>(entry: &Entry, places: &mut P::Places<'_>) {
     }
 }
 
-impl<P: Arguments, R: Traceable> JitMut<P, R> {
-    fn of(compiled: CompiledWriting<P, R>) -> Self {
+impl<P: Arguments, R: Traceable, O: 'static> JitMut<P, R, O> {
+    fn of(compiled: CompiledWriting<P, R, O>, ok: fn(R) -> O) -> Self {
         let compiled = Arc::new(compiled);
         let inner = Arc::clone(&compiled);
         Self {
             compiled,
-            call: Arc::new(move |arguments: P::Borrowed<'_>| run::<P, R>(&inner, arguments)),
+            ok,
+            call: Arc::new(move |arguments: P::Borrowed<'_>| {
+                match run::<P, R, O>(&inner, arguments) {
+                    Ok(value) => ok(value),
+                    Err(failed) => failed,
+                }
+            }),
         }
     }
 
+    /// Makes a copy of the function with an empty cache.
+    fn anew(&self, checks: Checks, size: usize) -> Self {
+        Self::of(self.compiled.anew(checks, size), self.ok)
+    }
+
     fn with_checks(&self, checks: Checks) -> Self {
-        Self::of(self.compiled.anew(checks, self.compiled.cache.size()))
+        self.anew(checks, self.compiled.cache.size())
     }
 
     /// Sets how many signatures the cache holds; see [`Jit::cache_size`](crate::Jit::cache_size).
     #[must_use]
     pub fn cache_size(self, size: usize) -> Self {
-        Self::of(self.compiled.anew(self.compiled.checks, size))
+        self.anew(self.compiled.checks, size)
     }
 
     /// Makes calls panic if an operation returns NaN; see [`Jit::check_nans`](crate::Jit::check_nans).
@@ -184,7 +205,8 @@ impl<P: Arguments, R: Traceable> JitMut<P, R> {
     /// Nothing is written.
     ///
     /// # Panics
-    /// If the function panics.
+    /// If the function panics or returns an `Err`.
+    #[track_caller]
     pub fn jaxpr(&self, arguments: P::Borrowed<'_>) -> Jaxpr {
         self.entry(&arguments).body.jaxpr.clone()
     }
@@ -192,34 +214,40 @@ impl<P: Arguments, R: Traceable> JitMut<P, R> {
     /// Returns the program that runs for arguments; see [`Jit::lower`](crate::Jit::lower). Nothing is written.
     ///
     /// # Panics
-    /// If the function panics.
+    /// If the function panics or returns an `Err`.
+    #[track_caller]
     pub fn lower(&self, arguments: P::Borrowed<'_>) -> Lowered {
         Lowered::new(&self.entry(&arguments).body.jaxpr)
     }
 
+    #[track_caller]
     fn entry(&self, arguments: &P::Borrowed<'_>) -> Arc<Entry> {
         let given = Borrowed::<P>(arguments);
-        self.compiled.entry(&given, &mut Attempts::default()).0
+        let Ok((entry, ..)) = self.compiled.entry(&given, &mut Attempts::default()) else {
+            panic!("{}", returned_an_error("jit_mut", self.compiled.line))
+        };
+        entry
     }
 }
 
-impl<P: Arguments, R> Clone for JitMut<P, R> {
+impl<P: Arguments, R, O> Clone for JitMut<P, R, O> {
     fn clone(&self) -> Self {
         Self {
             compiled: Arc::clone(&self.compiled),
+            ok: self.ok,
             call: Arc::clone(&self.call),
         }
     }
 }
 
-impl<P: Arguments, R: 'static> std::ops::Deref for JitMut<P, R> {
-    type Target = Call<P, R>;
+impl<P: Arguments, R, O: 'static> std::ops::Deref for JitMut<P, R, O> {
+    type Target = Call<P, O>;
     fn deref(&self) -> &Self::Target {
         &*self.call
     }
 }
 
-impl<P: Arguments, R> fmt::Debug for JitMut<P, R> {
+impl<P: Arguments, R, O> fmt::Debug for JitMut<P, R, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "JitMut({})", self.compiled.line)
     }

@@ -73,5 +73,8 @@ fn fix(difference: &RetraceDifference) -> &'static str {
         RetraceDifference::BatchAxis { .. } => {
             "each new length of the batch is traced anew: pad the batches to a few lengths"
         }
+        RetraceDifference::Captured => {
+            "a captured reference may have changed, so each call traces the function: pass the reference as an argument"
+        }
     }
 }

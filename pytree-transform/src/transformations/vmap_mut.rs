@@ -40,18 +40,18 @@ use crate::transformations::writing::{
 /// The mapped function panics under the same conditions as that of [`vmap`](crate::vmap). It also panics, and writes
 /// nothing, if a value written to a leaf that is not mapped differs between the examples.
 #[track_caller]
-pub fn vmap_mut<'f, M, A, R, F, K>(function: F) -> VmapMut<'f, M, A, R::Value, R::With<R::Value>>
+pub fn vmap_mut<'f, P, R, F, K>(function: F) -> VmapMut<'f, P, R::Value, R::With<R::Value>>
 where
     P: Arguments,
     R: Returned<K>,
     F: WritingFunction<P, Output = R> + Send + Sync + 'f,
 {
-    let function = move |(model, argument): (&mut M, A)| {
-        let result = function((model, argument)).into_value();
+    let call = move |arguments: P::Borrowed<'_>| {
+        let result = function.call(arguments).into_value();
         result.map_err(|error| R::with(Err(error)))
     };
     let mapped = Mapped {
-        function: Arc::new(function),
+        function: Arc::new(call),
         ok: |value| R::with(Ok(value)),
     };
     VmapMut::new(mapped, Mapping::new(Location::caller()))
@@ -59,30 +59,31 @@ where
 
 type Writing<'f, P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync + 'f;
 
-/// The result of [`vmap_mut`]: a function of a model, which it updates, and a batch.
+/// The result of [`vmap_mut`]: a mapped function that writes some of its arguments.
 ///
-/// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
-pub struct VmapMut<'f, M, A, R, O = R> {
-    function: Mapped<'f, M, A, R, O>,
+/// `P` lists the arguments: a `VmapMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)`. `O` is the
+/// result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
+pub struct VmapMut<'f, P: Arguments, R, O = R> {
+    function: Mapped<'f, P, R, O>,
     mapping: Mapping,
-    call: Box<Writing<'f, M, A, O>>,
+    call: Box<Writing<'f, P, O>>,
 }
 
 /// A function to map, whose error is the result of the call.
-struct Mapped<'f, M, A, R, O> {
-    function: Arc<Writing<'f, M, A, Result<R, O>>>,
+struct Mapped<'f, P: Arguments, R, O> {
+    function: Arc<Writing<'f, P, Result<R, O>>>,
     /// Makes the result of a call from the results of all examples.
     ok: fn(R) -> O,
 }
 
-impl<'f, M: Traceable, A: Traceable, R: Traceable, O: 'f> VmapMut<'f, M, A, R, O> {
-    fn new(function: Mapped<'f, M, A, R, O>, mapping: Mapping) -> Self {
+impl<'f, P: Arguments, R: Traceable, O: 'f> VmapMut<'f, P, R, O> {
+    fn new(function: Mapped<'f, P, R, O>, mapping: Mapping) -> Self {
         let (inner, ok, own) = (Arc::clone(&function.function), function.ok, mapping.clone());
         Self {
             function,
             mapping,
-            call: Box::new(move |(model, argument)| {
-                match at_line_by_default(own.line, || map(&*inner, &own, model, &argument)) {
+            call: Box::new(move |arguments: P::Borrowed<'_>| {
+                match at_line_by_default(own.line, || map::<P, R, O>(&*inner, &own, arguments)) {
                     Ok(result) => ok(result),
                     Err(failed) => failed,
                 }
@@ -102,12 +103,13 @@ impl<'f, M: Traceable, A: Traceable, R: Traceable, O: 'f> VmapMut<'f, M, A, R, O
         self.with(|mapping| mapping.out_axes = axes.into())
     }
 }
-mapping_options!([M: Traceable, A: Traceable, R: Traceable, O: 'f] VmapMut<'f, M, A, R, O>);
+mapping_options!([P: Arguments, R: Traceable, O: 'f] VmapMut<'f, P, R, O>);
 
-transformed!(callable [M, A, R, O] VmapMut<'f, M, A, R, O>, dyn Fn((&mut M, A)) -> O);
+transformed!(callable [P: Arguments, R, O] VmapMut<'f, P, R, O>, dyn for<'a> Fn(P::Borrowed<'a>) -> O);
+writing_function!(['f] VmapMut);
 
-fn map<M: Traceable, A: Traceable, R: Traceable, O>(
-    function: &Writing<'_, M, A, Result<R, O>>,
+fn map<P: Arguments, R: Traceable, O>(
+    function: &Writing<'_, P, Result<R, O>>,
     mapping: &Mapping,
     arguments: P::Borrowed<'_>,
 ) -> Result<R, O> {
@@ -116,13 +118,13 @@ fn map<M: Traceable, A: Traceable, R: Traceable, O>(
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) = try_call_inside::<(M, A), (M, R), O>(
+    let (mut results, outcome) = try_call_inside::<P::Values, (P::Written, R), O>(
         mapping.known(),
         &treedef,
         examples.clone(),
-        |(mut model, argument)| {
-            let output = function((&mut model, argument))?;
-            Ok((model, output))
+        |values| {
+            let (written, result) = call_with_values::<P, Result<R, O>>(function, values);
+            result.map(|result| (written, result))
         },
     );
     let outcome = outcome?;

@@ -232,12 +232,12 @@ macro_rules! writing_function {
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B), (&'a mut M, &'a mut N, A, B), M, N, A, B);
     };
     (@ [$($lifetime:lifetime)?] $name:ident, $arguments:ty, $borrowed:ty, $($m:ident),+) => {
-        impl<'a, $($lifetime,)? R: Traceable, $($m: Traceable),+>
-            $crate::transformations::function::Function<$borrowed> for $name<$($lifetime,)? $arguments, R>
+        impl<'a, $($lifetime,)? R: Traceable, O: 'static, $($m: Traceable),+>
+            $crate::transformations::function::Function<$borrowed> for $name<$($lifetime,)? $arguments, R, O>
         {
-            type Output = R;
+            type Output = O;
             #[track_caller]
-            fn call(&self, arguments: $borrowed) -> R {
+            fn call(&self, arguments: $borrowed) -> O {
                 (self.call)(arguments)
             }
         }
