@@ -91,7 +91,7 @@ fn leaf_and_containers_are_read() {
         mixed.treedef(),
         "PyTreeDef({True: *, 2: (*, {'a': *, 'z': *}), 0.5: *, 'b': [*, None], (1, 'x'): []})",
         &[
-            "[true]",
+            "[True]",
             "[2][0]",
             "[2][1]['a']",
             "[2][1]['z']",
@@ -118,7 +118,7 @@ fn structs_with_static_fields_are_read() {
     let layer = |mean: &str| {
         format!(
             "Layer {{ weight: *, mean: {mean}, size = (3, 18446744073709551615), name = 'é \"quoted\"', \
-             rates = [Never, Drop {{ rate: -0.0 }}], limits = {{-1: true, 2: false}}, activation = a function }}"
+             rates = [Never, Drop {{ rate: -0.0 }}], limits = {{-1: True, 2: False}}, activation = a function }}"
         )
     };
     let shown = format!("PyTreeDef([{}, {}])", layer("*"), layer("None"));

@@ -132,9 +132,9 @@ fn a_module_is_a_pytree() -> Result<(), TreeError> {
 
     out.expect(
         "
-        [1, 2, 3] PyTreeDef(ListModule { mylist: [*, *, *], is_training = true })
+        [1, 2, 3] PyTreeDef(ListModule { mylist: [*, *, *], is_training = True })
         ListModule :: mylist=[1, 2, 3]  is_training=true
-        [1, 2, 3] PyTreeDef(DerivedListModule { mylist: [*, *, *], is_training = true })
+        [1, 2, 3] PyTreeDef(DerivedListModule { mylist: [*, *, *], is_training = True })
         false
         ",
     );
@@ -313,7 +313,7 @@ fn list_and_flag_are_registered_dynamically() -> Result<(), TreeError> {
     out.say(tree::unflatten::<ListModule, AnyLeaf>(&treedef, leaves)?);
     out.expect(
         "
-        [1, 2, 3] PyTreeDef(ListModule { mylist: [*, *, *], is_training = true })
+        [1, 2, 3] PyTreeDef(ListModule { mylist: [*, *, *], is_training = True })
         ListModule :: mylist=[1, 2, 3]  is_training=true
         ListModule :: mylist=[1, 2, 3]  is_training=true
         ",
@@ -335,7 +335,7 @@ fn a_subtree_is_registered_at_run_time() -> Result<(), TreeError> {
     out.expect(
         "
         Counter :: count=1
-        ([1], PyTreeDef(Counter { count: *, is_training = true }))
+        ([1], PyTreeDef(Counter { count: *, is_training = True }))
         Counter :: count=1
         ",
     );
@@ -364,7 +364,7 @@ fn state_and_parameter_are_registered_dynamically() -> Result<(), TreeError> {
     out.expect(
         "
         Counter :: count=1  bias=0.0
-        ([1, 0.0], PyTreeDef(Counter { count: *, bias: *, is_training = true }))
+        ([1, 0.0], PyTreeDef(Counter { count: *, bias: *, is_training = True }))
         {'count': State, 'bias': Param, 'is_training': Static}
         Counter :: count=1  bias=0.0
         ",
