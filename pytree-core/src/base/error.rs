@@ -151,6 +151,12 @@ pub enum TreeError {
         /// Each of the following filters, as displayed.
         filters: Vec<String>,
     },
+    /// The places of a shared leaf have different flags.
+    #[error("cannot split by flags: the flag at {} differs from that at another place of the same shared leaf; give all its places the same flag", .path.or_root())]
+    FlagsDiffer {
+        /// The path of the later place.
+        path: KeyPath,
+    },
     /// A filter that must select at least one leaf selects none.
     #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
     NothingSelected {

@@ -4,7 +4,7 @@ mod rule;
 mod terms;
 
 use std::any::TypeId;
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
@@ -85,7 +85,47 @@ impl Filter {
     pub fn predicate(
         predicate: impl Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync + 'static,
     ) -> Self {
+        Self::predicate_with_kind(move |path, _, leaf| predicate(path, leaf))
+    }
+
+    /// Accepts leaves for which `predicate` returns true. It also receives the kind of the leaf, which contains the
+    /// collection of a state.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Filter, LeafKind};
+    /// let saved = Filter::predicate_with_kind(|_, kind, _| match kind {
+    ///     Some(LeafKind::State(collection)) => collection.name() != "Intermediate",
+    ///     _ => true,
+    /// });
+    /// ```
+    pub fn predicate_with_kind(
+        predicate: impl Fn(&KeyPath, Option<LeafKind>, &dyn Leaf) -> bool + Send + Sync + 'static,
+    ) -> Self {
         Self(Rule::Predicate(Arc::new(predicate)))
+    }
+
+    /// Accepts leaves that one of the filters accepts; without filters, no leaf.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Filter;
+    /// let chosen: Vec<Filter> = ["encoder", "head"].map(Filter::path).into();
+    /// assert_eq!(format!("{:?}", Filter::any_of(&chosen)), "(path(encoder) | path(head))");
+    /// ```
+    pub fn any_of<F: Borrow<Self>>(filters: impl IntoIterator<Item = F>) -> Self {
+        let filters = filters.into_iter().map(|filter| filter.borrow().clone());
+        filters
+            .reduce(|any, filter| any | filter)
+            .unwrap_or_else(Self::nothing)
+    }
+
+    /// Accepts leaves that all of the filters accept; without filters, every leaf.
+    pub fn all_of<F: Borrow<Self>>(filters: impl IntoIterator<Item = F>) -> Self {
+        let filters = filters.into_iter().map(|filter| filter.borrow().clone());
+        filters
+            .reduce(|all, filter| all & filter)
+            .unwrap_or_else(Self::everything)
     }
 
     /// Returns whether the filter accepts the leaf with this path and kind. For a structure with shared nodes, call

@@ -3,6 +3,7 @@
 //! A part has the treedef of the whole tree, but the leaves of other parts are absent. An absent leaf is not the same
 //! as the node `None`. Gradients, selected parameters and moments are parts. A part contains a shared leaf once.
 
+mod flags;
 mod pop;
 mod update;
 
@@ -11,6 +12,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Index;
 
+pub use self::flags::split_by_flags;
 pub use self::pop::pop;
 pub(crate) use self::update::merge_state_trees;
 pub use self::update::{merge_state, update};
@@ -199,6 +201,30 @@ pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     split_leaves(&treedef, leaves, &filters)
 }
 
+/// Splits a tree into as many parts as there are filters, as [`split`] does.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Filter, partition};
+/// let filters: Vec<Filter> = (0..3).map(|layer| Filter::path(format!("[{layer}]"))).collect();
+/// let parts = partition::split_all(&vec![1.0_f32, 2.0, 3.0], &filters)?;
+/// assert_eq!(parts[1].leaves(), [2.0]);
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
+///
+/// # Errors
+/// The errors of [`split`].
+#[track_caller]
+pub fn split_all<M: PytreeOf<L>, L: Leaf + Clone>(
+    whole: &M,
+    filters: &[Filter],
+) -> Result<Vec<Partition<M, L>>, TreeError> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let assigned = assign_each(&treedef, &leaves, filters)?;
+    let part = |part| select(&treedef, &leaves, |position| assigned[position] == part);
+    Ok((0..count(filters.len())).map(part).collect())
+}
+
 /// Returns the part of a tree that a filter accepts.
 ///
 /// # Panics
@@ -247,11 +273,7 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     leaves: Vec<L>,
     filters: &[Filter; N],
 ) -> Result<[Partition<M, L>; N], TreeError> {
-    Filter::check_order(filters)?;
-    let (assigned, unassigned) = assign(treedef, &leaves, filters)?;
-    if !unassigned.is_empty() {
-        return Err(TreeError::Unassigned { paths: unassigned });
-    }
+    let assigned = assign_each(treedef, &leaves, filters)?;
     let mut counts = [0; N];
     for &part in &assigned {
         counts[checked::<N>(part)] += 1;
@@ -289,6 +311,23 @@ type Assignment = (Vec<u32>, Vec<KeyPath>);
 fn first_of<F: Borrow<Filter>>(filters: &[F], accepts: impl Fn(&Filter) -> bool) -> u32 {
     let first = filters.iter().position(|filter| accepts(filter.borrow()));
     first.map_or(NO_PART, count)
+}
+
+/// Returns the position of the first filter that accepts each leaf.
+///
+/// # Errors
+/// The errors of [`split`].
+fn assign_each<L: Leaf>(
+    treedef: &TreeDef,
+    leaves: &[L],
+    filters: &[Filter],
+) -> Result<Vec<u32>, TreeError> {
+    Filter::check_order(filters)?;
+    let (assigned, unassigned) = assign(treedef, leaves, filters)?;
+    if unassigned.is_empty() {
+        return Ok(assigned);
+    }
+    Err(TreeError::Unassigned { paths: unassigned })
 }
 
 /// Returns, for each leaf, the position of the first filter that accepts it, and the paths of all leaves that no filter

@@ -5,7 +5,7 @@
 //! everything is only the last, and what no filter accepts is an error.
 
 use pytree_core::kind::BatchStat;
-use pytree_core::{AnyLeaf, Filter, Partition, Tree, TreeError, graph, partition, tree};
+use pytree_core::{AnyLeaf, Filter, LeafKind, Partition, Tree, TreeError, graph, partition, tree};
 
 use super::*;
 
@@ -326,7 +326,7 @@ fn many_terms_decide_like_single_terms() {
             .any(|path_of| Filter::path(path_of).accepts(&path, None, &1.0));
         assert_eq!(any.accepts(&path, None, &1.0), expected, "{place}");
         assert_eq!(none.accepts(&path, None, &1.0), !expected, "{place}");
-        let param = Some(pytree_core::LeafKind::Param);
+        let param = Some(LeafKind::Param);
         assert!((any.clone() | kind.clone()).accepts(&path, param, &1.0));
         assert!((kind.clone() & any.clone() | !kind.clone()).accepts(&path, None, &1.0));
         assert_eq!(
@@ -445,4 +445,88 @@ fn leaf_of_a_part_is_found_at_any_of_its_places() {
     );
     let subtree = part.tree().at("head.weight").unwrap();
     assert_eq!(subtree.leaves(), [6.0]);
+}
+
+#[test]
+fn predicate_receives_kind_and_collection() {
+    let batch = Filter::predicate_with_kind(
+        |_, kind, _| matches!(kind, Some(LeafKind::State(collection)) if collection.name() == "BatchStat"),
+    );
+    let part = partition::filter::<_, f32>(&norm(), &batch);
+    assert_eq!(
+        part.leaves(),
+        partition::filter::<_, f32>(&norm(), &Filter::state::<BatchStat>()).leaves()
+    );
+    assert_eq!(part.leaves(), [2.0]);
+    let params = Filter::predicate_with_kind(|_, kind, _| kind == Some(LeafKind::Param));
+    assert_eq!(
+        partition::filter::<_, f32>(&norm(), &params).leaves(),
+        partition::filter::<_, f32>(&norm(), &Filter::param()).leaves()
+    );
+}
+
+#[test]
+fn filters_are_given_as_a_slice() {
+    let filters = [Filter::path("scale"), Filter::path_contains("mean")];
+    let leaves = |filter: &Filter| {
+        partition::filter::<_, f32>(&norm(), filter)
+            .leaves()
+            .to_vec()
+    };
+    assert_eq!(leaves(&Filter::any_of(&filters)), [1.0, 2.0]);
+    assert_eq!(leaves(&Filter::all_of(&filters)), []);
+    assert_eq!(
+        leaves(&Filter::all_of([Filter::param(), Filter::path("scale")])),
+        [1.0]
+    );
+    let none: [Filter; 0] = [];
+    assert!(leaves(&Filter::any_of(&none)).is_empty());
+    assert_eq!(
+        leaves(&Filter::all_of(&none)),
+        leaves(&Filter::everything())
+    );
+    let filters = vec![
+        Filter::param(),
+        Filter::state::<BatchStat>(),
+        Filter::everything(),
+    ];
+    let parts = partition::split_all::<_, f32>(&norm(), &filters).unwrap();
+    let [params, batch, rest] = partition::split::<_, f32, 3>(
+        &norm(),
+        [filters[0].clone(), filters[1].clone(), filters[2].clone()],
+    )
+    .unwrap();
+    assert_eq!(parts, [params, batch, rest]);
+    assert_eq!(partition::merge(parts).unwrap(), norm());
+    assert!(matches!(
+        partition::split_all::<_, f32>(&norm(), &filters[..2]),
+        Err(TreeError::Unassigned { .. })
+    ));
+}
+
+#[test]
+fn flags_of_shared_leaves_agree() {
+    let model = language();
+    let mut flags = tree::map_to(&model, |_: &f32| false);
+    *flags.get_mut("embedding.weight").unwrap() = true;
+    assert_eq!(
+        partition::split_by_flags::<_, f32>(&model, &flags)
+            .unwrap_err()
+            .to_string(),
+        "cannot split by flags: the flag at head.weight differs from that at another place of the same shared leaf; give all its places the same flag"
+    );
+    *flags.get_mut("head.weight").unwrap() = true;
+    let [chosen, rest] = partition::split_by_flags::<_, f32>(&model, &flags).unwrap();
+    assert_eq!(
+        (chosen.leaves(), rest.leaves()),
+        ([1.0].as_slice(), [2.0].as_slice())
+    );
+    let flags = graph::map_to(&model, |leaf: &f32| *leaf > 1.5);
+    let [chosen, _] = partition::split_by_flags::<_, f32>(&model, &flags).unwrap();
+    assert_eq!(chosen.leaves(), [2.0]);
+    let misfit = tree!([true]).cast().unwrap();
+    assert!(matches!(
+        partition::split_by_flags::<_, f32>(&model, &misfit),
+        Err(TreeError::Prefix { .. })
+    ));
 }

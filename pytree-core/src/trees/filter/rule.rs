@@ -10,7 +10,7 @@ use crate::base::path::KeyPath;
 use crate::node::leaf::Leaf;
 use crate::treedef::TreeDef;
 
-type Predicate = dyn Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync;
+type Predicate = dyn Fn(&KeyPath, Option<LeafKind>, &dyn Leaf) -> bool + Send + Sync;
 
 #[derive(Clone)]
 pub(super) enum Rule {
@@ -136,7 +136,7 @@ impl Rule {
             Self::Type(identity, _) => {
                 leaf.is_some_and(|leaf| leaf.as_any().type_id() == *identity)
             }
-            Self::Predicate(predicate) => leaf.is_some_and(|leaf| predicate(path, leaf)),
+            Self::Predicate(predicate) => leaf.is_some_and(|leaf| predicate(path, kind, leaf)),
             Self::Not(rule) => !rule.accepts(path, kind, leaf),
             Self::All(terms) => {
                 let index = terms.index(Self::as_other_than_path);
