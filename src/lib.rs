@@ -86,7 +86,7 @@ pub mod random {
 pub mod control {
     pub use pytree_transform::{
         Bound, ScanOptions, associative_scan, associative_scan_with, cond, cond_mut, fori_loop,
-        map, scan, scan_mut, scan_with, switch, while_loop,
+        map, scan, scan_mut, scan_mut_with, scan_with, switch, while_loop,
     };
 }
 
@@ -109,10 +109,11 @@ pub mod debug {
 /// The types of transformed functions, of their arguments and results, and of recorded functions.
 pub mod transform {
     pub use pytree_transform::{
-        Arguments, CustomJvp, CustomVjp, Function, Grad, Gradient, Hessian, HessianOf, Jacobian,
-        JacobianOf, Jacobians, JaxprEquation, JaxprError, Jit, JitMut, Linearization, Loss,
-        Lowered, MakeJaxpr, Memory, Mut, Pullback, Remat, RematPolicy, Retrace, RetraceDifference,
-        Step, Traceable, ValueAndGrad, ValueAndGradMut, Vmap, VmapMut, WritingFunction, verify,
+        Always, Arguments, BothOf, CustomJvp, CustomVjp, Fallible, Function, Grad, Gradient,
+        Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, JaxprEquation, JaxprError, Jit,
+        JitMut, Linearization, Loss, Lowered, MakeJaxpr, Memory, Mut, Pullback, Remat, RematPolicy,
+        Retrace, RetraceDifference, Returned, Step, Traceable, ValueAndGrad, ValueAndGradMut, Vmap,
+        VmapMut, WithPullback, WritingFunction, verify,
     };
 }
 

@@ -4,9 +4,13 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex, Once};
 
+use pytree::control::{associative_scan, cond_mut, fori_loop};
+use pytree::control::{cond, scan, while_loop};
+use pytree::control::{map, scan_mut, switch};
 use pytree::prelude::*;
-use pytree::{associative_scan, cond_mut, eval_shape, fori_loop, make_jaxpr};
-use pytree::{map, remat, scan_mut, switch};
+use pytree::remat;
+use pytree::{eval_shape, make_jaxpr};
+use pytree::{jit_mut, jvp, vjp, vmap_mut};
 
 thread_local! {
     static PLACE: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };

@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::transform::Jit;
+
 fn compiled(model: &Mlp) -> Jit<Tensor, Tensor> {
     jit(|x: Tensor| model.forward(&x))
 }

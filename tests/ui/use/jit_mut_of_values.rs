@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::jit_mut;
+
 fn main() {
     drop(jit_mut(|(x, y): (Tensor, Tensor)| x + y));
     drop(jit_mut(|(x, y): (Tensor, &mut Tensor)| *y = &*y + x));

@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::jit_mut;
+
 fn main() {
     drop(jit(|x: Tensor, y: Tensor| x + y));
     drop(vmap(|x: Tensor, y: Tensor| x + y));
