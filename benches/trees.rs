@@ -20,7 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::hint::black_box;
 
 use pytree::prelude::*;
-use pytree::{PytreeOf, graph, match_structure};
+use pytree::{PytreeOf, match_structure};
 
 use models::{A1, A2, A3, Attention, Block, Feed, Lin, leaf};
 

@@ -5,10 +5,10 @@
 
 use pytree::Axes;
 use pytree::kind::{Intermediate, Perturbation, RngState};
-use pytree::nn::{BatchNorm, Perturbed, Sown, capture, gelu, relu};
+use pytree::nn::{Perturbed, Sown, capture, gelu, relu};
 use pytree::prelude::*;
 use pytree::random::{reseed, with_rngs};
-use pytree::{Partition, TreeError, vmap_mut};
+use pytree::{Partition, TreeError};
 
 /// A layer with dropout and running statistics, which stores the mean of its output.
 #[derive(Module, Clone, Debug)]

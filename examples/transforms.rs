@@ -72,7 +72,6 @@
 //!     traced 2 times
 //!     [1]: f64[1] before, f64[2] now
 
-use pytree::jvp;
 use pytree::prelude::*;
 
 /// A line. The examples below differentiate it.

@@ -119,6 +119,7 @@ pub mod transform {
 
 /// The items that most programs need: those that the README or at least three of the programs in `tests/programs` use.
 pub mod prelude {
+    pub use crate::control::scan_mut;
     pub use crate::kind::BatchStat;
     pub use crate::nn::{
         Activation, BatchNorm, Dropout, Linear, Mlp, eval, mse, softmax_cross_entropy, train,
@@ -127,7 +128,8 @@ pub mod prelude {
     pub use crate::random::{Key, Rngs};
     pub use crate::{
         DType, Filter, Module, Ref, Shared, Tensor, Tree, checkpoint, grad, graph, hessian, ix,
-        jit, partition, stack, tree, value_and_grad, value_and_grad_mut, vmap,
+        jit, jit_mut, jvp, partition, stack, tree, value_and_grad, value_and_grad_mut, vjp, vmap,
+        vmap_mut,
     };
 }
 

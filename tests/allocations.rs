@@ -12,7 +12,6 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pytree::jit_mut;
 use pytree::prelude::*;
 
 /// Smaller blocks are left to the system's allocator, which keeps them itself.

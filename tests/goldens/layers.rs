@@ -1,9 +1,9 @@
 //! Normalisation and embedding layers: initial parameters, outputs, running statistics and gradients.
 
-use pytree::nn::{BatchNorm, Embed, EmbedOptions, GroupNorm, LayerNorm, NormOptions, RmsNorm};
+use pytree::Partition;
+use pytree::nn::{Embed, EmbedOptions, GroupNorm, LayerNorm, NormOptions, RmsNorm};
 use pytree::prelude::*;
 use pytree::transform::Jit;
-use pytree::{Partition, vmap_mut};
 use serde_json::Value;
 
 use crate::files::{dtype, integers, read, tensor};

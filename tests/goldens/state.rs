@@ -27,7 +27,6 @@ fn in_our_words(text: &str) -> String {
         ("float32", "f32"),
         ("int32", "i32"),
         (", weak_type=True", ""),
-        ("=True", "=true"),
     ]
     .iter()
     .fold(translated, |text, (theirs, ours)| {

@@ -1,7 +1,6 @@
 //! Key paths that are read from texts.
 
 use pytree::KeyPath;
-use pytree::prelude::*;
 
 use crate::{fuzz, read};
 

@@ -1,7 +1,6 @@
 //! Treedefs that are read from bytes.
 
 use pytree::TreeDef;
-use pytree::prelude::*;
 
 use crate::random::Random;
 use crate::{fuzz, read};

@@ -1,6 +1,5 @@
 //! `grad` of `grad`, `hessian`, `jvp`, and Rust control flow on values under `grad`.
 
-use pytree::jvp;
 use pytree::prelude::*;
 
 fn close(found: &Tensor, expected: f64) {

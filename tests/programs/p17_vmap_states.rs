@@ -3,7 +3,6 @@
 use pytree::Axes;
 use pytree::collectives::pmean;
 use pytree::prelude::*;
-use pytree::vmap_mut;
 
 #[derive(Module, Clone, Debug)]
 struct BatchNorm {

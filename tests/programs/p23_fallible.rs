@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pytree::TensorError;
 use pytree::prelude::*;
 use pytree::transform::Jit;
-use pytree::{TensorError, jvp, vjp, vmap_mut};
 
 /// Why a forward pass is impossible. It can't be cloned, and is returned as it is.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pytree::Axes;
-use pytree::control::{cond_mut, scan_mut};
+use pytree::control::cond_mut;
 use pytree::kind::RngState;
-use pytree::nn::{BatchNorm, relu};
+use pytree::nn::relu;
 use pytree::prelude::*;
 use pytree::random::with_rngs;
 use pytree::transform::{JitMut, Mut};
-use pytree::{jit_mut, unstack, vmap_mut};
+use pytree::unstack;
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Net {

@@ -3,9 +3,7 @@
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 
-use pytree::control::scan_mut;
 use pytree::debug::{Warning, WarningKind, set_warning_hook};
-use pytree::jit_mut;
 use pytree::prelude::*;
 use pytree::transform::Traceable;
 

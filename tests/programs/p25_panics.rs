@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, Once};
 
 use pytree::control::{associative_scan, cond_mut, fori_loop};
 use pytree::control::{cond, scan, while_loop};
-use pytree::control::{map, scan_mut, switch};
+use pytree::control::{map, switch};
 use pytree::prelude::*;
 use pytree::remat;
 use pytree::{eval_shape, make_jaxpr};
-use pytree::{jit_mut, jvp, vjp, vmap_mut};
 
 thread_local! {
     static PLACE: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };

@@ -4,7 +4,6 @@ use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
-use pytree::checkpoint;
 use pytree::core::ravel::ravel;
 use pytree::kind::OptState;
 use pytree::nn::summary;

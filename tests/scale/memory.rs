@@ -3,7 +3,6 @@
 
 use std::process::Command;
 
-use pytree::checkpoint;
 use pytree::make_jaxpr;
 use pytree::prelude::*;
 

@@ -3,7 +3,7 @@
 use pytree::core::boundary;
 use pytree::core::refs;
 use pytree::prelude::*;
-use pytree::{Dictionary, Ref, Shared, Weak, nodes};
+use pytree::{Dictionary, Weak, nodes};
 
 use crate::measure::measure;
 

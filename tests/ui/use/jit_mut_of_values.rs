@@ -2,7 +2,6 @@
 
 use pytree::prelude::*;
 
-use pytree::jit_mut;
 
 fn main() {
     drop(jit_mut(|(x, y): (Tensor, Tensor)| x + y));

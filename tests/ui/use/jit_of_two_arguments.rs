@@ -2,7 +2,6 @@
 
 use pytree::prelude::*;
 
-use pytree::jit_mut;
 
 fn main() {
     drop(jit(|x: Tensor, y: Tensor| x + y));
