@@ -99,7 +99,7 @@ fn of_each<'a>(
     );
 }
 
-fn split<M: PytreeOf<Tensor>>(model: &M) -> [Partition<M, Tensor>; 2] {
+fn split<M: PytreeOf<Tensor>>(model: &M) -> [Partition<M>; 2] {
     partition::split(model, [Filter::param(), Filter::everything()]).unwrap()
 }
 

@@ -64,8 +64,7 @@ fn sow_and_pop() -> Result<(), TreeError> {
     let mut model = Blocks::new(3, 20, &mut Rngs::new(0));
     let x = Tensor::ones(DType::F32, [10, 20]);
     model.forward(&x);
-    let intermediates: Partition<_, Tensor> =
-        partition::pop(&mut model, &Filter::state::<Intermediate>())?;
+    let intermediates = partition::pop(&mut model, &Filter::state::<Intermediate>())?;
     println!("{}", intermediates.state());
 
     println!("# capture, of a compiled function");
@@ -109,7 +108,7 @@ impl Model {
 }
 
 /// A part of the model.
-pub(crate) type Part = Partition<Model, Tensor>;
+pub(crate) type Part = Partition<Model>;
 
 /// Splits the model, differentiates with respect to two of the parts, and updates it.
 pub(crate) fn train_step(

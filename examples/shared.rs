@@ -179,7 +179,7 @@ fn references() -> Result<(), TreeError> {
     let by_hand = jit(|values: Tree<Tensor>| {
         let pair: Pair = reref(&values).expect("the tree is that of a pair");
         pair.a[2].update(|value| value * 2);
-        deref::<Tensor, _>(&pair)
+        deref(&pair)
     });
     let values = by_hand(deref(&pair));
     println!("by hand: {values}");
@@ -200,14 +200,14 @@ fn training() -> Result<(), TreeError> {
     let two = Ref::state::<BatchStat>(Tensor::from(2.0_f32));
     let pair = Pair::of(&one, &two);
     let filters = [Filter::param(), Filter::everything()];
-    let [params, rest] = partition::split::<_, Tensor, 2>(&pair, filters)?;
+    let [params, rest] = partition::split(&pair, filters)?;
     println!("parameters: {params}");
     println!("the rest: {rest}");
     let merged = partition::merge([params, rest.clone()])?;
-    println!("merged: {}", deref::<Tensor, _>(&merged));
+    println!("merged: {}", deref(&merged));
 
-    let params: Partition<Pair, Tensor> = partition::filter(&pair, &Filter::param());
-    let loss = |params: &Partition<Pair, Tensor>| {
+    let params = partition::filter(&pair, &Filter::param());
+    let loss = |params: &Partition<Pair>| {
         let merged = partition::merge([params.clone(), rest.clone()]);
         let pair = merged.expect("the parts are of one pair");
         pair.a[0].get() * pair.a[1].get() * pair.b.get()

@@ -34,9 +34,9 @@ pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
     Freeze, Frozen, Key as PathKey, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType,
-    Partition, PytreeOf, Ref, ReferenceError, SelectPart, Selector, Shared, Tree, TreeBuilder,
-    TreeDef, TreeError, Weak, WeakRef, at, diff, edit, graph, kind, lint, match_structure, nodes,
-    partition, refs, tree,
+    PytreeOf, Ref, ReferenceError, SelectPart, Selector, Shared, Tree, TreeBuilder, TreeDef,
+    TreeError, Weak, WeakRef, at, diff, edit, graph, kind, lint, match_structure, nodes, partition,
+    refs, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
@@ -52,6 +52,26 @@ pub use pytree_transform::{
     make_jaxpr, memory, pooling, ravel, remat, saved_residuals, stack, try_einsum, try_ravel,
     unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
 };
+
+/// A part of an `M`: the structure of the `M`, in which some leaves are absent.
+///
+/// The leaves are tensors, unless another type is given: a gradient with respect to a `Net` is a `Partition<Net>`, and a
+/// part of a model of ndarrays is a `Partition<Net, ArrayD<f32>>`. The type is that of [`core::Partition`], whose leaves
+/// may be of any type if none is given.
+///
+/// # Examples
+/// ```
+/// use pytree::prelude::*;
+///
+/// /// Returns the parameters, each divided by the number of its elements.
+/// fn scaled(model: &Mlp) -> Partition<Mlp> {
+///     let params = partition::filter(model, &Filter::param());
+///     params.map(|param| param / param.len() as f64)
+/// }
+/// let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
+/// assert_eq!(scaled(&model)["layers[1].weight"], &model.layers[1].weight / 3.0);
+/// ```
+pub type Partition<M, L = Tensor> = pytree_core::Partition<M, L>;
 
 /// Layers, activations, initializers, losses, metrics, and intermediate values of models.
 pub mod nn {

@@ -74,7 +74,7 @@ fn model() -> Model<String> {
 #[test]
 fn every_container_round_trips_in_order() {
     let model = model();
-    let (leaves, treedef) = tree::flatten::<Tensor, _>(&model);
+    let (leaves, treedef) = tree::flatten(&model);
     let paths: Vec<String> = treedef
         .leaf_paths()
         .iter()

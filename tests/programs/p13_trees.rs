@@ -19,7 +19,7 @@ fn shapes_are_tree_of_another_leaf_type() {
 
 #[test]
 fn key_paths_print_and_parse() {
-    let paths: Vec<String> = tree::leaves_with_path::<Tensor, _>(&model())
+    let paths: Vec<String> = tree::leaves_with_path(&model())
         .iter()
         .map(|(path, _)| path.to_string())
         .collect();

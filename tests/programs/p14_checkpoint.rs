@@ -30,7 +30,7 @@ fn train((mut model, mut optimizer): Training, steps: usize) -> Training {
 }
 
 fn bits(training: &Training) -> Vec<Vec<u32>> {
-    let floats = graph::leaves::<Tensor, _>(&training.0);
+    let floats = graph::leaves(&training.0);
     floats
         .iter()
         .map(|leaf| leaf.to_vec::<f32>().iter().map(|x| x.to_bits()).collect())

@@ -86,7 +86,7 @@ fn a_selected_node_may_become_another() {
 fn nodes_are_edited_by_type_or_path() {
     let model = mlp();
     let unbiased = edit::apply(model.clone(), |layer: &mut Linear| layer.bias = None);
-    assert_eq!(tree::leaves::<Tensor, _>(&unbiased).len(), 3);
+    assert_eq!(tree::leaves(&unbiased).len(), 3);
 
     let swapped = edit::replace_at(&model, "layers[0]", linear(7.0)).unwrap();
     assert_eq!(swapped.layers[0], linear(7.0));

@@ -115,7 +115,7 @@ fn parameter_groups_have_own_optimizers() -> Result<(), TreeError> {
         groups = compiled((groups, x.clone(), y.clone()));
         let gradient = grad(|net: &Net| loss(net, &x, &y))(&by_hand);
         let count = Tensor::from(count);
-        let part: Partition<Net, Tensor> = partition::filter(&by_hand, &Filter::param());
+        let part = partition::filter(&by_hand, &Filter::param());
         let mut places = gradient.iter_with_path();
         let part = part.map(|weight| {
             let (path, slope) = places.next().expect("each weight has a gradient");
@@ -154,7 +154,7 @@ fn matching_weights_become_low_rank() {
         net.forward(&x),
         "it begins as what it was"
     );
-    let trained: Partition<Net, Tensor> = partition::filter(&adapted, &Filter::param());
+    let trained = partition::filter(&adapted, &Filter::param());
     let names: Vec<String> = trained
         .iter_with_path()
         .map(|(path, _)| path.to_string())
