@@ -41,6 +41,7 @@ mod intermediates;
 mod layers;
 mod losses;
 mod metrics;
+mod model;
 mod optimizers;
 mod random;
 mod summary;
@@ -61,6 +62,7 @@ pub use layers::{
 };
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
+pub use model::Model;
 pub use optimizers::{
     AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation,
     MissingGradients, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace, adam,

@@ -39,3 +39,4 @@ mod p23_fallible;
 mod p23_jit_mut;
 mod p24_warnings;
 mod p25_panics;
+mod p25_any_model;

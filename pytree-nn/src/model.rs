@@ -1,0 +1,97 @@
+//! The bound of generic training code.
+
+use pytree_core::field::ModuleField;
+use pytree_core::{Partition, SelectPart};
+use pytree_transform::Tensor;
+
+/// A model that can be compiled, differentiated, optimised and saved: the bound for functions of any model.
+///
+/// Every type that derives `Module` and `Clone`, holds only tensors as leaves, and is `Send` and `Sync` is a `Model`.
+/// So are lists, arrays and maps of models, and boxed modules. A tuple is not: derive `Module` for a struct of its
+/// members.
+///
+/// The bound implies:
+///
+/// | what | for |
+/// |---|---|
+/// | [`Traceable`](pytree_transform::Traceable) | [`jit`](pytree_transform::jit), [`vmap`](pytree_transform::vmap), [`checkpoint`](crate::checkpoint) |
+/// | [`SelectPart<Tensor>`](SelectPart) | [`grad`](pytree_transform::grad), [`Optimizer`](crate::Optimizer); the gradient is a `Partition<Self, Tensor>` |
+/// | `ModuleField` | a field of a module without an attribute |
+/// | `Clone` | keeping the best model, or an average of models |
+/// | `Send`, `Sync` | functions that capture a model, and threads |
+///
+/// Do not implement it: all types that qualify have it.
+///
+/// # Examples
+/// ```
+/// use std::error::Error;
+/// use std::path::Path;
+/// use pytree_nn::{Activation, Mlp, Model, Optimizer, Rngs, adam, checkpoint, mse};
+/// use pytree_transform::{DType, Tensor, jit_mut, value_and_grad_mut};
+///
+/// /// Trains a model on one batch. Returns the loss of each step.
+/// fn fit<M: Model>(
+///     model: &mut M,
+///     optimizer: &mut Optimizer<M>,
+///     loss: impl Fn(&mut M, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
+///     (x, y): (&Tensor, &Tensor),
+///     steps: usize,
+/// ) -> Vec<f32> {
+///     let step = jit_mut(move |(model, optimizer, x, y): (&mut M, &mut Optimizer<M>, Tensor, Tensor)| {
+///         let (loss, gradient) = value_and_grad_mut(|model: &mut M| loss(model, &x, &y))(model);
+///         optimizer.update(model, &gradient);
+///         loss
+///     });
+///     let mut losses = Vec::new();
+///     for _ in 0..steps {
+///         let loss = step((&mut *model, &mut *optimizer, x.clone(), y.clone()));
+///         losses.push(loss.item());
+///     }
+///     losses
+/// }
+///
+/// let mut rngs = Rngs::new(0);
+/// let mut model = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut rngs);
+/// let mut optimizer = Optimizer::new(&model, adam(1e-2));
+/// let x = rngs.normal(DType::F32, [32, 2]);
+/// let y = x.square().sum_keep([-1]);
+/// let loss = |model: &mut Mlp, x: &Tensor, y: &Tensor| mse(&model.forward(x), y);
+/// let losses = fit(&mut model, &mut optimizer, loss, (&x, &y), 20);
+/// assert!(losses[19] < losses[0]);
+///
+/// /// Saves a model and its optimizer.
+/// fn save<M: Model>(path: &Path, model: &M, optimizer: &Optimizer<M>) -> Result<(), Box<dyn Error>> {
+///     Ok(checkpoint::save(path, &(model.clone(), optimizer.clone()))?)
+/// }
+///
+/// /// Loads them into a model and an optimizer of the same structure.
+/// fn load<M: Model>(path: &Path, model: &mut M, optimizer: &mut Optimizer<M>) -> Result<(), Box<dyn Error>> {
+///     let template = (model.clone(), optimizer.clone());
+///     (*model, *optimizer) = checkpoint::load(path, &template)?;
+///     Ok(())
+/// }
+///
+/// let path = std::env::temp_dir().join(format!("pytree-model-{}.safetensors", std::process::id()));
+/// save(&path, &model, &optimizer)?;
+/// let mut loaded = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut rngs);
+/// load(&path, &mut loaded, &mut optimizer)?;
+/// std::fs::remove_file(&path)?;
+/// assert_eq!(loaded, model);
+/// # Ok::<(), Box<dyn Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a model",
+    label = "a model that can be compiled, differentiated, optimised and saved is needed here",
+    note = "write `#[derive(Module, Clone)]` on the type; all its leaves must be `Tensor`s, and it must be `Send + Sync`",
+    note = "in a generic function, bound the type parameter by `Model`; for a tuple of models, derive `Module` for a struct that holds them"
+)]
+pub trait Model:
+    ModuleField + SelectPart<Tensor, Part = Partition<Self, Tensor>> + Clone + Send + Sync
+{
+}
+
+#[diagnostic::do_not_recommend]
+impl<M> Model for M where
+    M: ModuleField + SelectPart<Tensor, Part = Partition<M, Tensor>> + Clone + Send + Sync
+{
+}
