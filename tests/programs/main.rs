@@ -40,3 +40,6 @@ mod p23_jit_mut;
 mod p24_warnings;
 mod p25_panics;
 mod p25_any_model;
+mod p26_meta_learning;
+mod p27_train_state;
+mod p28_ensemble;
