@@ -162,6 +162,8 @@ mod documents {
     struct Guide;
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
+    #[doc = include_str!("../docs/for-pytorch-users.md")]
+    struct ForPytorchUsers;
     #[doc = include_str!("../docs/adding-a-layer.md")]
     struct AddingALayer;
     #[doc = include_str!("../docs/adding-a-primitive.md")]
