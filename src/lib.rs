@@ -164,6 +164,8 @@ mod documents {
     struct ForJaxUsers;
     #[doc = include_str!("../docs/for-pytorch-users.md")]
     struct ForPytorchUsers;
+    #[doc = include_str!("../docs/finding-functions.md")]
+    struct FindingFunctions;
     #[doc = include_str!("../docs/adding-a-layer.md")]
     struct AddingALayer;
     #[doc = include_str!("../docs/adding-a-primitive.md")]

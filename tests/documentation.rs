@@ -1,8 +1,9 @@
 //! Checks the documentation: every public function that panics at its caller's line says when, unclear phrases are absent,
-//! and the pages, files and dependencies that the documents name exist.
+//! the pages, files and dependencies that the documents name exist, and the index of functions has them all.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -331,5 +332,102 @@ fn every_dependency_has_a_reason() {
     assert!(
         without.is_empty() && gone.is_empty(),
         "without a row: {without:?}; no dependency any more: {gone:?}"
+    );
+}
+
+/// The index: for each name, the path under which `docs/finding-functions.md` imports it.
+fn indexed() -> BTreeSet<String> {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/finding-functions.md")).unwrap();
+    let mut module = "";
+    let mut found = BTreeSet::new();
+    for line in page.lines() {
+        if let Some(path) = line.strip_prefix("use ") {
+            module = path.strip_suffix("::{").unwrap();
+        } else if let Some((name, _)) = line
+            .strip_prefix("    ")
+            .and_then(|line| line.split_once(','))
+        {
+            found.insert(format!("{module}::{name}"));
+        }
+    }
+    found
+}
+
+/// The names of functions and modules that a `use` item names, without those of types.
+fn imported(tree: &syn::UseTree, found: &mut Vec<String>) {
+    match tree {
+        syn::UseTree::Path(path) => imported(&path.tree, found),
+        syn::UseTree::Group(group) => group.items.iter().for_each(|item| imported(item, found)),
+        syn::UseTree::Name(name) => {
+            let name = name.ident.to_string();
+            if name.starts_with(char::is_lowercase) && !name.starts_with("try_") {
+                found.push(name);
+            }
+        }
+        syn::UseTree::Rename(_) | syn::UseTree::Glob(_) => {}
+    }
+}
+
+/// The functions that a file defines for everybody, and those that it exports from elsewhere.
+fn functions(file: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+    let mut found = Vec::new();
+    for item in syn::parse_file(&text).unwrap().items {
+        match item {
+            syn::Item::Fn(function) if matches!(function.vis, syn::Visibility::Public(_)) => {
+                found.push(function.sig.ident.to_string());
+            }
+            syn::Item::Use(item) if matches!(item.vis, syn::Visibility::Public(_)) => {
+                imported(&item.tree, &mut found);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn index_has_every_function() {
+    let modules = [
+        ("pytree", "src/lib.rs"),
+        ("pytree", "pytree-transform/src/lib.rs"),
+        ("pytree::nn", "pytree-nn/src/lib.rs"),
+        ("pytree::nn::checkpoint", "pytree-nn/src/checkpoint/mod.rs"),
+        ("pytree::nn::files", "pytree-nn/src/files.rs"),
+        ("pytree::memory", "pytree-transform/src/base/memory.rs"),
+        ("pytree::tree", "pytree-core/src/trees/tree.rs"),
+        ("pytree::partition", "pytree-core/src/trees/partition.rs"),
+        ("pytree::edit", "pytree-core/src/tools/edit.rs"),
+        ("pytree::nodes", "pytree-core/src/tools/nodes.rs"),
+        ("pytree::refs", "pytree-core/src/notations/refs.rs"),
+    ];
+    let indexed = indexed();
+    // The blocks of these modules list what is in them.
+    let listed = |path: &String| {
+        indexed
+            .iter()
+            .any(|name| name.starts_with(&format!("{path}::")))
+    };
+    let mut absent = BTreeSet::new();
+    let mut count = 0;
+    for (module, file) in modules {
+        for name in functions(file) {
+            count += 1;
+            let path = format!("{module}::{name}");
+            if !indexed.contains(&path) && !listed(&path) && path != "pytree::graph" {
+                absent.insert(path);
+            }
+        }
+    }
+    assert!(count > 150, "only {count} functions are found");
+    assert!(
+        absent.is_empty(),
+        "docs/finding-functions.md lacks {absent:?}"
+    );
+    let graph = functions("pytree-core/src/trees/graph.rs");
+    assert_eq!(
+        BTreeSet::from_iter(functions("pytree-core/src/trees/tree.rs")),
+        BTreeSet::from_iter(graph),
+        "the page says that `graph` has the functions of `tree`"
     );
 }
