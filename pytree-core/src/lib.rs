@@ -88,6 +88,8 @@ pub mod __derive_0_1 {
 /// The types that the fields of a module may have, as traits.
 pub mod field {
     pub use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};
+    #[doc(hidden)]
+    pub use crate::trees::dynamic::SameLeaf;
 
     // Public for the sake of compiler messages: rustc shortens only the names of public items.
     pub use crate::module::field::mistakes::*;

@@ -8,7 +8,7 @@ use crate::errors::Errors;
 use crate::fallback;
 use crate::input::{Field, Input, Kind, Macro, Variant};
 use crate::kinds;
-use crate::paths::Entry;
+use crate::paths::{Entry, located};
 
 /// Expands `#[derive(Module)]` or `#[derive(Pytree)]`.
 pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenStream {
@@ -58,6 +58,8 @@ pub(crate) fn implementation(
         .into_iter()
         .flat_map(|clause| &clause.predicates);
     let predicates = kinds::predicates(input);
+    // rustc shows the bound that does not hold, at the field, unless it sees that a derive wrote the trait.
+    let trait_ = located(trait_.clone(), ident.span());
     quote! {
         #[automatically_derived]
         impl<#parameters #(#own),*> #trait_ for #ident #arguments
@@ -340,7 +342,8 @@ fn part(input: &Input<'_>) -> TokenStream {
         .map(|field| {
             let ty = &field.ty;
             let quantified = quantifier(field);
-            quote!(#quantified #ty: #root::PytreeOf<__L>,)
+            let bound = located(quote!(#root::PytreeOf<__L>), field.span);
+            quote!(#quantified #ty: #bound,)
         })
         .collect();
     let of = implementation(

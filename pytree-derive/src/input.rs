@@ -1,7 +1,8 @@
 //! The parsed item: its variants, and each field with its kind.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields, Generics, Ident, Member, Path, Type};
 
 use crate::attributes::{self, FieldAttributes};
@@ -61,6 +62,8 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
     pub(crate) mentions: Mentions,
+    /// The place of the field: its name, or its type if it is unnamed.
+    pub(crate) span: Span,
 }
 
 impl Field {
@@ -167,6 +170,10 @@ fn read_fields(
                 ty,
                 kind,
                 mentions,
+                span: match &field.ident {
+                    Some(ident) => ident.span(),
+                    None => field.ty.span(),
+                },
             }
         })
         .collect()

@@ -1,7 +1,8 @@
 //! Checks that the type of each field fits its kind.
 //!
 //! If the type has no parameters, the check is generated next to the item: for each possible mistake there is a trait,
-//! which the type implements unless the mistake was made. A type with parameters is known only at each use of the item,
+//! which the type implements unless the mistake was made. If a type inside the field's type causes the mistake, the
+//! message names that type. A type with parameters is known only at each use of the item,
 //! so its check is a bound of the implementations.
 
 use proc_macro2::TokenStream;
@@ -9,7 +10,8 @@ use quote::{format_ident, quote};
 use syn::Type;
 
 use crate::input::{Field, Input, Kind, Macro};
-use crate::types::held_types;
+use crate::paths::located;
+use crate::types::{Held, held, is_function};
 
 /// Generates the checks of all fields.
 pub(crate) fn checks(input: &Input<'_>) -> TokenStream {
@@ -26,13 +28,18 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
     }
     let root = &input.root;
     let ty = &field.ty;
-    let mistakes = mistakes(input, field).into_iter().map(|(name, condition)| {
+    let causes = Causes::of(input, field);
+    let mistakes = mistakes(input, field, &causes);
+    let mistakes = mistakes.into_iter().map(|mistake| {
+        let Mistake { ty, name, when } = mistake;
         let name = format_ident!("{name}");
-        quote!(<#ty as #root::field::#name<{ #condition }>>::CHECK)
+        quote!(<#ty as #root::field::#name<{ #when }>>::CHECK)
     });
+    let unfit = &causes.unfit;
     quote! {
         const _: &[()] = {
             type __Probe = #root::field::Probe<#ty>;
+            #unfit
             &[#(#mistakes),*]
         };
     }
@@ -60,80 +67,209 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// Returns the mistakes that are possible for a field of this kind, each with the condition under which it was made.
-fn mistakes(input: &Input<'_>, field: &Field) -> Vec<(&'static str, TokenStream)> {
-    let is_module = quote!(__Probe::IS_MODULE);
-    match &field.kind {
-        Kind::Child if input.macro_ == Macro::Pytree => {
-            vec![("ChildNotPytree", quote!(!__Probe::IS_PYTREE))]
+/// A mistake that is possible: the trait that reports it, the type that it names, and the condition under which it was
+/// made.
+struct Mistake<'a> {
+    ty: &'a Type,
+    name: &'static str,
+    when: TokenStream,
+}
+
+/// The types inside the type of a field that cause it to have no kind. One of them is reported instead of the whole type.
+struct Causes<'a> {
+    /// The constant `__UNFIT`: for each held type whether it cannot be a field, with any attribute.
+    unfit: TokenStream,
+    /// Each held type that may be a cause, with the condition under which it is: it is unfit, and so are the types
+    /// around it, and no type inside of it.
+    found: Vec<(Held<'a>, TokenStream)>,
+}
+
+impl<'a> Causes<'a> {
+    fn of(input: &Input<'_>, field: &'a Field) -> Self {
+        let none = Self {
+            unfit: TokenStream::new(),
+            found: Vec::new(),
+        };
+        if field.is_static() {
+            return none;
         }
-        Kind::Child => vec![
-            (
-                "ArrayNeedsKind",
-                quote!(!#is_module && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS),
-            ),
-            (
-                "NumberNeedsKind",
-                quote!(!#is_module && __Probe::IS_PARAM && !__Probe::HOLDS_ARRAYS),
-            ),
-            (
-                "LeafNeedsKind",
-                quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE && __Probe::HOLDS_ARRAYS),
-            ),
-            (
-                "IntegerNeedsKind",
-                quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE && !__Probe::HOLDS_ARRAYS),
-            ),
-            (
-                "StaticNeedsKind",
-                quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE && __Probe::IS_VALUE),
-            ),
-            (
-                "OtherNeedsKind",
-                quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE && !__Probe::IS_VALUE),
-            ),
-        ],
-        Kind::Param => vec![
-            ("ParamOfModule", quote!(#is_module && !__Probe::IS_PARAM)),
-            (
-                "ParamNotFloat",
-                quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE),
-            ),
+        let root = &input.root;
+        let held = held(&field.ty);
+        let unfit = held.iter().map(|held| {
+            let ty = held.ty;
+            if matches!(ty, Type::TraitObject(_)) {
+                return quote!(false); // reported with the pointer around it
+            }
+            let is = quote!(#root::field::Probe::<#ty>);
+            match input.macro_ {
+                Macro::Pytree => quote!(!#is::IS_PYTREE),
+                Macro::Module | Macro::Static => quote! {
+                    !(#is::IS_MODULE || #is::IS_PARAM || #is::IS_STATE || #is::IS_VALUE || #is::IS_HASHER)
+                },
+            }
+        });
+        let count = held.len();
+        let unfit = quote!(const __UNFIT: [bool; #count] = [#(#unfit),*];);
+        let conditions: Vec<_> = (0..count)
+            .map(|position| {
+                let around = std::iter::successors(Some(position), |at| held[*at].parent);
+                let inside = (0..count).filter(|at| held[*at].parent == Some(position));
+                quote!(#(__UNFIT[#around])&&* #(&& !__UNFIT[#inside])*)
+            })
+            .collect();
+        let found = held.into_iter().zip(conditions);
+        let found = found.filter(|(held, _)| !matches!(held.ty, Type::TraitObject(_)));
+        Self {
+            unfit,
+            found: found.collect(),
+        }
+    }
+
+    /// Returns the mistakes that have a message of their own if the field has the mistake `base`.
+    fn mistakes(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
+        let root = &input.root;
+        let mut mistakes = Vec::new();
+        for (held, is_cause) in &self.found {
+            let ty = held.ty;
+            let mut add = |name, of: TokenStream| {
+                let when = quote!(#base && #is_cause #of);
+                mistakes.push(Mistake { ty, name, when });
+            };
+            match held.object() {
+                Some(object) if is_function(object) => add("FieldOfClosure", quote!()),
+                Some(_) => add("ObjectNeedsAttribute", quote!()),
+                None => {
+                    let is = quote!(#root::field::Probe::<#ty>);
+                    add("CountedNeedsShared", quote!(&& #is::IS_COUNTED));
+                    add("CellNeedsRef", quote!(&& #is::IS_CELL));
+                }
+            }
+        }
+        mistakes
+    }
+
+    /// Returns the mistakes of a field without an attribute: each cause has a message.
+    fn mistakes_without_kind(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
+        let root = &input.root;
+        let mut mistakes = self.mistakes(input, base);
+        for (held, is_cause) in &self.found {
+            if held.object().is_some() {
+                continue;
+            }
+            let ty = held.ty;
+            let is = quote!(#root::field::Probe::<#ty>);
+            let named = quote!(#is::IS_COUNTED || #is::IS_CELL);
+            let mixes = quote!(#is::IS_TUPLE || #is::IS_PYTREE);
+            mistakes.push(Mistake {
+                ty,
+                name: "FieldMixesKinds",
+                when: quote!(#base && #is_cause && !(#named) && (#mixes)),
+            });
+            mistakes.push(Mistake {
+                ty,
+                name: "TypeNeedsDerive",
+                when: quote!(#base && #is_cause && !(#named || #mixes)),
+            });
+        }
+        mistakes
+    }
+}
+
+/// Returns the mistakes that are possible for a field of this kind.
+fn mistakes<'a>(input: &Input<'_>, field: &'a Field, causes: &Causes<'a>) -> Vec<Mistake<'a>> {
+    let ty = &field.ty;
+    let whole = |name, when| Mistake { ty, name, when };
+    let is_module = quote!(__Probe::IS_MODULE);
+    // The last mistake of a kind is one that some cause may explain better.
+    let (mut mistakes, last) = match &field.kind {
+        Kind::Child if input.macro_ == Macro::Pytree => {
+            (vec![], ("ChildNotPytree", quote!(!__Probe::IS_PYTREE)))
+        }
+        Kind::Child => {
+            let leaf = quote!(!#is_module && __Probe::IS_PARAM);
+            let state = quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE);
+            let none = quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE);
+            let mut mistakes = vec![
+                whole("ArrayNeedsKind", quote!(#leaf && __Probe::HOLDS_ARRAYS)),
+                whole("NumberNeedsKind", quote!(#leaf && !__Probe::HOLDS_ARRAYS)),
+                whole("LeafNeedsKind", quote!(#state && __Probe::HOLDS_ARRAYS)),
+                whole(
+                    "IntegerNeedsKind",
+                    quote!((#state && !__Probe::HOLDS_ARRAYS) || (#none && __Probe::IS_SIZE)),
+                ),
+                whole(
+                    "StaticNeedsKind",
+                    quote!(#none && __Probe::IS_VALUE && !__Probe::IS_SIZE),
+                ),
+            ];
+            let none = quote!(#none && !__Probe::IS_VALUE);
+            mistakes.extend(causes.mistakes_without_kind(input, &none));
+            return mistakes;
+        }
+        Kind::Param => (
+            vec![
+                whole("ParamOfModule", quote!(#is_module && !__Probe::IS_PARAM)),
+                whole(
+                    "ParamNotFloat",
+                    quote!(!#is_module && !__Probe::IS_PARAM && __Probe::IS_STATE),
+                ),
+            ],
             (
                 "ParamNotLeaf",
                 quote!(!#is_module && !__Probe::IS_PARAM && !__Probe::IS_STATE),
             ),
-        ],
-        Kind::State(_) => vec![
-            ("StateOfModule", quote!(#is_module && !__Probe::IS_STATE)),
-            ("StateNotLeaf", quote!(!#is_module && !__Probe::IS_STATE)),
-        ],
-        Kind::Static => static_mistakes(input, &field.ty),
-    }
+        ),
+        Kind::State(_) => {
+            let none = quote!(!#is_module && !__Probe::IS_STATE);
+            (
+                vec![
+                    whole("StateOfModule", quote!(#is_module && !__Probe::IS_STATE)),
+                    whole("StateOfSize", quote!(#none && __Probe::IS_SIZE)),
+                ],
+                ("StateNotLeaf", quote!(#none && !__Probe::IS_SIZE)),
+            )
+        }
+        Kind::Static => return static_mistakes(input, ty),
+    };
+    let (name, base) = last;
+    let explained = causes.mistakes(input, &base);
+    let others = explained.iter().map(|mistake| &mistake.when);
+    mistakes.push(whole(name, quote!(#base #(&& !(#others))*)));
+    mistakes.extend(explained);
+    mistakes
 }
 
-fn static_mistakes(input: &Input<'_>, ty: &Type) -> Vec<(&'static str, TokenStream)> {
+fn static_mistakes<'a>(input: &Input<'_>, ty: &'a Type) -> Vec<Mistake<'a>> {
     let root = &input.root;
-    let held = held_types(ty)
-        .into_iter()
-        .map(|held| quote!(#root::field::Probe::<#held>::HOLDS_ARRAYS));
-    let holds = quote!((#(#held)||*));
+    let whole = |name, when| Mistake { ty, name, when };
+    let held = held(ty);
+    let holds = held.iter().map(|held| {
+        let ty = held.ty;
+        quote!(#root::field::Probe::<#ty>::HOLDS_ARRAYS)
+    });
+    let holds = quote!((#(#holds)||*));
     let is_value = quote!(__Probe::IS_VALUE);
     let of_arrays = match input.macro_ {
         Macro::Static => "StaticTypeOfArrays",
         Macro::Module | Macro::Pytree => "StaticOfArrays",
     };
+    let mut objects = held.iter().filter_map(Held::object);
+    let not_comparable = if objects.any(is_function) {
+        "FieldOfClosure"
+    } else {
+        "StaticNotComparable"
+    };
     vec![
-        (
+        whole(
             "StaticOfModule",
             quote!(!#is_value && __Probe::IS_MODULE && #holds),
         ),
-        (
+        whole(
             of_arrays,
             quote!(!#is_value && !__Probe::IS_MODULE && #holds),
         ),
-        (
-            "StaticNotComparable",
+        whole(
+            not_comparable,
             quote!(!#is_value && !#holds && !__Probe::IS_DEBUG),
         ),
     ]
@@ -163,7 +299,7 @@ pub(crate) fn predicates(input: &Input<'_>) -> TokenStream {
         .fields()
         .filter(|field| field.mentions.parameters && !field.mentions.itself)
         .filter_map(|field| {
-            let bound = bound(input, field)?;
+            let bound = located(bound(input, field)?, field.span);
             let ty = &field.ty;
             Some(quote!(#ty: #bound,))
         });

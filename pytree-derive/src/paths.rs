@@ -3,7 +3,7 @@
 //! The macros do not read Cargo.toml. The macro that each crate re-exports generates the paths of this crate. A user
 //! who renames the crate writes `crate = path`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 
 /// The crate through which the macro is used.
@@ -37,4 +37,13 @@ impl ToTokens for Root {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         self.0.to_tokens(tokens);
     }
+}
+
+/// Gives all tokens the span, so that rustc shows the user's code where it would show the derive.
+pub(crate) fn located(tokens: TokenStream, span: Span) -> TokenStream {
+    let tokens = tokens.into_iter().map(|mut token| {
+        token.set_span(span);
+        token
+    });
+    tokens.collect()
 }

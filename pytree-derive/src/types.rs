@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::visit::{self, Visit};
-use syn::{Generics, Ident, Type};
+use syn::{GenericArgument, Generics, Ident, PathArguments, Type, TypeParamBound, TypeTraitObject};
 
 /// What the type of a field mentions.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,13 +82,55 @@ fn replace_self(tokens: TokenStream, replacement: &TokenStream) -> TokenStream {
         .collect()
 }
 
-/// Returns the type and all types that it contains, without the arguments of functions.
-pub(crate) fn held_types(ty: &Type) -> Vec<&Type> {
-    struct Held<'ast>(Vec<&'ast Type>);
-    impl<'ast> Visit<'ast> for Held<'ast> {
+/// A type that is written in the type of a field.
+pub(crate) struct Held<'a> {
+    pub(crate) ty: &'a Type,
+    /// The position of the type that directly contains it; `None` for the type of the field.
+    pub(crate) parent: Option<usize>,
+}
+
+impl Held<'_> {
+    /// Returns the trait, if the type is a pointer to a trait object, such as `Box<dyn Layer>`.
+    pub(crate) fn object(&self) -> Option<&TypeTraitObject> {
+        let Type::Path(path) = self.ty else {
+            return None;
+        };
+        let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
+            return None;
+        };
+        arguments.args.iter().find_map(|argument| match argument {
+            GenericArgument::Type(Type::TraitObject(object)) => Some(object),
+            _ => None,
+        })
+    }
+}
+
+/// Returns whether values of the trait object are functions. Only `Fn`, `FnMut` and `FnOnce` have their arguments in
+/// parentheses.
+pub(crate) fn is_function(object: &TypeTraitObject) -> bool {
+    object.bounds.iter().any(|bound| match bound {
+        TypeParamBound::Trait(bound) => bound
+            .path
+            .segments
+            .last()
+            .is_some_and(|last| matches!(last.arguments, PathArguments::Parenthesized(_))),
+        _ => false,
+    })
+}
+
+/// Returns the type and all types that it contains, without the arguments of functions. A type comes before the types
+/// that it contains.
+pub(crate) fn held(ty: &Type) -> Vec<Held<'_>> {
+    struct Walk<'ast> {
+        found: Vec<Held<'ast>>,
+        parent: Option<usize>,
+    }
+    impl<'ast> Visit<'ast> for Walk<'ast> {
         fn visit_type(&mut self, ty: &'ast Type) {
+            let outer = self.parent;
             if !matches!(ty, Type::Macro(_) | Type::Infer(_) | Type::Never(_)) {
-                self.0.push(ty);
+                self.parent = Some(self.found.len());
+                self.found.push(Held { ty, parent: outer });
             }
             if !matches!(
                 ty,
@@ -96,11 +138,20 @@ pub(crate) fn held_types(ty: &Type) -> Vec<&Type> {
             ) {
                 visit::visit_type(self, ty);
             }
+            self.parent = outer;
         }
     }
-    let mut held = Held(Vec::new());
-    held.visit_type(ty);
-    held.0
+    let mut walk = Walk {
+        found: Vec::new(),
+        parent: None,
+    };
+    walk.visit_type(ty);
+    walk.found
+}
+
+/// Returns the types that [`held`] finds.
+pub(crate) fn held_types(ty: &Type) -> Vec<&Type> {
+    held(ty).into_iter().map(|held| held.ty).collect()
 }
 
 #[cfg(test)]

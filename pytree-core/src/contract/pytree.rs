@@ -49,7 +49,8 @@ pub trait Pytree: 'static {
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
-    note = "change the fields that hold other leaves to `{L}`: a step counter of a model that is traced is a `Tensor`, created by `Tensor::from(0)`; a number that never changes can be static; a `Tree` of mixed leaves becomes one of `{L}` by `tree.cast::<{L}>()?`"
+    note = "a field that holds a leaf holds a `{L}`, also if it is a counter; part of the structure is `#[r#static]`",
+    note = "a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`; a reference is none: pass the value itself"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Calls `visit` with each leaf in order; visits a shared node at each of its paths.

@@ -340,17 +340,41 @@ impl<L: Leaf + Clone> Pytree for Tree<L> {
         Ok(Self { treedef, leaves })
     }
 }
-impl<L: Leaf + Clone> PytreeOf<L> for Tree<L> {
-    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
-        self.leaves.iter().for_each(visit);
+/// The leaf type `L` itself: a `Tree<Self>` is a `Tree<L>`. Only `L` implements the trait, which exists for its message:
+/// the message names the conversion.
+#[diagnostic::on_unimplemented(
+    message = "expected a `Tree<{L}>`, found a `Tree` whose leaves are of type `{Self}`",
+    label = "a tree whose leaves are all `{L}` is needed here",
+    note = "convert the tree: `tree.cast::<{L}>()?` returns a `Tree<{L}>`, or an error that lists the other leaves"
+)]
+pub trait SameLeaf<L>: Sized {
+    /// Returns the tree itself.
+    fn as_tree(tree: &Tree<Self>) -> &Tree<L>;
+
+    /// Returns the tree itself.
+    fn into_tree(tree: Tree<L>) -> Tree<Self>;
+}
+impl<L> SameLeaf<L> for L {
+    fn as_tree(tree: &Tree<L>) -> &Tree<L> {
+        tree
     }
-    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
-        self.map(function)
+
+    fn into_tree(tree: Tree<L>) -> Tree<L> {
+        tree
     }
 }
-impl<L: Leaf + Clone> SelectPart<L> for Tree<L> {
-    type Part = Self;
-    fn select_part(tree: Tree<L>) -> Result<Self, TreeError> {
+
+impl<L: Leaf + Clone, K: Leaf + Clone + SameLeaf<L>> PytreeOf<L> for Tree<K> {
+    fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
+        K::as_tree(self).leaves.iter().for_each(visit);
+    }
+    fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
+        K::into_tree(K::as_tree(self).map(function))
+    }
+}
+impl<L: Leaf + Clone, K: Leaf + Clone + SameLeaf<L>> SelectPart<L> for Tree<K> {
+    type Part = Tree<L>;
+    fn select_part(tree: Tree<L>) -> Result<Tree<L>, TreeError> {
         Ok(tree)
     }
 }

@@ -131,38 +131,56 @@ fn each_kind_has_its_own_checks() {
     let checks = [
         (
             "inner: Field",
-            vec!["Array", "Number", "Leaf", "Integer", "Static", "Other"],
-            "NeedsKind",
+            vec![
+                "ArrayNeedsKind",
+                "NumberNeedsKind",
+                "LeafNeedsKind",
+                "IntegerNeedsKind",
+                "StaticNeedsKind",
+                "CountedNeedsShared",
+                "CellNeedsRef",
+                "FieldMixesKinds",
+                "TypeNeedsDerive",
+            ],
         ),
         (
             "#[param] p: Field",
-            vec!["ParamOfModule", "ParamNotFloat", "ParamNotLeaf"],
-            "",
+            vec![
+                "ParamOfModule",
+                "ParamNotFloat",
+                "ParamNotLeaf",
+                "CountedNeedsShared",
+                "CellNeedsRef",
+            ],
         ),
         (
             "#[state] s: Field",
-            vec!["StateOfModule", "StateNotLeaf"],
-            "",
+            vec![
+                "StateOfModule",
+                "StateOfSize",
+                "StateNotLeaf",
+                "CountedNeedsShared",
+                "CellNeedsRef",
+            ],
         ),
         (
             "#[r#static] c: Field",
             vec!["StaticOfModule", "StaticOfArrays", "StaticNotComparable"],
-            "",
         ),
     ];
-    for (field, names, end) in checks {
+    for (field, names) in checks {
         let expanded = text(&derive("Module", &format!("struct Model {{ {field} }}")));
         let found = expanded
             .matches("<Fieldas::pytree_core::__derive_0_1::field::")
             .count();
         assert_eq!(found, names.len(), "{field}");
         for name in names {
-            let check = format!("<Fieldas::pytree_core::__derive_0_1::field::{name}{end}<");
+            let check = format!("<Fieldas::pytree_core::__derive_0_1::field::{name}<");
             assert!(expanded.contains(&check), "{check} for {field}");
         }
     }
     let child = text(&derive("Pytree", "struct Batch(Field);"));
-    assert!(child.contains("field::ChildNotPytree<{!__Probe::IS_PYTREE}>>::CHECK"));
+    assert!(child.contains("field::ChildNotPytree<{!__Probe::IS_PYTREE&&"));
     let fixed = text(&derive("Static", "struct Setting(Field);"));
     assert!(fixed.contains("field::StaticTypeOfArrays<"));
 }

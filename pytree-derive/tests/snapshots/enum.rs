@@ -4,6 +4,13 @@ const _: () = {
     use ::pytree_core::__derive_0_1::field::Fallback as _;
     const _: &[()] = {
         type __Probe = ::pytree_core::__derive_0_1::field::Probe<Linear>;
+        const __UNFIT: [bool; 1usize] = [
+            !(::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_HASHER),
+        ];
         &[
             <Linear as ::pytree_core::__derive_0_1::field::ArrayNeedsKind<
                 { !__Probe::IS_MODULE && __Probe::IS_PARAM && __Probe::HOLDS_ARRAYS },
@@ -19,26 +26,79 @@ const _: () = {
             >>::CHECK,
             <Linear as ::pytree_core::__derive_0_1::field::IntegerNeedsKind<
                 {
-                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
-                        && !__Probe::HOLDS_ARRAYS
+                    (!__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
+                        && !__Probe::HOLDS_ARRAYS)
+                        || (!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __Probe::IS_SIZE)
                 },
             >>::CHECK,
             <Linear as ::pytree_core::__derive_0_1::field::StaticNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
-                        && __Probe::IS_VALUE
+                        && __Probe::IS_VALUE && !__Probe::IS_SIZE
                 },
             >>::CHECK,
-            <Linear as ::pytree_core::__derive_0_1::field::OtherNeedsKind<
+            <Linear as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
-                        && !__Probe::IS_VALUE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Linear,
+                        >::IS_COUNTED
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_CELL
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::__derive_0_1::field::FieldMixesKinds<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize]
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            Linear,
+                        >::IS_COUNTED
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_CELL)
+                        && (::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_TUPLE
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_PYTREE)
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::__derive_0_1::field::TypeNeedsDerive<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize]
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            Linear,
+                        >::IS_COUNTED
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_CELL
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_TUPLE
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_PYTREE)
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
         type __Probe = ::pytree_core::__derive_0_1::field::Probe<f32>;
+        const __UNFIT: [bool; 1usize] = [
+            !(::pytree_core::__derive_0_1::field::Probe::<f32>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_HASHER),
+        ];
         &[
             <f32 as ::pytree_core::__derive_0_1::field::ParamOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_PARAM },
@@ -47,7 +107,31 @@ const _: () = {
                 { !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE },
             >>::CHECK,
             <f32 as ::pytree_core::__derive_0_1::field::ParamNotLeaf<
-                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                f32,
+                            >::IS_COUNTED)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL)
+                },
+            >>::CHECK,
+            <f32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_COUNTED
+                },
+            >>::CHECK,
+            <f32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL
+                },
             >>::CHECK,
         ]
     };

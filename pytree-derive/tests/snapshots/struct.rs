@@ -4,6 +4,18 @@ const _: () = {
     use ::pytree_core::__derive_0_1::field::Fallback as _;
     const _: &[()] = {
         type __Probe = ::pytree_core::__derive_0_1::field::Probe<Vec<Linear>>;
+        const __UNFIT: [bool; 2usize] = [
+            !(::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<Vec<Linear>>::IS_HASHER),
+            !(::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_HASHER),
+        ];
         &[
             <Vec<
                 Linear,
@@ -27,8 +39,10 @@ const _: () = {
                 Linear,
             > as ::pytree_core::__derive_0_1::field::IntegerNeedsKind<
                 {
-                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
-                        && !__Probe::HOLDS_ARRAYS
+                    (!__Probe::IS_MODULE && !__Probe::IS_PARAM && __Probe::IS_STATE
+                        && !__Probe::HOLDS_ARRAYS)
+                        || (!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __Probe::IS_SIZE)
                 },
             >>::CHECK,
             <Vec<
@@ -36,21 +50,137 @@ const _: () = {
             > as ::pytree_core::__derive_0_1::field::StaticNeedsKind<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
-                        && __Probe::IS_VALUE
+                        && __Probe::IS_VALUE && !__Probe::IS_SIZE
                 },
             >>::CHECK,
             <Vec<
                 Linear,
-            > as ::pytree_core::__derive_0_1::field::OtherNeedsKind<
+            > as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
                 {
                     !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
-                        && !__Probe::IS_VALUE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Vec<Linear>,
+                        >::IS_COUNTED
+                },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Vec<Linear>,
+                        >::IS_CELL
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Linear,
+                        >::IS_COUNTED
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_CELL
+                },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::__derive_0_1::field::FieldMixesKinds<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            Vec<Linear>,
+                        >::IS_COUNTED
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Vec<Linear>,
+                            >::IS_CELL)
+                        && (::pytree_core::__derive_0_1::field::Probe::<
+                            Vec<Linear>,
+                        >::IS_TUPLE
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Vec<Linear>,
+                            >::IS_PYTREE)
+                },
+            >>::CHECK,
+            <Vec<
+                Linear,
+            > as ::pytree_core::__derive_0_1::field::TypeNeedsDerive<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            Vec<Linear>,
+                        >::IS_COUNTED
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Vec<Linear>,
+                            >::IS_CELL
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Vec<Linear>,
+                            >::IS_TUPLE
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Vec<Linear>,
+                            >::IS_PYTREE)
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::__derive_0_1::field::FieldMixesKinds<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            Linear,
+                        >::IS_COUNTED
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_CELL)
+                        && (::pytree_core::__derive_0_1::field::Probe::<Linear>::IS_TUPLE
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_PYTREE)
+                },
+            >>::CHECK,
+            <Linear as ::pytree_core::__derive_0_1::field::TypeNeedsDerive<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !__Probe::IS_VALUE && __UNFIT[1usize] && __UNFIT[0usize]
+                        && !(::pytree_core::__derive_0_1::field::Probe::<
+                            Linear,
+                        >::IS_COUNTED
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_CELL
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_TUPLE
+                            || ::pytree_core::__derive_0_1::field::Probe::<
+                                Linear,
+                            >::IS_PYTREE)
                 },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
         type __Probe = ::pytree_core::__derive_0_1::field::Probe<Array2<f32>>;
+        const __UNFIT: [bool; 2usize] = [
+            !(::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<Array2<f32>>::IS_HASHER),
+            !(::pytree_core::__derive_0_1::field::Probe::<f32>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_HASHER),
+        ];
         &[
             <Array2<
                 f32,
@@ -65,23 +195,125 @@ const _: () = {
             <Array2<
                 f32,
             > as ::pytree_core::__derive_0_1::field::ParamNotLeaf<
-                { !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE },
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __UNFIT[0usize] && !__UNFIT[1usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                Array2<f32>,
+                            >::IS_COUNTED)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __UNFIT[0usize] && !__UNFIT[1usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                Array2<f32>,
+                            >::IS_CELL)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __UNFIT[1usize] && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                f32,
+                            >::IS_COUNTED)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_PARAM
+                            && !__Probe::IS_STATE && __UNFIT[1usize] && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL)
+                },
+            >>::CHECK,
+            <Array2<
+                f32,
+            > as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Array2<f32>,
+                        >::IS_COUNTED
+                },
+            >>::CHECK,
+            <Array2<
+                f32,
+            > as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Array2<f32>,
+                        >::IS_CELL
+                },
+            >>::CHECK,
+            <f32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __UNFIT[1usize] && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_COUNTED
+                },
+            >>::CHECK,
+            <f32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_PARAM && !__Probe::IS_STATE
+                        && __UNFIT[1usize] && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL
+                },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
         type __Probe = ::pytree_core::__derive_0_1::field::Probe<u32>;
+        const __UNFIT: [bool; 1usize] = [
+            !(::pytree_core::__derive_0_1::field::Probe::<u32>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_HASHER),
+        ];
         &[
             <u32 as ::pytree_core::__derive_0_1::field::StateOfModule<
                 { __Probe::IS_MODULE && !__Probe::IS_STATE },
             >>::CHECK,
+            <u32 as ::pytree_core::__derive_0_1::field::StateOfSize<
+                { !__Probe::IS_MODULE && !__Probe::IS_STATE && __Probe::IS_SIZE },
+            >>::CHECK,
             <u32 as ::pytree_core::__derive_0_1::field::StateNotLeaf<
-                { !__Probe::IS_MODULE && !__Probe::IS_STATE },
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
+                            && !__Probe::IS_SIZE && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                u32,
+                            >::IS_COUNTED)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
+                            && !__Probe::IS_SIZE && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_CELL)
+                },
+            >>::CHECK,
+            <u32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_COUNTED
+                },
+            >>::CHECK,
+            <u32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<u32>::IS_CELL
+                },
             >>::CHECK,
         ]
     };
     const _: &[()] = {
         type __Probe = ::pytree_core::__derive_0_1::field::Probe<Array1<f32>>;
+        const __UNFIT: [bool; 2usize] = [
+            !(::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<Array1<f32>>::IS_HASHER),
+            !(::pytree_core::__derive_0_1::field::Probe::<f32>::IS_MODULE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_PARAM
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_STATE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_VALUE
+                || ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_HASHER),
+        ];
         &[
             <Array1<
                 f32,
@@ -90,8 +322,69 @@ const _: () = {
             >>::CHECK,
             <Array1<
                 f32,
+            > as ::pytree_core::__derive_0_1::field::StateOfSize<
+                { !__Probe::IS_MODULE && !__Probe::IS_STATE && __Probe::IS_SIZE },
+            >>::CHECK,
+            <Array1<
+                f32,
             > as ::pytree_core::__derive_0_1::field::StateNotLeaf<
-                { !__Probe::IS_MODULE && !__Probe::IS_STATE },
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
+                            && !__Probe::IS_SIZE && __UNFIT[0usize] && !__UNFIT[1usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                Array1<f32>,
+                            >::IS_COUNTED)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
+                            && !__Probe::IS_SIZE && __UNFIT[0usize] && !__UNFIT[1usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                Array1<f32>,
+                            >::IS_CELL)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
+                            && !__Probe::IS_SIZE && __UNFIT[1usize] && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<
+                                f32,
+                            >::IS_COUNTED)
+                        && !(!__Probe::IS_MODULE && !__Probe::IS_STATE
+                            && !__Probe::IS_SIZE && __UNFIT[1usize] && __UNFIT[0usize]
+                            && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL)
+                },
+            >>::CHECK,
+            <Array1<
+                f32,
+            > as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Array1<f32>,
+                        >::IS_COUNTED
+                },
+            >>::CHECK,
+            <Array1<
+                f32,
+            > as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && __UNFIT[0usize] && !__UNFIT[1usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<
+                            Array1<f32>,
+                        >::IS_CELL
+                },
+            >>::CHECK,
+            <f32 as ::pytree_core::__derive_0_1::field::CountedNeedsShared<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && __UNFIT[1usize] && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_COUNTED
+                },
+            >>::CHECK,
+            <f32 as ::pytree_core::__derive_0_1::field::CellNeedsRef<
+                {
+                    !__Probe::IS_MODULE && !__Probe::IS_STATE && !__Probe::IS_SIZE
+                        && __UNFIT[1usize] && __UNFIT[0usize]
+                        && ::pytree_core::__derive_0_1::field::Probe::<f32>::IS_CELL
+                },
             >>::CHECK,
         ]
     };

@@ -6,13 +6,11 @@ use crate::tensor::Tensor;
 
 /// A pytree whose leaves are all tensors. Transformations take and return such values.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can't be traced: it must be a value, moved or cloned and not a reference, and every leaf must be a `Tensor`",
-    label = "has leaves that are not tensors, is a reference, or is not a pytree",
-    note = "change numbers and ndarray arrays to `Tensor`, for example a step counter to `Tensor::from(0)`; \
-            a number that never changes can be `#[r#static]`, where each new value is traced anew; \
-            a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`",
-    note = "`jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`; \
-            a function that writes its model is for `jit_mut` and `vmap_mut`"
+    message = "`{Self}` cannot be traced: every leaf must be a `Tensor`",
+    label = "has leaves that are not tensors, or is not a pytree",
+    note = "change numbers and ndarray arrays to `Tensor`, and mark fields that are not data `#[r#static]`",
+    note = "a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`",
+    note = "`jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`"
 )]
 pub trait Traceable: PytreeOf<Tensor> {}
 

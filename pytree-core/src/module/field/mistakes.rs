@@ -38,24 +38,57 @@ mistakes! {
         label: "mark a leaf that is not trained",
         note: "write `#[state]` or `#[state(Collection)]` on the field",
     }
-    /// Integers and flags without an attribute.
+    /// Integers, sizes and flags without an attribute.
     IntegerNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it a leaf or part of the structure?",
-        note: "write `#[state]` or `#[state(Collection)]` on the field if it is a leaf, `#[r#static]` if it is part of the model's structure; a number that changes in a model that `jit` traces, such as a step counter, is a `Tensor` with `#[state]`, created by `Tensor::from(0)`",
+        note: "write `#[r#static]` on the field if it is part of the model's structure",
+        note: "a number that changes is a leaf: `#[state] step: Tensor`, which begins as `Tensor::from(0)`; a model without tensors has an `i64` or `u64`",
     }
-    /// Static values without an attribute: sizes, names, settings.
+    /// Static values without an attribute: names, settings.
     StaticNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it part of the structure?",
-        note: "write `#[r#static]` on the field if it is part of the model's structure; a number that changes, such as a step counter, is a leaf with `#[state]`: a `Tensor`, created by `Tensor::from(0)`, if `jit` is to trace the model without tracing it anew for each value, or else an `i32`, `u32` or another type of a fixed size",
-    }
-    /// All other types without an attribute.
-    OtherNeedsKind {
-        message: "a field of type `{Self}` needs a kind",
-        label: "not a module, nor a container of modules",
-        note: "a field that mixes modules and leaves must be split; one that holds modules has them by `#[derive(Module)]` on their type, `Shared` instead of `Rc` or `Arc`, or `#[module_object]` on the trait of a box",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
+    }
+    /// A type without a derive, or of another crate, in a field without an attribute.
+    TypeNeedsDerive {
+        message: "`{Self}` is not a module, and a field of it has no kind",
+        label: "which part of the model is it?",
+        note: "if it is a part of the model, write `#[derive(Module)]` on the type `{Self}`",
+        note: "if it is part of the structure, as a setting is, write `#[r#static]` on the field and `#[derive(Static, Clone)]` on the type",
+        note: "wrap a type of another crate in a type of your own",
+    }
+    /// Modules, leaves and static values in one tuple or container.
+    FieldMixesKinds {
+        message: "`{Self}` mixes values of several kinds, so the field has no kind",
+        label: "its parts need different attributes",
+        note: "give each part a field of its own, or move them to a struct that derives `Module`: there a module has no attribute, a leaf has `#[param]` or `#[state]`, and a static value has `#[r#static]`",
+    }
+    /// `Arc` and `Rc`.
+    CountedNeedsShared {
+        message: "`{Self}` cannot be a field: the first update would separate its copies",
+        label: "write `Shared` instead",
+        note: "`Shared<T>` is an `Arc<T>` that stays shared in every transformation, `Ref<T>` is one that can also be written",
+    }
+    /// `Cell`, `RefCell`, `Mutex` and `RwLock`.
+    CellNeedsRef {
+        message: "`{Self}` cannot be a field: no transformation would see what is written to it",
+        label: "write `Ref` instead",
+        note: "`Ref<T>` is a value that is written through `&self`; with `&mut self` a plain field suffices",
+    }
+    /// A box of a trait without `#[module_object]`.
+    ObjectNeedsAttribute {
+        message: "`{Self}` is not a module: its trait has no `#[module_object]`",
+        label: "holds a value of any type that implements the trait",
+        note: "write `#[module_object]` above the trait, and `Box<dyn Trait>` in the field, without an attribute",
+    }
+    /// A boxed closure.
+    FieldOfClosure {
+        message: "`{Self}` cannot be a field: closures cannot be compared",
+        label: "a treedef compares what is not a leaf",
+        note: "write a function pointer: `#[r#static] activation: fn(&Tensor) -> Tensor`; it accepts a function, and a closure that captures nothing",
+        note: "what a closure captures belongs in fields of a struct with a method, or in the variants of an enum that derives `Static`",
     }
     /// A module as a parameter.
     ParamOfModule {
@@ -81,6 +114,13 @@ mistakes! {
         message: "`{Self}` is a module and cannot be `#[state]`",
         label: "its own fields have kinds",
         note: "remove `#[state]`: a module needs no attribute",
+    }
+    /// Sizes as a state.
+    StateOfSize {
+        message: "`{Self}` cannot be `#[state]`: it has another size on another machine",
+        label: "is it a counter or part of the structure?",
+        note: "a number that changes is a `Tensor`: `#[state] step: Tensor`, which begins as `Tensor::from(0)`; a model without tensors has an `i64` or `u64`",
+        note: "write `#[r#static]` instead if it is part of the model's structure",
     }
     /// All other types as a state.
     StateNotLeaf {
@@ -112,7 +152,7 @@ mistakes! {
         message: "`{Self}` cannot be `#[r#static]`: a treedef cannot compare it",
         label: "needs `Static`",
         note: "write `#[derive(Static, Clone)]` on its type, or `#[derive(Clone, PartialEq, Eq, Hash, Debug)]`; it must be `Send + Sync` too",
-        note: "instead of a closure, use a function pointer: `fn(&Tensor) -> Tensor`",
+        note: "a closure becomes a function pointer: `fn(&Tensor) -> Tensor`",
     }
     /// A field of a plain container that is not a pytree.
     ChildNotPytree {

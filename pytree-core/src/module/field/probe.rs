@@ -6,8 +6,12 @@
 #![allow(missing_docs, reason = "each item is documented at `Fallback`")]
 #![allow(clippy::missing_errors_doc, reason = "as above")]
 
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::hash::BuildHasher;
 use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, RwLock};
 
 use crate::base::error::TreeError;
 use crate::contract::pytree::{Pytree, Visitor};
@@ -39,6 +43,16 @@ pub trait Fallback {
     const IS_VALUE: bool = false;
     /// Whether the type is `PartialEq + Debug`, and implements the other traits that a treedef needs.
     const IS_DEBUG: bool = false;
+    /// Whether the type is an `Arc` or an `Rc`.
+    const IS_COUNTED: bool = false;
+    /// Whether the type is a `Cell`, a `RefCell`, a `Mutex` or an `RwLock`.
+    const IS_CELL: bool = false;
+    /// Whether the type is a tuple.
+    const IS_TUPLE: bool = false;
+    /// Whether the type is `usize` or `isize`.
+    const IS_SIZE: bool = false;
+    /// Whether the type creates hashers. Such a type is an argument of a map.
+    const IS_HASHER: bool = false;
 
     /// Does nothing, because a compile error was reported for the field.
     fn visit<'a>(_: &'a Self::Value, _: &mut dyn Visitor<'a>) {}
@@ -155,6 +169,24 @@ impl<T: StaticValue> Probe<T> {
     pub fn unflatten_by_value(source: &mut Unflattener<'_>) -> Option<Result<T, TreeError>> {
         Some(source.aux())
     }
+}
+impl<T: BuildHasher> Probe<T> {
+    pub const IS_HASHER: bool = true;
+}
+/// Implements a constant for types that a message names.
+macro_rules! named {
+    ($constant:ident: $([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<$($generics)*> Probe<$type> {
+            pub const $constant: bool = true;
+        }
+    )*};
+}
+named!(IS_COUNTED: [T: ?Sized] Arc<T>, [T: ?Sized] Rc<T>);
+named!(IS_CELL: [T: ?Sized] Cell<T>, [T: ?Sized] RefCell<T>, [T: ?Sized] Mutex<T>, [T: ?Sized] RwLock<T>);
+named!(IS_SIZE: [] usize, [] isize);
+named! { IS_TUPLE:
+    [A, B] (A, B), [A, B, C] (A, B, C), [A, B, C, D] (A, B, C, D), [A, B, C, D, E] (A, B, C, D, E),
+    [A, B, C, D, E, F] (A, B, C, D, E, F),
 }
 impl<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static> Probe<T> {
     pub const IS_DEBUG: bool = true;
