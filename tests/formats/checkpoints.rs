@@ -231,3 +231,26 @@ fn later_version_is_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn options_are_loaded_from_both_forms() {
+    let path = scratch("options");
+    let tensor = |value: f32| Tensor::from(value);
+    let value = (Some(tensor(1.0)), vec![None, Some(tensor(2.0))]);
+    let own: Tree<Tensor> = Tree::from_value(&value);
+    let plain = own.clone().without_some();
+    assert_ne!(own.treedef(), plain.treedef());
+    let zeros = |tree: &Tree<Tensor>| tree.map(|_| tensor(0.0));
+    for saved in [&own, &plain] {
+        checkpoint::save(&path, saved).unwrap();
+        for template in [&own, &plain] {
+            let loaded = checkpoint::load(&path, &zeros(template)).unwrap();
+            assert_eq!(loaded.treedef(), template.treedef());
+            assert_eq!(bits(&loaded), bits(&own));
+        }
+        let template = (Some(tensor(0.0)), vec![None, Some(tensor(0.0))]);
+        let loaded = checkpoint::load(&path, &template).unwrap();
+        assert_eq!(bits(&loaded), bits(&value));
+    }
+    std::fs::remove_file(path).unwrap();
+}

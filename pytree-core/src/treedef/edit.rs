@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::dynamic::DynamicShapes;
-use super::{Node, NodeView, TreeDef, count};
+use super::{Builder, Node, NodeView, TreeDef, count};
 use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
 
 /// Replacing leaves by absent leaves or `None`, and the reverse.
@@ -110,6 +110,52 @@ impl TreeDef {
             }
         }
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
+    }
+}
+
+/// The form of options in Python, where a value that may be `None` stands for itself.
+impl TreeDef {
+    /// Returns whether a node is a `Some` that the form of Python leaves out. The `Some` of `Some(None)` is not: without
+    /// it the value would be `None`.
+    pub(crate) fn is_implied_some(&self, node: usize) -> bool {
+        let nodes = &self.0.nodes;
+        let is_option = |node: &Node| matches!(node.shape.kind, NodeKind::Some | NodeKind::None);
+        nodes[node].shape.kind == NodeKind::Some
+            && nodes[node].arity == 1
+            && nodes
+                .get(node + 1)
+                .is_some_and(|content| !is_option(content))
+    }
+
+    /// Returns the treedef without `Some` nodes, as JAX has it: a value that may be `None` stands for itself. A `Some`
+    /// around another option is kept, because `Some(None)` is not `None`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let model = vec![Some(1), None];
+    /// assert_ne!(tree::structure(&model), *tree!([1, None]).treedef());
+    /// assert_eq!(tree::structure(&model).without_some(), *tree!([1, None]).treedef());
+    /// ```
+    #[must_use]
+    pub fn without_some(&self) -> Self {
+        let mut builder = Builder::default();
+        let mut ends: Vec<usize> = Vec::new();
+        for at in 0..=self.num_nodes() {
+            while ends.last().is_some_and(|&end| end <= at) {
+                ends.pop();
+                builder.exit();
+            }
+            match self.0.nodes.get(at) {
+                Some(node) if node.shape.kind == NodeKind::Leaf => builder.leaf(node.shape),
+                Some(node) if !self.is_implied_some(at) => {
+                    builder.node_of(self, at);
+                    ends.push(at + node.size as usize);
+                }
+                _ => {}
+            }
+        }
+        builder.finish()
     }
 }
 

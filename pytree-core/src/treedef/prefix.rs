@@ -17,6 +17,8 @@ use crate::node::statics::StaticBox;
 pub(crate) enum Fit {
     /// Both structures are equal.
     Equal,
+    /// Both structures are equal, where a `Some` in one may be its content in the other.
+    EqualButForSome,
     /// The first structure is a prefix of the second.
     Prefix,
     /// Both structures are prefixes of a third.
@@ -50,7 +52,17 @@ impl TreeDef {
                     return;
                 }
             };
-            if fit != Fit::Equal {
+            if fit == Fit::EqualButForSome && a.shape.kind != b.shape.kind {
+                if self.is_implied_some(left) {
+                    left += 1;
+                    continue;
+                }
+                if full.is_implied_some(right) {
+                    right += 1;
+                    continue;
+                }
+            }
+            if matches!(fit, Fit::Prefix | Fit::CommonSuffix) {
                 if a.shape.kind == NodeKind::Leaf {
                     if !visit(Meeting::Leaf { full: right }) {
                         return;
@@ -75,7 +87,9 @@ impl TreeDef {
                 }
             }
             let mut difference = self.difference_at(full, left, right);
-            if fit == Fit::Equal && self.has_other_target(full, left, right) {
+            if matches!(fit, Fit::Equal | Fit::EqualButForSome)
+                && self.has_other_target(full, left, right)
+            {
                 difference = Some(DifferenceKind::NodeType);
             }
             if let Some(why) = difference

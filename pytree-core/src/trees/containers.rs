@@ -223,6 +223,10 @@ impl<T: Pytree> Pytree for Option<T> {
             source.enter(&shape::NONE)?;
             return Ok(source.exit(None));
         }
+        if !source.is_next(&shape::SOME) {
+            // In a tree of Python's form, a value that may be `None` stands for itself.
+            return T::unflatten(source).map(Some);
+        }
         source.enter_fixed(&shape::SOME, 1)?;
         let value = T::unflatten(source)?;
         Ok(source.exit(Some(value)))

@@ -27,7 +27,7 @@ use crate::node::insertion::sort_entries;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{self, DynamicShape, NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticValue};
-use crate::treedef::{Builder, Notation, TreeDef};
+use crate::treedef::{Builder, Fit, Notation, TreeDef};
 use crate::trees::select_part::SelectPart;
 
 /// A treedef with its leaves, which may have any type `L`.
@@ -166,6 +166,9 @@ impl<L> Tree<L> {
 
     /// Applies `function` to each leaf and the corresponding leaf of `other`, and returns a tree of the results.
     ///
+    /// The result has the structure of this tree. Where one tree has a `Some`, the other may have its content, as trees
+    /// of JAX do.
+    ///
     /// # Errors
     /// [`TreeError::Structure`] with all differences, if the structures differ.
     pub fn map2<M, U>(
@@ -173,7 +176,7 @@ impl<L> Tree<L> {
         other: &Tree<M>,
         mut function: impl FnMut(&L, &M) -> U,
     ) -> Result<Tree<U>, TreeError> {
-        same_structure(
+        same_but_for_some(
             "cannot map two trees together",
             &self.treedef,
             &other.treedef,
@@ -269,14 +272,52 @@ pub(crate) fn same_structure(
     })
 }
 
+/// Returns [`TreeError::Structure`] with all differences if two structures differ. Where one has a `Some`, the other may
+/// have its content.
+pub(crate) fn same_but_for_some(
+    doing: &'static str,
+    left: &TreeDef,
+    right: &TreeDef,
+) -> Result<(), TreeError> {
+    if left == right {
+        return Ok(());
+    }
+    let differences = left.misfits(right, Fit::EqualButForSome);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(TreeError::Structure { doing, differences })
+}
+
+/// Conversions between trees and values.
+impl<L> Tree<L> {
+    /// Returns the tree without `Some` nodes, as JAX has it: a value that may be `None` stands for itself.
+    /// [`to_value`](Self::to_value) accepts both forms. See [`TreeDef::without_some`].
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Tree, tree};
+    /// let value = vec![Some(1), None];
+    /// let tree = Tree::from_value(&value).without_some();
+    /// assert_eq!(tree.treedef(), tree!([1, None]).treedef());
+    /// assert_eq!(tree.to_value::<Vec<Option<i32>>>()?, value);
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    #[must_use]
+    pub fn without_some(self) -> Self {
+        Self::from_parts(self.treedef.without_some(), self.leaves)
+    }
+}
+
 impl<L: Leaf + Clone> Tree<L> {
-    /// Returns a value as a tree.
+    /// Returns a value as a tree. An option that is `Some` is a node of its own; see [`without_some`](Tree::without_some).
     pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
         let (leaves, treedef) = crate::trees::tree::flatten(value);
         Self::from_parts(treedef, leaves)
     }
 
-    /// Builds a value from the tree.
+    /// Builds a value from the tree. For an `Option` the tree has `None`, a `Some`, or the content of the `Some`, as trees
+    /// of JAX do.
     ///
     /// # Errors
     /// [`TreeError`] if the structure of the tree does not match `T`.

@@ -16,7 +16,7 @@ use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::references::boundary::{flatten_any_with_references, flatten_with_references};
 use crate::treedef::TreeDef;
-use crate::trees::dynamic::{Tree, same_structure};
+use crate::trees::dynamic::{Tree, same_but_for_some};
 
 #[inline]
 #[track_caller]
@@ -265,7 +265,7 @@ fn matching_leaves<'a, T: Pytree + ?Sized>(
         // meanwhile, the structures may now be equal; so the leaves of this second walk are used.
         let found;
         (leaves, found) = flatten_borrowed(sharing, tree, arena);
-        same_structure("cannot map two trees together", treedef, &found)?;
+        same_but_for_some("cannot map two trees together", treedef, &found)?;
     }
     if leaves.len() != count {
         bug(format_args!(

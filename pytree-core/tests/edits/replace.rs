@@ -35,7 +35,7 @@ fn option_is_replaced_whole_or_by_content() {
     let error = edit::replace_at(&none, "output.bias", true).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot put a `bool` at output.bias: at output.bias: expected `Some`, found a leaf; pass a value of the type that the model has there"
+        "cannot put a `bool` at output.bias: at output.bias: expected a leaf of type f32, found bool; pass a value of the type that the model has there"
     );
 }
 
