@@ -100,6 +100,8 @@ fn elementwise() -> Vec<Call> {
 fn along_axes() -> Vec<Call> {
     let mut calls = by_name! {
         bools().sum(); two().sum_axes([1]); two().sum_keep([1]); two().argmax(1); two().argmin(1);
+        two().argmax_keep(1); two().argmin_keep(1); integers().logsumexp(); two().logsumexp_axes([1]);
+        two().logsumexp_keep([1]);
         two().all_axes([1]); two().all_keep([1]); two().any_axes([1]); two().any_keep([1]);
         two().cumsum(1); two().cumsum(Reversed(1)); bools().cumsum(0); two().cumprod(1); two().cumprod(Reversed(1));
         two().cummax(1); two().cummax(Reversed(1)); two().cummin(1); two().cummin(Reversed(1)); two().cumlogsumexp(1);
@@ -109,7 +111,7 @@ fn along_axes() -> Vec<Call> {
         two().split(3, 0); two().array_split(0, 0); two().split_at([1, 0], 0);
         two().reshape([3]); two().transpose([1]); two().squeeze(0);
     };
-    // A `sum` over more than one axis is named as a reduction.
+    // All forms of a reduction have its name.
     for (name, reduction) in [
         ("sum_axes", "sum"),
         ("sum_keep", "sum"),
@@ -117,6 +119,10 @@ fn along_axes() -> Vec<Call> {
         ("all_keep", "all"),
         ("any_axes", "any"),
         ("any_keep", "any"),
+        ("argmax_keep", "argmax"),
+        ("argmin_keep", "argmin"),
+        ("logsumexp_axes", "logsumexp"),
+        ("logsumexp_keep", "logsumexp"),
     ] {
         let call = calls.iter_mut().find(|call| call.name == name).unwrap();
         call.named = format!("cannot {reduction} ");
@@ -128,6 +134,11 @@ fn along_axes() -> Vec<Call> {
         empty().min() => "take the minimum of"; two().min_axes([1]) => "take the minimum of";
         two().min_keep([1]) => "take the minimum of"; bools().prod() => "multiply the elements of";
         two().prod_axes([1]) => "multiply the elements of"; two().prod_keep([1]) => "multiply the elements of";
+        integers().variance() => "take the variance of"; two().variance_keep([1]) => "take the variance of";
+        integers().standard_deviation() => "take the standard deviation of";
+        two().standard_deviation_keep([1]) => "take the standard deviation of";
+        integers().median() => "take the median of"; two().median_axes([1]) => "take the median of";
+        two().median_keep([1]) => "take the median of"; two().count_nonzero_keep([1]) => "count";
         integers().variance_axes([0]) => "take the variance of"; integers().variance_with([0], 1) => "take the variance of";
         integers().standard_deviation_axes([0]) => "take the standard deviation of";
         integers().standard_deviation_with([0], 1) => "take the standard deviation of";
@@ -221,6 +232,7 @@ fn functions() -> BTreeSet<String> {
         "extrema",
         "logic",
         "moments",
+        "norms",
         "cumulative",
         "sorting",
         "diagonals",
@@ -245,10 +257,17 @@ fn functions() -> BTreeSet<String> {
                 .find_map(|prefix| line.strip_prefix(prefix))
                 .and_then(|rest| rest.split(['(', '<', ',', ')']).next());
             // A row of a macro table: `name = operation` or `name try_name = operation`.
-            let row = ["= Unary::", "= elementwise::", "= cumulative"]
-                .iter()
-                .any(|operation| line.contains(operation) && !line.starts_with("let "))
-                .then(|| line.split(' ').next().unwrap());
+            let row = [
+                "= Unary::",
+                "= elementwise::",
+                "= cumulative",
+                "= all;",
+                "= some;",
+                "= kept;",
+            ]
+            .iter()
+            .any(|operation| line.contains(operation) && !line.starts_with("let "))
+            .then(|| line.split(' ').next().unwrap());
             found.extend(function.or(row).map(str::to_owned));
         }
     }

@@ -50,7 +50,7 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
         "mean" => x[0].mean_axes(axes()),
         "var" => x[0].variance_axes(axes()),
         "matmul" => x[0].matmul(&x[1]),
-        "transpose" => x[0].transpose(lengths(&parameters["perm"])),
+        "transpose" => x[0].transpose(integers(&parameters["perm"])),
         "reshape" => x[0].reshape(lengths(&parameters["shape"])),
         "broadcast" => x[0].broadcast_to(lengths(&parameters["shape"])),
         "take" => x[0].take(&x[1], axis()),

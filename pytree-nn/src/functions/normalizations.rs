@@ -4,8 +4,7 @@ use pytree_transform::{Tensor, raw};
 
 /// Returns log Σ exp(x) along `axis`, which is removed: `[.., n, ..]` to `[.., ..]`.
 ///
-/// The largest element is subtracted first, so the sum does not overflow. If all elements are -∞,
-/// the result is -∞.
+/// This is [`Tensor::logsumexp_axes`] for one axis.
 ///
 /// # Examples
 /// ```
@@ -19,11 +18,7 @@ use pytree_transform::{Tensor, raw};
 /// If the axis is not there, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
-    let _called = raw::called("logsumexp");
-    let shift = shift(x, axis);
-    // An infinite shift would turn a row of -∞ into NaN. The sum of such a row is 0.
-    let shift = shift.isfinite().select(&shift, &Tensor::zeros_like(&shift));
-    (x - &shift).exp().sum_axes([axis]).log() + shift.squeeze(axis)
+    x.logsumexp_axes([axis])
 }
 
 /// Returns exp(x) / Σ exp(x) along `axis`: positive numbers whose sum is 1. The result has the

@@ -1,7 +1,8 @@
 //! Constructors of tensors.
 
-use crate::base::dtype::DType;
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{called, or_panic};
+use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
@@ -128,7 +129,8 @@ impl Tensor {
         Self::iota(dtype, [length], 0)
     }
 
-    /// Returns a tensor of the given shape in which each element is its position along `axis`.
+    /// Returns a tensor of the given shape in which each element is its position along `axis`. A negative axis counts from
+    /// the end.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, if the dtype is bool or cannot hold the largest position, or if the
@@ -137,13 +139,15 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::iota(DType::I32, [2, 2], 1), Tensor::from([[0, 1], [0, 1]]));
+    /// assert_eq!(Tensor::iota(DType::I32, [2, 2], -1), Tensor::from([[0, 1], [0, 1]]));
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: usize) -> Self {
+    pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: isize) -> Self {
         let _called = called("iota");
-        or_panic(create::iota(dtype, shape.as_ref(), axis))
+        let found = AbstractArray::new(dtype, shape);
+        let axis = or_panic(axis_of("iota", &found, axis));
+        or_panic(create::iota(dtype, &found.shape, axis))
     }
 
     /// Returns the identity matrix of shape `[length, length]`.

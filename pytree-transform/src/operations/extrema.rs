@@ -1,68 +1,130 @@
-//! Products and minima. Maxima and sums are in `reduce.rs`.
+//! Products, minima, and positions of extrema. Maxima and sums are in `reduce.rs`.
 
 use pytree_derive::panicking_twin;
 
-use crate::base::error::{TensorError, or_panic};
-use crate::operations::reduce::{all_axes, kept};
+use crate::base::error::TensorError;
+use crate::operations::reduce::{all_axes, keep_axes, reductions};
 use crate::operations::shape::{axes_of, axis_of};
 use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};
 use crate::tensor::Tensor;
 
-impl Tensor {
-    /// Returns the minimum of all elements as a scalar.
+#[track_caller]
+fn min_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    reduce_by(Reduction::Min, tensor, axes)
+}
+
+#[track_caller]
+fn prod_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    reduce_by(Reduction::Prod, tensor, axes)
+}
+
+reductions! {
+    (min_over, "take the minimum of", " there are no elements to choose from."):
+
+    /// Returns the minimum of all elements as a scalar, or NaN if any element is NaN.
     ///
-    /// The result is NaN if any element is NaN. Equal minima share the gradient equally, as in JAX.
-    ///
-    /// # Panics
-    /// Panics if there are no elements.
+    /// Equal minima share the gradient equally, as in JAX.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([4, 1, 3]).min(), Tensor::from(1));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn min(&self) -> Self {
-        or_panic(reduce_by(Reduction::Min, self, &all_axes(self)))
-    }
+    min try_min = all;
 
     /// Returns the minimum over `axes`, which are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range, is given twice, or has length 0.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).min_axes([0]), Tensor::from([1, 4]));
     /// ```
-    #[must_use]
-    #[panicking_twin(min_axes, Axis | Shape | DType)]
-    #[track_caller]
-    pub fn try_min_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("take the minimum of", self.info(), axes.as_ref())?;
-        reduce_by(Reduction::Min, self, &axes)
-    }
+    min_axes try_min_axes = some;
 
     /// Returns the minimum over `axes`, which are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`min_axes`](Self::min_axes).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).min_keep([1]), Tensor::from([[1], [3]]));
     /// ```
+    min_keep try_min_keep = kept;
+}
+
+reductions! {
+    (prod_over, "multiply the elements of", " the elements are bool."):
+
+    /// Returns the product of all elements as a scalar. The product of no elements is 1.
+    ///
+    /// The derivative by an element is the product of the other elements. This is correct even if elements are 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([2, 3, 4]).prod(), Tensor::from(24));
+    /// ```
+    prod try_prod = all;
+
+    /// Returns the product over `axes`, which are removed.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_axes([0]), Tensor::from([3, 8]));
+    /// ```
+    prod_axes try_prod_axes = some;
+
+    /// Returns the product over `axes`, which are kept with length 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_keep([1]), Tensor::from([[2], [12]]));
+    /// ```
+    prod_keep try_prod_keep = kept;
+}
+
+impl Tensor {
+    /// Returns the position of the first maximum along `axis`, which is removed. Positions are i32. NaN counts as the
+    /// maximum. For the position among all elements, in row-major order, call [`flatten`](Self::flatten) first.
+    ///
+    /// # Panics
+    /// Panics if `axis` is out of range, or has length 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
+    /// ```
     #[must_use]
+    #[panicking_twin(argmax, Axis | Shape)]
     #[track_caller]
-    pub fn min_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref();
-        kept(&self.min_axes(axes), self, axes)
+    pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("argmax", self.info(), axis)?;
+        argument_of(Extremum::Max, self, axis)
     }
 
-    /// Returns the position of the first minimum along `axis`, as i32. NaN counts as the minimum.
+    /// Returns the position of the first maximum along `axis`, which is kept with length 1.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`argmax`](Self::argmax).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax_keep(-1), Tensor::from([[1], [0]]));
+    /// ```
+    #[must_use]
+    #[panicking_twin(argmax_keep, Axis | Shape)]
+    #[track_caller]
+    pub fn try_argmax_keep(&self, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("argmax", self.info(), axis)?;
+        let positions = argument_of(Extremum::Max, self, axis)?;
+        Ok(keep_axes(&positions, self, &[axis]))
+    }
+
+    /// Returns the position of the first minimum along `axis`, which is removed. Positions are i32. NaN counts as the
+    /// minimum. For the position among all elements, in row-major order, call [`flatten`](Self::flatten) first.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, or has length 0.
@@ -80,56 +142,22 @@ impl Tensor {
         argument_of(Extremum::Min, self, axis)
     }
 
-    /// Returns the product of all elements as a scalar. The product of no elements is 1.
-    ///
-    /// The derivative by an element is the product of the other elements. This is correct even if elements are 0.
+    /// Returns the position of the first minimum along `axis`, which is kept with length 1.
     ///
     /// # Panics
-    /// Panics if the elements are bool.
+    /// Panics in the same cases as [`argmin`](Self::argmin).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([2, 3, 4]).prod(), Tensor::from(24));
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin_keep(-1), Tensor::from([[0], [1]]));
     /// ```
     #[must_use]
+    #[panicking_twin(argmin_keep, Axis | Shape)]
     #[track_caller]
-    pub fn prod(&self) -> Self {
-        or_panic(reduce_by(Reduction::Prod, self, &all_axes(self)))
-    }
-
-    /// Returns the product over `axes`, which are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range or given twice, or if the elements are bool.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_axes([0]), Tensor::from([3, 8]));
-    /// ```
-    #[must_use]
-    #[panicking_twin(prod_axes, Axis | Shape | DType)]
-    #[track_caller]
-    pub fn try_prod_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("multiply the elements of", self.info(), axes.as_ref())?;
-        reduce_by(Reduction::Prod, self, &axes)
-    }
-
-    /// Returns the product over `axes`, which are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`prod_axes`](Self::prod_axes).
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_keep([1]), Tensor::from([[2], [12]]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn prod_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref();
-        kept(&self.prod_axes(axes), self, axes)
+    pub fn try_argmin_keep(&self, axis: isize) -> Result<Self, TensorError> {
+        let axis = axis_of("argmin", self.info(), axis)?;
+        let positions = argument_of(Extremum::Min, self, axis)?;
+        Ok(keep_axes(&positions, self, &[axis]))
     }
 }

@@ -4,7 +4,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
-use crate::operations::reduce::{all_axes, kept};
+use crate::operations::reduce::{all_axes, keep_axes, reductions};
 use crate::operations::shape::axes_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
@@ -22,141 +22,110 @@ fn truth(tensor: &Tensor) -> Tensor {
     or_panic(compare(Comparison::Ne, tensor, &zero))
 }
 
-impl Tensor {
+#[track_caller]
+fn all_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    reduce_by(Reduction::And, &truth(tensor), axes)
+}
+
+#[track_caller]
+fn any_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    reduce_by(Reduction::Or, &truth(tensor), axes)
+}
+
+#[track_caller]
+fn count_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    sum(&convert(&truth(tensor), DType::I32)?, axes)
+}
+
+reductions! {
+    (all_over, "all", " the tensor is traced and its transformation has finished."):
+
     /// Returns whether every element is true or nonzero, as a scalar. True for an empty tensor.
-    ///
-    /// # Panics
-    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([true, false]).all(), Tensor::from(false));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn all(&self) -> Self {
-        or_panic(reduce_by(Reduction::And, &truth(self), &all_axes(self)))
-    }
+    all try_all = all;
 
     /// Returns whether every element along `axes` is true or nonzero. `axes` are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range, or given twice.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[true, false], [true, true]]).all_axes([1]), Tensor::from([false, true]));
     /// ```
-    #[must_use]
-    #[panicking_twin(all_axes, Axis | Shape)]
-    #[track_caller]
-    pub fn try_all_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("all", self.info(), axes.as_ref())?;
-        reduce_by(Reduction::And, &truth(self), &axes)
-    }
+    all_axes try_all_axes = some;
 
     /// Returns whether every element along `axes` is true or nonzero. `axes` are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`all_axes`](Self::all_axes).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.5, 0.0]]).all_keep([1]), Tensor::from([[false]]));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn all_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref();
-        kept(&self.all_axes(axes), self, axes)
-    }
+    all_keep try_all_keep = kept;
+}
+
+reductions! {
+    (any_over, "any", " the tensor is traced and its transformation has finished."):
 
     /// Returns whether any element is true or nonzero, as a scalar. False for an empty tensor.
-    ///
-    /// # Panics
-    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([true, false]).any(), Tensor::from(true));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn any(&self) -> Self {
-        or_panic(reduce_by(Reduction::Or, &truth(self), &all_axes(self)))
-    }
+    any try_any = all;
 
     /// Returns whether any element along `axes` is true or nonzero. `axes` are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range, or given twice.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[true, false], [false, false]]).any_axes([1]), Tensor::from([true, false]));
     /// ```
-    #[must_use]
-    #[panicking_twin(any_axes, Axis | Shape)]
-    #[track_caller]
-    pub fn try_any_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("any", self.info(), axes.as_ref())?;
-        reduce_by(Reduction::Or, &truth(self), &axes)
-    }
+    any_axes try_any_axes = some;
 
     /// Returns whether any element along `axes` is true or nonzero. `axes` are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`any_axes`](Self::any_axes).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[0, 3]]).any_keep([1]), Tensor::from([[true]]));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn any_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref();
-        kept(&self.any_axes(axes), self, axes)
-    }
+    any_keep try_any_keep = kept;
+}
+
+reductions! {
+    (count_over, "count", " the tensor is traced and its transformation has finished."):
 
     /// Returns the number of elements that are true or nonzero, as a scalar i32.
-    ///
-    /// # Panics
-    /// Panics if the tensor is traced and its transformation has finished.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([0.0, 1.5, -2.0]).count_nonzero(), Tensor::from(2));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn count_nonzero(&self) -> Self {
-        let counted = or_panic(convert(&truth(self), DType::I32));
-        or_panic(sum(&counted, &all_axes(self)))
-    }
+    count_nonzero try_count_nonzero = all;
 
     /// Returns the number of elements along `axes` that are true or nonzero, as i32. `axes` are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range, or given twice.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[0, 1], [2, 3]]).count_nonzero_axes([1]), Tensor::from([1, 2]));
     /// ```
-    #[must_use]
-    #[panicking_twin(count_nonzero_axes, Axis | Shape)]
-    #[track_caller]
-    pub fn try_count_nonzero_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("count", self.info(), axes.as_ref())?;
-        sum(&convert(&truth(self), DType::I32)?, &axes)
-    }
+    count_nonzero_axes try_count_nonzero_axes = some;
+
+    /// Returns the number of elements along `axes` that are true or nonzero, as i32. `axes` are kept with length 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[0, 1], [2, 3]]).count_nonzero_keep([1]), Tensor::from([[1], [2]]));
+    /// ```
+    count_nonzero_keep try_count_nonzero_keep = kept;
 }

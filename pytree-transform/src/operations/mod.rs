@@ -15,6 +15,7 @@ mod functions;
 pub mod indexing;
 mod logic;
 mod moments;
+mod norms;
 mod padding;
 mod pairs;
 pub mod pooling;

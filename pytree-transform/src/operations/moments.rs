@@ -1,9 +1,120 @@
-//! Variances with a corrected divisor, and standard deviations.
+//! Variances, standard deviations and medians.
 
 use pytree_derive::panicking_twin;
 
-use crate::base::error::{TensorError, called};
+use crate::base::dtype::Shape;
+use crate::base::error::TensorError;
+use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions};
+use crate::operations::shape::axes_of;
+use crate::primitives::elementwise::unary;
+use crate::primitives::gather::take_along_last;
+use crate::primitives::reduce::{sum, without_axes};
+use crate::primitives::shape::{reshape, transpose};
+use crate::primitives::slice::slice;
+use crate::primitives::sort::argsort;
 use crate::tensor::Tensor;
+use crate::tensor::elementwise::Unary;
+
+const VARIANCE: &str = "take the variance of";
+const STANDARD_DEVIATION: &str = "take the standard deviation of";
+
+/// Returns Σ(x - mean)² / (n - correction) over `axes`, or NaN if the number of elements n is at most `correction`.
+#[track_caller]
+fn corrected_variance(
+    operation: &'static str,
+    tensor: &Tensor,
+    axes: &[usize],
+    correction: usize,
+) -> Result<Tensor, TensorError> {
+    check_float(operation, tensor)?;
+    let count = count(tensor, axes);
+    // Multiplies by the reciprocals of the constants, like XLA.
+    let mean = sum(tensor, axes)? * count.recip();
+    let deviation = tensor - keep_axes(&mean, tensor, axes);
+    let squares = sum(&(&deviation * &deviation), axes)?;
+    let divisor = count - correction as f64;
+    let factor = if divisor > 0.0 {
+        divisor.recip()
+    } else {
+        f64::NAN
+    };
+    Ok(squares * factor)
+}
+
+#[track_caller]
+fn variance_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    corrected_variance(VARIANCE, tensor, axes, 0)
+}
+
+#[track_caller]
+fn standard_deviation_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    let variance = corrected_variance(STANDARD_DEVIATION, tensor, axes, 0)?;
+    unary(Unary::Sqrt, &variance)
+}
+
+reductions! {
+    (variance_over, "take the variance of", " the elements are not floats."):
+
+    /// Returns the variance of all elements as a scalar: the mean of (x - mean)², without Bessel's correction.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 3.0]).variance(), Tensor::from(1.0));
+    /// ```
+    variance try_variance = all;
+
+    /// Returns the variance over `axes`, which are removed: the mean of (x - mean)², without Bessel's correction.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_axes([1]), Tensor::from([1.0, 0.0]));
+    /// ```
+    variance_axes try_variance_axes = some;
+
+    /// Returns the variance over `axes`, which are kept with length 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_keep([1]), Tensor::from([[1.0], [0.0]]));
+    /// ```
+    variance_keep try_variance_keep = kept;
+}
+
+reductions! {
+    (standard_deviation_over, "take the standard deviation of", " the elements are not floats."):
+
+    /// Returns the standard deviation of all elements as a scalar: the square root of the [variance](Self::variance), like
+    /// `jnp.std`. Where the result is 0, its derivative is NaN.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 5.0]).standard_deviation(), Tensor::from(2.0));
+    /// ```
+    standard_deviation try_standard_deviation = all;
+
+    /// Returns the standard deviation over `axes`, which are removed: the square root of the
+    /// [variance](Self::variance_axes).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 2.0]]).standard_deviation_axes([1]), Tensor::from([2.0, 0.0]));
+    /// ```
+    standard_deviation_axes try_standard_deviation_axes = some;
+
+    /// Returns the standard deviation over `axes`, which are kept with length 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 2.0]]).standard_deviation_keep([1]), Tensor::from([[2.0], [0.0]]));
+    /// ```
+    standard_deviation_keep try_standard_deviation_keep = kept;
+}
 
 impl Tensor {
     /// Returns the variance over `axes`, which are removed, with a corrected divisor: Σ(x - mean)² / (n - correction)
@@ -30,40 +141,8 @@ impl Tensor {
         axes: impl AsRef<[isize]>,
         correction: usize,
     ) -> Result<Self, TensorError> {
-        let axes = axes.as_ref();
-        let variance = self.try_variance_axes(axes)?;
-        if correction == 0 {
-            return Ok(variance);
-        }
-        let rank = self.rank();
-        let length = |&axis: &isize| {
-            let from_end = axis.unsigned_abs();
-            self.shape()[if axis < 0 { rank - from_end } else { from_end }]
-        };
-        let count: usize = axes.iter().map(length).product();
-        if count <= correction {
-            return Ok(variance * f64::NAN);
-        }
-        let squares = (self - self.mean_keep(axes)).square();
-        Ok(squares.try_sum_axes(axes)? * ((count - correction) as f64).recip())
-    }
-
-    /// Returns the standard deviation over `axes`, which are removed: the square root of the
-    /// [variance](Self::variance_axes), like `jnp.std`. Where the result is 0, its derivative is NaN.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`variance_axes`](Self::variance_axes).
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 2.0]]).standard_deviation_axes([1]), Tensor::from([2.0, 0.0]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn standard_deviation_axes(&self, axes: impl AsRef<[isize]>) -> Self {
-        let _called = called("take the standard deviation of");
-        self.variance_axes(axes).sqrt()
+        let axes = axes_of(VARIANCE, self.info(), axes.as_ref())?;
+        corrected_variance(VARIANCE, self, &axes, correction)
     }
 
     /// Returns the square root of [`variance_with`](Self::variance_with).
@@ -77,9 +156,83 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 3.0, 5.0]).standard_deviation_with([0], 1), Tensor::from(2.0));
     /// ```
     #[must_use]
+    #[panicking_twin(standard_deviation_with, Axis | Shape | DType)]
     #[track_caller]
-    pub fn standard_deviation_with(&self, axes: impl AsRef<[isize]>, correction: usize) -> Self {
-        let _called = called("take the standard deviation of");
-        self.variance_with(axes, correction).sqrt()
+    pub fn try_standard_deviation_with(
+        &self,
+        axes: impl AsRef<[isize]>,
+        correction: usize,
+    ) -> Result<Self, TensorError> {
+        let axes = axes_of(STANDARD_DEVIATION, self.info(), axes.as_ref())?;
+        let variance = corrected_variance(STANDARD_DEVIATION, self, &axes, correction)?;
+        unary(Unary::Sqrt, &variance)
     }
+}
+
+/// Returns the elements from `start` to `end` of each row.
+#[track_caller]
+fn part_of_rows(rows: &Tensor, start: usize, end: usize) -> Result<Tensor, TensorError> {
+    let last = rows.rank() - 1;
+    let mut starts: Shape = rows.shape().iter().map(|_| 0).collect();
+    let strides: Shape = rows.shape().iter().map(|_| 1).collect();
+    let mut limits = Shape::from_slice(rows.shape());
+    (starts[last], limits[last]) = (start, end);
+    slice(rows, &starts, &limits, &strides)
+}
+
+/// Returns the median: sorts the elements along `axes` together and takes the mean of the one or two in the middle.
+#[track_caller]
+fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    check_float("take the median of", tensor)?;
+    let shape = without_axes(tensor.shape(), axes);
+    let length = axes.iter().map(|&axis| tensor.shape()[axis]).product();
+    if length == 0 {
+        return Ok(sum(tensor, axes)? * f64::NAN);
+    }
+    let others = (0..tensor.rank()).filter(|axis| !axes.contains(axis));
+    let order: Shape = others.chain(axes.iter().copied()).collect();
+    let last = shape.len();
+    let joined: Shape = shape.iter().copied().chain([length]).collect();
+    let rows = reshape(&transpose(tensor, &order)?, &joined)?;
+    let sorted = take_along_last(&rows, &argsort(&rows, last)?)?;
+    let (start, end) = ((length - 1) / 2, length / 2 + 1);
+    // Halves before it adds, so that the sum does not overflow.
+    let halves = part_of_rows(&sorted, start, end)? * ((end - start) as f64).recip();
+    let middle = sum(&halves, &[last])?;
+    // NaN is sorted to the end.
+    let greatest = reshape(&part_of_rows(&sorted, length - 1, length)?, &shape)?;
+    let nan = Tensor::full(tensor.dtype(), &shape, f64::NAN);
+    greatest.isnan().try_select(&nan, &middle)
+}
+
+reductions! {
+    (median_over, "take the median of", " the elements are not floats."):
+
+    /// Returns the median of all elements as a scalar, or NaN if any element is NaN or there are none. The median of an even
+    /// number of elements is the mean of the two in the middle.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([7.0, 1.0, 2.0]).median(), Tensor::from(2.0));
+    /// ```
+    median try_median = all;
+
+    /// Returns the median over `axes`, which are removed.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 3.0]]).median_axes([1]), Tensor::from([3.0, 2.5]));
+    /// ```
+    median_axes try_median_axes = some;
+
+    /// Returns the median over `axes`, which are kept with length 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 3.0]]).median_keep([1]), Tensor::from([[3.0], [2.5]]));
+    /// ```
+    median_keep try_median_keep = kept;
 }

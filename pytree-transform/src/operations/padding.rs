@@ -3,7 +3,7 @@
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::TensorError;
 use crate::operations::shape::axes_of;
 use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::slice;
@@ -41,10 +41,17 @@ impl Tensor {
     ///
     /// # Panics
     /// Panics if an axis is out of range, or given twice.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).reverse([-1]), Tensor::from([[2, 1], [4, 3]]));
+    /// ```
     #[must_use]
+    #[panicking_twin(reverse, Axis | Shape)]
     #[track_caller]
-    pub fn reverse(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of("reverse", self.info(), axes.as_ref()));
-        or_panic(slice::reverse(self, &axes))
+    pub fn try_reverse(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let axes = axes_of("reverse", self.info(), axes.as_ref())?;
+        slice::reverse(self, &axes)
     }
 }

@@ -1,14 +1,14 @@
-//! Reductions: sums, means, maxima, variances.
+//! Reductions: the three forms of each, and sums, means and maxima.
 //!
-//! Negative axes count from the end. Each reduction has three forms: over all axes; over some axes, which are
-//! removed; and over some axes, which are kept with length 1 so that the result broadcasts against the original.
+//! A reduction is over all axes (`sum`), over some axes, which are removed (`sum_axes`), or over some axes, which are
+//! kept with length 1 so that the result broadcasts against the original (`sum_keep`). Negative axes count from the end.
 
 use pytree_derive::panicking_twin;
 
 use crate::base::dtype::Shape;
 use crate::base::error::{TensorError, or_panic};
-use crate::operations::shape::{axes_of, axis_of};
-use crate::primitives::reduce::{Extremum, Reduction};
+use crate::operations::shape::axes_of;
+use crate::primitives::reduce::Reduction;
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
 
@@ -26,15 +26,8 @@ pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> 
     or_panic(shape::reshape(reduced, &shape))
 }
 
-/// Returns the reduced tensor with the reduced axes restored with length 1. The reduction has already checked `axes`.
-#[track_caller]
-pub(super) fn kept(reduced: &Tensor, original: &Tensor, axes: &[isize]) -> Tensor {
-    let axes = or_panic(axes_of("keep the axes of", original.info(), axes));
-    keep_axes(reduced, original, &axes)
-}
-
 /// Returns the number of elements that each result element reduces.
-fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
+pub(super) fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
     axes.iter()
         .map(|&axis| tensor.shape()[axis])
         .product::<usize>() as f64
@@ -52,12 +45,8 @@ pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
 }
 
 #[track_caller]
-fn mean_over(
-    operation: &'static str,
-    tensor: &Tensor,
-    axes: &[usize],
-) -> Result<Tensor, TensorError> {
-    check_float(operation, tensor)?;
+fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    check_float("take the mean of", tensor)?;
     // Multiplies by the reciprocal of the constant, like XLA.
     Ok(reduce::sum(tensor, axes)? * count(tensor, axes).recip())
 }
@@ -66,27 +55,85 @@ pub(super) fn all_axes(tensor: &Tensor) -> Shape {
     (0..tensor.rank()).collect()
 }
 
-impl Tensor {
+#[track_caller]
+fn max_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    reduce::reduce_by(Reduction::Max, tensor, axes)
+}
+
+/// Defines the methods of a reduction, each with its fallible version, from a function of a tensor and distinct axes.
+/// The text in the first row completes "Panics if".
+macro_rules! reductions {
+    (
+        ($reduce:path, $operation:literal, $when:literal):
+        $($(#[$doc:meta])* $name:ident $try_name:ident = $form:ident;)*
+    ) => {
+        $(crate::operations::reduce::reductions!(
+            $form [$(#[$doc])*] $name $try_name, $reduce, $operation, $when
+        );)*
+    };
+    (all [$($doc:tt)*] $name:ident $try_name:ident, $reduce:path, $operation:literal, $when:literal) => {
+        impl Tensor {
+            $($doc)*
+            ///
+            /// # Panics
+            /// Panics if
+            #[doc = $when]
+            #[must_use]
+            #[panicking_twin($name, Shape | DType)]
+            #[track_caller]
+            pub fn $try_name(&self) -> Result<Self, TensorError> {
+                $reduce(self, &all_axes(self))
+            }
+        }
+    };
+    (some [$($doc:tt)*] $name:ident $try_name:ident, $reduce:path, $operation:literal, $when:literal) => {
+        impl Tensor {
+            $($doc)*
+            ///
+            /// # Panics
+            /// Panics if an axis is out of range, if an axis is given twice, or if
+            #[doc = $when]
+            #[must_use]
+            #[panicking_twin($name, Axis | Shape | DType)]
+            #[track_caller]
+            pub fn $try_name(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+                let axes = axes_of($operation, self.info(), axes.as_ref())?;
+                $reduce(self, &axes)
+            }
+        }
+    };
+    (kept [$($doc:tt)*] $name:ident $try_name:ident, $reduce:path, $operation:literal, $when:literal) => {
+        impl Tensor {
+            $($doc)*
+            ///
+            /// # Panics
+            /// Panics if an axis is out of range, if an axis is given twice, or if
+            #[doc = $when]
+            #[must_use]
+            #[panicking_twin($name, Axis | Shape | DType)]
+            #[track_caller]
+            pub fn $try_name(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+                let axes = axes_of($operation, self.info(), axes.as_ref())?;
+                Ok(keep_axes(&$reduce(self, &axes)?, self, &axes))
+            }
+        }
+    };
+}
+pub(super) use reductions;
+
+reductions! {
+    (reduce::sum, "sum", " the elements are bool. Use [`count_nonzero`](Self::count_nonzero) to count them."):
+
     /// Returns the sum of all elements as a scalar.
-    ///
-    /// # Panics
-    /// Panics if the elements are bool. Use [`count_nonzero`](Self::count_nonzero) to count them.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum(), Tensor::from(10));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn sum(&self) -> Self {
-        or_panic(reduce::sum(self, &all_axes(self)))
-    }
+    sum try_sum = all;
 
     /// Returns the sum over `axes`, which are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range or given twice, or if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -94,69 +141,40 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([0]), Tensor::from([4, 6]));
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([-1]), Tensor::from([3, 7]));
     /// ```
-    #[must_use]
-    #[panicking_twin(sum_axes, Axis | Shape | DType)]
-    #[track_caller]
-    pub fn try_sum_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("sum", self.info(), axes.as_ref())?;
-        reduce::sum(self, &axes)
-    }
+    sum_axes try_sum_axes = some;
 
     /// Returns the sum over `axes`, which are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`sum_axes`](Self::sum_axes).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_keep([1]), Tensor::from([[3], [7]]));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn sum_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref();
-        kept(&self.sum_axes(axes), self, axes)
-    }
+    sum_keep try_sum_keep = kept;
+}
+
+reductions! {
+    (mean_over, "take the mean of", " the elements are not floats."):
 
     /// Returns the mean of all elements as a scalar, or NaN if there are none.
-    ///
-    /// # Panics
-    /// Panics if the elements are not floats.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, 2.0, 6.0]).mean(), Tensor::from(3.0));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn mean(&self) -> Self {
-        or_panic(mean_over("take the mean of", self, &all_axes(self)))
-    }
+    mean try_mean = all;
 
     /// Returns the mean over `axes`, which are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range or given twice, or if the elements are not floats.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).mean_axes([0]), Tensor::from([2.0, 3.0]));
     /// ```
-    #[must_use]
-    #[panicking_twin(mean_axes, Axis | Shape | DType)]
-    #[track_caller]
-    pub fn try_mean_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("take the mean of", self.info(), axes.as_ref())?;
-        mean_over("take the mean of", self, &axes)
-    }
+    mean_axes try_mean_axes = some;
 
     /// Returns the mean over `axes`, which are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`mean_axes`](Self::mean_axes).
     ///
     /// # Examples
     /// ```
@@ -164,104 +182,40 @@ impl Tensor {
     /// let x = Tensor::from([[1.0, 3.0], [4.0, 8.0]]);
     /// assert_eq!(&x - x.mean_keep([-1]), Tensor::from([[-1.0, 1.0], [-2.0, 2.0]]));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn mean_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref();
-        kept(&self.mean_axes(axes), self, axes)
-    }
+    mean_keep try_mean_keep = kept;
+}
+
+reductions! {
+    (max_over, "take the maximum of", " there are no elements to choose from."):
 
     /// Returns the maximum of all elements as a scalar, or NaN if any element is NaN.
     ///
     /// Equal maxima share the gradient equally, as in JAX.
-    ///
-    /// # Panics
-    /// Panics if there are no elements.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 7, 3]).max(), Tensor::from(7));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn max(&self) -> Self {
-        or_panic(reduce::reduce_by(Reduction::Max, self, &all_axes(self)))
-    }
+    max try_max = all;
 
     /// Returns the maximum over `axes`, which are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range, is given twice, or has length 0.
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_axes([0]), Tensor::from([3, 5]));
     /// ```
-    #[must_use]
-    #[panicking_twin(max_axes, Axis | Shape)]
-    #[track_caller]
-    pub fn try_max_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("take the maximum of", self.info(), axes.as_ref())?;
-        reduce::reduce_by(Reduction::Max, self, &axes)
-    }
+    max_axes try_max_axes = some;
 
     /// Returns the maximum over `axes`, which are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`max_axes`](Self::max_axes).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_keep([1]), Tensor::from([[5], [4]]));
     /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn max_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = axes.as_ref();
-        kept(&self.max_axes(axes), self, axes)
-    }
-
-    /// Returns the position of the first maximum along `axis`, as i32. NaN counts as the maximum.
-    ///
-    /// # Panics
-    /// Panics if `axis` is out of range, or has length 0.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
-    /// ```
-    #[must_use]
-    #[panicking_twin(argmax, Axis | Shape)]
-    #[track_caller]
-    pub fn try_argmax(&self, axis: isize) -> Result<Self, TensorError> {
-        let axis = axis_of("argmax", self.info(), axis)?;
-        reduce::argument_of(Extremum::Max, self, axis)
-    }
-
-    /// Returns the variance over `axes`, which are removed: the mean of (x - mean)², without Bessel's correction.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`mean_axes`](Self::mean_axes).
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_axes([1]), Tensor::from([1.0, 0.0]));
-    /// ```
-    #[must_use]
-    #[panicking_twin(variance_axes, Axis | Shape | DType)]
-    #[track_caller]
-    pub fn try_variance_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let operation = "take the variance of";
-        let axes = axes_of(operation, self.info(), axes.as_ref())?;
-        let mean = mean_over(operation, self, &axes)?;
-        let deviation = self - keep_axes(&mean, self, &axes);
-        mean_over(operation, &(&deviation * &deviation), &axes)
-    }
+    max_keep try_max_keep = kept;
 }
 
 #[cfg(test)]

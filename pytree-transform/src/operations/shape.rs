@@ -117,7 +117,7 @@ impl Tensor {
         or_panic(shape::transpose(self, &permutation))
     }
 
-    /// Permutes the axes: axis `i` of the result is axis `permutation[i]`.
+    /// Permutes the axes: axis `i` of the result is axis `permutation[i]`. Negative axes count from the end.
     ///
     /// # Panics
     /// Panics unless `permutation` names each axis once.
@@ -125,13 +125,14 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use pytree_transform::{DType, Tensor};
-    /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).transpose([2, 0, 1]).shape(), [4, 2, 3]);
+    /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).transpose([-1, 0, 1]).shape(), [4, 2, 3]);
     /// ```
     #[must_use]
-    #[panicking_twin(transpose, Shape)]
+    #[panicking_twin(transpose, Axis | Shape)]
     #[track_caller]
-    pub fn try_transpose(&self, permutation: impl AsRef<[usize]>) -> Result<Self, TensorError> {
-        shape::transpose(self, permutation.as_ref())
+    pub fn try_transpose(&self, permutation: impl AsRef<[isize]>) -> Result<Self, TensorError> {
+        let permutation = axes_of("transpose", self.info(), permutation.as_ref())?;
+        shape::transpose(self, &permutation)
     }
 
     /// Moves one axis to another position. The other axes keep their order.
@@ -147,11 +148,12 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).move_axis(0, -1).shape(), [3, 4, 2]);
     /// ```
     #[must_use]
+    #[panicking_twin(move_axis, Axis)]
     #[track_caller]
-    pub fn move_axis(&self, from: isize, to: isize) -> Self {
-        let from = or_panic(axis_of("move an axis of", self.info(), from));
-        let to = or_panic(axis_of("move an axis of", self.info(), to));
-        or_panic(shape::move_axis(self, from, to))
+    pub fn try_move_axis(&self, from: isize, to: isize) -> Result<Self, TensorError> {
+        let from = axis_of("move an axis of", self.info(), from)?;
+        let to = axis_of("move an axis of", self.info(), to)?;
+        shape::move_axis(self, from, to)
     }
 
     /// Inserts a new axis of length 1, which is axis `axis` of the result. -1 means the last axis.
@@ -167,12 +169,13 @@ impl Tensor {
     /// assert_eq!(x.expand_dims(-1).shape(), [3, 1]);
     /// ```
     #[must_use]
+    #[panicking_twin(expand_dims, Shape)]
     #[track_caller]
-    pub fn expand_dims(&self, axis: isize) -> Self {
-        let place = or_panic(new_axis_of("add an axis to", self.info(), axis));
+    pub fn try_expand_dims(&self, axis: isize) -> Result<Self, TensorError> {
+        let place = new_axis_of("add an axis to", self.info(), axis)?;
         let mut shape = self.info().shape.clone();
         shape.insert(place, 1);
-        self.reshape(&shape)
+        shape::reshape(self, &shape)
     }
 
     /// Removes an axis of length 1.
@@ -186,20 +189,21 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2]]).squeeze(0), Tensor::from([1, 2]));
     /// ```
     #[must_use]
+    #[panicking_twin(squeeze, Axis | Shape)]
     #[track_caller]
-    pub fn squeeze(&self, axis: isize) -> Self {
-        let place = or_panic(axis_of("squeeze", self.info(), axis));
+    pub fn try_squeeze(&self, axis: isize) -> Result<Self, TensorError> {
+        let place = axis_of("squeeze", self.info(), axis)?;
         let mut shape = self.info().shape.clone();
         let length = shape.remove(place);
         if length != 1 {
-            return or_panic(Err(TensorError::shape(
+            return Err(TensorError::shape(
                 "squeeze",
                 &[self.info()],
                 format!("axis {place} has length {length}, not 1"),
                 "select one element of the axis with `index`, or reduce the axis",
-            )));
+            ));
         }
-        self.reshape(&shape)
+        shape::reshape(self, &shape)
     }
 
     /// Broadcasts the tensor to a shape by NumPy's rule: its axes align with the trailing axes of the result, and

@@ -1,15 +1,13 @@
-//! Tensor products other than matrix products, for instance `dot_general`, `outer` and `kron`, and norms.
+//! Tensor products other than matrix products, for instance `dot_general`, `outer` and `kron`.
 
 use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 
 use crate::base::dtype::Shape;
-use crate::base::error::{TensorError, called, or_panic};
-use crate::operations::reduce::{all_axes, check_float, keep_axes};
+use crate::base::error::{TensorError, called};
 use crate::operations::shape::axes_of;
 use crate::primitives::dot::dot_general;
-use crate::primitives::reduce::sum;
 use crate::primitives::shape::{reshape, transpose};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
@@ -29,7 +27,7 @@ impl Tensor {
     ///
     /// The contracted axes `contract.0[i]` of this tensor and `contract.1[i]` of the other are summed over and
     /// removed. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result has the batch axes, then the
-    /// other axes of this tensor, then those of the other tensor.
+    /// other axes of this tensor, then those of the other tensor. Negative axes count from the end.
     ///
     /// # Panics
     /// Panics if an axis is out of range or given twice, if the lengths or dtypes differ, or if the elements are
@@ -48,8 +46,8 @@ impl Tensor {
     pub fn try_dot_general(
         &self,
         other: &Self,
-        contract: (&[usize], &[usize]),
-        batch: (&[usize], &[usize]),
+        contract: (&[isize], &[isize]),
+        batch: (&[isize], &[isize]),
     ) -> Result<Self, TensorError> {
         let _called = called("dot_general");
         let counts = [(contract.0, contract.1), (batch.0, batch.1)];
@@ -60,15 +58,14 @@ impl Tensor {
             let fix = "name the same number of axes for both tensors";
             return Err(refused("dot_general", self, other, problem, fix));
         }
-        let signed = |axes: [&[usize]; 2]| -> Vec<isize> {
-            let all = axes.concat();
-            all.into_iter()
-                .map(|axis| isize::try_from(axis).unwrap_or(isize::MAX))
-                .collect()
-        };
-        axes_of("dot_general", self.info(), &signed([contract.0, batch.0]))?;
-        axes_of("dot_general", other.info(), &signed([contract.1, batch.1]))?;
-        dot_general(self, other, contract, batch)
+        let pairs = [(self, contract.0, batch.0), (other, contract.1, batch.1)];
+        let [left, right] = pairs.map(|(tensor, contracted, batch)| {
+            axes_of("dot_general", tensor.info(), &[contracted, batch].concat())
+        });
+        let (left, right) = (left?, right?);
+        let (left, left_batch) = left.split_at(contract.0.len());
+        let (right, right_batch) = right.split_at(contract.1.len());
+        dot_general(self, other, (left, right), (left_batch, right_batch))
     }
 
     /// Returns the product over pairs of axes, like `jnp.tensordot`. The axes `axes.0[i]` of this tensor and
@@ -93,9 +90,7 @@ impl Tensor {
         axes: (&[isize], &[isize]),
     ) -> Result<Self, TensorError> {
         let _called = called("tensordot");
-        let left = axes_of("tensordot", self.info(), axes.0)?;
-        let right = axes_of("tensordot", other.info(), axes.1)?;
-        self.try_dot_general(other, (&left, &right), (&[], &[]))
+        self.try_dot_general(other, axes, (&[], &[]))
     }
 
     /// Returns the products of all pairs of elements: `[m] × [n] → [m, n]`. Both tensors are flattened first, as in
@@ -200,67 +195,6 @@ impl Tensor {
         let shape: Shape = lengths.map(|(left, right)| left * right).collect();
         reshape(&transpose(&product, &order)?, &shape)
     }
-
-    /// Returns the square root of the sum of all squares: the Euclidean norm of a vector, the Frobenius norm of a
-    /// matrix. The gradient at zero is NaN, as in JAX.
-    ///
-    /// # Panics
-    /// Panics if the elements are not floats.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([3.0, 4.0]).norm(), Tensor::from(5.0));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn norm(&self) -> Self {
-        or_panic(norm_over(self, &all_axes(self)))
-    }
-
-    /// Returns the square root of the sum of squares over `axes`, which are removed.
-    ///
-    /// # Panics
-    /// Panics if an axis is out of range or given twice, or if the elements are not floats.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 2.0]]).norm_axes([1]), Tensor::from([5.0, 2.0]));
-    /// ```
-    #[must_use]
-    #[panicking_twin(norm_axes, Axis | Shape | DType)]
-    #[track_caller]
-    pub fn try_norm_axes(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of(NORM, self.info(), axes.as_ref())?;
-        norm_over(self, &axes)
-    }
-
-    /// Returns the square root of the sum of squares over `axes`, which are kept with length 1.
-    ///
-    /// # Panics
-    /// Panics in the same cases as [`norm_axes`](Self::norm_axes).
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// let x = Tensor::from([[3.0, 4.0], [0.0, 2.0]]);
-    /// assert_eq!(&x / x.norm_keep([1]), Tensor::from([[0.6, 0.8], [0.0, 1.0]]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn norm_keep(&self, axes: impl AsRef<[isize]>) -> Self {
-        let axes = or_panic(axes_of(NORM, self.info(), axes.as_ref()));
-        keep_axes(&or_panic(norm_over(self, &axes)), self, &axes)
-    }
-}
-
-const NORM: &str = "take the norm of";
-
-#[track_caller]
-fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    check_float(NORM, tensor)?;
-    Ok(sum(&(tensor * tensor), axes)?.sqrt())
 }
 
 #[cfg(test)]
@@ -289,6 +223,5 @@ mod tests {
             "{error}"
         );
         assert!(x.try_inner(&zeros(&[4])).is_err());
-        assert!(Tensor::from([1]).try_norm_axes([0]).is_err());
     }
 }

@@ -1,0 +1,97 @@
+//! Norms, and logarithms of sums of exponentials.
+
+use pytree_derive::panicking_twin;
+
+use crate::base::error::TensorError;
+use crate::operations::reduce::{all_axes, check_float, keep_axes, reductions};
+use crate::operations::shape::axes_of;
+use crate::primitives::reduce::{Reduction, reduce_by, sum};
+use crate::primitives::shape::reshape;
+use crate::tensor::Tensor;
+
+#[track_caller]
+fn norm_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    check_float("take the norm of", tensor)?;
+    Ok(sum(&(tensor * tensor), axes)?.sqrt())
+}
+
+#[track_caller]
+fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    check_float("logsumexp", tensor)?;
+    if axes.iter().any(|&axis| tensor.shape()[axis] == 0) {
+        return Ok(sum(tensor, axes)?.log());
+    }
+    let maximum = reduce_by(Reduction::Max, tensor, axes)?;
+    let shift = keep_axes(&maximum, tensor, axes).stop_gradient();
+    // An infinite shift would turn a row of -∞ into NaN. The sum of such a row is 0.
+    let shift = shift.isfinite().select(&shift, &Tensor::zeros_like(&shift));
+    let sums = sum(&(tensor - &shift).exp(), axes)?;
+    Ok(sums.log() + reshape(&shift, sums.shape())?)
+}
+
+reductions! {
+    (norm_over, "take the norm of", " the elements are not floats."):
+
+    /// Returns the square root of the sum of all squares: the Euclidean norm of a vector, the Frobenius norm of a matrix. The
+    /// gradient at zero is NaN, as in JAX.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([3.0, 4.0]).norm(), Tensor::from(5.0));
+    /// ```
+    norm try_norm = all;
+
+    /// Returns the square root of the sum of squares over `axes`, which are removed.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 2.0]]).norm_axes([1]), Tensor::from([5.0, 2.0]));
+    /// ```
+    norm_axes try_norm_axes = some;
+
+    /// Returns the square root of the sum of squares over `axes`, which are kept with length 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[3.0, 4.0], [0.0, 2.0]]);
+    /// assert_eq!(&x / x.norm_keep([1]), Tensor::from([[0.6, 0.8], [0.0, 1.0]]));
+    /// ```
+    norm_keep try_norm_keep = kept;
+}
+
+reductions! {
+    (logsumexp_over, "logsumexp", " the elements are not floats."):
+
+    /// Returns log Σ eˣ over all elements as a scalar, or -∞ if there are none.
+    ///
+    /// The greatest element is subtracted first, so the sum does not overflow. If all elements are -∞, the result is -∞.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([1000.0, 1000.0]).logsumexp(), Tensor::from(1000.0 + 2.0_f64.ln()));
+    /// ```
+    logsumexp try_logsumexp = all;
+
+    /// Returns log Σ eˣ over `axes`, which are removed.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[0.0, 0.0], [1.0, 1.0]]).logsumexp_axes([0]).shape(), [2]);
+    /// ```
+    logsumexp_axes try_logsumexp_axes = some;
+
+    /// Returns log Σ eˣ over `axes`, which are kept with length 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([[0.0, 0.0]]);
+    /// assert_eq!((&x - x.logsumexp_keep([-1])).exp(), Tensor::from([[0.5, 0.5]]));
+    /// ```
+    logsumexp_keep try_logsumexp_keep = kept;
+}
