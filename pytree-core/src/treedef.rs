@@ -48,13 +48,13 @@ use crate::node::statics::StaticBox;
 /// A node of a treedef.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The constant of its type, or a stand-in.
+    /// The shape: a constant, or a stand-in for a shape created at run time.
     shape: &'static NodeShape,
     /// The number of children.
     arity: u32,
     /// The number of nodes of the subtree, including this node.
     size: u32,
-    /// The position of its first static value.
+    /// The position of the node's first static value in [`Inner::aux`].
     aux: u32,
     /// For an alias, the number of its target (shared nodes and references are numbered in preorder), or [`NOTHING`].
     /// For a reference or shared node of the argument, its number in the argument. For a stand-in, the position of its
@@ -62,7 +62,7 @@ struct Node {
     target: u32,
 }
 
-/// The number of an alias without a target.
+/// The value of [`Node::target`] for an alias without a target.
 const NOTHING: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -74,11 +74,11 @@ struct Inner {
     leaves: usize,
     /// An upper bound of the depth, in nodes, which is often exact.
     depth: usize,
-    /// The number of nodes that aliases may refer to.
+    /// The number of shared nodes and references, to which aliases may refer.
     numbered: usize,
-    /// Computed at the first request, because comparing does not need it.
+    /// The hash, computed at the first request, because a comparison of treedefs does not need it.
     hash: OnceLock<u64>,
-    /// The positions of the nodes that aliases may refer to, computed at the first request.
+    /// The positions of the shared nodes and references, computed at the first request.
     numbered_at: OnceLock<Box<[usize]>>,
 }
 
@@ -212,7 +212,7 @@ impl TreeDef {
         Self::from_parts(nodes, aux, dynamic.into_table())
     }
 
-    /// Creates a treedef from arrays whose invariants hold.
+    /// Creates a treedef from arrays that satisfy the invariants of the module documentation.
     fn from_parts(nodes: Vec<Node>, aux: Vec<StaticBox>, dynamic: Vec<Arc<DynamicShape>>) -> Self {
         let count = |counts: fn(NodeKind) -> bool| {
             let kinds = nodes.iter().map(|node| node.shape.kind);
@@ -258,8 +258,8 @@ impl TreeDef {
         }))
     }
 
-    /// Creates a treedef with other nodes and static values. The depth, the shapes created at run time and the number
-    /// of nodes that aliases may refer to stay the same.
+    /// Returns a copy of this treedef with other nodes and static values, and with the given number of leaves. The copy
+    /// must have the same depth, the same shapes created at run time, and as many shared nodes and references.
     fn with_nodes(&self, nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize) -> Self {
         let counts = Counts {
             leaves,
@@ -269,7 +269,7 @@ impl TreeDef {
         Self::from_counted(nodes, aux, self.0.dynamic.clone(), counts)
     }
 
-    /// Returns the number of nodes that aliases may refer to.
+    /// Returns the number of shared nodes and references, to which aliases may refer.
     pub(crate) fn num_numbered(&self) -> usize {
         self.0.numbered
     }
@@ -294,7 +294,7 @@ impl TreeDef {
             .any(|node| node.shape.kind == NodeKind::Absent)
     }
 
-    /// Writes the tree. Calls `leaf` to write each leaf.
+    /// Writes the tree in the given notation. Calls `leaf` to write each leaf.
     pub(crate) fn write_with<W: fmt::Write>(
         &self,
         f: &mut W,
@@ -306,7 +306,7 @@ impl TreeDef {
 }
 
 impl Inner {
-    /// Returns the positions of the nodes that aliases may refer to, in the order of their numbers.
+    /// Returns the positions of the shared nodes and references, in the order of their numbers.
     pub(crate) fn numbered_nodes(&self) -> &[usize] {
         if self.numbered == 0 {
             return &[];

@@ -163,8 +163,8 @@ impl References {
         self
     }
 
-    /// Adds `contents`, which were read from these references. `treedef` is the structure of the value that contains the
-    /// references.
+    /// Adds `contents`, which were read from these references. `treedef` is the structure of the value that contains
+    /// the references.
     pub(crate) fn with_read(mut self, contents: Arena, treedef: &TreeDef) -> Self {
         if !self.cells.is_empty() {
             self.read = Some(Box::new(Read {

@@ -37,8 +37,8 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     references: References,
     /// The numbers of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
-    /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. They are
-    /// compared at the end of the walk, because a target may be visited after the edge.
+    /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. Both
+    /// are compared at the end of the walk, because a target may be visited after the edge.
     weak: Vec<(Option<Identity>, Option<usize>)>,
 }
 

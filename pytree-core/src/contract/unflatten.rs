@@ -204,7 +204,7 @@ impl<'a> Unflattener<'a> {
     /// Begins the next node, which may have any shape of one of the families in `kinds`, and returns the node.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the next node belongs to a family that is not in `kinds`, or if there is no next node.
+    /// [`TreeError::NodeType`] if the family of the next node is not in `kinds`, or if there is no next node.
     pub(crate) fn enter_any(
         &mut self,
         kinds: &[NodeKind],
@@ -336,8 +336,8 @@ impl<'a> Unflattener<'a> {
     /// Returns the next leaf.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the next node of the treedef is not a leaf, or [`TreeError::LeafTypes`] if the leaf is
-    /// not of type `L`.
+    /// [`TreeError::NodeType`] if the next node of the treedef is not a leaf, or [`TreeError::LeafTypes`] if the leaf
+    /// is not of type `L`.
     pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
         match self.treedef.node(self.node) {
             Some(node) if node.kind() == NodeKind::Leaf => {}
@@ -364,8 +364,8 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Completes the list of leaves of wrong types: `mismatches` holds the first such leaf, and each later leaf is added
-    /// if its type differs from the type in the treedef.
+    /// Completes the list of leaves of wrong types: `mismatches` holds the first such leaf, and each later leaf is
+    /// added if its type differs from the type in the treedef.
     fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
         for node in self.treedef.nodes_in(self.node..self.treedef.num_nodes()) {
             let (NodeKind::Leaf, Shape::Static(shape)) = (node.kind(), node.shape()) else {

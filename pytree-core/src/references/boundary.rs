@@ -1,10 +1,10 @@
 //! Moves values and their references across the boundary of a transformation.
 //!
 //! A transformation flattens its argument, replaces the leaves by traced leaves, and unflattens a copy of the argument
-//! for the user's function. The result of the function moves outside in the same way. Each [`Ref`](crate::Ref) of the argument is represented by a new reference
-//! inside. A value that the function writes to the inner reference is part of the outcome, and is written to the outer
-//! reference when the result is unflattened. If the function returns an inner reference, the result contains the outer
-//! reference.
+//! for the user's function. The result of the function moves outside in the same way. Each [`Ref`](crate::Ref) of the
+//! argument, the outer reference, is represented by a new reference in the copy, the inner reference. A value that the
+//! function writes to the inner reference is part of the outcome, and is written to the outer reference when the result
+//! is unflattened. If the function returns an inner reference, the result contains the outer reference.
 //!
 //! All reads of the references of a call happen at one instant, and so do all writes. The writes happen only if the
 //! references that were read are unchanged; otherwise the error is a [conflict](TreeError::is_conflict).

@@ -29,14 +29,15 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 /// Cloning creates another handle of the same reference. The kind of the leaves in the value is determined by the field
 /// of the module that holds the reference, or by the reference itself ([`param`](Self::param), [`state`](Self::state)).
 /// Transformations accept references in arguments: the user's function reads and writes an inner reference, and the
-/// last value of the inner reference is written to the outer reference afterwards. If a function captures a reference instead, writing the reference is an error. Reading it is
-/// an error if the function is recorded, as by `jit`.
+/// last value of the inner reference is written to the outer reference afterwards. If the function captures a reference
+/// instead, writing the captured reference is an error, and reading it is an error if the function is recorded, as by
+/// `jit`.
 ///
 /// Handles can be sent to other threads and used there. No lock is held while a new value is computed. A call of a
 /// transformation takes effect at one instant for all references of its argument that it reads or writes, or not at
 /// all: if another thread has written one of them during the call, nothing is written. A compiled program is then run
-/// again. If the call has run a user's function, the call fails with [`ReferenceError::Conflict`]. [`get`](Self::get) and
-/// [`set`](Self::set) are two calls, and other threads may write between them: use [`update`](Self::update).
+/// again. If the call has run a user's function, the call fails with [`ReferenceError::Conflict`]. Another thread may
+/// write between a [`get`](Self::get) and a [`set`](Self::set): use [`update`](Self::update) instead of both.
 ///
 /// A reference that holds itself keeps itself alive. Use a [`WeakRef`] for one of the edges of such a cycle.
 ///

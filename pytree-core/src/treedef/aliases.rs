@@ -1,12 +1,12 @@
-//! The paths of shared nodes and references. The first occurrence is the node itself, and each later one is an alias.
+//! The aliases of shared nodes and references, and paths through aliases. In a treedef, the first occurrence of a
+//! shared node or reference is the node itself, and each later occurrence is an alias.
 
 use super::{NodeView, TreeDef};
 use crate::base::path::{Key, KeyPath};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
-    /// Returns the number of the shared node or reference that an alias refers to; `None` if the node is not an alias
-    /// or has no target.
+    /// If `node` is an alias with a target, returns the number of the target, a shared node or reference.
     pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
         self.node(node)?.target()
     }
@@ -38,14 +38,15 @@ impl TreeDef {
         })
     }
 
-    /// Returns the node that an alias leads to, or the node itself if it is not an alias with a target.
+    /// Returns the target of `node` if `node` is an alias with a target, and otherwise `node` itself.
     pub(crate) fn first_place_of(&self, node: usize) -> usize {
         let number = self.alias_of(node);
         let first = number.and_then(|number| self.numbered_nodes().get(number));
         first.copied().unwrap_or(node)
     }
 
-    /// Returns the shared nodes and references that have a later place at or below one of `nodes`, or below such a node.
+    /// Returns the targets of all aliases in the subtrees of `nodes`, the targets of all aliases in the subtrees of
+    /// these targets, and so on. Ignores the aliases of weak edges.
     fn behind_aliases(&self, nodes: Vec<usize>) -> Vec<usize> {
         let mut passed = vec![false; self.num_nodes()];
         let mut found = Vec::new();
@@ -69,8 +70,8 @@ impl TreeDef {
         found
     }
 
-    /// Returns the paths of what is at and below some paths because of later places of shared nodes: the first places
-    /// of these nodes. The paths may lead through later places.
+    /// Returns the first paths of the nodes at the given paths, which may lead through aliases, and the first paths of
+    /// the targets of all aliases below these nodes. The first path of a node leads through no alias.
     pub(crate) fn first_places<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p KeyPath>,
@@ -84,7 +85,7 @@ impl TreeDef {
                 && let above = above.iter().cloned().collect()
                 && let Ok(node) = self.follow(&above)
             {
-                // The path of a static field.
+                // The path may be the path of a static field, which is not a node.
                 let mut first = self.path_of(self.content_of(node).position());
                 first.push(Key::Field(name.clone()));
                 firsts.push(first);
@@ -96,7 +97,8 @@ impl TreeDef {
         firsts
     }
 
-    /// Returns whether a path leads to a place, or to a node above one, only because of later places of shared nodes.
+    /// Returns whether there is a leaf, present or absent, at or below a path only because the path leads through an
+    /// alias or because an alias is below the path.
     pub(crate) fn leads_behind_alias(&self, path: &KeyPath) -> bool {
         let has_place = |node: &usize| self.has_place(*node);
         self.follow(path).is_ok_and(|node| {
@@ -107,7 +109,7 @@ impl TreeDef {
         })
     }
 
-    /// Returns the paths of the shared nodes that have a later place at or below a step that `is_meant` accepts.
+    /// Returns the paths of the targets of all aliases at or below a child whose key `is_meant` accepts.
     pub(crate) fn first_places_below(&self, is_meant: impl Fn(&Key) -> bool) -> Vec<KeyPath> {
         let mut nodes = Vec::new();
         for node in self.nodes() {
@@ -118,8 +120,8 @@ impl TreeDef {
         self.node_paths(&self.behind_aliases(nodes))
     }
 
-    /// Returns the nodes at the place of a node, the outermost first. The content of a transparent node is at the same
-    /// place, and so is the target of an alias.
+    /// Returns `node` and the nodes that have the same path: the content of a transparent node, and the target of an
+    /// alias in place of the alias. The outermost node is first.
     pub(crate) fn nodes_at_place_of(&self, node: usize) -> Vec<usize> {
         let mut nodes = Vec::new();
         let mut next = Some(node);
@@ -137,14 +139,14 @@ impl TreeDef {
         nodes
     }
 
-    /// Returns the node at the place of a node that is neither transparent nor an alias with a target.
+    /// Follows transparent nodes and aliases, beginning at `node`, and returns the first node that is neither.
     pub(crate) fn content_of(&self, node: usize) -> NodeView<'_> {
         let content = self.nodes_at_place_of(node).last().copied();
         self.view(content.unwrap_or(node))
     }
 
-    /// Follows a path from the root, through shared nodes, references and weak edges at any of their places. Returns
-    /// the node that it leads to, or the last node that exists on the path with the number of keys to it.
+    /// Follows a path from the root. The path may lead through aliases. Returns the node at the path. If there is no
+    /// such node, returns as the error the last existing node on the path and the number of keys that lead to it.
     pub(crate) fn follow(&self, path: &KeyPath) -> Result<usize, (usize, usize)> {
         let mut node = 0;
         for (passed, key) in path.keys().iter().enumerate() {
@@ -163,7 +165,7 @@ impl TreeDef {
     }
 }
 
-/// The paths of shared nodes.
+/// The paths of the shared nodes and references of a treedef, at their first and later occurrences.
 #[derive(Debug)]
 pub(crate) struct Aliases {
     firsts: Vec<KeyPath>,

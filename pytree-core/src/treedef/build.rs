@@ -19,7 +19,7 @@ pub(crate) struct Builder {
     open: Vec<u32>,
     leaves: usize,
     depth: usize,
-    /// The number of nodes that aliases may refer to.
+    /// The number of shared nodes and references that were added.
     numbered: usize,
 }
 
@@ -48,17 +48,17 @@ impl Builder {
         self.open.len()
     }
 
-    /// Returns the number of the next node that aliases may refer to.
+    /// Returns the number by which aliases will refer to the next shared node or reference.
     pub(crate) fn next_number(&self) -> usize {
         self.numbered
     }
 
-    /// Returns the position of the next node.
+    /// Returns the position that the next node will have in the treedef.
     pub(crate) fn position(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Sets the target of an alias that was already added.
+    /// Sets the target of the alias at position `alias`, which was already added, to node `number`.
     pub(crate) fn set_target(&mut self, alias: usize, number: Option<usize>) {
         self.nodes[alias].target = target_of(number);
     }
@@ -167,22 +167,23 @@ impl Builder {
         }
     }
 
-    /// Adds an alias of the node with a number, or an alias without a target for `None`.
+    /// Adds an alias of node `number`. If `number` is `None`, the alias has no target.
     pub(crate) fn alias(&mut self, number: Option<usize>) {
         self.push(&shape::ALIAS, 0, target_of(number));
     }
 
-    /// Adds a shared node or reference of the argument, by its number in the argument.
+    /// Adds a node that refers to a shared node or reference of a function's argument by its number in the argument.
     pub(crate) fn argument(&mut self, number: usize) {
         self.push(&shape::ARGUMENT, 0, count(number));
     }
 
-    /// Returns the path of the next node.
+    /// Returns the path that the next node will have.
     pub(crate) fn path(&self) -> KeyPath {
         self.path_to(self.open.len())
     }
 
-    /// Returns the path of the open node at a depth, or of the next node if no node is open at this depth.
+    /// Returns the path of the node at `depth` among the nodes that were entered and not exited. If there is no such
+    /// node, returns the path of the next node.
     pub(crate) fn path_to(&self, depth: usize) -> KeyPath {
         let mut path = KeyPath::root();
         for (level, &parent) in self.open.iter().enumerate().take(depth) {
@@ -196,7 +197,7 @@ impl Builder {
         path
     }
 
-    /// Returns the number of children of an open node that begin before another node.
+    /// Returns how many children of `parent` begin before `node`.
     fn children_before(&self, parent: usize, node: usize) -> usize {
         let mut sibling = parent + 1;
         let mut position = 0;

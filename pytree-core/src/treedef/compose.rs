@@ -78,7 +78,7 @@ impl TreeDef {
 /// The new targets of aliases, for a treedef built from some nodes of another treedef.
 #[derive(Debug, Default)]
 pub(crate) struct Renumbered {
-    /// The new number of each node that aliases may refer to; `None` if the node is left out.
+    /// The new number of each shared node or reference, by its old number; `None` if the node is left out.
     numbers: Vec<Option<usize>>,
     /// The new position of each alias, and the old number of its target.
     aliases: Vec<(usize, usize)>,
@@ -172,13 +172,13 @@ impl TreeDef {
         })
     }
 
-    /// Returns the paths of the nodes at `targets`, which are in preorder, in a single walk.
+    /// Returns the paths of the nodes at the positions `targets`, in a single walk. `targets` must be in ascending order.
     pub(crate) fn node_paths(&self, targets: &[usize]) -> Vec<KeyPath> {
         let mut targets = targets.iter().peekable();
         let mut paths = Vec::with_capacity(targets.len());
         let mut path = KeyPath::root();
-        // For each node around the current node: its position, the index of its next child, and whether the path
-        // contains its own key.
+        // For each node around the current node: its position, the index of its next child, and whether the node itself
+        // has a key in `path`.
         let mut open: Vec<(usize, usize, bool)> = Vec::new();
         for at in 0..self.num_nodes() {
             let mut pushed = false;

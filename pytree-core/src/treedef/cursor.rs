@@ -17,7 +17,7 @@ pub struct NodeView<'a> {
     position: usize,
 }
 
-/// The root of a treedef without nodes.
+/// The node that [`TreeDef::view`] returns if the treedef has no nodes.
 static NO_NODE: Node = Node {
     shape: &shape::NONE,
     arity: 0,
@@ -181,8 +181,8 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Advances past the next node if it has the given shape, created at run time, and number of children. Returns
-    /// whether it advanced.
+    /// Advances past the next node if it has the given number of children and the given shape, which was created at run
+    /// time. Returns whether the cursor advanced.
     pub(crate) fn pass_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> bool {
         let next = self.treedef.nodes.get(self.node);
         let has_shape = |node: &Node| self.treedef.shape_of(node) == Shape::Dynamic(shape);
@@ -191,8 +191,8 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Advances past the next node if it is an alias of the node with a number, or an alias without a target for
-    /// `None`. Returns whether it advanced.
+    /// Advances past the next node if it is an alias of node `number` or, if `number` is `None`, an alias without a
+    /// target. Returns whether the cursor advanced.
     #[inline]
     pub(crate) fn pass_alias(&mut self, number: Option<usize>) -> bool {
         let mut after = *self;
@@ -254,7 +254,7 @@ impl<'a> NodeView<'a> {
         self.node.arity as usize
     }
 
-    /// Returns the number of leaves of the subtree, which is 1 for a leaf. Walks through the subtree to count them.
+    /// Returns the number of leaves at and below this node. The time is linear in the number of nodes below.
     pub fn num_leaves(&self) -> usize {
         let below = self.below();
         below.filter(|node| node.kind() == NodeKind::Leaf).count()
@@ -382,7 +382,7 @@ impl<'a> NodeView<'a> {
         self.node.target()
     }
 
-    /// Returns the number in the argument if the node refers to a node of the argument; `None` for other nodes.
+    /// If the node refers to a shared node or reference of a function's argument, returns its number in the argument.
     pub(crate) fn number_in_argument(&self) -> Option<u32> {
         let is_known = self.kind() == NodeKind::Argument && self.node.target != NOTHING;
         is_known.then_some(self.node.target)

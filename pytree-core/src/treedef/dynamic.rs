@@ -27,7 +27,8 @@ impl DynamicShapes {
         })
     }
 
-    /// Changes the stand-ins among nodes of another treedef to positions in this table.
+    /// Adds the shapes of the stand-ins among `nodes`, which were copied from the treedef `from`, to this table, and
+    /// makes the stand-ins refer to it.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;
@@ -38,7 +39,7 @@ impl DynamicShapes {
         }
     }
 
-    /// Returns the shape at a position.
+    /// Returns the shape at `position` in the table.
     pub(super) fn get(&self, position: u32) -> &Arc<DynamicShape> {
         expect_at(&self.table, position as usize, SHAPES)
     }

@@ -8,8 +8,8 @@ use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
 
 /// Replacing leaves by absent leaves or `None`, and the reverse.
 impl TreeDef {
-    /// Returns the treedef with other leaves present. Calls `keep` for each leaf, present or absent, in order, with
-    /// whether the leaf is present in this treedef. The leaf is present in the result if `keep` returns `true`.
+    /// Returns the treedef with other leaves present. Calls `keep` for each leaf, present or absent, in order. `keep`
+    /// receives whether the leaf is present in this treedef, and returns whether it is present in the result.
     pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -63,7 +63,7 @@ impl TreeDef {
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
     }
 
-    /// Returns whether two treedefs are the same, ignoring which leaves are absent.
+    /// Returns whether two treedefs are equal if all absent leaves are treated as present.
     pub(crate) fn is_same_but_for_presence(&self, other: &Self) -> bool {
         let (a, b) = (&self.0, &other.0);
         if a.nodes.len() != b.nodes.len() || a.aux != b.aux {

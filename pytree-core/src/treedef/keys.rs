@@ -5,8 +5,8 @@ use crate::base::path::{Key, KeyPath};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
 
-/// Returns the key of a child of a node with the given shape and static values; `None` below a transparent node. The
-/// static values of a map begin with its keys.
+/// Returns the key of the child at `position` of a node with the given shape and static values; `None` if the node is
+/// transparent. The static values of a map begin with its keys.
 pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) -> Option<Key> {
     match shape.kind() {
         NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => {
@@ -31,7 +31,7 @@ fn key_of_static(value: &StaticBox) -> Key {
 }
 
 impl TreeDef {
-    /// Returns the path of a node.
+    /// Returns the path of the node at position `target`.
     pub(crate) fn path_of(&self, target: usize) -> KeyPath {
         let mut path = KeyPath::root();
         let mut node = self.root();

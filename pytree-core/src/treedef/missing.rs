@@ -52,13 +52,14 @@ impl TreeDef {
 }
 
 impl TreeDef {
-    /// Returns the most similar path, if a path leads to no node, but through a later place of a shared node or next to
-    /// one. A walk over all paths does not go behind aliases.
+    /// Returns an existing path similar to `path`, which leads to no node, if the last existing node on `path` was
+    /// reached through an alias or has an alias as a child; otherwise returns `None`. A walk over all nodes does not
+    /// find such a path, because it does not enter the targets of aliases.
     pub(crate) fn nearest_behind_alias(&self, path: &KeyPath) -> Option<KeyPath> {
         let (reached, passed) = self.follow(path).err()?;
         let mut nearest: KeyPath = path.keys().iter().take(passed).cloned().collect();
         let node = self.view(reached);
-        // A walk finds the children of a node at its first place, unless they are aliases themselves.
+        // A walk over all nodes finds the children of a node at its first occurrence, unless they are aliases.
         let is_first = self.path_of(reached) == nearest;
         if is_first && !node.children().any(|child| child.target().is_some()) {
             return None;

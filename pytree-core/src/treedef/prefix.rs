@@ -21,7 +21,7 @@ pub(crate) enum Fit {
     EqualButForSome,
     /// The first structure is a prefix of the second.
     Prefix,
-    /// Both structures are prefixes of a third.
+    /// Both structures are prefixes of a third structure.
     CommonSuffix,
 }
 
@@ -107,7 +107,8 @@ impl TreeDef {
         }
     }
 
-    /// Returns whether two aliases lead to different nodes.
+    /// Returns whether the nodes at `left` and `right` are aliases of different nodes, or refer to different nodes of a
+    /// function's argument.
     fn has_other_target(&self, other: &Self, left: usize, right: usize) -> bool {
         let (a, b) = (self.view(left), other.view(right));
         a.target() != b.target() || a.number_in_argument() != b.number_in_argument()
@@ -265,7 +266,7 @@ fn is_map(kind: NodeKind) -> bool {
     matches!(kind, NodeKind::Dict | NodeKind::OrderedDict)
 }
 
-/// The maximal number of keys that a text lists. The other keys are counted.
+/// The maximal number of keys that an error text lists. Of further keys the text gives only the number.
 const LISTED: usize = 20;
 
 fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a StaticBox>) -> String {
@@ -304,8 +305,8 @@ fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
     )
 }
 
-/// Orders structures: a structure is less than another structure if it is a prefix of it. All other unequal structures
-/// have no order, also if each is a prefix of the other, such as `Some(x)` and `x`.
+/// Orders structures: `a < b` if `a` is a prefix of `b` and `b` is not a prefix of `a`. All other unequal structures
+/// have no order, such as `Some(x)` and `x`, which are prefixes of each other.
 impl PartialOrd for TreeDef {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         if self == other {

@@ -14,7 +14,7 @@ impl TreeDef {
         self.map_aux(|_, value| value.downcast_ref::<T>().map(&function))
     }
 
-    /// Returns the treedef with `value` at the given positions among all static values. The positions are sorted.
+    /// Returns the treedef with `value` at the given positions among all static values. `positions` must be sorted.
     pub(crate) fn with_static<T: StaticValue>(&self, positions: &[usize], value: &T) -> Self {
         self.map_aux(|at, _| positions.binary_search(&at).is_ok().then(|| value.clone()))
     }

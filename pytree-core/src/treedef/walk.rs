@@ -95,8 +95,8 @@ impl TreeDef {
         }
     }
 
-    /// Returns the first node at a path that `accept` accepts. Several nodes may have the same path: a transparent node
-    /// has the path of its content, and two keys of a map may have the same text.
+    /// Returns the first node that has the given path and for which `accept` returns true. Several nodes may have the
+    /// same path: a transparent node has the path of its content, and two keys of a map may have the same text.
     pub(crate) fn find(
         &self,
         path: &KeyPath,
@@ -132,10 +132,10 @@ impl TreeDef {
         None
     }
 
-    /// Returns the first path with no leaf, present or absent, at or below the path. The root path needs no leaf.
+    /// Returns the first of `paths` that has no leaf, present or absent, at or below it. Never returns the root path.
     pub(crate) fn first_without_place<'p>(&self, paths: &[&'p KeyPath]) -> Option<&'p KeyPath> {
-        /// Up to this number, each path is searched separately from the root. For more paths, a single walk visits all
-        /// leaves.
+        /// Up to this number of paths, each path is searched separately from the root. For more paths, a single walk
+        /// visits all leaves.
         const FEW: usize = 8;
         if paths.len() <= FEW {
             let leads_to_place = |path: &KeyPath| {
@@ -159,8 +159,8 @@ impl TreeDef {
         self.0.nodes[node..end].iter().any(Node::is_place)
     }
 
-    /// Finds the first leaf, present or absent, at a path. Returns the number of all leaves before it, the number of
-    /// present leaves before it, and whether it is present.
+    /// Finds the first leaf, present or absent, with the given path. Returns how many leaves, present or absent, are
+    /// before this leaf; how many present leaves are before it; and whether this leaf is present.
     pub(crate) fn place_at(&self, path: &KeyPath) -> Option<(usize, usize, bool)> {
         let nodes = &self.0.nodes;
         let behind_alias = || {
@@ -178,9 +178,9 @@ impl TreeDef {
         Some((places, leaves, is_leaf(at)))
     }
 
-    /// Calls `visit` for each leaf, present or absent, in order, with whether it is present and with the decision for
-    /// its kind. Calls `decide` once for each field that determines a kind, and once for all leaves outside of these
-    /// fields.
+    /// Calls `visit` for each leaf, present or absent, in order. Passes to `visit` whether the leaf is present, and the
+    /// result of `decide` for the leaf's kind. Calls `decide` once for each field that determines a kind, and once for
+    /// all leaves outside of these fields.
     pub(crate) fn walk_decisions<T: Copy>(
         &self,
         mut decide: impl FnMut(Option<LeafKind>) -> T,
@@ -226,7 +226,7 @@ impl Inner {
     }
 }
 
-/// A leaf of a tree, or a leaf that is absent because it is in another part.
+/// A leaf of a tree, present or absent. A leaf is absent if another part of a partitioned tree holds it.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a KeyPath,

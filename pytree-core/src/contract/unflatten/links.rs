@@ -92,8 +92,8 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Stores the depth of nested shared nodes and references in node `number`, which ends now. `around` is the greatest
-    /// such depth of the siblings before this node.
+    /// Stores the depth of nested shared nodes and references in node `number`, which ends now. `around` is the
+    /// greatest such depth of the siblings before this node.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         self.numbered_mut(number).links = self.links;
         self.links = self.links.max(around);

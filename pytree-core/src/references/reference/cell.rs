@@ -29,7 +29,7 @@ pub(crate) struct Cell<T> {
 struct Held<T> {
     /// `None` only while the reference is being built.
     content: Option<Arc<T>>,
-    /// Whether a call is about to write this cell together with other cells. Readers and writers wait until it is false.
+    /// Whether a call is about to write this cell together with other cells. Other readers and writers wait meanwhile.
     is_claimed: bool,
 }
 

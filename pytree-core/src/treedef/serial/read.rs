@@ -34,12 +34,13 @@ pub(super) struct Reader<'a> {
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,
-    /// The positions of the nodes that aliases may refer to.
+    /// The positions of the shared nodes and references that were read, by their numbers.
     numbered: Vec<usize>,
     /// The positions of references that contain the current node. References that have ended may remain until
     /// [`may_refer_to`](Self::may_refer_to) removes them.
     references: Vec<usize>,
-    /// The largest number to which a weak edge leads, and its position in the bytes. The target may come later.
+    /// The largest number of a target of a weak edge, and the position of this edge in the bytes. The target may come
+    /// later, so the number is checked at the end.
     furthest: Option<(usize, usize)>,
 }
 
@@ -190,8 +191,8 @@ impl<'a> Reader<'a> {
         self.nodes.last().map(|node| self.kind(node.shape))
     }
 
-    /// Returns whether an alias that comes next may refer to the node with a number. Either the node has ended, or the
-    /// alias is inside the node and inside a reference, because a reference exists before its content.
+    /// Returns whether an alias that comes next may refer to node `number`. Either the node must have ended, or the
+    /// alias must be inside the node and inside a reference, because a reference exists before its content.
     fn may_refer_to(&mut self, number: usize) -> bool {
         let Some(&at) = self.numbered.get(number) else {
             return false;
@@ -248,8 +249,8 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    /// Checks those static values of a node that trees use: keys, the insertion order, and the numbers of shared nodes.
-    /// The values of the node begin at `start`.
+    /// If the node is a map, checks its keys and its insertion order. The static values of the node begin at position
+    /// `start` of `aux`.
     fn check_statics(
         &mut self,
         position: usize,
@@ -284,7 +285,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the target of an alias: an earlier node or, for a weak edge, any node or none.
+    /// Returns the number of an alias's target, which is an earlier node. Below a weak edge, the target may be any node
+    /// or no node.
     fn alias(&mut self, position: usize, data: Option<StaticData>) -> Result<u32, TreeError> {
         let is_weak = self.last_kind() == Some(NodeKind::Weak);
         if is_weak && data == Some(StaticData::Unit) {
