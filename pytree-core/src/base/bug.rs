@@ -21,7 +21,7 @@ pub fn bug(expected: impl Display) -> ! {
     panic!("this is a bug in pytree: expected {expected}; please report it")
 }
 
-/// Returns the next item; `expected` names it in the message. If there is no next item, the library has a bug.
+/// Returns the next item. If there is no next item, the library has a bug; `expected` names the item in the message.
 ///
 /// # Panics
 /// If there is no next item.
@@ -51,7 +51,7 @@ pub fn expect_at<'a, T, I: SliceIndex<[T]>>(
     }
 }
 
-/// Unwraps a value. If the value is `None`, the library has a bug.
+/// Returns the value inside of a `Some`. If `value` is `None`, the library has a bug.
 ///
 /// # Panics
 /// If the value is `None`.

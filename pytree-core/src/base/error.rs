@@ -50,7 +50,7 @@ pub enum TreeError {
         /// The node that the treedef has.
         found: String,
     },
-    /// A node of the treedef has another number of children than its type requires.
+    /// The number of children of a node differs from the number that the node's type requires.
     #[error("cannot build `{node}` at {}: expected {expected} children, found {found}", .path.or_root())]
     Arity {
         /// The path of the node.
@@ -62,7 +62,7 @@ pub enum TreeError {
         /// The number of children in the treedef.
         found: usize,
     },
-    /// A static value has another type than its field.
+    /// The type of a static value differs from the type of its field.
     #[error("cannot build the value at {}: expected a static value of type `{expected}`, found a value of another type", .path.or_root())]
     StaticType {
         /// The path of the node.
@@ -73,7 +73,7 @@ pub enum TreeError {
     /// Leaves of a part cannot be written to references, because no reference contains them.
     #[error("cannot update references: no reference contains {}; choose a part whose leaves are in references, or change the value itself", list(.paths))]
     NotInReference {
-        /// The paths of these leaves.
+        /// The paths of the leaves that no reference contains.
         paths: Vec<KeyPath>,
     },
     /// A value contains values of references instead of the references.
@@ -93,7 +93,7 @@ pub enum TreeError {
         /// All differences, from the root down.
         differences: Vec<Difference>,
     },
-    /// A tree is not a prefix of another.
+    /// A tree is not a prefix of another tree.
     #[error("{doing}: the first tree is not a prefix: {}; a prefix has the same nodes as the full tree down to its leaves, and each of its leaves replaces a whole subtree", list(.misfits))]
     Prefix {
         /// The operation, as named at the beginning of the message.
@@ -110,7 +110,7 @@ pub enum TreeError {
         reached: KeyPath,
         /// The kind of node at `reached`.
         found: String,
-        /// The path of the child of this node whose key is the most similar, if any.
+        /// The path of the child of the node at `reached` whose key is the most similar to the next key of `path`.
         nearest: Option<KeyPath>,
     },
     /// A tree cannot be transposed.
@@ -122,7 +122,7 @@ pub enum TreeError {
     /// Parts cannot be merged into a whole tree.
     #[error("cannot merge: {}; merge a part with its own complement", list(.problems))]
     Merge {
-        /// Each leaf that is in no part or in more than one, and each difference between the structures of the parts.
+        /// Each leaf that is in no part or in several parts, and each difference between the structures of the parts.
         problems: Vec<MergeProblem>,
     },
     /// The entries of a flat state or of pure dictionaries do not match the leaves of the structure.
@@ -130,25 +130,25 @@ pub enum TreeError {
     Places {
         /// The operation, as named at the beginning of the message.
         doing: &'static str,
-        /// All problems.
+        /// All entries and leaves that do not match, each with the reason.
         problems: Vec<PlaceProblem>,
     },
     /// Leaves cannot be popped, because the types of their parents require them.
     #[error("cannot pop leaves that must be present: {}; put the value into an `Option`, a `Vec` or a map, or exclude it from the filter", list(.paths))]
     Held {
-        /// The paths of these leaves.
+        /// The paths of the leaves that cannot be popped.
         paths: Vec<KeyPath>,
     },
     /// No filter accepts some of the leaves.
     #[error("cannot split: no filter accepts {}; end the filters with `Filter::everything()` to take the rest", list(.paths))]
     Unassigned {
-        /// The paths of these leaves.
+        /// The paths of the leaves that no filter accepts.
         paths: Vec<KeyPath>,
     },
     /// Filters follow a filter that accepts every leaf.
     #[error("`Filter::everything()` takes all leaves, so none are left for the filters after it, {}; put it last", .filters.join(" and "))]
     AfterEverything {
-        /// Each of the following filters, as displayed.
+        /// The displayed forms of the filters that follow.
         filters: Vec<String>,
     },
     /// The places of a shared leaf have different flags.
@@ -160,19 +160,19 @@ pub enum TreeError {
     /// A filter that must select at least one leaf selects none.
     #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
     NothingSelected {
-        /// The filter.
+        /// The displayed form of the filter.
         filter: String,
-        /// The names that no path contains, each with the most similar name.
+        /// The names in the filter that no path contains, each with the most similar name in the paths.
         misspelt: Vec<(String, Option<String>)>,
     },
     /// An operation on a module whose fields are registered at run time failed.
     #[error("cannot {doing} the module `{module}`: {}", list(.problems))]
     Registration {
-        /// The operation.
+        /// The operation that failed, as named in the message.
         doing: &'static str,
         /// The name of the module.
         module: String,
-        /// All problems.
+        /// All reasons why the operation failed.
         problems: Vec<RegistrationProblem>,
     },
     /// No leaf is present at the requested path.
@@ -202,11 +202,11 @@ pub enum TreeError {
     /// The filter selects no static field of the given type.
     #[error("cannot set a static field of type `{value}`: {}", no_static(.filter, .places))]
     NoStatic {
-        /// The type of the value.
+        /// The type of the value to be set.
         value: String,
-        /// The filter.
+        /// The displayed form of the filter.
         filter: String,
-        /// The paths of the static fields of that type.
+        /// The paths of all static fields of the type `value`.
         places: Vec<KeyPath>,
     },
     /// A value cannot replace a value of another type.
@@ -217,9 +217,9 @@ pub enum TreeError {
     Replacement {
         /// The path of the value to be replaced.
         path: KeyPath,
-        /// The type of the value.
+        /// The type of the new value.
         value: String,
-        /// The reason why the model cannot be built with the value.
+        /// The reason why the model cannot be built with the new value.
         problem: Box<Self>,
     },
     /// A selector does not select a leaf or a node of the model.
@@ -227,7 +227,7 @@ pub enum TreeError {
     Selection {
         /// The selected type.
         selected: String,
-        /// The reason.
+        /// The reason why nothing is selected.
         mistake: SelectionMistake,
     },
     /// The length of a vector differs from the number of elements of all leaves.
@@ -256,12 +256,12 @@ pub enum TreeError {
         /// The path of the first node below the limit.
         path: KeyPath,
     },
-    /// Invalid key path.
+    /// A text is not a valid key path.
     #[error(
         "cannot parse the key path `{text}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"
     )]
     PathSyntax {
-        /// The text.
+        /// The text that cannot be parsed.
         text: String,
         /// The position of the first invalid byte.
         position: usize,
@@ -279,7 +279,7 @@ pub enum TreeError {
         /// The text of the static value.
         text: String,
     },
-    /// Invalid bytes of a treedef.
+    /// The bytes are not a valid treedef.
     #[error(
         "cannot read a treedef: expected {expected} at byte {position}, found {found}; pass all bytes that `TreeDef::to_bytes` returned, unchanged"
     )]
@@ -296,7 +296,7 @@ pub enum TreeError {
     Build {
         /// The name of the node.
         node: &'static str,
-        /// The reason.
+        /// The reason why the node cannot be built.
         reason: String,
     },
 }
@@ -315,7 +315,7 @@ impl TreeError {
         matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
     }
 
-    /// Replaces the operation that the message begins with.
+    /// Replaces the operation named at the beginning of the message by `now`.
     pub(crate) fn while_doing(mut self, now: &'static str) -> Self {
         if let Self::LeafCount { doing, .. } | Self::LeafTypes { doing, .. } = &mut self {
             *doing = now;

@@ -81,13 +81,13 @@ impl IdentityMap {
         Ok(())
     }
 
-    /// Gives an identity the number `number`, unless the identity already has one.
+    /// Gives an identity the number `number`, unless the identity already has a number.
     pub(crate) fn insert_as(&mut self, identity: Identity, number: usize) {
         self.next = number;
         let _ = self.insert(identity);
     }
 
-    /// Returns the number of an identity; `None` if the identity has none.
+    /// Returns the number of an identity; `None` if the identity has no number.
     pub(crate) fn get(&self, identity: Identity) -> Option<usize> {
         if self.table.is_empty() {
             let mut few = self.few.iter();
@@ -114,7 +114,7 @@ impl IdentityMap {
         self.next
     }
 
-    /// Skips `count` numbers. They belong to the shared nodes of a treedef, whose identities are unknown.
+    /// Skips `count` numbers, for shared nodes of a dynamic tree, which have numbers but no identities.
     pub(crate) fn skip(&mut self, count: usize) {
         self.next += count;
     }

@@ -112,13 +112,13 @@ impl fmt::Debug for CollectionId {
 /// The kind of a field of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FieldKind {
-    /// Trained: `#[param]`.
+    /// The leaves of the field are trained. The attribute is `#[param]`.
     Param,
-    /// Leaves that are not trained: `#[state]` or `#[state(Collection)]`.
+    /// The leaves of the field are not trained. The attribute is `#[state]` or `#[state(Collection)]`.
     State(CollectionId),
-    /// Part of the treedef, not a leaf: `#[r#static]`.
+    /// The field is part of the treedef, not a leaf. The attribute is `#[r#static]`.
     Static,
-    /// A module, or a container of modules: no attribute.
+    /// The field is a module or a container of modules. It has no attribute.
     Module,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for FieldKind {
 pub enum LeafKind {
     /// A trained leaf.
     Param,
-    /// A leaf that is not trained, in its collection.
+    /// A leaf that is not trained. The value names the collection of the leaf.
     State(CollectionId),
 }
 
@@ -161,7 +161,7 @@ impl LeafKind {
         }
     }
 
-    /// Returns the kind of the leaves below a field, if the field determines it.
+    /// Returns the kind of the leaves below a field, if the field determines this kind.
     pub const fn of_field(field: FieldKind) -> Option<Self> {
         match field {
             FieldKind::Param => Some(Self::Param),

@@ -13,7 +13,7 @@ const OF_A_REPORT: usize = 4_000_000;
 /// The number of shares of the budget. A single text may spend one share, and a report lists at most this many texts.
 const TEXTS: usize = 20;
 
-/// The cost of looking at a candidate, without reading its text.
+/// The cost of looking at a candidate without reading its text, in cells of the edit-distance table.
 const OF_A_CANDIDATE: usize = 32;
 
 /// The greatest number of path keys that are collected as candidates, because the paths of a deep tree with many leaves
@@ -40,11 +40,11 @@ impl Default for Effort {
     }
 }
 
-/// A candidate, and its properties that are known before edits are counted.
+/// A candidate for a suggestion, with a bound that is known before edits are counted.
 struct Candidate<T, S> {
     item: T,
     text: S,
-    /// An upper bound of the number of edits, in bytes.
+    /// An upper bound of the number of edits between `text` and the misspelt text.
     most: usize,
 }
 

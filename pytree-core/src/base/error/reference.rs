@@ -61,7 +61,7 @@ pub enum ReferenceError {
     Captured {
         /// The use that was attempted.
         access: Access,
-        /// The transformation.
+        /// The name of the transformation in which the reference is used.
         transformation: &'static str,
     },
     /// The function that computes the new value of the reference writes the reference.
@@ -106,7 +106,7 @@ pub enum ReferenceError {
     Over {
         /// The use that was attempted.
         access: Access,
-        /// The transformation.
+        /// The name of the transformation in which the reference was created.
         transformation: &'static str,
     },
 }

@@ -9,18 +9,18 @@ use crate::base::path::KeyPath;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistrationProblem {
-    /// A field with that name already exists.
+    /// A field with the name `name` already exists.
     Registered {
-        /// The name.
+        /// The name of the field.
         name: String,
         /// The kind of the field; `None` for a subtree.
         kind: Option<FieldKind>,
     },
-    /// No field with that name exists.
+    /// No field with the name `name` exists.
     NotRegistered {
-        /// The name.
+        /// The requested name.
         name: String,
-        /// The most similar existing name.
+        /// The most similar name of a field.
         nearest: Option<String>,
     },
     /// A parameter has a leaf that has no gradient.
@@ -42,7 +42,7 @@ pub enum RegistrationProblem {
         /// The kind of the leaf.
         kind: LeafKind,
     },
-    /// A leaf is of another type than the leaves of the module.
+    /// The type of a leaf differs from the type of the module's leaves.
     LeafType {
         /// The path of the leaf, from the module.
         path: KeyPath,
@@ -53,14 +53,14 @@ pub enum RegistrationProblem {
     },
     /// A static field was used as a tree, or a tree as a static field.
     StaticField {
-        /// The name.
+        /// The name of the field.
         name: String,
         /// Whether the field is static.
         is_static: bool,
     },
-    /// A static field holds a value of another type.
+    /// The type of the value in a static field differs from the requested type.
     StaticType {
-        /// The name.
+        /// The name of the field.
         name: String,
         /// The requested type.
         expected: String,
@@ -69,7 +69,7 @@ pub enum RegistrationProblem {
     },
     /// A name is not an identifier, so a path cannot contain the name.
     NotAName {
-        /// The name.
+        /// The name that is not an identifier.
         name: String,
     },
     /// A tree that should become a module is not a struct.
