@@ -172,7 +172,8 @@ impl TreeDef {
         })
     }
 
-    /// Returns the paths of the nodes at the positions `targets`, in a single walk. `targets` must be in ascending order.
+    /// Returns the paths of the nodes at the positions `targets`, which must be in ascending order. Walks through the
+    /// nodes once.
     pub(crate) fn node_paths(&self, targets: &[usize]) -> Vec<KeyPath> {
         let mut targets = targets.iter().peekable();
         let mut paths = Vec::with_capacity(targets.len());

@@ -18,7 +18,7 @@ use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 use crate::trees::select_part::{SelectPart, select_partition};
 
-/// Implements [`SelectPart`] for containers. The part of a container is a [`Partition`].
+/// Implements [`PytreeOf`] and [`SelectPart`] for containers. Selected leaves of a container are a [`Partition`].
 macro_rules! part_is_partition {
     ($([$($generics:tt)*] $type:ty { $($walks:tt)* })*) => {$(
         impl<L: Leaf + Clone, $($generics)*> PytreeOf<L> for $type { $($walks)* }
@@ -31,7 +31,7 @@ macro_rules! part_is_partition {
     )*};
 }
 
-/// Writes the walks over the leaves of a sequence.
+/// Writes the methods of [`PytreeOf`], which walk over the leaves, for a sequence.
 macro_rules! walk_items {
     () => {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
@@ -50,7 +50,7 @@ macro_rules! walk_items {
     };
 }
 
-/// Writes the walks over the leaves of a map that iterates in the order of its leaves.
+/// Writes the methods of [`PytreeOf`], which walk over the leaves, for a map that iterates in the order of its leaves.
 macro_rules! walk_entries {
     () => {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
@@ -233,8 +233,8 @@ impl<T: Pytree> Pytree for Option<T> {
     }
 }
 
-/// Implements `Pytree` for a pointer. The target is visited at each of its paths, and rebuilt as a separate value at
-/// each.
+/// Implements `Pytree` for a pointer. The target is visited at each of its paths, and a separate value is rebuilt at
+/// each path.
 macro_rules! pointers {
     ($($(#[$doc:meta])* $pointer:ident)*) => {$(
         $(#[$doc])*
@@ -267,8 +267,8 @@ macro_rules! pointers {
 }
 pointers! {
     Box
-    /// Treats an `Arc` like a `Box`: the target is visited at each of its paths, and rebuilt as a separate value at
-    /// each. Use [`Shared`](crate::Shared) for a node that must stay a single node at several paths.
+    /// Treats an `Arc` like a `Box`: the target is visited at each of its paths, and a separate value is rebuilt at
+    /// each path. Use [`Shared`](crate::Shared) for a node that must stay a single node at several paths.
     Arc
 }
 
@@ -300,7 +300,7 @@ fn visit_map<'a, K: StaticValue, T: Pytree>(
     visitor.exit();
 }
 
-/// Builds a map from a node with sorted keys or from a node in insertion order.
+/// Builds a map from a node whose keys are sorted or in insertion order, whichever order `shape` has.
 fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     shape: &'static shape::NodeShape,
     source: &mut Unflattener<'_>,

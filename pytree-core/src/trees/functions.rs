@@ -1,6 +1,7 @@
 //! Implements the functions of [`tree`](mod@crate::tree) and [`graph`](crate::graph).
 //!
-//! The first argument of each function determines how shared nodes are visited; the two public modules pass a constant.
+//! The first argument of each function determines how shared nodes are visited. Each of the two modules passes a
+//! constant.
 
 use std::any::Any;
 
@@ -58,8 +59,8 @@ pub(crate) fn flatten_borrowed<'a, T: Pytree + ?Sized>(
     (leaves, treedef)
 }
 
-/// Flattens a value as a tree without cloning its leaves, or as a graph if it has no tree form, because of a cycle or a
-/// weak edge. See [`flatten_borrowed`].
+/// Flattens a value as a tree without cloning its leaves. If the value has a cycle or a weak edge with a target, it is
+/// flattened as a graph. See [`flatten_borrowed`].
 pub(crate) fn flatten_as_tree<'a, T: Pytree + ?Sized>(
     tree: &'a T,
     arena: &'a Arena,

@@ -35,7 +35,7 @@ use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Subtree, Tree};
 use crate::trees::functions;
 
-/// How these functions visit shared nodes.
+/// The functions of this module visit a shared node once.
 const SHARING: Sharing = Sharing::Preserve;
 
 /// Returns the leaves in order, by reference; visits a shared node once.
@@ -70,7 +70,7 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
 }
 
-/// Returns the structure; visits a shared node once.
+/// Returns the structure of a value as a treedef; visits a shared node once.
 ///
 /// See [`tree::structure`](crate::tree::structure).
 #[inline]

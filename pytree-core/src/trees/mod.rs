@@ -1,4 +1,4 @@
-//! Trees as values: functions on trees, parts of trees, and filters that select them.
+//! Trees as values: functions on trees, filters that select leaves, and the selected parts of trees.
 
 pub(crate) mod containers;
 pub(crate) mod dynamic;

@@ -96,7 +96,7 @@ impl<M, L> Partition<M, L> {
         self.len() == 0
     }
 
-    /// Returns the leaf at a path such as `layers[0].weight`. A leaf in a shared node is found at each of its places.
+    /// Returns the leaf at a path such as `layers[0].weight`. A leaf in a shared node is found at each of its paths.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
@@ -225,7 +225,7 @@ pub fn split_all<M: PytreeOf<L>, L: Leaf + Clone>(
     Ok((0..count(filters.len())).map(part).collect())
 }
 
-/// Returns the part of a tree that a filter accepts.
+/// Returns the part of a tree with all leaves that a filter accepts. The other leaves are absent in the part.
 ///
 /// # Panics
 /// If a path of the filter does not exist.
@@ -239,7 +239,7 @@ pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Pa
 }
 
 impl<M, L: Leaf + Clone> Partition<M, L> {
-    /// Returns the leaves of this part that a filter accepts, as a part of an `M`.
+    /// Returns a part of an `M` with those leaves of this part that a filter accepts.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] if a path of the filter does not exist.
@@ -301,7 +301,7 @@ fn checked<const N: usize>(part: u32) -> usize {
     part
 }
 
-/// The position that marks a leaf without a part.
+/// The value that [`first_of`] returns for a leaf that no filter accepts.
 const NO_PART: u32 = u32::MAX;
 
 /// The position of the first accepting filter for each leaf, and the paths of the leaves that no filter accepts.
@@ -377,7 +377,7 @@ fn assign<L: Leaf>(
     Ok((assigned, unassigned))
 }
 
-/// Returns the part with the leaves whose positions `keep` accepts.
+/// Returns the part with the leaves for whose positions `keep` returns true.
 pub fn select<M, L: Clone>(
     treedef: &TreeDef,
     leaves: &[L],

@@ -1,11 +1,12 @@
-//! Prefix trees, and trees that share a suffix.
+//! Trees that are prefixes of other trees, and the broadcasting of trees to their common suffix: the smallest structure
+//! of which all of them are prefixes.
 
 use crate::base::bug::expect_next;
 use crate::base::error::TreeError;
 use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
 use crate::trees::dynamic::Tree;
 
-/// The invariant of a prefix and a tree that match, as a message names it.
+/// The invariant, as named in the message of a panic, of a walk through a prefix and its subtrees.
 const FITS: &str = "one item for each leaf of a prefix";
 
 /// Taking the subtrees at the leaves of a prefix.
@@ -51,10 +52,10 @@ impl TreeDef {
     }
 }
 
-/// Operations on a tree and a prefix of it.
+/// Operations on a prefix tree and the full trees of which it is a prefix.
 impl<L> Tree<L> {
-    /// Broadcasts this prefix to the structure `full`: copies each leaf to every leaf of the subtree that it
-    /// represents.
+    /// Broadcasts this prefix to the structure `full`: copies each leaf of the prefix to every leaf of the subtree of
+    /// `full` at the same position.
     ///
     /// # Errors
     /// [`TreeError::Prefix`] with all differences, if this is not a prefix of `full`.
@@ -80,8 +81,8 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Returns, for each leaf of the structure `full`, the leaf of this prefix that represents it. Returns `None` if
-    /// this is not a prefix of `full`.
+    /// Returns, for each leaf of the structure `full`, the leaf of this prefix at or above its position. Returns `None`
+    /// if this tree is not a prefix of `full`.
     pub(super) fn spread(&self, full: &TreeDef) -> Option<Vec<&L>> {
         let mut leaves = Vec::with_capacity(full.num_leaves());
         let mut own = self.leaves().iter();
@@ -176,8 +177,8 @@ impl<L> Tree<L> {
     /// leaves, and returns a tree of the results.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all conflicts in all trees of the `rest`, whose positions count from 0. Each tree
-    /// is compared with the common structure of the trees before it.
+    /// [`TreeError::Structure`] with all conflicts, if there is no common structure. Each tree of `rest` is compared
+    /// with the common structure of the trees before it.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! The form in which a part of a tree is returned to the user.
+//! The types in which selected leaves of a tree, for instance gradients, are returned to the user.
 
 use crate::base::error::TreeError;
 use crate::contract::pytree::PytreeOf;
@@ -6,27 +6,27 @@ use crate::node::leaf::Leaf;
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 
-/// The form in which a part of a tree is returned; see [`SelectPart`].
+/// Determines the type that is returned when some of the leaves of a tree are selected, for instance as gradients.
 ///
-/// The part of a leaf is the leaf. The part of a tuple is the tuple of the parts. The part of anything else is a
-/// [`Partition`]. Gradients have this form.
+/// For a leaf, the returned type is the type of the leaf. For a tuple, it is the tuple of the types for its members. For
+/// any other tree, it is a [`Partition`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no parts of `{L}` leaves",
     label = "a module, a tensor, or a tuple or container of them is needed here",
     note = "a type of your own gets them by `#[derive(Module)]` or `#[derive(Pytree)]`"
 )]
 pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
-    /// The type of the part.
+    /// The type in which the selected leaves are returned.
     type Part: PytreeOf<L>;
 
-    /// Creates the part from a tree of this structure in which some leaves are absent.
+    /// Converts a tree that has the structure of `Self` and only the selected leaves. The other leaves are absent.
     ///
     /// # Errors
-    /// [`TreeError`] if the tree has another structure, or if a leaf is absent whose part must be a leaf.
+    /// [`TreeError`] if the tree has another structure, or if a leaf is absent that `Self::Part` requires.
     fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError>;
 }
 
-/// Creates the part of a value that is not a leaf or a tuple, for implementations of [`SelectPart`].
+/// Implements [`SelectPart::select_part`] for a type that is neither a leaf nor a tuple.
 ///
 /// # Errors
 /// The errors of [`SelectPart::select_part`].

@@ -29,7 +29,7 @@ use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Subtree, Tree};
 use crate::trees::functions;
 
-/// How these functions visit shared nodes.
+/// The functions of this module visit a shared node at each of its paths.
 const SHARING: Sharing = Sharing::Duplicate;
 
 /// Returns the leaves in order, by reference.
@@ -68,7 +68,7 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
 }
 
-/// Returns the structure.
+/// Returns the structure of a value as a treedef.
 ///
 /// # Examples
 /// ```

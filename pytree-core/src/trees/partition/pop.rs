@@ -57,7 +57,7 @@ use crate::trees::filter::Filter;
 /// # Errors
 /// [`TreeError::Held`] with every selected leaf that must be present, as in a plain field, a tuple or an array;
 /// [`TreeError::NoLeaf`] if a path of the filter does not exist; [`TreeError::Reference`] if a reference may not be
-/// written here. Then nothing is changed.
+/// written here. If there is an error, nothing is changed.
 ///
 /// # Panics
 /// If a reference may not be read here.
@@ -118,12 +118,12 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
 struct Rest<L> {
     treedef: TreeDef,
     leaves: Vec<L>,
-    /// The old position of each node.
+    /// For each node of `treedef`, its position in the original treedef.
     old: Vec<usize>,
 }
 
 impl<L> Rest<L> {
-    /// Returns the remaining references, and whether the value of each has changed.
+    /// Returns the remaining references, and for each of them whether its value has changed.
     fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
         let now = self.treedef.numbered_nodes();
         let expected = "an old node for each node that is left";
@@ -220,8 +220,8 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
     }
 }
 
-/// Returns the static values of a node that has lost some of its children. The keys of maps come first, then the
-/// insertion order.
+/// Returns the static values of a node after some of its children were removed; `kept` has a flag for each old child.
+/// For a map, the result contains the remaining keys, followed by their insertion order if the keys are sorted.
 fn keys(kind: NodeKind, aux: &[StaticBox], kept: &[bool]) -> Vec<StaticBox> {
     if !matches!(kind, NodeKind::Dict | NodeKind::OrderedDict) {
         return aux.to_vec();

@@ -1,4 +1,4 @@
-//! Changes models and parts by parts.
+//! Replaces leaves of a model by the leaves of a part, and merges parts that may have leaves in common.
 
 use super::{Overlap, Partition, merge_two, replaced};
 use crate::base::bug::{LEAVES, bug, expect_at};

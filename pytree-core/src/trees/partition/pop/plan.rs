@@ -15,27 +15,27 @@ pub(super) enum Cut {
     None,
 }
 
-/// The nodes to cut.
+/// Decides which nodes of a model are cut, so that the selected leaves are removed.
 #[derive(Debug)]
 pub(super) struct Plan<'t> {
     treedef: &'t TreeDef,
     parents: Vec<usize>,
-    /// For each node and for the end: the number of leaves before it that are not selected.
+    /// For each node, and for the position after the last node: the number of leaves before it that are not removed.
     kept_before: Vec<usize>,
-    /// The positions of the nodes of the selected leaves.
+    /// The positions of the selected leaves among the nodes.
     selected: Vec<usize>,
     /// Nodes with a fixed number of children, such as arrays.
     pub(super) fixed: HashSet<usize>,
-    /// For each node, the variable that contains it: the field that determines the kind of its leaves.
+    /// For each node, the variable that contains it: the position of the field that determines the kind of its leaves.
     variables: Vec<Option<usize>>,
-    /// The nodes to be cut.
+    /// The nodes to be cut, each with the way in which it is cut.
     pub(super) cuts: BTreeMap<usize, Cut>,
     /// The selected leaves that cannot be removed.
     pub(super) held: BTreeSet<usize>,
 }
 
 impl<'t> Plan<'t> {
-    /// Creates a plan for the selected leaves, which are in order.
+    /// Creates a plan without cuts. `selected` contains a flag for each leaf, in order.
     pub(super) fn new(treedef: &'t TreeDef, selected: &[bool]) -> Self {
         let numbered = treedef.numbered_nodes();
         let mut kept_before = vec![0];
@@ -74,7 +74,7 @@ impl<'t> Plan<'t> {
         }
     }
 
-    /// Decides where to cut.
+    /// Decides which nodes are cut, and which selected leaves cannot be removed.
     pub(super) fn make(&mut self) {
         self.cuts.clear();
         self.held.clear();
@@ -104,8 +104,9 @@ impl<'t> Plan<'t> {
         }
     }
 
-    /// Cuts the node that removes a selected leaf: the outermost `Some` or, if there is none, the outermost item that
-    /// contains no other leaves and is in the same variable. Returns whether such a node exists.
+    /// Removes the selected leaf or alias at `place` by a cut of a node around it, which contains only selected leaves
+    /// and is in the same variable: the outermost `Some` or, if there is none, the outermost item of a container.
+    /// Returns whether such a node exists.
     fn empty(&mut self, place: usize) -> bool {
         let kind = |at: usize| self.treedef.view(at).kind();
         let variable = self.variables[place];
