@@ -138,11 +138,11 @@ impl StaticValue for Metadata {
     }
 }
 
-/// A value with [`Metadata`]. An annotated value dereferences to the value, and has its paths, its display and the
-/// kinds of its leaves.
+/// A value with [`Metadata`]. An `Annotated<T>` dereferences to the inner `T`. It has the same key paths, the same
+/// display and the same kinds of leaves as the inner value.
 ///
-/// The metadata is part of the treedef. Two models with different metadata have different structures, and a compiled
-/// function is compiled once for each.
+/// The metadata is part of the treedef. Two models with different metadata have different structures, and a function is
+/// compiled once for each structure.
 ///
 /// # Examples
 /// ```
@@ -188,8 +188,8 @@ impl<T> Annotated<T> {
         }
     }
 
-    /// Sets a name, such as `sharding`, to static data, such as the names of axes, and returns the value. Data of the
-    /// same name is replaced.
+    /// Adds `data` to the metadata under `name`, and returns the annotated value. Existing data of the same name is
+    /// replaced. For instance, `name` is `sharding` and `data` are names of axes.
     #[must_use]
     pub fn with<V: StaticValue>(mut self, name: &str, data: V) -> Self {
         self.metadata.set(name, data);

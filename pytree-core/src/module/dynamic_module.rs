@@ -2,8 +2,8 @@
 //!
 //! The type of a derived module determines which of its fields are parameters, states, modules and static. The fields
 //! of a [`DynamicModule`] are registered one by one by a program that knows them only at run time, for instance from a
-//! description or a file. Its node in a treedef equals the node of a derived type with the same name and fields, so a
-//! dynamic module can be converted into the derived type and back.
+//! description or a file. The node of a dynamic module in a treedef equals the node of a derived type with the same
+//! name and fields, so a dynamic module can be converted into the derived type and back.
 
 mod below;
 mod kinds;

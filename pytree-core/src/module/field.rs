@@ -1,12 +1,12 @@
 //! The types that fields may have. Traits of the field's type enforce them.
 //!
-//! A type implements [`ModuleField`], [`ParamField`], [`StateField`] or [`StaticValue`] if it may be the type of such a
-//! field. A container implements the trait if its content does. [`HoldsArrays`] excludes arrays from static fields. The
-//! derive does not compare the names of types, so a type alias cannot mislead it, with the exception described at
-//! [`HoldsArrays`].
+//! A type implements [`ModuleField`], [`ParamField`], [`StateField`] or [`StaticValue`] if a field of this type may be
+//! a module, a parameter, a state or static. A container implements the trait if its content does. [`HoldsArrays`]
+//! excludes arrays from static fields. The derive does not compare the names of types, so a type alias cannot mislead
+//! the derive, with the exception described at [`HoldsArrays`].
 //!
-//! The derive queries [`Probe`] for the type of each field, and passes the answers to the traits of `mistakes`. Each of
-//! these traits represents one mistake and its fix. Each is implemented for every type by a blanket `impl` that is
+//! The derive queries [`Probe`] for the type of each field, and passes the results to the traits of `mistakes`. Each of
+//! these traits represents one mistake and its fix. Each trait is implemented for every type by a blanket `impl` that is
 //! marked `do_not_recommend`. So a wrong field causes exactly one error, which names the whole type of the field. The
 //! generated code that visits a field queries the probe, too, so that it causes no second error.
 //!
@@ -68,8 +68,9 @@ pub trait HoldsArrays {}
 
 /// Allows a leaf type as a field.
 ///
-/// `leaf_field!(param Tensor)` allows it as a parameter or a state, and `leaf_field!(state Key)` as a state only.
-/// Neither can be static. Generic types put their generics first: `leaf_field!(state [T: Element] Grid<T>)`.
+/// `leaf_field!(param Tensor)` allows `Tensor` as a parameter or a state. `leaf_field!(state Key)` allows `Key` as a
+/// state only. Neither type can be static. Generic types put their generics first:
+/// `leaf_field!(state [T: Element] Grid<T>)`.
 #[macro_export]
 macro_rules! leaf_field {
     (param [$($generics:tt)*] $leaf:ty) => {

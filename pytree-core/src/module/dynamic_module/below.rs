@@ -13,7 +13,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Makes every parameter of the module and of all modules below it a state of the collection
     /// [`Frozen`](crate::Frozen).
     ///
-    /// [`value`](Self::value) can still read a typed module inside, and restores the kinds of its type.
+    /// [`value`](Self::value) can still read a field as a typed module. In the typed module, the leaves have the kinds
+    /// of its type and are not frozen.
     ///
     /// # Examples
     /// ```
@@ -31,7 +32,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     }
 
     /// Makes every state of the collection [`Frozen`](crate::Frozen), in the module and in all modules below it, a
-    /// parameter again. A [`Freeze`](crate::Freeze) inside is not changed, because it is frozen by itself.
+    /// parameter again. A frozen [`Freeze`](crate::Freeze) below stays frozen.
     pub fn unfreeze(&mut self) {
         self.change_kinds(Change::Thaw);
     }
@@ -54,8 +55,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         }
     }
 
-    /// Sets every static field with this name that holds a `T`, in the module and in all modules below it. Returns the
-    /// number of changed fields.
+    /// Sets every static field that is named `name` and holds a `T`, in the module and in all modules below it. Returns
+    /// the number of fields that were set.
     pub fn set_static_everywhere<T: StaticValue>(&mut self, name: &str, value: T) -> usize {
         let (leaves, treedef) = self.to_tree().into_parts();
         let (treedef, count) = treedef.with_static_named(name, &value);

@@ -18,7 +18,8 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Returns the new kind of a field. `has_own` is true if the leaves below have kinds of their own.
+    /// Returns the new kind of a field of kind `kind`. `has_own` returns whether the leaves of the field have kinds of
+    /// their own.
     pub(super) fn of(
         self,
         kind: Option<FieldKind>,

@@ -1,7 +1,7 @@
 //! The fields of a module while they are registered.
 //!
-//! A shape contains a copy of all names. So it is created when a tree is requested, and not each time a field is
-//! registered.
+//! A shape contains a copy of all names. So the shape of the module is created when a tree is requested, and not each
+//! time a field is registered.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +33,7 @@ pub(super) struct Layout {
     statics: Vec<Arc<str>>,
     /// The position of each field by name; empty while there are few fields.
     table: HashMap<Arc<str>, Place>,
-    /// Created at the first request.
+    /// The shape of the module's node, created at the first request.
     shape: OnceLock<Arc<DynamicShape>>,
 }
 
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// Returns the layout of a node.
+    /// Returns the layout of a module whose node has the given shape.
     pub(super) fn of(shape: Shape<'_>) -> Self {
         let made = match shape {
             Shape::Static(_) => OnceLock::new(),
@@ -83,7 +83,7 @@ impl Layout {
         self.table.extend(statics.rev().chain(trees.rev()));
     }
 
-    /// Returns the position of the field with a name.
+    /// Returns the position of the field that is named `name`.
     pub(super) fn place(&self, name: &str) -> Option<Place> {
         if !self.table.is_empty() {
             return self.table.get(name).copied();

@@ -13,7 +13,7 @@ use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 use crate::trees::functions::flatten_as_tree;
 
-/// Returns the paths of a tree's leaves, from the module. The path `base` leads to the tree.
+/// Returns the paths of a tree's leaves, which begin at the module. `base` is the path from the module to the tree.
 fn paths_below(base: &KeyPath, treedef: &TreeDef) -> Vec<KeyPath> {
     let below = |path: KeyPath| base.keys().iter().chain(path.keys()).cloned().collect();
     treedef.leaf_paths().into_iter().map(below).collect()
@@ -37,7 +37,8 @@ fn leaf_as<L: Leaf>(leaf: &dyn Leaf) -> Option<L> {
     slot
 }
 
-/// Returns a value as a tree of `L`s, or a problem for each leaf of another type.
+/// Returns a value as a tree of `L`s or, as the error, a problem for each leaf that is not an `L`. `base` is the path
+/// from the module to the value.
 pub(super) fn read_tree<L: Leaf, T: Pytree>(
     value: &T,
     base: &KeyPath,
@@ -103,7 +104,8 @@ pub(super) fn wrong_kinds<L: Leaf>(
         .collect()
 }
 
-/// Returns the dtype and shape or the type of a leaf that has no gradient; `None` for float arrays and numbers.
+/// Returns `None` for a float array or number. For any other leaf, which has no gradient, returns its dtype and shape,
+/// or its type if it is not an array.
 pub(crate) fn not_trainable(leaf: &dyn Leaf) -> Option<String> {
     match leaf.array_info() {
         Some(info) if info.element.is_float() => None,

@@ -11,8 +11,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are trained.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that is not a
-    /// float array or number, has a kind of its own, or is of another type than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf is not a float
+    /// array or number, has a kind of its own, or is not an `L`. The error lists all such leaves.
     pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Param), &value)
     }
@@ -28,8 +28,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a tree whose leaves are not trained, in the collection `C`.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that has a
-    /// kind of its own or is of another type than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf has a kind of its
+    /// own or is not an `L`. The error lists all such leaves.
     pub fn register_state_in<C: Collection>(
         &mut self,
         name: &str,
@@ -42,8 +42,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a module, or a container of modules.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that has no
-    /// kind or is of another type than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf has no kind or is
+    /// not an `L`. The error lists all such leaves.
     pub fn register_module(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Module), &value)
     }
@@ -51,8 +51,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Registers a container whose leaves have no kind. Filters by kind and optimizers ignore these leaves.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or with each leaf that has a
-    /// kind of its own or is of another type than `L`.
+    /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf has a kind of its
+    /// own or is not an `L`. The error lists all such leaves.
     pub fn register_subtree(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, None, &value)
     }

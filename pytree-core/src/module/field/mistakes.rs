@@ -1,6 +1,6 @@
 //! The mistakes of fields, one trait each, with the messages that rustc reports.
 //!
-//! The derive evaluates `CHECK` of each trait with the answer of [`Probe`](crate::module::field::Probe) as the const
+//! The derive evaluates `CHECK` of each trait with a result of [`Probe`](crate::module::field::Probe) as the const
 //! argument. `CHECK` exists only for `false`, so a field with the mistake does not compile.
 
 macro_rules! mistakes {
@@ -20,19 +20,19 @@ macro_rules! mistakes {
 }
 
 mistakes! {
-    /// Float arrays without an attribute.
+    /// A field of float arrays has no attribute.
     ArrayNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it trained or not?",
         note: "write `#[param]` on the field if it is trained, `#[state]` or `#[state(Collection)]` if it is not",
     }
-    /// Float numbers without an attribute.
+    /// A field of float numbers has no attribute.
     NumberNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it trained or not?",
         note: "write `#[param]` on the field if it is trained, `#[state]` or `#[state(Collection)]` if it is a leaf that is not, `#[r#static]` if it is part of the model's structure",
     }
-    /// Leaves without a gradient and without an attribute.
+    /// A field of leaves that have no gradient has no attribute.
     LeafNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "mark a leaf that is not trained",
@@ -90,26 +90,26 @@ mistakes! {
         note: "write a function pointer: `#[r#static] activation: fn(&Tensor) -> Tensor`; it accepts a function, and a closure that captures nothing",
         note: "what a closure captures belongs in fields of a struct with a method, or in the variants of an enum that derives `Static`",
     }
-    /// A module as a parameter.
+    /// A field marked `#[param]` is a module.
     ParamOfModule {
         message: "`{Self}` is a module and cannot be `#[param]`",
         label: "its own fields have kinds",
         note: "remove `#[param]`: a module needs no attribute",
     }
-    /// An integer as a parameter.
+    /// A field marked `#[param]` holds integers.
     ParamNotFloat {
         message: "`{Self}` cannot be `#[param]`: it is not differentiable",
         label: "no gradient of it exists",
         note: "write `#[state]` instead; a number that is part of the model's structure is `#[r#static]`",
     }
-    /// All other types as a parameter.
+    /// A field marked `#[param]` has any other type that cannot be a parameter.
     ParamNotLeaf {
         message: "`{Self}` cannot be `#[param]`: it does not hold floats",
         label: "parameters are tensors, float arrays, float numbers, and containers of them",
         note: "write `#[r#static]` instead if it is part of the model's structure",
         note: "a type of your own becomes a module by `#[derive(Module)]`, a plain container by `#[derive(Pytree)]`",
     }
-    /// A module as a state.
+    /// A field marked `#[state]` is a module.
     StateOfModule {
         message: "`{Self}` is a module and cannot be `#[state]`",
         label: "its own fields have kinds",
@@ -122,39 +122,39 @@ mistakes! {
         note: "a number that changes is a `Tensor`: `#[state] step: Tensor`, which begins as `Tensor::from(0)`; a model without tensors has an `i64` or `u64`",
         note: "write `#[r#static]` instead if it is part of the model's structure",
     }
-    /// All other types as a state.
+    /// A field marked `#[state]` has any other type that cannot be a state.
     StateNotLeaf {
         message: "`{Self}` cannot be `#[state]`: it does not hold arrays or numbers of a fixed size",
         label: "states are tensors, arrays, numbers, and containers of them",
         note: "write `#[r#static]` instead if it is part of the model's structure",
         note: "a type of your own becomes a leaf by `#[derive(Leaf)]`, a plain container by `#[derive(Pytree)]`",
     }
-    /// A module as a static field.
+    /// A field marked `#[r#static]` is a module.
     StaticOfModule {
         message: "`{Self}` is a module and cannot be `#[r#static]`: it holds arrays",
         label: "would be invisible to every transformation",
         note: "remove `#[r#static]`: a module needs no attribute",
     }
-    /// Arrays or references in a static field.
+    /// A field marked `#[r#static]` holds arrays or references.
     StaticOfArrays {
         message: "`{Self}` cannot be `#[r#static]`: it holds arrays or references",
         label: "they are leaves",
         note: "write `#[param]` instead if it is trained, `#[state]` or `#[state(Collection)]` if it is not",
     }
-    /// Arrays or references in a type that derives `Static`.
+    /// A field of a type that derives `Static` holds arrays or references.
     StaticTypeOfArrays {
         message: "`{Self}` cannot be in a static type: it holds arrays or references",
         label: "they are leaves",
         note: "derive `Module` or `Pytree` instead of `Static`",
     }
-    /// A static field whose values cannot be compared.
+    /// The values of a field marked `#[r#static]` cannot be compared.
     StaticNotComparable {
         message: "`{Self}` cannot be `#[r#static]`: a treedef cannot compare it",
         label: "needs `Static`",
         note: "write `#[derive(Static, Clone)]` on its type, or `#[derive(Clone, PartialEq, Eq, Hash, Debug)]`; it must be `Send + Sync` too",
         note: "a closure becomes a function pointer: `fn(&Tensor) -> Tensor`",
     }
-    /// A field of a plain container that is not a pytree.
+    /// A field of a type that derives `Pytree` is not a pytree.
     ChildNotPytree {
         message: "`{Self}` is not a pytree",
         label: "a field of a pytree is a pytree",

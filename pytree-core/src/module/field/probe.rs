@@ -1,4 +1,4 @@
-//! Finds out which traits a type implements, without a compile error if it does not implement them.
+//! Finds out which traits a type implements, without a compile error if the type does not implement a trait.
 //!
 //! rustc uses an associated item of [`Probe`] itself if the bounds of the item hold, and the item of [`Fallback`]
 //! otherwise. So generated code can check whether a type implements a trait, and can use the trait if so.
@@ -68,7 +68,8 @@ pub trait Fallback {
         Err(not_a_field())
     }
 
-    /// Returns a leaf of another type, because a compile error was reported for the type.
+    /// Returns a placeholder leaf, so that the generated code type-checks. Never runs, because a compile error was
+    /// reported for the type.
     fn clone_boxed(_: &Self::Value) -> Box<dyn Leaf> {
         Box::new(false)
     }
