@@ -352,9 +352,9 @@ impl fmt::Display for LeafMismatch {
 pub struct Difference {
     /// The path of the difference.
     pub path: KeyPath,
-    /// The value in the first tree.
+    /// The differing property of the node in the first tree, as text.
     pub left: String,
-    /// The value in the second tree.
+    /// The differing property of the node in the second tree, as text.
     pub right: String,
     /// The kind of the difference.
     pub why: DifferenceKind,
@@ -364,13 +364,13 @@ pub struct Difference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DifferenceKind {
-    /// The types of the nodes.
+    /// The types of the nodes differ.
     NodeType,
-    /// The number of children.
+    /// The numbers of children differ.
     Arity,
-    /// The keys of maps.
+    /// The nodes are maps with different keys.
     Keys,
-    /// The static values.
+    /// The static values differ.
     Static,
 }
 

@@ -13,7 +13,7 @@ pub struct LeafDiff {
     pub path: KeyPath,
     /// The left leaf: dtype and shape of an array, or the displayed text or type of any other leaf.
     pub left: String,
-    /// The right leaf.
+    /// The right leaf, described like the left leaf.
     pub right: String,
     /// The kind of the difference.
     pub change: LeafChange,
@@ -26,15 +26,15 @@ pub struct LeafDiff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeafChange {
-    /// The types, unless both leaves are arrays or numbers.
+    /// The types of the leaves differ, and at least one leaf is neither an array nor a number.
     Type,
-    /// The shapes.
+    /// The shapes differ.
     Shape,
-    /// The dtypes.
+    /// The dtypes differ.
     ElementType,
-    /// The elements, or the displayed texts of leaves that are not arrays.
+    /// The elements differ or, for leaves that are not arrays, the displayed texts.
     Values,
-    /// Unknown: the elements cannot be read, for instance inside a compiled function.
+    /// It is unknown whether the elements differ, because they cannot be read, for instance inside a compiled function.
     Unread,
 }
 
@@ -45,19 +45,19 @@ pub enum LeafChange {
 pub struct ValueDiff {
     /// The number of elements that differ.
     pub differing: usize,
-    /// The number of elements.
+    /// The number of elements of each array.
     pub elements: usize,
     /// The largest absolute difference of two elements.
     pub absolute: f64,
     /// The largest difference divided by the larger magnitude of the two elements.
     pub relative: f64,
-    /// The first position of the largest absolute difference.
+    /// The first position of the largest absolute difference, as an index along each axis.
     pub position: Vec<usize>,
-    /// The left element at this position.
+    /// The left element at `position`.
     pub left: f64,
-    /// The right element at this position.
+    /// The right element at `position`.
     pub right: f64,
-    /// The exact elements of arrays of 64-bit integers, which an `f64` may round.
+    /// For arrays of 64-bit integers, the exact elements at `position`, which `left` and `right` may round.
     pub integers: Option<(i128, i128)>,
 }
 

@@ -40,7 +40,7 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// Returns the node shape of the leaf in a treedef. This shape stores the Rust type of the leaf.
     fn leaf_shape(&self) -> &'static NodeShape;
 
-    /// Returns the inner leaf, if this leaf only wraps another leaf. Its elements are those of the inner leaf.
+    /// Returns the inner leaf, if this leaf only wraps another leaf. Both leaves have the same elements.
     fn inner(&self) -> Option<&dyn Leaf> {
         None
     }

@@ -2,8 +2,8 @@
 //! values.
 //!
 //! A [`NodeShape`] is a constant of the node's type. A [`DynamicShape`] is created at run time and is freed with the
-//! last structure that uses it. A [`Shape`] is one of both. Two shapes are equal if their descriptions are equal. As in
-//! Python, a description does not contain the arguments of a generic type, because the children show them. So the
+//! last structure that uses it. A [`Shape`] is either of them. Two shapes are equal if their descriptions are equal. As
+//! in Python, a description does not contain the arguments of a generic type, because the children show them. So the
 //! transpose of a list with a `Batch<f64>` at each leaf is a `Batch<Vec<f64>>`.
 
 mod dynamic;
@@ -52,12 +52,12 @@ pub enum NodeKind {
     Shared,
     /// A later occurrence of a shared node or a reference. It refers to the first occurrence by number.
     Alias,
-    /// The first occurrence of a mutable reference; displayed as its content. If its shape has a field, the field
-    /// determines the kind of the content.
+    /// The first occurrence of a mutable reference; displayed as its content. If the shape of the reference has a
+    /// field, the field determines the kind of the leaves in the content.
     Reference,
     /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
     Weak,
-    /// A shared node or a reference of the argument inside the result of a function. It refers to the node by its
+    /// A node in the result of a function that refers to a shared node or reference of the function's argument by its
     /// number in the argument.
     Argument,
 }
@@ -92,7 +92,7 @@ impl NodeKind {
         }
     }
 
-    /// Returns the family for messages: `a list`.
+    /// Returns the name of the family with an article, for messages: `a list`.
     pub(crate) fn family(self) -> String {
         match self {
             Self::Struct => "a struct".to_owned(),
@@ -240,12 +240,13 @@ builtin! {
     REFERENCE = Reference, REFERENCE_NAME;
     /// A weak edge.
     WEAK = Weak, "weak";
-    /// A reference of the argument inside the result of a function.
+    /// A shared node or reference of a function's argument, inside the result of the function.
     ARGUMENT = Argument, "argument";
 }
 
 /// The name of the shapes of references.
 pub(crate) const REFERENCE_NAME: &str = "reference";
 
-/// The name of the field that a reference's shape has if it determines the kind of the content.
+/// The name of the only field of a reference's shape. The shape has this field if the reference determines the kind of
+/// its content.
 pub(crate) const REFERENCE_FIELD: &str = "value";

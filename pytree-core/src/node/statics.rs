@@ -1,7 +1,7 @@
 //! Static values: the data of a treedef that are not leaves.
 //!
-//! A static value is visited by reference, together with a table of its operations. So types that do not implement our
-//! traits are accepted, and a value is cloned only when a treedef is built.
+//! A static value is visited by reference, together with a table of its operations. So types that do not implement
+//! [`StaticValue`] are accepted, and a value is cloned only when a treedef is built.
 
 mod data;
 mod values;
@@ -209,7 +209,7 @@ pub struct StaticBox {
 }
 
 impl StaticBox {
-    /// Owns a static value.
+    /// Creates an owned static value with the operations of its type.
     pub fn new<T: StaticValue>(value: T) -> Self {
         Self {
             value: Arc::new(value),

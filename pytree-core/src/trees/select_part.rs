@@ -8,8 +8,8 @@ use crate::trees::partition::Partition;
 
 /// Determines the type that is returned when some of the leaves of a tree are selected, for instance as gradients.
 ///
-/// For a leaf, the returned type is the type of the leaf. For a tuple, it is the tuple of the types for its members. For
-/// any other tree, it is a [`Partition`].
+/// For a leaf, the returned type is the type of the leaf. For a tuple, it is the tuple of the returned types for the
+/// members. For any other tree, it is a [`Partition`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no parts of `{L}` leaves",
     label = "a module, a tensor, or a tuple or container of them is needed here",

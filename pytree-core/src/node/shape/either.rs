@@ -188,7 +188,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns whether the shape has no more of a description than its family has: that of a list, for instance.
+    /// Returns whether the shape is the built-in shape of its family, such as the shape of all lists: a shape without
+    /// fields and with the name of the family.
     pub(crate) fn is_builtin(self) -> bool {
         self.name() == self.kind().family_name()
             && self.num_fields() == 0
