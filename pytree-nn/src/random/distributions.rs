@@ -6,7 +6,7 @@ use crate::error::or_panic;
 use crate::random::Key;
 use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
 
-/// The number of elements that are drawn at a time. Their random words need 256 KiB.
+/// The number of elements that are drawn at a time. Each element needs two random words, so a block needs 512 KiB.
 const BLOCK: usize = 1 << 16;
 
 /// Methods that draw numbers.
@@ -33,9 +33,9 @@ impl Key {
         self.draw(dtype, shape.as_ref(), |words| unit(dtype, words))
     }
 
-    /// Returns uniform numbers in [`low`, `high`): `[..shape]`. If `low` is not below `high`, all are `low`, as in
-    /// JAX. Numbers in f64 may differ from those of JAX in the last digits, because JAX rounds the product and the sum at
-    /// once.
+    /// Returns uniform numbers in [`low`, `high`): `[..shape]`. If `low` is not below `high`, all numbers are `low`, as
+    /// in JAX. Numbers in f64 may differ from those of JAX in the last digits, because JAX computes `u * span + low`
+    /// with one rounding.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -63,7 +63,7 @@ impl Key {
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("normal");
-        // The interval is open: it begins at the next float after -1. Its length rounds to 2.
+        // The interval begins at the next float after -1, because erf⁻¹(-1) is infinite. Its length rounds to 2.
         let low = if dtype == DType::F64 {
             (-1.0_f64).next_up()
         } else {
@@ -128,7 +128,7 @@ impl Key {
         self.uniform(DType::F32, shape).less(probability)
     }
 
-    /// Returns uniform integers in `low..high`: `i32[..shape]`. If the range is empty, all are `low`.
+    /// Returns uniform integers in `low..high`: `i32[..shape]`. If the range is empty, all integers are `low`.
     ///
     /// # Panics
     /// If this is a stack of keys.

@@ -7,7 +7,7 @@ use crate::error::or_panic;
 use crate::random::streams::places_of;
 use crate::random::{RngStream, Rngs};
 
-/// Returns the model with new seeds for all streams with the given tags: `nnx.reseed`.
+/// Returns the model with new seeds for all streams with the given tags, like `nnx.reseed`.
 ///
 /// The tag of a stream is the name under which the stream was created; a fork keeps the tag. For each tag, a new
 /// [`Rngs`] with the seed draws one key for each stream with this tag, in the order of the streams in the model. So the

@@ -15,19 +15,19 @@ use thiserror::Error;
 
 use crate::random::Key;
 
-/// The stream that is used if no stream has the requested name.
+/// The name of the stream that is used if no stream has the requested name.
 const DEFAULT: &str = "default";
 
 /// The error of a key that cannot be drawn.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RngError {
-    /// The stream does not exist, and there is no default stream.
+    /// Neither the requested stream nor the stream `default` exists.
     #[error("no stream `{name}` and no stream `default`, found {}; add one, for instance with `Rngs::with([(\"{name}\", 0)])`", list(.found))]
     NoStream {
-        /// The requested stream.
+        /// The name of the requested stream.
         name: String,
-        /// The existing streams.
+        /// The names of the existing streams.
         found: Vec<String>,
     },
 }
@@ -118,7 +118,7 @@ impl RngStream {
         key
     }
 
-    /// Returns a new stream, made from the next key.
+    /// Returns a new stream, whose key is the next key of this stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -128,7 +128,7 @@ impl RngStream {
         Self::new(self.tag.clone(), self.next_key())
     }
 
-    /// Returns a stack of new streams for `vmap`, made from the next key.
+    /// Returns a stack of new streams for `vmap`, whose keys are split from the next key of this stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -138,7 +138,7 @@ impl RngStream {
         Self::new(self.tag.clone(), self.next_key().split_shaped(shape))
     }
 
-    /// Returns a stack of equal new streams for `vmap`, made from the next key.
+    /// Returns a stack of new streams for `vmap`, which are all equal and have the next key of this stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -175,7 +175,7 @@ pub struct Rngs {
 }
 
 impl Rngs {
-    /// Creates the stream `default` from a seed. It is used for all names.
+    /// Creates a single stream, `default`, from a seed. Keys of all names are drawn from this stream.
     pub fn new(seed: u64) -> Self {
         Self::with([(DEFAULT, seed)])
     }
@@ -209,24 +209,25 @@ impl Rngs {
         self.next("dropout")
     }
 
-    /// Returns the next key of a stream, or of `default` if no stream has that name.
+    /// Returns the next key of the stream `name`, or of the stream `default` if no stream is named `name`.
     ///
     /// # Panics
-    /// If neither stream exists, or if the streams were split and are not mapped over.
+    /// If neither the stream `name` nor the stream `default` exists, or if the streams were split, unless `vmap` maps
+    /// over them.
     ///
     /// # Errors
-    /// Returns [`RngError::NoStream`] if neither stream exists. Panics if the streams were split and are not mapped
-    /// over.
+    /// Returns [`RngError::NoStream`] if neither the stream `name` nor the stream `default` exists. Panics if the
+    /// streams were split, unless `vmap` maps over them.
     #[panicking_twin(next)]
     #[track_caller]
     pub fn try_next(&mut self, name: &str) -> Result<Key, RngError> {
         self.stream_mut(name).map(RngStream::next_key)
     }
 
-    /// Returns the stream of a name, or `default` if no stream has that name.
+    /// Returns the stream `name`, or the stream `default` if no stream is named `name`.
     ///
     /// # Errors
-    /// Returns [`RngError::NoStream`] if neither stream exists.
+    /// Returns [`RngError::NoStream`] if neither the stream `name` nor the stream `default` exists.
     pub fn stream_mut(&mut self, name: &str) -> Result<&mut RngStream, RngError> {
         let present = if self.streams.contains_key(name) {
             name
@@ -277,7 +278,8 @@ impl Rngs {
         self.next(DEFAULT).normal(dtype, shape)
     }
 
-    /// Returns stacks of `count` new streams for `vmap`, each made from the next key of its parent.
+    /// Returns stacks of `count` new streams for `vmap`: for each stream of `self`, a stack whose keys are split from
+    /// the next key of that stream.
     ///
     /// # Examples
     /// ```
@@ -311,7 +313,7 @@ impl Rngs {
         Self { streams: split }
     }
 
-    /// Returns new streams, each made from the next key of its parent.
+    /// Returns new streams: for each stream of `self`, a stream whose key is the next key of that stream.
     ///
     /// # Panics
     /// If the streams were split and are not mapped over.

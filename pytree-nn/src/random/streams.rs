@@ -70,7 +70,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     or_panic(graph::unflatten(&treedef, after))
 }
 
-/// The positions of the leaves of a stream among the leaves of a model in the graph form.
+/// The positions of the leaves of a stream among the leaves of a model that was flattened as a graph.
 pub(crate) struct StreamPlace {
     pub(crate) tag: String,
     /// The position of the key. The count is the next leaf.
@@ -95,8 +95,8 @@ fn is_stream(shape: Shape<'_>) -> bool {
     shapes.any(|of_streams| shape == Shape::Static(of_streams))
 }
 
-/// Returns the leaf positions of all streams of a structure in the graph form, in order. A stream whose leaves are in
-/// another part of a partition is skipped.
+/// Returns the leaf positions of all streams in the graph structure of a model, in order. Skips a stream whose leaves
+/// are absent because another part of a partition holds them.
 pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
     let mut places = Vec::new();
     let mut position = 0;
