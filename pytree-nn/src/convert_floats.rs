@@ -5,12 +5,12 @@ use pytree_transform::{DType, Tensor};
 
 /// Returns the model with all tensors of floats converted to `dtype`.
 ///
-/// These are the parameters and the states, for example running statistics. Integers, bools and random keys are kept.
-/// Shared nodes stay shared, and references lead to new values: those of `model` are not written. Static fields are
-/// kept, too.
+/// Parameters and states, for example running statistics, are converted. Integers, bools, random keys and static fields
+/// are not changed. Shared nodes stay shared. The result has new references, and the references of `model` are not
+/// written.
 ///
-/// To draw initial values in `dtype`, create the layers with it instead, for example with
-/// [`LinearOptions`](crate::LinearOptions). Converted values have the precision in which they were drawn.
+/// To draw initial values in `dtype`, create the layers in `dtype` instead, for example with
+/// [`LinearOptions`](crate::LinearOptions). Converted values keep the precision in which they were drawn.
 ///
 /// # Examples
 /// ```

@@ -12,7 +12,7 @@ pub enum InputError {
     /// An input has a wrong shape or dtype.
     #[error("{what} expects {expected}, found {found}; {fix}")]
     Input {
-        /// The layer, loss or metric.
+        /// The name of the layer, loss or metric.
         what: &'static str,
         /// The expected input with its shape, for example `x: [.., 64]`.
         expected: String,
@@ -26,13 +26,13 @@ pub enum InputError {
         "{what} expects labels in 0..{classes}, found {label} at position {position}; check the number of classes, or the order of the arguments"
     )]
     Label {
-        /// The loss or metric.
+        /// The name of the loss or metric.
         what: &'static str,
         /// The number of classes.
         classes: usize,
-        /// The label.
+        /// The label that is out of range.
         label: i64,
-        /// The position in row-major order.
+        /// The position of this label in the tensor of labels, in row-major order.
         position: usize,
     },
     /// An index is out of range.
@@ -40,19 +40,19 @@ pub enum InputError {
         "{what} expects indices in -{length}..{length}, found {index} at position {position}; check the number of valid indices, or where the indices come from"
     )]
     Index {
-        /// The layer.
+        /// The name of the layer.
         what: &'static str,
-        /// The number of valid indices.
+        /// The length of the indexed axis: indices from `-length` to `length - 1` are valid.
         length: usize,
-        /// The index.
+        /// The index that is out of range.
         index: i64,
-        /// The position in row-major order.
+        /// The position of this index in the tensor of indices, in row-major order.
         position: usize,
     },
     /// A tensor operation inside of the layer, loss or metric failed.
     #[error("{what}: {source}")]
     Operation {
-        /// The layer, loss or metric.
+        /// The name of the layer, loss or metric.
         what: &'static str,
         /// The error of the operation.
         source: TensorError,
@@ -87,7 +87,7 @@ impl InputError {
     }
 }
 
-/// Returns the value, or panics at the caller's line.
+/// Returns the value of `outcome`. If `outcome` is an error, panics with its message at the caller's line.
 #[track_caller]
 pub(crate) fn or_panic<T, E: Display>(outcome: Result<T, E>) -> T {
     match outcome {

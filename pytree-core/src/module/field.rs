@@ -6,7 +6,7 @@
 //! the derive, with the exception described at [`HoldsArrays`].
 //!
 //! The derive queries [`Probe`] for the type of each field, and passes the results to the traits of `mistakes`. Each of
-//! these traits represents one mistake and its fix. Each trait is implemented for every type by a blanket `impl` that is
+//! these traits represents one mistake and its fix, and is implemented for every type by a blanket `impl` that is
 //! marked `do_not_recommend`. So a wrong field causes exactly one error, which names the whole type of the field. The
 //! generated code that visits a field queries the probe, too, so that it causes no second error.
 //!

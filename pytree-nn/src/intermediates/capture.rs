@@ -1,15 +1,15 @@
-//! Captures the values that one run stores in the model.
+//! Captures the values that a single run of a function stores in a model.
 
 use pytree_core::{Filter, Partition, PytreeOf, TreeError, partition};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-/// Runs a function, and returns its result and those leaves that it added to the model and `filter` accepts, like
-/// `nnx.capture`.
+/// Runs a function on the model, and returns the result of the function and the leaves that it added to the model, like
+/// `nnx.capture`. Only leaves that `filter` accepts are returned.
 ///
-/// The leaves are removed from the model before and after the run. So a function compiled by `jit` is compiled once,
-/// and all captured leaves are from this run. To select some of them, use [`Partition::filter`]. A compiled function
-/// does not compute values that it does not return.
+/// These leaves are removed from the model before and after the run. So a function compiled by `jit` is compiled once,
+/// and all captured leaves are from this run. To select some of the captured leaves, use [`Partition::filter`]. A
+/// compiled function does not compute values that it does not return.
 ///
 /// Layers store values with fields of type [`Sown`](crate::Sown) or
 /// [`Intermediates`](crate::Intermediates). There is no equivalent of `method_outputs` in NNX,
@@ -56,7 +56,7 @@ pub fn try_capture<M: PytreeOf<Tensor>, R>(
     filter: &Filter,
     run: impl FnOnce(&mut M) -> R,
 ) -> Result<(R, Partition<M, Tensor>), TreeError> {
-    // A path may exist only after the run. Any other error occurs again after the run.
+    // The error is ignored. A path of the filter may exist only after the run, and any other error occurs again then.
     let _ = partition::pop(model, filter);
     let result = run(model);
     Ok((result, partition::pop(model, filter)?))

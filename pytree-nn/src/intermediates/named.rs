@@ -39,17 +39,17 @@ use crate::intermediates::Sown;
 pub struct Intermediates<T = Tensor>(BTreeMap<String, Sown<T>>);
 
 impl<T> Intermediates<T> {
-    /// Returns a value without names.
+    /// Creates an empty collection.
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// Appends a value under a name.
+    /// Appends `value` to the values that are stored under `name`.
     pub fn sow(&mut self, name: impl Into<String>, value: T) {
         self.0.entry(name.into()).or_default().sow(value);
     }
 
-    /// Combines a value with the previous value under a name: see [`Sown::sow_with`].
+    /// Combines `value` with the value that is stored under `name`: see [`Sown::sow_with`].
     ///
     /// # Panics
     /// See [`Sown::sow_with`].
@@ -67,7 +67,7 @@ impl<T> Intermediates<T> {
             .sow_with(value, init, reduce);
     }
 
-    /// Returns the values of a name, if there are any.
+    /// Returns the values that are stored under `name`, if there are any.
     pub fn get(&self, name: &str) -> Option<&Sown<T>> {
         self.0.get(name)
     }
@@ -96,10 +96,10 @@ impl<T> Default for Intermediates<T> {
 impl<T> Index<&str> for Intermediates<T> {
     type Output = Sown<T>;
 
-    /// Returns the values of a name.
+    /// Returns the values that are stored under `name`.
     ///
     /// # Panics
-    /// If the name has no values.
+    /// If no value is stored under `name`.
     #[track_caller]
     fn index(&self, name: &str) -> &Sown<T> {
         let Some(sown) = self.get(name) else {

@@ -23,7 +23,7 @@ pub enum PerturbationError {
     /// The shapes of the value differ from the shapes of the zeros that the first run created.
     #[error("cannot perturb a value of another shape than in the first run: {}; pop the zeros before a run of other shapes, with `partition::pop(&mut model, &Filter::state::<Perturbation>())`", shapes(.0))]
     Shapes(Vec<(KeyPath, AbstractArray, AbstractArray)>),
-    /// The structure of the value differs from the first run.
+    /// The structure of the value differs from the structure of the value in the first run.
     #[error(
         "cannot perturb a value of another structure than in the first run: expected {expected}, found {found}"
     )]
@@ -33,13 +33,13 @@ pub enum PerturbationError {
         /// The structure of the value.
         found: Box<TreeDef>,
     },
-    /// The first run, which creates the zeros, is inside of a function that is differentiated. Its gradient would
-    /// silently lack the zeros.
+    /// The first run, which creates the zeros, is inside of a function that is differentiated. The gradient of this
+    /// function would silently lack the zeros.
     #[error(
         "cannot perturb for the first time while a gradient is taken: this run creates the zeros of {found}, so the gradient would lack them; run the model once before, for instance `let _ = model.forward(&x);`"
     )]
     FirstRun {
-        /// The first leaf of the value.
+        /// The dtype and shape of the first leaf of the value.
         found: AbstractArray,
     },
 }
@@ -63,12 +63,12 @@ impl fmt::Debug for PerturbationError {
     }
 }
 
-/// Adds zeros to a value of a forward pass. Their gradient is the gradient with respect to the
+/// Adds zeros to a value of a forward pass. The gradient with respect to the zeros is the gradient with respect to the
 /// value.
 ///
 /// The first run creates the zeros in the shape of the value; before the first run, the field has no leaf. A field of
 /// this type is a state, usually of the collection [`Perturbation`](pytree_core::kind::Perturbation). So a gradient
-/// includes it only if `.wrt(filter)` selects it.
+/// includes the zeros only if `.wrt(filter)` selects this field.
 ///
 /// # Examples
 /// ```
@@ -140,7 +140,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     }
 }
 
-/// Checks that a value has the shapes and dtypes of the value in the first call.
+/// Checks that `value` has the structure, shapes and dtypes of `perturbation`, which has those of the first value.
 fn check<T: PytreeOf<Tensor>>(
     perturbation: &T,
     value: &T,

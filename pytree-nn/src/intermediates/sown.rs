@@ -57,8 +57,8 @@ impl<T> Sown<T> {
         self.0.push(value);
     }
 
-    /// Replaces the stored value by `reduce(stored, value)`. If no value is stored, the stored value is taken to be
-    /// `init()`.
+    /// Replaces the stored value by `reduce(stored, value)`. If no value is stored, `init()` is used as the stored
+    /// value.
     ///
     /// # Examples
     /// ```
