@@ -20,7 +20,7 @@ use crate::tensor::trace::bind;
 /// The user function, called with concrete values.
 pub(crate) type Callback = dyn Fn(&[Tensor]) + Send + Sync;
 
-/// Calls a user function with its operands, once per example.
+/// Calls a user function with the values of its operands, once for each example of a batch.
 #[derive(Clone)]
 pub(crate) struct DebugCallback {
     pub(crate) callback: Arc<Callback>,

@@ -1,11 +1,11 @@
 //! Primitives over named batch axes, which combine the examples of a `vmap`.
 //!
 //! Inside of the function of one example, `psum` is an operation on one tensor. The trace level of the `vmap` that
-//! binds the axis name turns it into a sum over the batch axis. All other trace levels batch, differentiate and record
-//! it by the ordinary rules. The primitive is never evaluated: a name that no `vmap` binds is an error.
+//! binds the axis name turns `psum` into a sum over the batch axis. All other trace levels batch, differentiate and
+//! record `psum` by the ordinary rules. A collective is never evaluated: a name that no `vmap` binds is an error.
 //!
-//! The properties of a batch axis that a shape rule needs are parameters of the primitive. So the same rule checks an
-//! operation when it is applied and when the verifier reads it in a jaxpr.
+//! If a shape rule needs a property of a batch axis, for instance its length, the property is a parameter of the
+//! primitive. So the same rule checks an operation when it is applied, and when the verifier reads it in a jaxpr.
 
 pub(crate) mod permute;
 
@@ -33,19 +33,19 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::{axis_length, bind_one};
 
-/// Sums over all examples.
+/// Sums over all examples of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PSum {
     pub(crate) names: SmallVec<[AxisName; 1]>,
 }
 
-/// Takes the maximum over all examples.
+/// Takes the maximum over all examples of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PMax {
     pub(crate) names: SmallVec<[AxisName; 1]>,
 }
 
-/// Stacks all examples along a new axis.
+/// Stacks the tensors of all examples of a batch along a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllGather {
     pub(crate) name: [AxisName; 1],
@@ -67,7 +67,7 @@ pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
     ))
 }
 
-/// Axis names as a jaxpr shows them: `('i', 'j')`.
+/// The names of batch axes as displayed in a jaxpr, for instance `('i', 'j')`.
 pub(super) struct Names<'a>(pub(super) &'a [AxisName]);
 
 impl fmt::Display for Names<'_> {
@@ -195,7 +195,8 @@ impl Primitive for PMax {
         unbound(self)
     }
 
-    /// Returns the mean of the tangents of the examples that attain the maximum, as for a maximum over an axis.
+    /// Computes the tangent of the maximum: the mean of the tangents of the examples that attain it, as for a maximum
+    /// over an axis.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let maximum = or_panic(pmax(&primals[0], &self.names));
         let tangent = tangents[0].as_ref().map(|tangent| {
@@ -254,7 +255,7 @@ impl LinearPrimitive for AllGather {
         unbound(self)
     }
 
-    /// Sums the cotangents of all examples and takes the slice that belongs to this example.
+    /// Sums the cotangents of all examples, and takes the slice at the position of the current example.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let sum = or_panic(psum(cotangent, &self.name));
         let position = or_panic(axis_index(&self.name[0]));

@@ -15,7 +15,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Converts each element like Rust's `as`. Conversion to bool tests for nonzero.
+/// Converts each element to a dtype, like Rust's `as`. Converting to bool returns whether the element is nonzero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Convert(pub(crate) DType);
 

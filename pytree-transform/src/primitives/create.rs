@@ -1,5 +1,5 @@
-//! Primitives that create tensors without operands. Under `jit` they are recorded, so the tensors are not stored as
-//! constants.
+//! Primitives that create tensors without operands. Under `jit` these primitives are recorded, so the tensors are not
+//! stored as constants.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,17 +16,18 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// A tensor with all elements equal.
+/// Creates a tensor whose elements all equal one value.
 #[derive(Clone, Debug)]
 pub(crate) struct Full {
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
-    /// The value, converted to the dtype like Rust's `as`. Conversion to bool tests for nonzero.
+    /// The value of all elements. It is converted to the dtype like Rust's `as`; a nonzero value becomes `true` as
+    /// bool.
     pub(crate) value: f64,
 }
 
 impl PartialEq for Full {
-    /// Compares the bits of the number, so that -0 differs from 0.
+    /// Compares the bits of the values, so that -0 differs from 0.
     fn eq(&self, other: &Self) -> bool {
         (self.dtype, self.value.to_bits()) == (other.dtype, other.value.to_bits())
             && self.shape == other.shape
@@ -43,7 +44,7 @@ impl Hash for Full {
     }
 }
 
-/// The positions along an axis: 0, 1, 2, …
+/// Creates a tensor whose elements are their positions along an axis: 0, 1, 2, …
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Iota {
     pub(crate) dtype: DType,
@@ -64,7 +65,7 @@ pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, 
     )
 }
 
-/// Returns zeros with a dtype and shape, for use in rules.
+/// Returns zeros with the given dtype and shape, for use in rules.
 #[track_caller]
 pub(crate) fn zeros(info: &AbstractArray) -> Tensor {
     or_panic(full(info.dtype, &info.shape, 0.0))
@@ -82,7 +83,7 @@ pub(crate) fn ones_like(tensor: &Tensor) -> Tensor {
     or_panic(full(tensor.dtype(), tensor.shape(), 1.0))
 }
 
-/// Returns `tensor`, or zeros with the dtype and shape of `info` if it is `None`.
+/// Returns `tensor`, or zeros with the dtype and shape `info` if `tensor` is `None`.
 #[track_caller]
 pub(crate) fn or_zeros(tensor: Option<&Tensor>, info: &AbstractArray) -> Tensor {
     match tensor {
@@ -104,7 +105,7 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
     )
 }
 
-/// Converts a number to an element.
+/// Converts an f64 to an element of the dtype.
 trait FromNumber: TensorElement {
     fn from_number(value: f64) -> Self;
     fn from_position(position: usize) -> Self;

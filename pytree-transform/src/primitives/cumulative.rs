@@ -1,4 +1,4 @@
-//! Cumulative reductions along an axis: each element combined with all elements before it.
+//! Cumulative reductions along an axis: each result combines an element with all elements before it.
 
 mod running;
 
@@ -23,29 +23,29 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// An axis and the direction of the reduction.
+/// The axis and the direction of a cumulative reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) axis: usize,
-    /// Whether each element is combined with all elements after it, instead of before it.
+    /// If true, each result combines an element with all elements after it, instead of before it.
     pub(crate) reverse: bool,
 }
 
-/// Cumulative sums.
+/// The primitive of cumulative sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CumulativeSum(pub(crate) Run);
 
-/// The combination of a cumulative reduction.
+/// How a cumulative reduction combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cumulation {
     Prod,
     Max,
     Min,
-    /// log(eˣ + eʸ).
+    /// Computes log(eˣ + eʸ).
     LogSumExp,
 }
 
-/// A nonlinear cumulative reduction.
+/// The primitive of cumulative reductions other than sums, which are not linear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cumulative {
     pub(crate) cumulation: Cumulation,
@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-/// Reduces along the axis with the kernel and the combining functions for the operand's dtype.
+/// Runs a cumulative reduction with the kernel and the combining function for the operand's dtype.
 macro_rules! scan {
     ($run:expr, $operand:expr, $kernel:ident, $integer:ident, |$x:ident, $y:ident| $float:expr) => {
         match $operand.dtype() {
@@ -149,7 +149,7 @@ impl LinearPrimitive for CumulativeSum {
         scan!(self.0, operand, in_blocks, wrapping_add, |x, y| x + y)
     }
 
-    /// Returns the cumulative sums in the opposite direction.
+    /// Transposes the sums: returns the cumulative sums of the cotangent in the opposite direction.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let run = Run {
             reverse: !self.0.reverse,
@@ -171,7 +171,7 @@ impl LinearPrimitive for CumulativeSum {
 }
 
 impl Cumulation {
-    /// Returns the combination of two tensors as differentiable operations.
+    /// Combines two tensors elementwise by differentiable operations.
     fn combine(self, left: &Tensor, right: &Tensor) -> Tensor {
         match self {
             Self::Prod => left * right,
@@ -182,12 +182,12 @@ impl Cumulation {
     }
 }
 
-/// log(eˣ + eʸ) without overflow.
+/// Computes log(eˣ + eʸ) without overflow.
 macro_rules! log_add_exp {
     ($x:expr, $y:expr) => {{
         let difference = $x - $y;
         if difference.is_nan() {
-            // Infinities of the same sign, or NaN.
+            // Both are infinities of the same sign, or one is NaN.
             $x + $y
         } else {
             $x.max($y) + (-difference.abs()).exp().ln_1p()
@@ -195,9 +195,9 @@ macro_rules! log_add_exp {
     }};
 }
 
-/// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990): reducing
-/// combined pairs of neighbours gives every second result, and one more step gives the others. Equal elements share a
-/// gradient as in JAX's `associative_scan`.
+/// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990): a
+/// recursive call on the combined pairs of neighbours returns every second result, and one more combination returns the
+/// other results. For equal extrema, the gradient is divided as in JAX's `associative_scan`.
 fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let count = x.shape()[axis];
     if count < 2 {
@@ -248,7 +248,8 @@ impl Primitive for Cumulative {
         let [operand] = take(operands);
         let run = self.run;
         one(match self.cumulation {
-            // Products are not computed in blocks: the product of a block may overflow although the results do not.
+            // Products are not computed in blocks, because the product of a block may overflow although no result
+            // overflows.
             Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
             Cumulation::Max => {
                 scan!(
@@ -279,7 +280,7 @@ impl Primitive for Cumulative {
         })
     }
 
-    /// Differentiates the same reduction written in differentiable operations, see [`scan_in_pairs`].
+    /// Differentiates an equivalent function that is written in differentiable operations, [`scan_in_pairs`].
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let reversed: &[usize] = if self.run.reverse {
             &[self.run.axis]

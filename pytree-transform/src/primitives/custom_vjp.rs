@@ -22,10 +22,11 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::Recorder;
 
-/// A linear function that is given only by its transpose. The operands are tangents, then residuals.
+/// A linear function of which only the transpose is known. The operands are tangents, followed by residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Backward {
-    /// The transpose: takes the residuals and the cotangents of the results, and returns a cotangent for each tangent.
+    /// The transpose. It takes the residuals and the cotangents of the results, and returns a cotangent for each
+    /// tangent.
     pub(crate) body: Arc<Body>,
     pub(crate) tangents: usize,
     pub(crate) results: Vec<AbstractArray>,
@@ -94,7 +95,7 @@ impl Primitive for Backward {
         vec![("bwd_jaxpr", &self.body.jaxpr)]
     }
 
-    /// Returns the operands and results that the transpose must have.
+    /// Returns the dtypes and shapes that the inputs and outputs of the transpose must have.
     fn signatures(
         &self,
         operands: &[&AbstractArray],

@@ -1,4 +1,4 @@
-//! Tensor products that contract pairs of axes, with paired batch axes.
+//! Tensor products, which multiply two tensors and sum over pairs of axes. Other pairs of axes may be batch axes.
 
 mod matrix_product;
 
@@ -49,19 +49,19 @@ pub(crate) fn dot_general(
     )
 }
 
-/// Returns the axes that are neither contracted nor batch axes.
+/// Returns the free axes of an operand: the axes that are neither contracted nor batch axes.
 fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> Shape {
     (0..rank)
         .filter(|axis| !contract.contains(axis) && !batch.contains(axis))
         .collect()
 }
 
-/// One operand of a product while its cotangent is computed.
+/// The axes of one operand of a product, for computing its cotangent.
 struct Side<'a> {
     contract: &'a [usize],
     batch: &'a [usize],
     free: Shape,
-    /// The positions of the operand's free axes in the result.
+    /// The positions in the result of the operand's free axes.
     kept: Shape,
 }
 
@@ -88,7 +88,7 @@ impl DotGeneral {
         )
     }
 
-    /// Returns the axes of one operand after a batch axis is inserted at position `batch`.
+    /// Returns `axes` of one operand as they are numbered after a batch axis is inserted at position `batch`.
     fn shifted(axes: &[usize], batch: Option<usize>) -> Shape {
         axes.iter()
             .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))
@@ -96,10 +96,11 @@ impl DotGeneral {
     }
 }
 
-/// Computes the cotangent of the operand `own`, given the cotangent of the result and the other operand.
+/// Computes the cotangent of the operand `own` from the cotangent of the result and the other operand (`other`, with
+/// the value `known`).
 fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
     let batch: Shape = (0..own.batch.len()).collect();
-    // In the product, the contracted axes are in the order that they have in the other operand.
+    // The product below has the contracted axes in the order that they have in the other operand.
     let contracted: Shape = sorting_permutation(other.contract)
         .iter()
         .map(|&position| own.contract[position])
@@ -135,7 +136,7 @@ fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Te
 }
 
 impl DotGeneral {
-    /// Returns the shape of the result. The operands must match.
+    /// Returns the shape of the result. The shapes of the operands must already be checked.
     fn result_shape(&self, left: &[usize], right: &[usize]) -> Shape {
         let (left_side, right_side) = self.sides(left.len(), right.len());
         let batch = self.batch.0.iter().map(|&axis| left[axis]);
@@ -151,7 +152,7 @@ impl DotGeneral {
             target.fill(T::default());
             return Array::new(&shape, target);
         }
-        // The order of the summation may be chosen freely. Use the order of the axes in the left operand.
+        // Any order of summation is valid. Use the order of the contracted axes in the left operand.
         let order = sorting_permutation(&self.contract.0);
         let contract: (Shape, Shape) = order
             .iter()
@@ -274,8 +275,8 @@ impl Primitive for DotGeneral {
         ]
     }
 
-    /// Batches the product. If both operands have a batch axis, it becomes one more batch axis of the product. If only
-    /// one operand has a batch axis, it becomes one more free axis.
+    /// Batches the product. If both operands have a batch axis, the pair becomes one more pair of batch axes of the
+    /// product. If only one operand has a batch axis, this axis becomes one more free axis.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let shifted = |(left, right): &(Shape, Shape)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
@@ -327,7 +328,7 @@ mod tests {
 
     type Case = (&'static [usize], &'static [usize], [&'static [usize]; 4]);
 
-    /// The shapes of the left and right operand, then their contracted axes, then their batch axes.
+    /// The shapes of the left and right operand, their contracted axes, and their batch axes.
     const CASES: [Case; 17] = [
         (&[3, 4], &[4, 5], [&[1], &[0], &[], &[]]),
         (&[4, 3], &[5, 4], [&[0], &[1], &[], &[]]),
@@ -403,7 +404,8 @@ mod tests {
             let dot = primitive(axes);
             let (left, right) = (noise(left, 1), noise(right, 2));
             let expected = slow(&dot, &left, &right);
-            // Fill the pool of freed memory with NaN, because results reuse memory without clearing it.
+            // Results reuse memory without clearing it. Fill the pool of freed memory with NaN, so that an element that
+            // the product does not write is noticed.
             drop(Tensor::full(DType::F64, expected.shape(), f64::NAN));
             assert_close(&bind_one(&dot, &[&left, &right]).unwrap(), &expected, 1e-14);
             for dtype in [DType::F32, DType::I32, DType::I64, DType::U32] {

@@ -1,7 +1,7 @@
-//! Reading at indices. The transpose is adding at indices.
+//! Gathers, which read slices of a tensor at indices. Their transposes add slices at indices.
 //!
-//! The operands of both primitives may have leading batch axes in common. So the batching rule of each primitive
-//! returns the same primitive with one more batch axis.
+//! The operands of both primitives may share leading batch axes. So the batching rule of each primitive returns the
+//! same primitive with one more batch axis.
 
 mod blocks;
 mod scatter;
@@ -26,9 +26,9 @@ use crate::tensor::primitive::{
 use crate::tensor::trace::bind_one;
 
 /// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
-/// Indices out of range are clamped to the nearest end, as `jnp.take` with `mode="clip"`.
+/// Indices out of range are clamped to the nearest end, like `jnp.take` with `mode="clip"`.
 ///
-/// The first `batch_axes` axes of both operands run in parallel.
+/// The first `batch_axes` axes of both operands are batch axes: each position on them is handled separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Take {
     pub(crate) axis: usize,
@@ -86,7 +86,7 @@ impl Take {
         }
     }
 
-    /// Returns the shape with the axis replaced by the axes of the indices.
+    /// Returns the shape of the result: `operand` with `axis` replaced by the axes of `indices`.
     fn result_shape(self, operand: &[usize], indices: &[usize]) -> Shape {
         [
             &operand[..self.axis],
@@ -211,7 +211,7 @@ impl Primitive for Take {
     }
 }
 
-/// Moves the batch axis to the position `first` if the batch axis is before that position. Returns the tensor and the
+/// Moves the batch axis of a tensor to the position `first` if it is before this position. Returns the tensor and the
 /// position of its batch axis.
 fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor, usize) {
     if batch >= first {
@@ -235,7 +235,7 @@ mod tests {
         all_indices, check_batching, check_tangent, check_transpose, noise,
     };
 
-    /// Returns pseudo-random indices on an axis of length 4.
+    /// Returns pseudo-random indices of an axis of length 4.
     fn indices(shape: &[usize], seed: u32) -> Tensor {
         let length = noise(shape, seed)
             .to_vec::<f64>()
@@ -327,7 +327,7 @@ mod tests {
             shape.insert(axis, 3);
             shape
         };
-        // The shapes of operand and indices, the axis, and the number of parallel axes.
+        // The shape of the operand, the shape of the indices, the axis, and the number of shared batch axes.
         for (shape, at, axis, batch_axes) in [
             (&[4, 2][..], &[5][..], 0, 0),
             (&[2, 4, 3], &[2, 2], 1, 0),

@@ -1,4 +1,4 @@
-//! The primitives. Each file holds one family with all its rules.
+//! The primitives. Each file holds one family of primitives with all their rules.
 
 pub(crate) mod body;
 pub(crate) mod call;

@@ -1,4 +1,4 @@
-//! Random bits: the block function of JAX's counter-based generator.
+//! Random bits: the block function of Threefry, JAX's counter-based generator.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind;
 
-/// Threefry-2x32 with 20 rounds, elementwise. Two words of key and two words of counter give two words of random bits
-/// (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
+/// Applies Threefry-2x32 with 20 rounds elementwise: maps two words of a key and two words of a counter to two words of
+/// random bits (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Threefry2x32;
 
-/// Returns the random bits for keys and counters, which are all u32 of one shape.
+/// Returns the two words of random bits for keys and counters. All operands are u32 tensors of one shape.
 #[track_caller]
 pub(crate) fn threefry2x32(
     key0: &Tensor,
@@ -39,7 +39,7 @@ pub(crate) fn threefry2x32(
     }
 }
 
-/// Computes the block function.
+/// Computes the block function for one key and one counter.
 fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn block_function_matches_random123() {
-        // From `kat_vectors` of the Random123 library.
+        // Expected values from `kat_vectors` of the Random123 library.
         assert_eq!(block([0, 0], [0, 0]), [0x6B20_0159, 0x99BA_4EFE]);
         assert_eq!(
             block([u32::MAX; 2], [u32::MAX; 2]),

@@ -25,13 +25,13 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Sums over some axes.
+/// Sums a tensor over some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sum {
     pub(crate) axes: Shape,
 }
 
-/// The combination of a reduction.
+/// How a reduction combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reduction {
     /// The maximum, or NaN if any element is NaN.
@@ -43,7 +43,7 @@ pub(crate) enum Reduction {
     Or,
 }
 
-/// A nonlinear reduction over some axes.
+/// A reduction over some axes other than a sum, which is not linear.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reduce {
     pub(crate) reduction: Reduction,
@@ -82,7 +82,7 @@ fn sorted(axes: &[usize]) -> Shape {
     axes
 }
 
-/// Returns the shape without the given axes.
+/// Returns the shape without the axes `axes`.
 pub(crate) fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
     (0..shape.len())
         .filter(|axis| !axes.contains(axis))
@@ -90,7 +90,7 @@ pub(crate) fn without_axes(shape: &[usize], axes: &[usize]) -> Shape {
         .collect()
 }
 
-/// Broadcasts a reduced tensor along its removed axes to the shape of the original.
+/// Broadcasts a reduced tensor along the removed axes `axes`, back to the shape before the reduction.
 #[track_caller]
 fn broadcast_back(
     reduced: &Tensor,
@@ -188,7 +188,7 @@ impl LinearPrimitive for Sum {
 }
 
 impl Reduction {
-    /// Returns the words that describe the operation in messages.
+    /// Returns the words that describe the reduction in messages, for instance `take the maximum of`.
     fn operation(self) -> &'static str {
         match self {
             Self::Max => "take the maximum of",
@@ -199,7 +199,7 @@ impl Reduction {
         }
     }
 
-    /// Returns whether the reduction supports this dtype.
+    /// Returns whether the reduction supports a dtype.
     fn accepts(self, dtype: DType) -> bool {
         match self {
             Self::Max | Self::Min => true,
@@ -214,7 +214,7 @@ impl Reduce {
         or_panic(reduce_by(self.reduction, operand, axes))
     }
 
-    /// Distributes the tangents equally among all elements that equal the extremum, as in JAX.
+    /// Divides the tangent of the extremum equally among all elements that equal it, as in JAX.
     fn tangent_of_extremum(&self, x: &Tensor, extremum: &Tensor, tangent: &Tensor) -> Tensor {
         let beside = or_panic(broadcast_back(extremum, x.shape(), &self.axes));
         let chosen = or_panic(convert(
@@ -301,8 +301,8 @@ impl Primitive for Reduce {
     }
 }
 
-/// Computes the product over some axes as products of halves. Its derivative contains no quotient, so it is correct
-/// where elements are zero.
+/// Computes the product over some axes by multiplying halves of the tensor repeatedly. The derivative contains no
+/// quotient, so it is correct where elements are zero.
 fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
     let kept: Shape = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
     let permutation: Shape = axes.iter().chain(&kept).copied().collect();
@@ -378,8 +378,8 @@ mod tests {
 
     #[test]
     fn long_f32_sums_are_accurate() {
-        // 0.1 in f32 is 0.100000001490116. After a million additions, a single accumulator would have an error of 958.
-        // Blocks of 32, added pairwise, have the error of at most 50 roundings.
+        // 0.1 in f32 is 0.100000001490116. A single accumulator would have an error of 958 after a million additions.
+        // Blocks of 32 elements, added pairwise, have at most the error of 50 roundings.
         let x = Tensor::full(DType::F32, [1_000_000, 2], 0.1);
         let expected = 100_000.001_490_116;
         for total in sum(&x, &[0]).unwrap().to_vec::<f32>() {

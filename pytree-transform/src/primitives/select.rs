@@ -17,7 +17,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Computes `if condition { on_true } else { on_false }` elementwise. All operands have the same shape.
+/// Computes `if condition { on_true } else { on_false }` elementwise. All three operands have the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Select;
 

@@ -1,4 +1,4 @@
-//! Broadcasting, reshaping and transposing: the same elements along other axes.
+//! Broadcasts, reshapes and transposes, which arrange the same elements along other axes.
 
 mod strided;
 
@@ -17,8 +17,8 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
-/// Maps axis `i` of the operand to axis `axes[i]` of the result and repeats it along the other axes. An axis of
-/// length 1 may become longer. Equivalent to `lax.broadcast_in_dim`.
+/// Maps axis `i` of the operand to axis `axes[i]` of the result, and repeats the operand along the other axes of the
+/// result. An axis of length 1 may be repeated, too. Equivalent to `lax.broadcast_in_dim`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Broadcast {
     pub(crate) shape: Shape,
@@ -47,7 +47,8 @@ pub(crate) fn broadcast_in_dim(
     if operand.shape() == shape && is_identity(axes) {
         return Ok(operand.clone());
     }
-    // Under `jit`, `full` is recorded and stores nothing. A broadcast constant would be stored with all its elements.
+    // Under `jit`, a recorded `full` stores only its value, but a broadcast constant would be stored with all its
+    // elements.
     if let Some(value) = known_scalar(operand) {
         return create::full(operand.dtype(), shape, value);
     }
@@ -60,7 +61,7 @@ pub(crate) fn broadcast_in_dim(
     )
 }
 
-/// Broadcasts the tensor to the shape by NumPy's rule: its axes align with the trailing axes of the result.
+/// Broadcasts a tensor to a shape by NumPy's rule: the tensor's axes align with the trailing axes of the shape.
 #[track_caller]
 pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
     let Some(missing) = shape.len().checked_sub(operand.rank()) else {
@@ -75,7 +76,7 @@ pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, 
     broadcast_in_dim(operand, shape, &axes)
 }
 
-/// Reshapes the tensor in row-major order, or returns the tensor itself if nothing changes.
+/// Reshapes a tensor in row-major order, or returns the tensor itself if it already has the shape.
 #[track_caller]
 pub(crate) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
     if operand.shape() == shape {
@@ -112,7 +113,8 @@ pub(crate) fn move_axis(operand: &Tensor, from: usize, to: usize) -> Result<Tens
     transpose(operand, &permutation)
 }
 
-/// Moves the batch axis to the front. A tensor without a batch axis is repeated `size` times.
+/// Moves the batch axis of a tensor to the front. A tensor without a batch axis is repeated `size` times along a new
+/// first axis.
 #[track_caller]
 pub(crate) fn batch_axis_first(
     operand: &Tensor,
@@ -133,12 +135,13 @@ pub(crate) fn with_front(length: usize, shape: &[usize]) -> Shape {
         .collect()
 }
 
-/// Returns the axis of a batched tensor that corresponds to `axis` of one example. The batch axis is at `batch`.
+/// Returns the axis of a batched tensor that corresponds to `axis` of one example. The batch axis is at position
+/// `batch`.
 pub(crate) fn batched_axis(axis: usize, batch: usize) -> usize {
     axis + usize::from(axis >= batch)
 }
 
-/// Returns an error if a position along an axis would not fit i32.
+/// Returns an error if the positions along an axis do not fit into i32.
 pub(crate) fn check_positions(
     operation: &'static str,
     operand: &AbstractArray,
@@ -156,7 +159,7 @@ pub(crate) fn check_positions(
     ))
 }
 
-/// Returns the permutation that sorts `keys`.
+/// Returns the permutation of positions that sorts `keys`.
 pub(crate) fn sorting_permutation(keys: &[usize]) -> Shape {
     let mut positions: Shape = (0..keys.len()).collect();
     positions.sort_by_key(|&position| keys[position]);
@@ -169,7 +172,7 @@ fn is_identity(axes: &[usize]) -> bool {
         .all(|(position, &axis)| position == axis)
 }
 
-/// Returns the value of a concrete scalar if an f64 represents it exactly.
+/// Returns the value of a concrete tensor without axes, if an f64 represents it exactly.
 pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
     let array = operand.array().filter(|_| operand.rank() == 0)?;
     #[allow(
@@ -246,7 +249,7 @@ impl LinearPrimitive for Broadcast {
         gather(&operand, &self.shape, &strides, 0)
     }
 
-    /// Sums over the repeated axes.
+    /// Sums the cotangent over the repeated axes.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         let repeated = |axis: &usize| match self.axes.iter().position(|place| place == axis) {
             Some(position) => operand.shape[position] != self.shape[*axis],

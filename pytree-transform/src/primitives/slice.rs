@@ -18,7 +18,7 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
-/// Selects along each axis every `stride`-th element from `start` up to, but not including, `limit`.
+/// Along each axis, selects every `stride`-th element from `start` up to, but not including, `limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slice {
     pub(crate) start: Shape,
@@ -174,7 +174,7 @@ impl LinearPrimitive for Slice {
     }
 }
 
-/// Returns the tensor itself if it has a batch axis, otherwise the tensor repeated along a leading batch axis.
+/// Returns the tensor itself if it has a batch axis. Otherwise, repeats it `size` times along a leading batch axis.
 fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
     if axis.is_some() {
         Ok(operand.clone())

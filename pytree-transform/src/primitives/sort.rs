@@ -1,4 +1,4 @@
-//! Sorting by index.
+//! The primitive that returns the indices that sort a tensor.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Returns the indices, as i32, that sort along an axis. The sort is stable, and NaN is the greatest value.
+/// Returns the indices, as i32, that sort a tensor along an axis. The sort is stable, and NaN is the greatest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgSort {
     pub(crate) axis: usize,
-    /// Whether the greatest element comes first. Equal elements keep their order.
+    /// If true, the greatest element comes first. Equal elements keep their order in both cases.
     pub(crate) descending: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn argsort_descending(operand: &Tensor, axis: usize) -> Result<Tensor
     bind_one(&ArgSort { axis, descending }, &[operand])
 }
 
-/// Maps elements to integers with the same order.
+/// Elements that can be mapped to integers with the same order.
 trait SortKey: TensorElement {
     fn sort_key(self) -> u64;
 }
@@ -49,7 +49,7 @@ impl SortKey for i64 {
 }
 
 impl SortKey for f64 {
-    /// Returns the bits, with the order of negative numbers reversed. Both zeros are equal.
+    /// Returns the bits of the float as an integer that has the same order. Both zeros are equal.
     fn sort_key(self) -> u64 {
         match (self + 0.0).to_bits() {
             _ if self.is_nan() => u64::MAX,
@@ -85,8 +85,8 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> 
     {
         for column in 0..inner {
             keys.clear();
-            // The position is appended to the key. All keys are then distinct, so an unstable sort gives a stable
-            // result.
+            // The position is appended to each key. Then all keys differ, and an unstable sort returns the same result
+            // as a stable sort.
             keys.extend(
                 (0_i32..)
                     .zip(block[column..].iter().step_by(inner))

@@ -1,11 +1,11 @@
-//! Computes tangents by differentiating a function, for rules without a formula of their own.
+//! Tangents for JVP rules that have no formula of their own: they differentiate an equivalent function.
 
 use crate::base::error::or_panic;
 use crate::primitives::create;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace};
 
-/// Returns the tangent of the result of a function of one tensor.
+/// Returns the tangent of the result of a function, given the tangent of its single argument.
 pub(crate) fn tangent_of(
     function: impl FnOnce(&Tensor) -> Tensor,
     primal: &Tensor,

@@ -1,4 +1,5 @@
-//! Sliding windows over axes, and their transpose, which adds overlapping elements. Convolutions and pooling use both.
+//! Sliding windows over axes, and their transpose, which adds overlapping elements. Convolutions and pooling use these
+//! two primitives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::trace::bind_one;
 
-/// Windows over neighbouring axes. Each field except `first` has one number for each of these axes.
+/// The geometry of windows that slide over neighbouring axes. Each field except `first` has one number for each of
+/// these axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sliding {
-    /// The first axis that windows slide over.
+    /// The first axis over which windows slide.
     pub(crate) first: usize,
-    /// The lengths of the axes that windows slide over.
+    /// The lengths of the axes over which windows slide.
     pub(crate) lengths: Shape,
     /// The number of elements in a window.
     pub(crate) sizes: Shape,
@@ -66,7 +68,7 @@ impl Sliding {
         0..self.lengths.len()
     }
 
-    /// Returns the number of elements that a dilated window covers along one of its axes.
+    /// Returns the number of elements along an axis from the first to the last element of a window.
     fn span(&self, axis: usize) -> usize {
         match self.sizes[axis] {
             0 => 0,
@@ -76,7 +78,7 @@ impl Sliding {
         }
     }
 
-    /// Returns the number of windows along each axis.
+    /// Returns the number of window positions along each axis.
     pub(crate) fn counts(&self) -> Shape {
         let count = |axis: usize| match self.lengths[axis].checked_sub(self.span(axis)) {
             Some(room) => room / self.strides[axis] + 1,
@@ -85,21 +87,22 @@ impl Sliding {
         self.axes().map(count).collect()
     }
 
-    /// Returns the shape of all windows of a tensor.
+    /// Returns the shape of [`Windows`] of a tensor of the shape `whole`.
     fn of_windows(&self, whole: &[usize]) -> Shape {
         let after = &whole[self.first + self.lengths.len()..];
         let parts = [&whole[..self.first], &self.counts(), &self.sizes, after];
         parts.concat().into_iter().collect()
     }
 
-    /// Returns the shape of the tensor that has windows of the shape `windows`.
+    /// Returns the shape of the tensor whose [`Windows`] have the shape `windows`.
     fn of_whole(&self, windows: &[usize]) -> Shape {
         let after = &windows[self.first + 2 * self.lengths.len()..];
         let parts = [&windows[..self.first], &self.lengths, after];
         parts.concat().into_iter().collect()
     }
 
-    /// Returns, for each axis of the windows, the distance between neighbours in the memory of the original tensor.
+    /// Returns, for each axis of the windows, the distance between neighbours in the memory of a tensor of the shape
+    /// `whole`.
     fn steps(&self, whole: &[usize]) -> SmallVec<[isize; 4]> {
         let strides = row_major_strides(whole);
         let (before, rest) = strides.split_at(self.first);
@@ -119,7 +122,7 @@ impl Sliding {
         .collect()
     }
 
-    /// Returns whether each window is one element and each element is in one window.
+    /// Returns whether each window holds one element, and each element is in exactly one window.
     fn is_reshape(&self) -> bool {
         self.sizes
             .iter()
@@ -139,7 +142,7 @@ impl Sliding {
         )
     }
 
-    /// Returns whether each axis has one size, one stride and one dilation, all above 0.
+    /// Returns whether each axis has a size, a stride and a dilation, all above 0.
     fn is_whole(&self) -> bool {
         let rank = self.lengths.len();
         [&self.sizes, &self.strides, &self.dilations]

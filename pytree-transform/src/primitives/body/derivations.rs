@@ -1,5 +1,6 @@
-//! The functions that transformations derive from a recorded function: its batch, its JVP, its split into a known and
-//! a linear part, and its transpose. Each is derived once and cached.
+//! The functions that transformations derive from a recorded function: its batch, its JVP, its split into a part that
+//! is known without the tangents and a part that is linear in them, and its transpose. Each function is derived once
+//! and cached.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,7 +21,7 @@ use crate::tensor::primitive::{BatchAxis, Linear};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Interpreter, Trace};
 
-/// The functions derived from one recorded function.
+/// The cached functions that were derived from one recorded function.
 #[derive(Default)]
 pub(super) struct Derivations {
     batched: Cache<BatchKey, Batched>,
@@ -29,7 +30,7 @@ pub(super) struct Derivations {
     transposed: Cache<TransposeKey, Transposed>,
 }
 
-/// A cache of derived functions, by the arguments of the derivation. The lock is not held during a derivation.
+/// A cache of derived functions. The key holds the arguments of the derivation. No lock is held during a derivation.
 struct Cache<K, V>(Mutex<HashMap<K, Arc<V>>>);
 
 impl<K, V> Default for Cache<K, V> {
@@ -59,39 +60,41 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     }
 }
 
-/// The mapped axis of each input, the batch axis, and the forced outputs.
+/// The key of a batched function: the mapped axis of each input, the batch axis, and for each output whether it must
+/// have a batch axis.
 type BatchKey = (Vec<Option<usize>>, BatchAxis, Vec<bool>);
 
-/// The unknown inputs, the outputs that have a cotangent, and the forced outputs.
+/// The key of a transpose: flags for the unknown inputs, for the outputs that have a cotangent, and for the unknown
+/// inputs that must have a cotangent.
 type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
 
-/// The batched function, and for each output whether it has a leading batch axis.
+/// A batched function, and for each output whether it has a leading batch axis.
 pub(crate) struct Batched {
     pub(crate) body: Arc<Body>,
     pub(crate) mapped: Vec<bool>,
 }
 
-/// The JVP. It takes the inputs and the tangents of the active inputs, and returns the values and their tangents.
-/// `has_tangent` says for each output whether it has a tangent.
+/// The JVP of a function. The body takes the inputs and the tangents of the active inputs, and returns the outputs and
+/// their tangents. `has_tangent` says for each output whether it has a tangent.
 pub(crate) struct Pushed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_tangent: Vec<bool>,
 }
 
-/// The transpose. It takes the known inputs and the existing cotangents, and returns the cotangents of the unknown
-/// inputs. `has_cotangent` says for each unknown input whether it has a cotangent.
+/// The transpose of a function. The body takes the known inputs and the existing cotangents of the outputs, and returns
+/// the cotangents of the unknown inputs. `has_cotangent` says for each unknown input whether it has a cotangent.
 pub(crate) struct Transposed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_cotangent: Vec<bool>,
 }
 
-/// Returns whether an output is forced. Outputs beyond the end of `force` are not.
+/// Returns whether `force` marks a position. Positions beyond the end of `force` are not marked.
 fn forced(force: &[bool], position: usize) -> bool {
     force.get(position).copied().unwrap_or(false)
 }
 
 impl Body {
-    /// Returns the function batched along these axes.
+    /// Returns the function batched along the given axis of each input; `None` means that the input is not batched.
     pub(crate) fn batched(
         &self,
         axes: &[Option<usize>],
@@ -107,7 +110,7 @@ impl Body {
             })
     }
 
-    /// Derives the batched function, and gives it a derivative.
+    /// Derives the batched function, whose own derivative is `derivative`.
     pub(crate) fn batch(
         &self,
         axes: &[Option<usize>],
@@ -161,7 +164,7 @@ impl Body {
         }
     }
 
-    /// Returns the JVP for tangents of the active inputs.
+    /// Returns the JVP of the function with respect to the active inputs.
     pub(crate) fn pushed(&self, active: &[bool], force: &[bool]) -> Arc<Pushed> {
         self.derivations
             .pushed
@@ -242,8 +245,8 @@ impl Body {
         Linearized::new(known, self.derived(linear), outputs, has_tangent)
     }
 
-    /// Returns the transpose, which computes the cotangents of the unknown inputs. `has` marks the outputs that have a
-    /// cotangent.
+    /// Returns the transpose, which computes the cotangents of the unknown inputs. `has_cotangent` marks the outputs
+    /// that have a cotangent.
     pub(crate) fn transposed(
         &self,
         unknown: &[bool],

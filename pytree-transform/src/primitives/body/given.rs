@@ -1,4 +1,4 @@
-//! How transformations use a derivative that the user supplied.
+//! How transformations use a derivative rule that the user supplied.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::{Interpreter, Trace, current_line};
 
 impl GivenRule {
-    /// Returns which arguments are floats. The rule has tangents only for floats.
+    /// Returns, for each argument, whether it is a float. The rule has tangents only for floats.
     fn floats(&self, body: &Body) -> Vec<bool> {
         let infos = body.input_infos();
         let arguments = infos[..self.arguments].iter();
         arguments.map(|info| info.dtype.is_float()).collect()
     }
 
-    /// Returns the rule restricted to tangents of the active inputs. The tangents of the other inputs are zeros.
+    /// Returns the rule restricted to tangents of the active inputs; the tangents of the other inputs are zeros.
     pub(crate) fn linearized(&self, body: &Body, active: &[bool]) -> Linearized {
         let infos = body.input_infos();
         let mut captured: Vec<String> = chosen(&infos[self.arguments..], &active[self.arguments..])
@@ -71,7 +71,7 @@ impl GivenRule {
         Linearized::new(Arc::clone(known), linear, *outputs, has_tangent.clone())
     }
 
-    /// Returns the values and tangents of the function, by the user's rule, and for each result whether it has a
+    /// Returns the results of the function and their tangents by the user's rule, and for each result whether it has a
     /// tangent.
     pub(crate) fn push(
         &self,
@@ -91,8 +91,9 @@ impl GivenRule {
         (results, split.has_tangent)
     }
 
-    /// Returns the batched function with the batched rule. A result is mapped if it is mapped in the function, in the
-    /// known part or in the linear part. Every result is mapped if the rule has not run yet.
+    /// Returns the batched function with the batched rule. A result has a batch axis if it has one in the batched
+    /// function, in the known part of the rule or in its linear part. Every result has a batch axis if the rule has not
+    /// run yet.
     pub(crate) fn batched(
         &self,
         body: &Body,
@@ -109,7 +110,8 @@ impl GivenRule {
             let (axes_of_rule, batch_of_rule) = (axes.to_vec(), batch.clone());
             let of_results = mapped.clone();
             let rule = Rule::when_needed(move || {
-                // The rule may work over the name of the axis, and the `vmap` that binds it may have finished.
+                // The rule may use the name of the batch axis, and the `vmap` that bound the name may have finished. So
+                // bind it again.
                 let axis = Trace::begin(Interpreter::Batch(batch_of_rule.clone()));
                 let split = rule.get();
                 drop(axis);
@@ -136,8 +138,8 @@ impl GivenRule {
     }
 }
 
-/// Returns the batched rule, whose results are mapped at least where `mapped` says so, and which of its results are
-/// mapped.
+/// Returns the batched rule, and for each result whether it has a batch axis. At least the results marked by `mapped`
+/// have one.
 fn batch_split(
     split: &Linearized,
     axes: &[Option<usize>],

@@ -1,4 +1,5 @@
-//! A recorded function split into two parts: one does not depend on the tangents, the other is linear in the tangents.
+//! A recorded function split into two parts: the known part does not depend on the tangents, and the linear part is
+//! linear in the tangents.
 
 use std::sync::Arc;
 
@@ -9,16 +10,17 @@ use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Variable;
 
-/// A split function. The known part returns the values, followed by the residuals. The linear part takes the tangents
-/// of the active inputs, followed by the residuals, and returns the tangents of the outputs.
+/// A split function. The known part returns the outputs of the function, followed by the residuals (values that the
+/// linear part needs). The linear part takes the tangents of the active inputs, followed by the residuals, and returns
+/// the tangents of the outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Linearized {
     pub(crate) known: Arc<Body>,
     pub(crate) linear: Arc<Body>,
     pub(crate) outputs: usize,
-    /// Whether each output has a tangent.
+    /// For each output, whether it has a tangent.
     pub(crate) has_tangent: Vec<bool>,
-    /// The known part, which here does not return residuals that equal inputs.
+    /// The known part without the residuals that equal inputs.
     brief: Arc<Body>,
     /// For each residual, the position of the input that it equals, or `None` if the residual is computed.
     forwarded: Vec<Option<usize>>,
@@ -58,8 +60,8 @@ impl Linearized {
         }
     }
 
-    /// Calls the known part and returns the results and the residuals. Residuals that equal inputs are copied from the
-    /// inputs.
+    /// Calls the known part and returns its outputs and the residuals. Residuals that equal inputs are taken from
+    /// `inputs`.
     #[track_caller]
     pub(crate) fn call_known(&self, inputs: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
         let mut results = call(&self.brief, inputs);

@@ -1,9 +1,9 @@
 //! Recorded functions, and the functions that transformations derive from them.
 //!
-//! A body is a jaxpr with its cached derivations: its batch, its JVP, its split into a known and a linear part, and
-//! its transpose. Calls, branches and loops are built from bodies. The carry of a loop must have the same form in each
-//! iteration. So a derivation can force an output to have a batch axis, a tangent or a cotangent, even if the output
-//! does not depend on anything that has one.
+//! A body is a jaxpr with its cached derivations: its batch, its JVP, its split into a known and a linear part, and its
+//! transpose. Calls, branches and loops are built from bodies. The carry of a loop must have the same form in each
+//! iteration. So a derivation can force an output to have a batch axis, a tangent or a cotangent, even if no input that
+//! the output depends on has one.
 
 mod derivations;
 mod given;
@@ -34,40 +34,40 @@ use crate::tensor::checks;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::trace::Recorder;
 
-/// The source of a recorded function's derivative.
+/// How the derivative of a recorded function is computed.
 #[derive(Clone)]
 pub(crate) enum Derivative {
-    /// Differentiates the equations and stores the residuals.
+    /// Differentiates the equations of the function and stores the residuals.
     Recorded,
-    /// Differentiates the equations and runs them again in the derivative. The policy selects the values that are
-    /// stored.
+    /// Differentiates the equations of the function and runs them again in the derivative. The policy selects the
+    /// values that are stored instead.
     Recomputed(RematPolicy),
-    /// Uses the user's rule for the first inputs. The other inputs were captured.
+    /// Uses the user's rule. The rule covers the first inputs; the other inputs are tensors that the function captured.
     Given(GivenRule),
 }
 
-/// A derivative that the user supplied.
+/// A derivative rule that the user supplied.
 #[derive(Clone)]
 pub(crate) struct GivenRule {
     pub(crate) rule: Arc<Rule>,
-    /// The number of inputs that are arguments.
+    /// The number of inputs that are arguments of the function; the other inputs were captured.
     pub(crate) arguments: usize,
-    /// Whether tangents can be computed. The rule of a `custom_vjp` can only be transposed.
+    /// Whether the rule computes tangents. The rule of a `custom_vjp` does not; it can only be transposed.
     pub(crate) forward: bool,
 }
 
 /// A recorded function with its cached derivations.
 pub(crate) struct Body {
     pub(crate) recorder: Recorder,
-    /// The name of the user's function, as jaxprs show it. Empty for a derived function without a name.
+    /// The name of the user's function, as displayed jaxprs write it. Empty for a derived function without a name.
     pub(crate) label: String,
     pub(crate) jaxpr: Jaxpr,
-    /// Whether a run has effects besides computing its results, such as printing.
+    /// Whether the function has effects besides computing its results, such as printing.
     pub(crate) has_effect: bool,
     /// The names of the batch axes that the collectives in the jaxpr use.
     pub(crate) axis_names: Vec<AxisName>,
     derivative: Derivative,
-    /// The executor that runs the function.
+    /// Compiles the jaxpr for the executor that runs the function.
     compile: Compile,
     program: OnceLock<Arc<dyn Program>>,
     derivations: Derivations,
@@ -79,7 +79,7 @@ impl Body {
         Self::named(recorder, String::new(), jaxpr, compile)
     }
 
-    /// Creates the body of a function with a name that jaxprs show.
+    /// Creates the body of a function with the name `label`, which displayed jaxprs write.
     pub(crate) fn named(
         recorder: Recorder,
         label: String,
@@ -89,8 +89,7 @@ impl Body {
         Self::build(recorder, label, jaxpr, Derivative::Recorded, compile)
     }
 
-    /// Creates a body like [`new`](Self::new), but with the given derivative instead of the derivative of its
-    /// equations.
+    /// Creates a body like [`new`](Self::new), but with its own derivative instead of the derivative of its equations.
     pub(crate) fn with_derivative(
         recorder: Recorder,
         jaxpr: Jaxpr,
@@ -100,12 +99,12 @@ impl Body {
         Self::build(recorder, String::new(), jaxpr, derivative, compile)
     }
 
-    /// Creates a body that a transformation derived from this one.
+    /// Creates a body for a jaxpr that a transformation derived from this body.
     pub(crate) fn derived(&self, jaxpr: Jaxpr) -> Arc<Self> {
         self.derived_with(jaxpr, Derivative::Recorded)
     }
 
-    /// Creates a body like [`derived`](Self::derived), but with the given derivative instead of the derivative of its
+    /// Creates a body like [`derived`](Self::derived), but with its own derivative instead of the derivative of its
     /// equations.
     fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
         Self::build(
@@ -143,7 +142,7 @@ impl Body {
         self.run_in(&mut Slots::new(), operands)
     }
 
-    /// Runs the function like [`run`](Self::run), with the slots of an earlier run.
+    /// Runs the function like [`run`](Self::run), and reuses the slots of an earlier run.
     pub(crate) fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         if checks::active() {
             return run_checked(&self.jaxpr, operands);
@@ -153,9 +152,9 @@ impl Body {
             .run_in(slots, operands)
     }
 
-    /// Uses an already compiled program of the jaxpr for later runs, unless the body has a program.
+    /// Uses an already compiled program of the jaxpr for later runs, unless the body already has a program.
     pub(crate) fn share(&self, program: Arc<dyn Program>) {
-        // An existing program is equivalent, so it is kept.
+        // An existing program is equivalent, so an error is ignored.
         let _ = self.program.set(program);
     }
 
@@ -166,8 +165,8 @@ impl Body {
             .collect()
     }
 
-    /// Returns the function restricted to these inputs and outputs, in this order. The outputs must not depend on an
-    /// omitted input.
+    /// Returns the function with only the inputs at `inputs` and the outputs at `outputs`, in this order. These outputs
+    /// must not depend on an omitted input.
     pub(crate) fn rearranged(&self, inputs: &[usize], outputs: &[usize]) -> Arc<Self> {
         let mut jaxpr = self.jaxpr.clone();
         jaxpr.inputs = inputs.iter().map(|&at| self.jaxpr.inputs[at]).collect();
@@ -178,7 +177,7 @@ impl Body {
         self.derived(jaxpr)
     }
 
-    /// Returns the inputs that the given outputs depend on.
+    /// Returns the positions of the inputs on which the outputs at `outputs` depend.
     pub(crate) fn needed_inputs(&self, outputs: &[usize]) -> Vec<usize> {
         let outputs = outputs.iter().map(|&at| self.jaxpr.outputs[at]);
         let needed = self.jaxpr.needed_by(outputs);
@@ -207,7 +206,7 @@ pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<I
         .map(|(item, _)| item)
 }
 
-/// Returns a list as long as `mask`, with the next item wherever the flag is true, and `None` elsewhere.
+/// Returns a list as long as `mask`: the next item where the flag is true, `None` where the flag is false.
 #[track_caller]
 pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) -> Vec<Option<T>> {
     const EXPECTED: &str = "an item for each marked place, and no more";
@@ -250,7 +249,7 @@ impl Hash for Body {
 }
 
 impl fmt::Debug for Body {
-    /// Prints the address too, because bodies are compared by identity.
+    /// Prints the address of the body, too, because bodies are compared by identity.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} {:p})", self.recorder, std::ptr::from_ref(self))
     }

@@ -29,8 +29,8 @@ impl RematPolicy {
         self == Self::Dots && primitive.is::<DotGeneral>()
     }
 
-    /// Returns the function split in another way: the linear part recomputes the residuals from the inputs and the
-    /// stored values.
+    /// Returns a split of the function whose linear part recomputes the residuals from the inputs and the stored
+    /// values.
     pub(crate) fn recomputed(self, split: &Linearized) -> Linearized {
         if self == Self::Everything {
             return split.clone();

@@ -1,21 +1,21 @@
-//! The rule that a user gave for a derivative, recorded when it is needed.
+//! The derivative rule that a user supplied. It is recorded when it is first needed.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use crate::primitives::body::Linearized;
 
-/// A rule for tangents of all float arguments. All float results have a tangent.
+/// A derivative rule that maps tangents of all float arguments to tangents of all float results.
 ///
-/// A recorded function may never be differentiated, and its rule may call the function itself. So the rule runs at the
-/// first differentiation, and once for each recorded function.
+/// A recorded function may never be differentiated, and its rule may call the function itself. So the rule runs when
+/// the function is first differentiated, and only once for each recorded function.
 pub(crate) struct Rule {
     recorded: OnceLock<Linearized>,
     record: Option<Box<dyn Fn() -> Linearized + Send + Sync>>,
 }
 
 impl Rule {
-    /// Creates a rule that has run.
+    /// Creates a rule that is already recorded.
     pub(crate) fn recorded(split: Linearized) -> Self {
         Self {
             recorded: OnceLock::from(split),
@@ -23,7 +23,7 @@ impl Rule {
         }
     }
 
-    /// Creates a rule that runs when it is needed.
+    /// Creates a rule that is recorded by a call of `record` when it is first needed.
     pub(crate) fn when_needed(record: impl Fn() -> Linearized + Send + Sync + 'static) -> Self {
         Self {
             recorded: OnceLock::new(),
@@ -31,7 +31,7 @@ impl Rule {
         }
     }
 
-    /// Returns the recorded rule.
+    /// Returns the recorded rule, and records it first if necessary.
     pub(crate) fn get(&self) -> &Linearized {
         match (self.recorded.get(), &self.record) {
             (None, Some(record)) => {
@@ -43,7 +43,7 @@ impl Rule {
         }
     }
 
-    /// Returns the recorded rule, or `None` if it has not run yet.
+    /// Returns the recorded rule, or `None` if it is not recorded yet.
     pub(crate) fn known(&self) -> Option<&Linearized> {
         self.recorded.get()
     }

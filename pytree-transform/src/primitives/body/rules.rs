@@ -39,7 +39,7 @@ pub(crate) fn tangents_behind(mut results: Vec<Tensor>, has_tangent: &[bool]) ->
     with_tangents(results, tangents, has_tangent)
 }
 
-/// Returns the inputs of a transposed body: the known operands, followed by the cotangents that exist.
+/// Returns the inputs of a transposed body: the known operands, followed by the cotangents that are not zeros (`None`).
 pub(crate) fn known_and_cotangents(
     operands: &[Linear],
     cotangents: &[Option<Tensor>],
@@ -54,7 +54,7 @@ pub(crate) fn known_and_cotangents(
         .collect()
 }
 
-/// Returns the cotangents of the operands from the results of a transposed body, for a transpose rule.
+/// For a transpose rule: assigns the results of a transposed body to the operands as their cotangents.
 #[track_caller]
 pub(crate) fn cotangents_of(
     results: Vec<Tensor>,
@@ -66,13 +66,14 @@ pub(crate) fn cotangents_of(
     of_operands.map(Option::flatten).collect()
 }
 
-/// Returns results with their batch axes, for a batching rule. Results whose flag is set have the batch axis in front.
+/// Returns results with their batch axes, for a batching rule. A result whose flag in `mapped` is set has a leading
+/// batch axis.
 pub(crate) fn mapped_in_front(results: Vec<Tensor>, mapped: &[bool]) -> Batched {
     let axes = mapped.iter().map(|&mapped| mapped.then_some(0));
     (results.into(), axes.collect())
 }
 
-/// Panics because forward mode needs a rule for tangents, and the user gave a rule only for cotangents.
+/// Panics because the user gave a rule only for cotangents, but forward mode needs a rule for tangents.
 pub(crate) fn no_forward_mode(operation: &str) -> ! {
     panic!(
         "cannot differentiate the {operation} at {} in forward mode: its rule gives cotangents only; use reverse mode (`grad`, `vjp`, `jacrev`), or give a rule for tangents by `custom_jvp`",

@@ -19,21 +19,21 @@ use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, ToShared, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
-/// The invariant that the message of a library bug names: what a transposition receives.
+/// The expectation named in the message of a library bug: what a transposition receives.
 const COTANGENTS: &str = "a cotangent, or none for zeros, for each output";
 
-/// The linear operations recorded while a function ran.
+/// The linear operations on tangents that were recorded while a function ran.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pub(crate) builder: Builder,
-    /// For each output, the variable of its tangent. `None` means that the tangent is zeros.
+    /// For each output, the variable of its tangent, or `None` if the tangent is zeros.
     pub(crate) outputs: Vec<Option<Variable>>,
 }
 
-/// Runs a function with tangents for the inputs that `active` marks, recorded on a tape.
+/// Runs a function with tangents for the inputs that `active` marks, and records the operations on tangents on a tape.
 ///
-/// `run` maps the inputs to its outputs and an extra value for the caller. The outputs are returned without
-/// tangents.
+/// `run` maps the inputs to outputs and an extra value for the caller. Returns the outputs without their tangents, the
+/// tape and the extra value.
 pub(crate) fn linearize<R>(
     inputs: &[Tensor],
     active: &[bool],
@@ -69,8 +69,8 @@ pub(crate) fn linearize<R>(
     (primals, Tape { builder, outputs }, rest)
 }
 
-/// Records a function that is linear in its tangents, and also returns the function's extra value. A result that does
-/// not depend on the tangents is returned unchanged.
+/// Records a function that is linear in its inputs (the tangents), and also returns an extra value of the function. A
+/// result that does not depend on the tangents is returned unchanged.
 pub(crate) fn record_linear<R>(
     infos: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
@@ -117,8 +117,8 @@ impl Tape {
         backward.of_inputs(&inputs)
     }
 
-    /// Returns the tape as a jaxpr, and its residuals. The inputs of the jaxpr are the tangents of the active inputs,
-    /// followed by the traced residuals. Outputs that are zeros are left out.
+    /// Returns the tape as a jaxpr, and the tape's residuals. The inputs of the jaxpr are the tangents of the active
+    /// inputs, followed by the traced residuals. The jaxpr omits outputs whose tangent is zeros.
     pub(crate) fn into_jaxpr(self) -> (Jaxpr, Vec<Tensor>) {
         let outputs = self.outputs.into_iter().flatten().collect();
         let (jaxpr, captured) = self.builder.finish(outputs);
@@ -145,7 +145,7 @@ impl Tape {
         self.outputs[output] = Some(results[0]);
     }
 
-    /// Transposes like [`transpose`](Self::transpose), and keeps the tape for another transposition.
+    /// Transposes like [`transpose`](Self::transpose), but leaves the tape intact for another transposition.
     pub(crate) fn transpose_again(&self, cotangents: Vec<Option<Tensor>>) -> Vec<Option<Tensor>> {
         let builder = &self.builder;
         let count = builder.variables.len();
@@ -162,7 +162,7 @@ impl Tape {
 struct Transposition {
     known: Vec<Option<Tensor>>,
     cotangents: Vec<Option<Tensor>>,
-    /// For each equation, the residuals that no earlier equation uses. They are freed after its transposition.
+    /// For each equation, the residuals that no earlier equation uses. They are freed after the equation is transposed.
     first_uses: Vec<SmallVec<[Variable; 2]>>,
 }
 
@@ -252,7 +252,7 @@ impl Transposition {
     }
 }
 
-/// Transposes a jaxpr that is linear in the unknown operands.
+/// Transposes a jaxpr that is linear in its unknown operands.
 pub(crate) fn transpose_jaxpr(
     jaxpr: &Jaxpr,
     operands: &[Linear],
@@ -266,7 +266,8 @@ pub(crate) fn transpose_jaxpr(
     }
     let mut linear = Vec::with_capacity(jaxpr.equations.len());
     for equation in &jaxpr.equations {
-        // If the value of an operand is unknown, the equation is linear in that operand and is transposed below.
+        // An equation whose operands are all known is evaluated here. An equation with an unknown operand is linear in
+        // it, and is transposed below.
         let operands: SmallVec<[&Tensor; 4]> = equation
             .inputs
             .iter()

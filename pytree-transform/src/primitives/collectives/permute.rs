@@ -1,4 +1,4 @@
-//! Collectives that send tensors between examples.
+//! Collectives that send tensors from one example of a batch to another.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use crate::tensor::trace::axis_length;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PPermute {
     pub(crate) name: [AxisName; 1],
-    /// The pairs of source and destination.
+    /// The pairs of source and destination, as positions of examples.
     pub(crate) pairs: Arc<[(usize, usize)]>,
-    /// The number of examples.
+    /// The number of examples in the batch.
     pub(crate) length: usize,
 }
 
-/// Divides the split axis into one slice per example, and sends each slice to its example. Each example stacks the
+/// Divides the split axis into one slice for each example, and sends slice `i` to example `i`. Each example stacks the
 /// slices that it receives along a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllToAll {
     pub(crate) name: [AxisName; 1],
     pub(crate) split_axis: usize,
-    /// The new axis in the result.
+    /// The position of the new axis in the result.
     pub(crate) concat_axis: usize,
-    /// The number of examples.
+    /// The number of examples in the batch.
     pub(crate) length: usize,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn all_to_all(
 }
 
 impl PPermute {
-    /// Returns all problems with the pairs.
+    /// Returns a message for each invalid pair.
     fn problems(&self) -> Vec<String> {
         let length = self.length;
         let mut problems = Vec::new();
@@ -119,7 +119,7 @@ impl LinearPrimitive for PPermute {
         unbound(self)
     }
 
-    /// Sends the cotangents in the opposite direction.
+    /// Sends the cotangents from the destinations back to the sources.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let back = self.pairs.iter().map(|&(from, to)| (to, from));
         let back = Self {
@@ -207,7 +207,7 @@ impl LinearPrimitive for AllToAll {
         unbound(self)
     }
 
-    /// Sends the cotangents in the opposite direction.
+    /// Sends the cotangent of each slice back to the example from which the slice came.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let back = Self {
             split_axis: self.concat_axis,
@@ -244,8 +244,8 @@ impl LinearPrimitive for AllToAll {
         Some(self.length)
     }
 
-    /// Swaps two axes: the split axis (the receivers) becomes the batch axis, and the batch axis (the senders) becomes
-    /// the new axis.
+    /// Swaps two axes: the split axis (the examples that receive) becomes the batch axis, and the batch axis (the
+    /// examples that send) becomes the new axis of the result.
     fn batch_over(
         &self,
         _: &AxisName,

@@ -1,5 +1,5 @@
-//! Code shared by the loops. A carried value has a batch axis, or a tangent, in all iterations if it gets one in any
-//! iteration. The set of such values is the least fixed point of the body's rule.
+//! Code shared by the rules of `scan` and `while_loop`. If a carried value gets a batch axis or a tangent in any
+//! iteration, it has one in all iterations. The set of such values is the least fixed point of the body's rule.
 
 use pytree_core::bug::pairs;
 
@@ -8,13 +8,13 @@ use crate::primitives::create::zeros;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 
-/// What the body of a loop must return.
+/// The expectation named in the message of a library bug: what the body of a loop returns.
 pub(super) const CARRY: &str = "a value for each carried value";
 
-/// Sets more and more of the flags in `first`, until `step` does not change them. Also returns the last result of
-/// `step`.
+/// Repeats `step` and sets the flags that it returns, until no more flags are set. Returns the flags and the last
+/// result of `step`.
 ///
-/// `step` maps the flags of the carry before an iteration to the flags of the carry after it.
+/// `step` maps the flags of the carried values before an iteration to their flags after the iteration.
 pub(super) fn fixed_point<D>(
     first: Vec<bool>,
     mut step: impl FnMut(&[bool]) -> (Vec<bool>, D),
@@ -32,7 +32,8 @@ pub(super) fn fixed_point<D>(
     }
 }
 
-/// Returns the tangents, with zeros for carried values that receive a tangent only in the loop.
+/// Returns the tangents of a loop's operands, with zeros for the carried values that `carry` marks and that have no
+/// tangent yet.
 pub(super) fn with_carry_tangents(
     primals: &[Tensor],
     tangents: &[Option<Tensor>],
@@ -47,7 +48,7 @@ pub(super) fn with_carry_tangents(
     tangents
 }
 
-/// Returns the operands. Each carried value that is mapped in the loop has its batch axis in front. The first carried
+/// Returns the operands of a loop. Each carried value that `carry` marks gets a leading batch axis. The first carried
 /// value is at the position `first`.
 pub(super) fn with_mapped_carry(
     operands: &[Tensor],

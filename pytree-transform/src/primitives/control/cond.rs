@@ -1,4 +1,4 @@
-//! The primitive that selects one of its branches.
+//! The primitive that calls one of several branches.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::tensor::primitive::{
 use crate::tensor::stage::stage;
 use crate::tensor::trace::on_tape;
 
-/// Calls one of its branches. The first operand is the index of the branch, clipped to the valid range.
+/// Calls one of its branches. The first operand is the index of the branch; an index out of range is clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cond {
     branches: Vec<Arc<Body>>,
@@ -52,7 +52,8 @@ impl Cond {
         first.jaxpr.output_infos().cloned().collect()
     }
 
-    /// Repeats a derivation of each branch until all branches have every output that any branch has.
+    /// Applies a derivation to all branches so that the flags of the results agree: if one derived branch has, for
+    /// instance, a tangent at an output, all of them have it.
     fn agreed<D>(
         &self,
         derive: impl Fn(&Body, &[bool]) -> Arc<D>,
@@ -95,7 +96,8 @@ impl Cond {
     }
 
     /// Splits all branches into a known and a linear part. The selected branch returns its own residuals, and zeros for
-    /// the residuals of other branches. Residuals of different branches with the same shape and dtype share a result.
+    /// the residuals of other branches. Residuals of different branches share one result if they have the same shape
+    /// and dtype.
     fn linearized(
         &self,
         primals: &[Tensor],
@@ -154,7 +156,7 @@ impl Cond {
         with_tangents(results, tangents, &has_tangent)
     }
 
-    /// Returns for each example whether its index selects the branch at `position`.
+    /// Returns, for each example, whether its index selects the branch at `position`.
     fn is_taken(&self, index: &Tensor, position: usize) -> Tensor {
         let place = position as f64;
         if position == 0 {
@@ -166,7 +168,7 @@ impl Cond {
         }
     }
 
-    /// Runs all branches for all examples, and selects the results of each example by its index.
+    /// Runs each branch for all examples, and selects the results of each example by the example's index.
     fn by_example(
         &self,
         operands: &[Tensor],
@@ -195,9 +197,9 @@ impl Cond {
     }
 }
 
-/// Assigns a place, which is a position in the list of results, to each residual of each branch. Residuals of different
-/// branches with the same shape and dtype share a place. Also returns, for each branch and place, the residual that the
-/// branch stores there, if any.
+/// Assigns each residual of each branch a position in the list of results. Residuals of different branches share a
+/// position if they have the same shape and dtype. Also returns, for each branch and position, the residual that the
+/// branch stores there, or `None`.
 fn shared_places<'j, R>(
     residuals: impl Iterator<Item = R>,
 ) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)
@@ -254,7 +256,7 @@ fn guarded(
     operands.iter().zip(axes).map(guard).unzip()
 }
 
-/// The invariant that the message of a library bug names: the list of branches is not empty.
+/// The expectation named in the message of a library bug: the list of branches is not empty.
 const BRANCH: &str = "a branch to choose";
 
 impl Primitive for Cond {
@@ -269,8 +271,7 @@ impl Primitive for Cond {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_iter();
         let index = expect_next(&mut operands, "the index of a branch").elements::<i32>()[0];
-        // As in JAX, an index below the first branch selects the first, and an index beyond the last selects the
-        // last.
+        // As in JAX, an index below 0 selects the first branch, and an index that is too large selects the last branch.
         let (first, last) = (0, self.branches.len() - 1);
         let index = usize::try_from(index).unwrap_or(first).min(last);
         arrays(self.branches[index].run(operands.collect()))

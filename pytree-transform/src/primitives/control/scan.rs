@@ -1,7 +1,7 @@
 //! The scan primitive: a loop with a fixed number of iterations.
 //!
 //! The operands are the constants, the first carry and the stacked inputs. The results are the last carry and the
-//! stacked outputs. A carried value has a batch axis, or a tangent, in all iterations if it gets one in any iteration.
+//! stacked outputs. If a carried value gets a batch axis or a tangent in any iteration, it has one in all iterations.
 //! The set of such values is the least fixed point of the body's rule.
 
 mod derivatives;
@@ -32,7 +32,8 @@ use crate::tensor::trace::on_tape;
 /// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scan {
-    /// Takes constants, carry and elements of the inputs, and returns the carry and elements of the outputs.
+    /// The function of one iteration. It takes the constants, the carry and one element of each input, and returns the
+    /// carry and one element of each output.
     pub(crate) body: Arc<Body>,
     pub(crate) constants: usize,
     pub(crate) carry: usize,
@@ -52,10 +53,10 @@ impl Scan {
     }
 }
 
-/// The invariant that the message of a library bug names: the dtype of a stack and its elements.
+/// The expectation named in the message of a library bug: a stack and its elements have the same dtype.
 const STORED: &str = "elements of the recorded type";
 
-/// Returns one element of a stacked array.
+/// Returns one element of a stacked array: the part at `position` on the first axis.
 fn element(stacked: &Array, position: usize) -> Array {
     let shape = &stacked.shape()[1..];
     let length: usize = shape.iter().product();
@@ -68,7 +69,7 @@ fn element(stacked: &Array, position: usize) -> Array {
     part
 }
 
-/// Writes one element of a stacked array.
+/// Writes one element of a stacked array: the part at `position` on the first axis.
 fn put(stacked: &mut Array, position: usize, part: &Array) {
     let length = part.info.len();
     with_type!(part.dtype(), T => {
@@ -95,7 +96,8 @@ impl Primitive for Scan {
             .collect())
     }
 
-    /// Runs the iterations. The carry is moved from one iteration to the next, so that the body may write over it.
+    /// Runs the iterations. Each iteration takes over the carry of the previous iteration, so that the body may
+    /// overwrite its memory.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_vec();
         let inputs = operands.split_off(self.constants + self.carry);
@@ -151,8 +153,8 @@ impl Primitive for Scan {
         }
     }
 
-    /// Runs a scan in the opposite direction. Its carry is the cotangent of the carry together with the sums of the
-    /// cotangents of the constants.
+    /// Transposes the scan to a scan in the opposite direction. Its carry holds the cotangents of this scan's carry and
+    /// the sums of the cotangents of the constants.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let all = self.constants + self.carry;
         let mut unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();
@@ -160,7 +162,8 @@ impl Primitive for Scan {
         let infos: Vec<AbstractArray> = self.body.jaxpr.output_infos().cloned().collect();
         let mut has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         has[..self.carry].fill(true);
-        // The carry of the transposed loop always has cotangents, even if an iteration returns none.
+        // In the transposed loop, every carried value has a cotangent, even if the transpose of one iteration returns
+        // `None`.
         let of_constants = unknown[..self.constants].iter().filter(|&&is| is).count();
         let force = [vec![false; of_constants], vec![true; self.carry]].concat();
         let transposed = self.body.transposed(&unknown, &has, &force);
@@ -197,7 +200,7 @@ impl Primitive for Scan {
         };
         let results = bind_all(&scan, &inputs);
         let cotangents = cotangents_of(results, &transposed.has_cotangent, &unknown);
-        // The whole carry was treated as unknown above, so drop the cotangents of its known values.
+        // All carried values were treated as unknown above, so drop the cotangents of known carried values.
         let wanted = |(cotangent, operand): (Option<Tensor>, &Linear)| {
             cotangent.filter(|_| operand.is_unknown())
         };
@@ -209,7 +212,7 @@ impl Primitive for Scan {
         let all = self.constants + self.carry;
         let mut operands = operands.to_vec();
         let mut axes = axes.to_vec();
-        // The first axis of an input is the looped axis, which the body does not see.
+        // The loop runs over the first axis of an input, which the body does not see.
         for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
             if *axis == Some(0) {
                 *operand = or_panic(move_axis(operand, 0, 1));
@@ -248,7 +251,7 @@ impl Primitive for Scan {
         vec![("jaxpr", &self.body.jaxpr)]
     }
 
-    /// Returns the inputs and outputs that the body must have.
+    /// Returns the dtypes and shapes that the inputs and outputs of the body must have.
     fn signatures(
         &self,
         operands: &[&AbstractArray],
@@ -286,7 +289,7 @@ impl Primitive for Scan {
     }
 }
 
-/// Returns the values of the known operands.
+/// Returns the values of the operands that are known.
 fn known(operands: &[Linear]) -> Vec<Tensor> {
     known_and_cotangents(operands, &[])
 }

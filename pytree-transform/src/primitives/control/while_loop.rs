@@ -1,4 +1,4 @@
-//! The primitive that loops while a condition holds.
+//! The primitive of a loop that runs while a condition holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,20 +33,20 @@ use crate::tensor::primitive::{
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{current_line, on_tape};
 
-/// Applies a body while a condition holds. The operands are the constants of the condition, the constants of the
-/// body, and the first carry.
+/// Applies a body to a carry while a condition holds. The operands are the constants of the condition, the constants of
+/// the body, and the first carry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct While {
     condition: Arc<Body>,
     body: Arc<Body>,
     condition_constants: usize,
     body_constants: usize,
-    /// The names of the batch axes that the collectives of condition and body use.
+    /// The names of the batch axes that the collectives in the condition and the body use.
     axis_names: Vec<AxisName>,
 }
 
 impl While {
-    /// Creates the loop from condition and body, each with its number of constants.
+    /// Creates a loop from its condition and its body, each with its number of constants.
     pub(crate) fn new(condition: (Arc<Body>, usize), body: (Arc<Body>, usize)) -> Self {
         let axis_names = all_axis_names([&condition.0, &body.0]);
         Self {
@@ -62,7 +62,7 @@ impl While {
         self.condition_constants + self.body_constants
     }
 
-    /// Computes values and tangents in one loop.
+    /// Computes the last carry and its tangents in one loop.
     fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let first = self.constants();
         let active: Vec<bool> = tangents[self.condition_constants..]
@@ -108,8 +108,8 @@ impl While {
         tangents_behind(bind_all(&primitive, &operands), &carry)
     }
 
-    /// Computes the values, and computes the tangents by a call that runs the loop again. The call is linear in the
-    /// tangents but cannot be transposed.
+    /// Computes the last carry, and computes its tangents by a call that runs the loop again. This call is linear in
+    /// the tangents, but it cannot be transposed.
     fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
         let given: Vec<Tensor> = tangents.iter().flatten().cloned().collect();
@@ -130,7 +130,7 @@ impl While {
         with_tangents(results, call(&body, &operands), &has_tangent)
     }
 
-    /// Returns the loop for a batch in which each example ends when its own condition is false.
+    /// Returns the loop over a batch. Each example keeps its carry after its own condition is false.
     fn by_example(&self, condition: &Body, body: &Body, size: usize) -> Self {
         let of_condition = condition.input_infos();
         let of_body = body.input_infos();
@@ -178,7 +178,8 @@ impl Primitive for While {
         Ok(self.body.jaxpr.output_infos().cloned().collect())
     }
 
-    /// Runs the iterations. The carry is moved from one iteration to the next, so that the body may write over it.
+    /// Runs the iterations. Each iteration takes over the carry of the previous iteration, so that the body may
+    /// overwrite its memory.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut of_condition = operands.into_vec();
         let mut constants = of_condition.split_off(self.condition_constants);
@@ -246,7 +247,7 @@ impl Primitive for While {
         let operands = with_mapped_carry(operands, axes, all, &carry, size);
         let results = if by_example {
             let primitive = self.by_example(&condition.body, &body.body, size);
-            // The new body evaluates the condition, too, so it needs the constants of condition and body.
+            // The body of the new loop also evaluates the condition, so it needs the constants of both.
             let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
             bind_all(&primitive, &operands)
         } else {
@@ -272,8 +273,8 @@ impl Primitive for While {
         ]
     }
 
-    /// Returns the inputs and outputs that the condition and the body must have: the condition returns a bool, the body
-    /// returns the carry.
+    /// Returns the dtypes and shapes that the inputs and outputs of the condition and the body must have. The condition
+    /// returns a bool, and the body returns the carry.
     fn signatures(
         &self,
         operands: &[&AbstractArray],

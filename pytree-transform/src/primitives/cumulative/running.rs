@@ -8,17 +8,17 @@
 /// The number of elements in a block, and the number of blocks in a block of blocks.
 const BLOCK: usize = 128;
 
-/// The rows of a block in memory, in the order of the reduction.
+/// The memory layout of the rows that a cumulative reduction combines, and the order in which it visits them.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub(super) length: usize,
-    /// The number of elements of a row. Each is reduced separately.
+    /// The number of elements of a row. Each column is reduced separately.
     pub(super) inner: usize,
     pub(super) reverse: bool,
 }
 
 impl Rows {
-    /// Returns the position in memory of the row that is combined in a step.
+    /// Returns the memory position of the row that is visited at `step`.
     fn start(self, step: usize) -> usize {
         let row = if self.reverse {
             self.length - 1 - step
@@ -29,7 +29,7 @@ impl Rows {
     }
 }
 
-/// Combines each row with the previous row, sequentially.
+/// Combines each row with the result for the previous row, sequentially.
 pub(super) fn one_by_one<T: Copy>(elements: &mut [T], rows: Rows, combine: impl Fn(T, T) -> T) {
     for step in 1..rows.length {
         let (from, to) = (rows.start(step - 1), rows.start(step));
@@ -83,8 +83,8 @@ pub(super) fn in_blocks<T: Copy>(
     }
 }
 
-/// Writes the cumulative reduction of a block, combined with `earlier`. Before the call, `block` holds the first
-/// element; after the call, the combination of the whole block.
+/// Replaces the elements of a block by their cumulative reduction, each combined with `earlier`. Before the call,
+/// `block` holds the first element of the block. After the call, it holds the combination of the whole block.
 fn run_through<'a, T: Copy + 'a>(
     elements: impl Iterator<Item = &'a mut T>,
     earlier: Option<T>,
@@ -102,19 +102,19 @@ fn run_through<'a, T: Copy + 'a>(
     *block = sum;
 }
 
-/// The combination of everything before a block.
+/// The combination of all blocks before the current block.
 struct Before<T> {
-    /// For each level, a combination, and whether it is in use. Level 0 combines the blocks of an incomplete block of
-    /// blocks; level 1 combines complete blocks of blocks; and so on.
+    /// For each level, a combination and whether the combination is in use. Level 0 combines the blocks of an
+    /// incomplete block of blocks, level 1 combines complete blocks of blocks, and so on.
     levels: Vec<(Vec<T>, bool)>,
-    /// The number of blocks.
+    /// The number of blocks that were added.
     blocks: usize,
-    /// The combination of all blocks, earliest first. Empty if there are none.
+    /// The combination of all added blocks, earliest first; empty if no block was added.
     all: Vec<T>,
 }
 
 impl<T: Copy> Before<T> {
-    /// Adds a block. Its memory is reused for the combination of a completed level.
+    /// Adds a block. The memory of `block` is reused for the combination of a completed level.
     fn push(&mut self, block: &mut [T], combine: impl Fn(T, T) -> T + Copy) {
         self.blocks += 1;
         let mut size = 1_usize;

@@ -14,13 +14,15 @@ use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
 use crate::base::threads;
 
-/// The least number of multiplications for which a second thread is used. They take about a tenth of a millisecond.
+/// The least number of multiplications for which several threads are used. One thread needs about a tenth of a
+/// millisecond for them.
 const PARALLEL: usize = 8 << 20;
 
-/// The least number of elements for which an operand with swapped rows and columns is copied to another layout.
+/// The least number of elements of a right operand with swapped rows and columns for which it is copied to another
+/// layout.
 const LAID_OUT: usize = 1 << 12;
 
-/// The least number of rows of the result for which an operand with swapped rows and columns is copied to another
+/// The least number of rows of the result for which a right operand with swapped rows and columns is copied to another
 /// layout.
 const REUSED: usize = 16;
 
@@ -42,8 +44,8 @@ pub(super) fn multiply<T: Factor>(
         ..
     } = *loops;
     let turned = columns.length * depth.length;
-    // The kernels read neighbouring columns together. If the columns of the right operand are its rows in memory,
-    // they would be gathered repeatedly.
+    // The kernels read neighbouring columns of the right operand together. If these are not neighbours in memory, the
+    // kernels would gather them repeatedly.
     let apart = loops.outer.iter().all(|axis| axis.right == 0) && depth.right == 1;
     if !apart || columns.right < 2 || turned < LAID_OUT || rows.length < REUSED {
         return divide(loops, left, right, target, threads);
@@ -51,7 +53,8 @@ pub(super) fn multiply<T: Factor>(
     let other_way = rows.length * (depth.length + columns.length);
     let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
     if whole && 3 * other_way < 2 * turned {
-        // Computes the transpose of the product of the transposes, in which the left operand is on the right.
+        // Compute the transposed result as the product of the transposed operands. In this product, the left operand is
+        // on the right side.
         let mut transposed = reused(rows.length * columns.length);
         multiply(&loops.transposed(), right, left, &mut transposed, threads);
         turn(&transposed, rows.length, target, columns.length, threads);
@@ -65,7 +68,7 @@ pub(super) fn multiply<T: Factor>(
     give_back(laid_out);
 }
 
-/// Writes the rows of `source`, which begin every `stride` elements, as the `width` columns of `target`.
+/// Writes the rows of `source` as the `width` columns of `target`. The rows begin every `stride` elements.
 fn turn<T: TensorElement + Send + Sync>(
     source: &[T],
     stride: usize,
@@ -84,7 +87,7 @@ fn turn<T: TensorElement + Send + Sync>(
     });
 }
 
-/// Writes the first elements of the rows of `source` as the columns of `target`, block by block. A row of a block is
+/// Writes the first elements of the rows of `source` as the columns of `target`, block by block. A row of a block fills
 /// a cache line, so each line is read and written once.
 fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
     let mut block = [[T::default(); BLOCK]; BLOCK];
@@ -105,7 +108,7 @@ fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], wi
     }
 }
 
-/// Writes a product to `target`, in parts on parallel threads if there is enough work.
+/// Writes a product to `target`. If there is enough work, divides it into parts that run on parallel threads.
 fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
     let mut parts = Vec::new();
     let whole = Part {
@@ -118,7 +121,7 @@ fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], t
     threads::run_parts(parts, Part::run);
 }
 
-/// A part of a product.
+/// A part of a product: its loops, and its elements of the operands and the result.
 struct Part<'a, T: Factor> {
     loops: Cow<'a, Loops>,
     left: &'a [T],
@@ -127,7 +130,7 @@ struct Part<'a, T: Factor> {
 }
 
 impl<T: Factor> Part<'_, T> {
-    /// Divides the part into at most one part per thread, such that each part has enough work.
+    /// Divides this part into smaller parts with enough work each, at most one for each thread.
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
         let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
         let Some((first, second, [l, r, t])) = halves.flatten() else {
@@ -162,17 +165,17 @@ impl<T: Factor> Part<'_, T> {
     }
 }
 
-/// Elements that can be multiplied as matrices.
+/// An element type that matrices can be multiplied in.
 pub(super) trait Factor: TensorElement + Send + Sync {
-    /// Adds the product of two elements.
+    /// Returns `self` plus the product of `left` and `right`.
     fn plus_product(self, left: Self, right: Self) -> Self;
 
-    /// Writes the product of matrices of `left` and `right` to `target`, with the strides in the axes of `loops`.
+    /// Writes the product of two matrices, whose strides are in the axes of `loops`, to `target`.
     fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
 }
 
-/// Returns whether all positions on two axes, given by length and stride, are among the first `elements` elements. A
-/// kernel may then omit the bounds checks.
+/// Returns whether all positions on two axes, each given by its length and stride, are below `elements`. Then a kernel
+/// may omit the bounds checks.
 fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
     let last = axes
         .into_iter()
@@ -220,8 +223,8 @@ macro_rules! float_factor {
                     stride(columns.right),
                     columns,
                 );
-                // The kernels expect the result axis with stride 1 first. The product of the transposed operands is
-                // the transposed product.
+                // The kernels expect the axis of the result that has stride 1 first. If this is the axis of the
+                // columns, multiply the transposed operands, which gives the transposed product.
                 let (first, second) = if columns.result == 1 {
                     (right, left)
                 } else {
@@ -260,7 +263,7 @@ macro_rules! float_factor {
 float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
 float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
 
-/// Computes a product of integers, or a product too small for a kernel.
+/// Computes a product of integers, or a product that is too small for a kernel of gemm.
 fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T]) {
     let Loops {
         rows,
@@ -298,7 +301,7 @@ integer_factor!(i32, i64, u32);
 mod tests {
     use super::*;
 
-    /// Returns the loops of a batch of matrix products, transposed or not.
+    /// Returns the loops of a batch of matrix products with operands in row-major order.
     fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
         let axis = |length, left, right, result| LoopAxis {
             length,

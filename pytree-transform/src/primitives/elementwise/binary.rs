@@ -21,7 +21,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Applies a binary operation with broadcasting.
+/// Applies a binary operation to two tensors, which are broadcast to their common shape.
 #[track_caller]
 pub(crate) fn binary(
     operation: Binary,
@@ -114,7 +114,7 @@ impl Primitive for Binary {
             ),
             Self::Pow => sum_of(
                 dx.map(|dx| dx * (y * or_panic(binary(Self::Pow, x, &(y - 1.0))))),
-                // Where x is 0 the power does not depend on y. Replacing x by 1 avoids log 0.
+                // Where x is 0, the power does not depend on y, and log x is infinite. So replace x by 1 there.
                 dy.map(|dy| {
                     let is_zero = compare_with(Comparison::Eq, x, 0.0);
                     let base = or_panic(select(&is_zero, &create::ones_like(x), x));
@@ -197,7 +197,8 @@ fn finite_or_zero(x: &Tensor) -> Tensor {
     or_panic(select(&is_infinite, &create::zeros_like(x), x))
 }
 
-/// Returns the share of a tangent that passes a maximum or minimum `z` of `x` and `other`: 1, 1/2 at a tie, or 0.
+/// Returns the share of the tangent of `x` in the tangent of `z`, the maximum or minimum of `x` and `other`: 1 if `x`
+/// is `z`, 1/2 if both are equal, otherwise 0.
 fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
     let chosen = or_panic(convert::convert(
         &or_panic(compare(Comparison::Eq, x, z)),

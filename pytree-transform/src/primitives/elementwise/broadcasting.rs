@@ -1,9 +1,9 @@
-//! Broadcasting to a common shape before an operation, and batch axes in elementwise batching rules.
+//! Broadcasting of tensors to a common shape, and alignment of batch axes for elementwise batching rules.
 
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 
-/// Returns two tensors broadcast to their common shape by NumPy's rule.
+/// Broadcasts two tensors to their common shape by NumPy's rule.
 #[track_caller]
 pub(crate) fn broadcast_together(
     operation: &'static str,
@@ -27,7 +27,7 @@ pub(crate) fn broadcast_together(
     ))
 }
 
-/// Returns the shape that two shapes broadcast to, if they broadcast.
+/// Returns the common shape of two shapes by NumPy's broadcasting rule, or `None` if there is none.
 pub(crate) fn broadcast_shapes(
     left: &[usize],
     right: &[usize],
@@ -47,7 +47,8 @@ pub(crate) fn broadcast_shapes(
         .collect()
 }
 
-/// Gives all operands the same batch axis: in front, unless all operands already have it at the same position.
+/// Moves the batch axes of all operands to the same position: to the front, unless they are already at the same
+/// position.
 pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Vec<Tensor> {
     if let Some(&Some(axis)) = axes.first()
         && axes.iter().all(|&other| other == Some(axis))
@@ -65,7 +66,7 @@ pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usi
         .collect()
 }
 
-/// Returns the batch axis of results, after [`align_batch`] has aligned their operands.
+/// Returns the position of the results' batch axis, after [`align_batch`] has aligned the operands.
 pub(crate) fn aligned_axis(axes: &[Option<usize>]) -> usize {
     match axes.first() {
         Some(&Some(axis)) if axes.iter().all(|&other| other == Some(axis)) => axis,

@@ -16,7 +16,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Applies a comparison with broadcasting.
+/// Compares two tensors, which are broadcast to their common shape.
 #[track_caller]
 pub(crate) fn compare(
     comparison: Comparison,
@@ -27,8 +27,7 @@ pub(crate) fn compare(
     bind_one(&comparison, &[&left, &right])
 }
 
-/// Compares a tensor with a number, like [`compare`], for use in rules. The tensor's dtype must be able to hold the
-/// number.
+/// Compares a tensor with a number, for use in rules. The tensor's dtype must be able to hold the number.
 #[track_caller]
 pub(crate) fn compare_with(comparison: Comparison, left: &Tensor, number: f64) -> Tensor {
     let right = or_panic(number.beside(left));

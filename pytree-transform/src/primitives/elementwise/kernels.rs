@@ -1,7 +1,7 @@
 //! The scalar function of each operation, for every dtype.
 //!
-//! The same function runs over a whole array in place and over the tiles of a fused kernel, so both give the same bits.
-//! The shape rules reject each operation on a dtype for which it has no function.
+//! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. If an
+//! operation has no function for a dtype, its shape rule rejects this dtype.
 
 #![allow(
     clippy::inline_always,
@@ -23,22 +23,22 @@ use crate::base::elementary::{self, Elementary};
 use crate::base::special;
 use crate::tensor::elementwise::{Binary, Rounding, Unary};
 
-/// Elements to which a function of one number is applied.
+/// Elements to which a function of one number can be applied.
 pub(crate) trait Map<T> {
     type Output;
     fn map(self, function: impl Fn(T) -> T) -> Self::Output;
 }
 
-/// Pairs of elements to which a function of two numbers is applied.
+/// Pairs of elements to which a function of two numbers can be applied.
 pub(crate) trait Zip<T> {
     type Output;
     fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
 }
 
-/// An array whose elements are overwritten if there is no other reference to it.
+/// An array to which a function is applied. The results overwrite its elements if nobody else holds the array.
 pub(super) struct InPlace(pub(super) Arc<Array>);
 
-/// Two arrays of one shape. An array without other references is overwritten.
+/// Two arrays of the same shape to which a function is applied. The results overwrite an array that nobody else holds.
 pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
 
 impl<T: TensorElement> Map<T> for InPlace {
@@ -98,7 +98,7 @@ impl<T: TensorElement> Zip<T> for PairInPlace {
     }
 }
 
-/// A dtype with its scalar functions.
+/// A dtype and its scalar functions for all operations.
 pub(crate) trait Kernels: TensorElement {
     fn unary<M: Map<Self>>(operation: Unary, elements: M) -> M::Output;
     fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output;
@@ -119,7 +119,7 @@ macro_rules! floats {
                 match operation {
                     Unary::Neg => elements.map(|x| -x),
                     Unary::Abs => elements.map(|x| x.abs()),
-                    // Zero keeps its sign and NaN stays NaN, as in JAX.
+                    // A zero keeps its sign, and NaN stays NaN, as in JAX.
                     Unary::Sign => elements.map(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
                     Unary::Floor => elements.map(|x| x.floor()),
                     Unary::Ceil => elements.map(|x| x.ceil()),
@@ -167,7 +167,7 @@ macro_rules! floats {
                     Binary::Rem => elements.zip(|l, r| l % r),
                     Binary::Pow => elements.zip(|l, r| l.powf(r)),
                     Binary::Atan2 => elements.zip(|l, r| l.atan2(r)),
-                    // NaN on either side gives NaN, and 0 is greater than -0, as in JAX.
+                    // The result is NaN if either operand is NaN, and 0 is greater than -0, as in JAX.
                     Binary::Max => elements.zip(|l, r| {
                         if l == r {
                             Self::from_bits(l.to_bits() & r.to_bits())
@@ -189,7 +189,7 @@ macro_rules! floats {
                     Binary::LogAddExp => elements.zip(|l, r| {
                         let difference = l - r;
                         if difference.is_nan() {
-                            // Infinities of the same sign, or NaN.
+                            // Both are infinities of the same sign, or one is NaN.
                             l + r
                         } else {
                             l.max(r) + (-difference.abs()).exp().ln_1p()
@@ -239,13 +239,13 @@ macro_rules! integers {
 
             #[inline(always)]
             fn binary<Z: Zip<Self>>(operation: Binary, elements: Z) -> Z::Output {
-                // A shift by the bit width or more gives the fill value.
+                // A shift by the bit width or more returns the fill value.
                 let inside = |r: Self| u32::try_from(r).ok().filter(|&r| r < Self::BITS);
                 match operation {
                     Binary::Add => elements.zip(Self::wrapping_add),
                     Binary::Sub => elements.zip(Self::wrapping_sub),
                     Binary::Mul => elements.zip(Self::wrapping_mul),
-                    // Division by zero gives a quotient with all bits set and the dividend as remainder, as in XLA.
+                    // Division by zero returns a quotient with all bits set, and the dividend as remainder, as in XLA.
                     Binary::Div => elements.zip(|l, r| if r == 0 { $all_bits } else { l.wrapping_div(r) }),
                     Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
                     Binary::Max => elements.zip(Self::max),

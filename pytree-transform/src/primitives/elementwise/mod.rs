@@ -1,8 +1,8 @@
-//! Elementwise primitives: unary, binary and comparisons.
+//! Elementwise primitives: unary operations, binary operations and comparisons.
 //!
-//! The operands of a primitive have the same shape and element type; operands are broadcast before, by another
-//! primitive. The effect of an operation on numbers is written once, in `kernels.rs`, for eager evaluation and for
-//! fused kernels.
+//! The operands of a primitive have the same shape and dtype. If they must be broadcast, another primitive does so
+//! before. The scalar function of an operation is written once, in `kernels.rs`, for eager evaluation and for fused
+//! kernels.
 
 mod binary;
 mod broadcasting;
@@ -23,7 +23,7 @@ pub(crate) use kernels::{Kernels, Map, Zip};
 pub(crate) use unary::unary;
 
 impl Elementwise {
-    /// Returns the name in jaxprs.
+    /// Returns the name of the operation in jaxprs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Unary(unary) => unary.name(),

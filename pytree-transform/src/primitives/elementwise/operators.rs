@@ -8,9 +8,10 @@ use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Unary};
 
-/// An operand on the right of an operator: a tensor, or a number that is converted to the tensor's dtype.
+/// The right operand of an operator: a tensor, or a number that is converted to the dtype of the left operand.
 pub trait Operand {
-    /// Returns the operand as a tensor that can be combined with `other`.
+    /// Returns this operand as a tensor that can be combined with the tensor `other`; a number takes the dtype of
+    /// `other`.
     ///
     /// # Errors
     /// Returns [`TensorError::Number`] if the dtype of `other` cannot hold the number.
@@ -28,7 +29,7 @@ impl Operand for &Tensor {
     }
 }
 
-/// Returns the error for a number that a tensor's dtype cannot hold.
+/// Creates the error for a number that the dtype of `tensor` cannot hold.
 fn number_error(number: impl ToString, tensor: &Tensor) -> TensorError {
     TensorError::Number {
         number: number.to_string(),
@@ -42,7 +43,7 @@ macro_rules! floats {
             fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
                 let number = f64::from(*self);
                 if !other.dtype().is_float() {
-                    // An integer dtype accepts any whole number in its range, also as a float.
+                    // An integer dtype accepts any whole number in its range, also if it is written as a float.
                     #[allow(clippy::cast_possible_truncation, reason = "the next line checks it")]
                     let whole = number as i64;
                     #[allow(clippy::float_cmp, reason = "only whole numbers are equal to their whole part")]
@@ -114,12 +115,12 @@ macro_rules! operators {
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
 floats!(f32, f64);
 integers!(i32, i64, u32);
-// On the left only `f64` and one integer type are accepted. A literal then has a unique type, and `(1.0 - &x).exp()`
-// needs no annotation.
+// As left operands, only `f64` and one integer type are accepted. Then each literal has a unique type, and `(1.0 -
+// &x).exp()` needs no type annotation.
 operators!(left f64);
 operators!(left i32);
 
-/// Implements an operator of one operand, for `Tensor` and `&Tensor`.
+/// Implements an operator with one operand, for `Tensor` and `&Tensor`.
 macro_rules! unary_operator {
     ($Operator:ident $method:ident) => {
         impl $Operator for Tensor {

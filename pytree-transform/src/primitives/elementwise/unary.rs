@@ -130,7 +130,7 @@ impl Primitive for Unary {
             Self::Sin => Some(t * of(Self::Cos, x)),
             Self::Cos => Some(t * -of(Self::Sin, x)),
             Self::Tan => Some(t * (square(&y) + 1.0)),
-            // 1 - x² and x² - 1 are factored, which is accurate near ±1.
+            // The code below uses the factors of 1 - x² and x² - 1, which is accurate near ±1.
             Self::Asin => Some(t * of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Acos => Some(t * -of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Atan => Some(t / (square(x) + 1.0)),
@@ -148,7 +148,7 @@ impl Primitive for Unary {
             Self::ErfInv => Some(t * (of(Self::Exp, &(&y * &y)) * (PI.sqrt() / 2.0))),
             Self::IntegerPower(1) => Some(t.clone()),
             Self::IntegerPower(n) => {
-                // The least i32 has no predecessor, so its power is divided by x instead.
+                // For the least i32, `n - 1` overflows. Then xⁿ⁻¹ is computed as xⁿ / x.
                 let lower = n
                     .checked_sub(1)
                     .map_or_else(|| &y / x, |lower| of(Self::IntegerPower(lower), x));
@@ -172,7 +172,7 @@ impl Primitive for Unary {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IntegerPower(exponent) => write!(f, "y={exponent}"),
-            // These are the numbers in JAX's enumeration.
+            // The numbers are those of JAX's enumeration `RoundingMethod`.
             Self::Round(Rounding::AwayFromZero) => f.write_str("rounding_method=0"),
             Self::Round(Rounding::ToEven) => f.write_str("rounding_method=1"),
             _ => Ok(()),

@@ -5,8 +5,8 @@ use pytree_core::bug::bug;
 use crate::base::array::{Array, Data, reused};
 use crate::base::dtype::TensorElement;
 
-/// Returns the indices as positions on an axis of the given length. Indices out of range are clamped to the nearest
-/// end, as in JAX.
+/// Converts an array of indices to positions on an axis of length `length`. Indices out of range are clamped to the
+/// nearest end, as in JAX.
 pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
     let last = length.saturating_sub(1);
     match &indices.data {
@@ -41,7 +41,7 @@ pub(super) struct Blocks {
     pub(super) length: usize,
 }
 
-/// Copies the blocks at `positions`.
+/// Copies the blocks of `source` at `positions`. A block holds the `after` elements at one position of the axis.
 pub(super) fn gather_blocks<T: TensorElement>(
     source: &[T],
     positions: &[usize],
@@ -76,7 +76,7 @@ pub(super) fn gather_blocks<T: TensorElement>(
     result
 }
 
-/// Combines the blocks of `updates` with the blocks of `result` at `positions`.
+/// Combines each block of `updates` with the block of `result` at its position.
 pub(super) fn scatter_blocks<T: TensorElement>(
     mut result: Vec<T>,
     updates: &[T],

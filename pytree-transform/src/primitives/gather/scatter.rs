@@ -1,4 +1,4 @@
-//! Scatters that combine by product or extremum. Scattered sums are [`ScatterAdd`], which is linear.
+//! Scatters that combine updates by product or extremum. For sums, see [`ScatterAdd`], which is linear.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// The combination of an update with an element.
+/// How an update is combined with an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ScatterBy {
     Multiply,
@@ -27,8 +27,8 @@ pub(crate) enum ScatterBy {
     Min,
 }
 
-/// Combines updates into a tensor at indices along `axis`. The operands are the tensor, the indices and the updates.
-/// Indices out of range are clamped to the nearest end.
+/// Combines updates with the elements of a tensor at indices along `axis`. The operands are the tensor, the indices and
+/// the updates. Indices out of range are clamped to the nearest end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scatter {
     by: ScatterBy,
@@ -36,7 +36,7 @@ pub(crate) struct Scatter {
     batch_axes: usize,
 }
 
-/// Returns the tensor with `updates` combined into it at `indices` along an axis.
+/// Returns the tensor whose elements at `indices` along an axis are combined with `updates`.
 #[track_caller]
 pub(crate) fn scatter_by(
     by: ScatterBy,
@@ -53,7 +53,7 @@ pub(crate) fn scatter_by(
     bind_one(&scatter, &[operand, indices, updates])
 }
 
-/// Elements that can be combined.
+/// Elements that a scatter can combine.
 trait Combined: TensorElement {
     fn times(self, other: Self) -> Self;
 }
@@ -120,7 +120,7 @@ impl Scatter {
         or_panic(bind_one(&self, &[operand, indices, updates]))
     }
 
-    /// Distributes the tangents equally among all elements that equal the extremum, like a reduction.
+    /// Divides the tangent of an extremum equally among all elements that equal it, like a reduction.
     fn tangent_of_extremum(
         self,
         [x, indices, updates]: [&Tensor; 3],
@@ -157,7 +157,7 @@ impl Scatter {
         let zeros = self
             .take()
             .bind(&self.add(&counted, indices, length), indices);
-        // The product of the other factors contains no zero: this factor is the only zero, or no factor is zero.
+        // If this factor is the only zero, or no factor is zero, the product of the other factors contains no zero.
         let nonzero = or_panic(compare(Comparison::Eq, &zeros, &counted));
         let others = or_panic(select(&nonzero, &(without_zeros / &factors), &zero));
         let pushed = self.add(&(of_updates * others), indices, length);

@@ -1,4 +1,4 @@
-//! Adding at indices, the transpose of reading at indices.
+//! Scattered sums, which add slices at indices: the transpose of gathers.
 
 use std::fmt;
 
@@ -147,7 +147,7 @@ impl Primitive for ScatterAdd {
         let (updates, indices) = (&operands[0], &operands[1]);
         let index_axes = indices.rank() - self.batch_axes;
         let (result, axis) = match (axes[0], axes[1]) {
-            // A batch axis after the axes of the indices is one more axis of each update.
+            // A batch axis after the axes of the indices is handled as one more axis of each update.
             (Some(batch), None) if batch >= self.axis + index_axes => {
                 (self.bind(updates, indices), batch + 1 - index_axes)
             }

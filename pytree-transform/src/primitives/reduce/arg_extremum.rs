@@ -14,14 +14,14 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Whether a maximum or a minimum is searched.
+/// Selects the maximum or the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Extremum {
     Max,
     Min,
 }
 
-/// Finds the position of the first extremum along an axis, as i32. NaN counts as greater and as less than any number.
+/// Finds the position of the first extremum along an axis, as i32. If there is a NaN, finds the first NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgExtremum {
     pub(crate) extremum: Extremum,

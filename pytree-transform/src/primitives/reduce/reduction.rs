@@ -45,12 +45,12 @@ macro_rules! numbers {
 }
 numbers!(f32, f64; i32, i64, u32);
 
-/// Elements with a least and a greatest value, which initialize extrema.
+/// Elements with a least and a greatest value, which are the initial values of extrema.
 pub(super) trait Ordered: TensorElement {
     const LEAST: Self;
     const GREATEST: Self;
 
-    /// Returns the greater, or NaN if either is NaN.
+    /// Returns the greater element, or NaN if either element is NaN.
     fn greater(self, other: Self) -> Self {
         if self > other || self.is_nan() {
             self
@@ -59,7 +59,7 @@ pub(super) trait Ordered: TensorElement {
         }
     }
 
-    /// Returns the lesser, or NaN if either is NaN.
+    /// Returns the lesser element, or NaN if either element is NaN.
     fn lesser(self, other: Self) -> Self {
         if self < other || self.is_nan() {
             self
@@ -68,7 +68,7 @@ pub(super) trait Ordered: TensorElement {
         }
     }
 
-    /// Returns whether the value is NaN. Only NaN differs from itself.
+    /// Returns whether the element is NaN.
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     fn is_nan(self) -> bool {
         self != self
@@ -92,7 +92,8 @@ ordered! {
     f64: Self::NEG_INFINITY, Self::INFINITY;
 }
 
-/// Reduces an array over `axes`. Groups of neighbouring axes are reduced in turn, the last group first.
+/// Reduces an array over `axes`. Neighbouring axes are reduced together, and groups of such axes in turn, the last
+/// group first.
 pub(super) fn reduce<T: TensorElement>(
     operand: &Array,
     axes: &[usize],
@@ -100,7 +101,7 @@ pub(super) fn reduce<T: TensorElement>(
     combine: impl Fn(T, T) -> T + Copy,
 ) -> Array {
     let shape = operand.shape();
-    // Axes of length 1 neither reduce nor separate other axes, so they do not affect the order.
+    // An axis of length 1 adds no elements and does not separate other axes, so it does not affect the order.
     let long: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
     let length = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
     let is_reduced = |axis: &usize| axes.contains(axis);
@@ -127,7 +128,7 @@ pub(super) fn reduce<T: TensorElement>(
     Array::new(without_axes(shape, axes), elements)
 }
 
-/// Reduces the middle of three axes.
+/// Reduces the second of three axes, whose lengths are `extents`.
 #[inline(always)]
 fn reduce_middle<T: TensorElement>(
     elements: &[T],
@@ -151,7 +152,7 @@ fn reduce_middle<T: TensorElement>(
     result
 }
 
-/// Selects the kernel for a numeric dtype.
+/// Runs an expression with the element type of a numeric dtype.
 macro_rules! with_number {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -220,7 +221,7 @@ pub(super) fn argument_array<T: Ordered>(
     }
 }
 
-/// Returns the position of the first extremum of each row. `start` and `combine` define the extremum.
+/// Returns the position of the first extremum along an axis. `start` and `combine` define the extremum.
 fn argument_by<T: Ordered>(
     operand: &Array,
     axis: usize,
@@ -244,7 +245,8 @@ fn argument_by<T: Ordered>(
     Array::new(without_axes(shape, &[axis]), positions)
 }
 
-/// Returns the position of the first extremum. Two fast passes are faster than one slow pass.
+/// Returns the position of the first extremum of a row. Computing the extremum and then searching it is faster than one
+/// combined pass.
 fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
     let extremum = fold::row(row, start, combine);
     let found = row
@@ -254,7 +256,7 @@ fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T 
     expect_some(i32::try_from(position).ok(), "a position that i32 holds")
 }
 
-/// Returns the position of the first extremum of each column.
+/// Returns, for each column of `rows`, the position of its first extremum.
 fn arguments_of_columns<T: Ordered>(
     rows: &[T],
     width: usize,

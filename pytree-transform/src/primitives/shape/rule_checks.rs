@@ -1,4 +1,4 @@
-//! Checks of a primitive's rules against its evaluation, for tests.
+//! Test helpers that compare the rules of a primitive with its evaluation.
 
 use crate::base::dtype::{DType, Shape};
 use crate::base::error::or_panic;
@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 use crate::tensor::primitive::{BatchAxis, Linear, Primitive};
 use crate::tensor::trace::bind;
 
-/// Returns pseudo-random numbers between -1 and 1 for each seed.
+/// Returns a tensor of pseudo-random numbers between -1 and 1, which depend on `seed`.
 pub(crate) fn noise(shape: &[usize], seed: u32) -> Tensor {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     let mut draw = |_| {
@@ -24,7 +24,7 @@ pub(crate) fn noise(shape: &[usize], seed: u32) -> Tensor {
     )
 }
 
-/// Returns the indices of an array of this shape in row-major order.
+/// Returns the indices of all elements of an array of this shape, in row-major order.
 pub(crate) fn all_indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     let shape = shape.to_vec();
     (0..shape.iter().product()).map(move |mut flat: usize| {
@@ -37,7 +37,7 @@ pub(crate) fn all_indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     })
 }
 
-/// Asserts that elements differ at most by `tolerance`.
+/// Asserts that the elements of two tensors differ at most by `tolerance`.
 #[track_caller]
 pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f64) {
     assert_eq!(found.info(), expected.info());
@@ -53,7 +53,7 @@ pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f64) {
     }
 }
 
-/// Returns one example of a batch.
+/// Returns the example at `position` of a batch; `axis` is its batch axis, or `None` if all examples are equal.
 fn example(batch: &Tensor, axis: Option<usize>, position: usize) -> Tensor {
     let Some(axis) = axis else {
         return batch.clone();
@@ -67,7 +67,7 @@ fn example(batch: &Tensor, axis: Option<usize>, position: usize) -> Tensor {
     or_panic(reshape(&part, &limit))
 }
 
-/// Asserts that the batching rule agrees with the evaluation of each example.
+/// Asserts that the batching rule returns the same as the evaluation of each example.
 #[track_caller]
 pub(crate) fn check_batching(
     primitive: &dyn Primitive,
@@ -93,7 +93,7 @@ pub(crate) fn check_batching(
     }
 }
 
-/// Asserts that the transpose rule is the transpose of the tangent rule for one operand: ⟨v, J u⟩ = ⟨Jᵀ v, u⟩.
+/// Asserts that the transpose rule is the transpose of the JVP rule for one operand: ⟨v, J u⟩ = ⟨Jᵀ v, u⟩.
 #[track_caller]
 pub(crate) fn check_transpose(primitive: &dyn Primitive, operands: &[Tensor], operand: usize) {
     let u = noise(operands[operand].shape(), 101);
@@ -129,7 +129,7 @@ fn inner_product(left: &Tensor, right: &Tensor) -> Tensor {
     or_panic(sum(&(left * right), &axes))
 }
 
-/// Asserts that the tangent of all operands together agrees with central differences.
+/// Asserts that the JVP rule, applied to tangents of all operands, agrees with central differences.
 #[track_caller]
 pub(crate) fn check_tangent(primitive: &dyn Primitive, operands: &[Tensor]) {
     const STEP: f64 = 1e-6;

@@ -5,10 +5,11 @@ use smallvec::SmallVec;
 use crate::base::array::{Array, reused, with_type};
 use crate::base::dtype::{AbstractArray, Shape, TensorElement};
 
-/// Gathers elements by strides: for transposes, broadcasts (stride 0), slices and reversals.
+/// Copies elements that are addressed by strides, for transposes, broadcasts (stride 0), slices and reversals (negative
+/// strides).
 ///
-/// `shape` is the shape of the result. `strides` gives, for each axis of the result, the distance between neighbours
-/// in `source`, and `offset` the position of the first element.
+/// `shape` is the shape of the result. `strides` holds, for each axis of the result, the distance in `source` between
+/// neighbours, and `offset` is the position in `source` of the first element.
 pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset: usize) -> Array {
     if shape.contains(&0) {
         return Array::zeros(&AbstractArray::new(source.dtype(), shape));
@@ -95,7 +96,8 @@ fn gather_into<T: TensorElement>(
     }
 }
 
-/// Adds each element of `source`, of this shape, to its strided position in `target`: the transpose of [`gather`].
+/// Adds each element of `source`, which has the shape `shape`, to its strided position in `target`. This is the
+/// transpose of [`gather`].
 pub(crate) fn add_by_strides<T: TensorElement>(
     source: &[T],
     target: &mut [T],
@@ -139,7 +141,7 @@ fn add_into<T: TensorElement>(
     }
 }
 
-/// Fills the target with copies of its first `size` elements, in blocks that fit in the cache.
+/// Fills `target` with copies of its first `size` elements, in blocks that fit into the cache.
 fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     const BLOCK: usize = 4096;
     let block = BLOCK.next_multiple_of(size);
@@ -151,8 +153,8 @@ fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     }
 }
 
-/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that both sides
-/// fit in the cache.
+/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that a block of
+/// each array fits into the cache.
 fn transpose_into<T: TensorElement>(
     source: &[T],
     target: &mut [T],

@@ -1,4 +1,4 @@
-//! Broadcasts, reshapes and transposes, and all their rules.
+//! Tests of broadcasts, reshapes and transposes, and of all their rules.
 
 use super::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
 use super::*;

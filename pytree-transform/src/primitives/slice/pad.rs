@@ -1,4 +1,4 @@
-//! Padding and its inverse.
+//! Padding of tensors, and its inverse: padding by negative numbers.
 
 use std::fmt;
 
@@ -20,8 +20,8 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::bind_one;
 
-/// Pads each axis with `interior` values between neighbours, then `low` before and `high` after. A negative number
-/// removes elements. The operands are the tensor and the padding value.
+/// Pads each axis with `interior` values between neighbours, `low` values before and `high` values after the elements.
+/// A negative `low` or `high` removes elements. The operands are the tensor and the padding value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pad {
     pub(crate) low: SmallVec<[isize; 4]>,
@@ -59,12 +59,12 @@ pub(crate) fn pad(
     };
     bind_one(&pad, &[operand, value])
 }
-/// The positions of the elements of one axis after padding.
+/// The positions in the result of the elements along one axis.
 struct PaddedAxis {
-    /// The first kept element, and the number of kept elements.
+    /// The first element that is not removed, and the number of elements that are not removed.
     first: usize,
     count: usize,
-    /// The position of the first kept element in the result, and the distance between kept neighbours in the result.
+    /// The offset of the first remaining element in the result, and the distance between remaining neighbours.
     place: usize,
     step: usize,
     stride: usize,
@@ -74,7 +74,7 @@ impl Pad {
     fn length(&self, axis: usize, length: usize) -> Option<usize> {
         let between = length.saturating_sub(1).checked_mul(self.interior[axis])?;
         let spread = length.checked_add(between)? as i128;
-        // The transpose pads by the negated numbers, so each of them must have a negation.
+        // The transpose pads by the negated numbers, and the least `isize` cannot be negated.
         let paddings = [self.low[axis], self.high[axis]];
         if isize::try_from(spread).is_err() || paddings.contains(&isize::MIN) {
             return None;
@@ -101,7 +101,7 @@ impl Pad {
             PaddedAxis {
                 first,
                 count,
-                // These may wrap around only if they are not used: without kept elements, or a single kept element.
+                // Either product can overflow only if no code uses it, because at most one element remains.
                 place: place.wrapping_mul(steps[axis]),
                 step: step.wrapping_mul(steps[axis]),
                 stride: strides[axis],
@@ -111,7 +111,7 @@ impl Pad {
     }
 }
 
-/// Writes the kept elements to their positions.
+/// Writes the elements that are not removed to their positions in the result.
 fn place<T: Copy>(source: &[T], target: &mut [T], axes: &[PaddedAxis]) {
     let Some((axis, inner)) = axes.split_first() else {
         target[0] = source[0];
@@ -262,8 +262,8 @@ impl Primitive for Pad {
         let result = if axes[1].is_none() {
             padded(&operand, &operands[1])
         } else {
-            // Each example has its own padding value. So fill the result with the padding values, and then write the
-            // elements over them.
+            // Each example has its own padding value. So fill the result with the padding values, and then overwrite
+            // the positions of the elements.
             let zeros = padded(&operand, &Tensor::constant(operand.dtype(), 0.0));
             let inside = or_panic(create::full(DType::Bool, operand.shape(), 1.0));
             let inside = padded(&inside, &Tensor::constant(DType::Bool, 0.0));

@@ -1,5 +1,5 @@
-//! The derivatives of a scan: a loop over values and tangents, the split into a known and a linear loop, and the body
-//! of the transposed loop.
+//! The derivatives of a scan: a loop over both values and tangents, the split into a loop over values and a linear loop
+//! over tangents, and the body of the transposed loop.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::tensor::primitive::WithTangents;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 
-/// Where the linear part of a scan finds a residual of the body.
+/// Where the linear loop of a scan gets a residual of the body.
 enum Residual {
-    /// The residual is an operand of the scan.
+    /// The residual is the operand of the scan at this position.
     Operand(usize),
-    /// The residual depends only on constants. It is computed once, and is the result at this position.
+    /// The residual depends only on constants, so it is computed once. It is at this position among such residuals.
     Invariant(usize),
-    /// The residual is this stacked output of the known part.
+    /// The residual is the stacked output of the known loop at this position.
     Stacked(usize),
 }
 
@@ -31,7 +31,7 @@ impl Scan {
         [before, carry, after].concat()
     }
 
-    /// Computes values and tangents in one loop.
+    /// Computes the results and their tangents in one loop.
     pub(super) fn pushed(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let of_constants = self.constants;
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
@@ -81,7 +81,7 @@ impl Scan {
         with_tangents(values, tangents, &pushed.has_tangent)
     }
 
-    /// Computes the values in one loop, which stacks the residuals, and the tangents in another loop.
+    /// Computes the results in one loop, which also stacks the residuals, and the tangents in another loop.
     pub(super) fn linearized(
         &self,
         primals: &[Tensor],
@@ -114,7 +114,8 @@ impl Scan {
             call(&body, &operands)
         };
 
-        // The linear part: its constants, carry and stacked inputs, each with its position in the body's inputs.
+        // The operands of the linear loop (constants, carry and stacked inputs), each with its position in the body's
+        // inputs.
         let mut constants: Vec<(usize, Tensor)> = Vec::new();
         let mut carries: Vec<(usize, Tensor)> = Vec::new();
         let mut elements: Vec<(usize, Tensor)> = Vec::new();
@@ -150,8 +151,8 @@ impl Scan {
         with_tangents(values, bind_all(&linear, &operands), &split.has_tangent)
     }
 
-    /// Returns the source of each residual of the body, the outputs of the known body that are computed once, and the
-    /// outputs that are stacked.
+    /// Returns where each residual of the body comes from, the outputs of the known body that are computed once, and
+    /// the outputs that are stacked.
     fn residuals(&self, known: &Body, outputs: usize) -> (Vec<Residual>, Vec<usize>, Vec<usize>) {
         let jaxpr = &known.jaxpr;
         let varying = jaxpr.depending_on(&jaxpr.inputs[self.constants..]);
@@ -181,8 +182,8 @@ impl Scan {
         (residuals, invariant, stacked)
     }
 
-    /// Returns the body of the transposed scan: the transpose of one iteration, with the cotangents of the constants
-    /// accumulated.
+    /// Returns the body of the transposed scan: the transpose of one iteration, which also adds the cotangents of the
+    /// constants to their sums.
     pub(super) fn transposed_body(
         &self,
         transposed: &Body,
@@ -193,7 +194,8 @@ impl Scan {
     ) -> Arc<Body> {
         let all = self.constants + self.carry;
         let infos = transposed.input_infos();
-        // The inputs of one iteration: known constants, known elements, cotangents of the carry and of the elements.
+        // The inputs of one iteration: known constants, known elements of the inputs, cotangents of the carry, and
+        // cotangents of the elements of the outputs.
         let known_elements = unknown[all..].iter().filter(|&&unknown| !unknown).count();
         let of_outputs = has[self.carry..].iter().filter(|&&has| has).count();
         let carry_at = known_constants + known_elements;

@@ -1,4 +1,4 @@
-//! The loops of a product: the axes that the kernel handles, and the loops around the kernel.
+//! The loops of a tensor product: the axes that the kernel of matrix products handles, and the loops around the kernel.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ impl LoopAxis {
         result: 1,
     };
 
-    /// Returns the offsets of a position in left, right and result.
+    /// Returns the offsets in left operand, right operand and result of a position on the axis.
     fn offsets(self, position: usize) -> [usize; 3] {
         [self.left, self.right, self.result].map(|stride| stride * position)
     }
@@ -33,7 +33,7 @@ impl LoopAxis {
 
 type LoopAxes = SmallVec<[LoopAxis; 4]>;
 
-/// Joins neighbouring axes that are contiguous in operands and result.
+/// Joins neighbouring axes that are contiguous in both operands and in the result.
 fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
     let mut joined = LoopAxes::new();
     for axis in axes.filter(|axis| axis.length != 1) {
@@ -54,7 +54,7 @@ fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
     joined
 }
 
-/// Removes and returns the longest axis; of equally long axes, the last.
+/// Removes and returns the longest axis. Of several equally long axes, takes the last.
 fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
     match (0..axes.len()).max_by_key(|&position| axes[position].length) {
         Some(position) => axes.remove(position),
@@ -70,7 +70,8 @@ pub(in crate::primitives) struct Strided<'a> {
 }
 
 impl<'a> Strided<'a> {
-    /// Returns the operand without a copy if its contracted axes form one axis in memory, otherwise a gathered copy.
+    /// Returns the operand without a copy if its contracted axes form one axis in memory. Otherwise, gathers its
+    /// elements into a copy.
     pub(in crate::primitives) fn new(
         operand: &'a Array,
         contract: &[usize],
@@ -112,16 +113,16 @@ impl<'a> Strided<'a> {
 /// The number of multiplications up to which a plain loop is faster than a kernel call.
 const SMALL: usize = 512;
 
-/// The number of rows and columns up to which gemm has special kernels.
+/// The number of rows and of columns up to which gemm has special kernels.
 const FEW: usize = 64;
 
-/// The number of rows per block in a matrix-vector product.
+/// The number of rows in a block of a matrix-vector product.
 const VECTOR_BLOCK: usize = 512;
 
 /// The kernel that computes a matrix product.
 ///
-/// Each kernel has its own order of summation. A part of a product uses the kernel of the whole product, so the
-/// number of parts never changes a bit.
+/// Each kernel has its own order of summation. A product that is divided into parts uses the kernel of the whole
+/// product for each part, so the number of parts does not change a bit of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kernel {
     /// A plain loop.
@@ -129,14 +130,15 @@ pub(super) enum Kernel {
     /// A matrix-vector product. The order in which gemm sums may depend on the number of rows, so rows are in blocks
     /// of [`VECTOR_BLOCK`].
     Vector,
-    /// A matrix product with few rows and columns. The order in which gemm sums depends on both, so it is never
-    /// divided.
+    /// A matrix product with few rows and columns. The order in which gemm sums depends on the numbers of rows and
+    /// columns, so the product is never divided.
     Few,
     /// Any other matrix product. gemm divides the depth into parts whose length depends on the depth alone.
     Blocked,
 }
 
-/// The loops of a product: matrix products over `rows`, `columns` and `depth`, repeated over `outer`.
+/// The loops of a product: a matrix product over `rows`, `columns` and `depth` (the contracted axis), repeated over the
+/// axes `outer`.
 #[derive(Clone, Debug)]
 pub(in crate::primitives) struct Loops {
     pub(super) outer: LoopAxes,
@@ -146,8 +148,8 @@ pub(in crate::primitives) struct Loops {
 }
 
 impl Loops {
-    /// Creates the loops over the given axes. The kernel handles the longest of the row axes, of the column axes and
-    /// of the contracted axes.
+    /// Creates the loops over the given axes. The kernel handles the longest axis of the rows, the longest axis of the
+    /// columns and the contracted axis.
     pub(in crate::primitives) fn new(
         batch: impl Iterator<Item = LoopAxis>,
         rows: impl Iterator<Item = LoopAxis>,
@@ -171,7 +173,7 @@ impl Loops {
         }
     }
 
-    /// Returns the number of multiplications.
+    /// Returns the number of multiplications of the whole product.
     pub(super) fn work(&self) -> usize {
         let outer: usize = self.outer.iter().map(|axis| axis.length).product();
         outer * self.rows.length * self.columns.length * self.depth.length
@@ -193,7 +195,7 @@ impl Loops {
         }
     }
 
-    /// Returns the kernel of one matrix product.
+    /// Returns the kernel that computes each matrix product.
     pub(super) fn kernel(&self) -> Kernel {
         let (rows, columns) = (self.rows.length, self.columns.length);
         if rows * columns * self.depth.length <= SMALL {
@@ -207,7 +209,7 @@ impl Loops {
         }
     }
 
-    /// Returns the blocks of a matrix-vector product with their offsets, or `None` for other products.
+    /// Divides a matrix-vector product into blocks of rows, each with its offsets. Returns `None` for other products.
     pub(super) fn vector_blocks(&self) -> Option<Vec<(Self, [usize; 3])>> {
         if self.kernel() != Kernel::Vector {
             return None;
@@ -221,7 +223,7 @@ impl Loops {
         Some(blocks.collect())
     }
 
-    /// Returns an axis that is not contracted: an axis of `outer`, the rows or the columns.
+    /// Returns the axis number `place`, counted over the axes `outer`, the rows and the columns.
     fn axis(&self, place: usize) -> &LoopAxis {
         match place.checked_sub(self.outer.len()) {
             None => &self.outer[place],
@@ -230,7 +232,7 @@ impl Loops {
         }
     }
 
-    /// Returns the loops with another length of one axis.
+    /// Returns the loops with the length of the axis number `place` changed to `length`.
     fn part(&self, place: usize, length: usize) -> Self {
         let mut part = self.clone();
         let axis = match place.checked_sub(self.outer.len()) {
@@ -242,15 +244,15 @@ impl Loops {
         part
     }
 
-    /// Returns both halves of the loops, and the offsets of the second half in left, right and result. The results of
-    /// the first half are before those of the second. `None` if no division keeps the kernel.
+    /// Divides the loops in two halves. Also returns the offsets of the second half in the left operand, the right
+    /// operand and the result, where the first half comes first. Returns `None` if no division keeps the kernel.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
         let outermost = (0..self.outer.len() + 2)
             .filter(|&place| self.axis(place).length > 1)
             .max_by_key(|&place| self.axis(place).result)?;
         let axis = *self.axis(outermost);
         let is_outer = outermost < self.outer.len();
-        // Kernels work on blocks of 16 rows or columns.
+        // The kernels of gemm work on blocks of 16 rows or columns.
         let half = match (axis.length / 2, self.kernel()) {
             (half, Kernel::Vector) if !is_outer => half.next_multiple_of(VECTOR_BLOCK),
             (half, _) if half >= 32 => half.next_multiple_of(16),
@@ -263,7 +265,8 @@ impl Loops {
             .then(|| (halves.0, halves.1, axis.offsets(half)))
     }
 
-    /// Calls `product` with the offsets in left, right and result of each matrix product.
+    /// Calls `product` once for each matrix product, with the offsets in the left operand, the right operand and the
+    /// result.
     pub(in crate::primitives) fn run(&self, mut product: impl FnMut([usize; 3])) {
         let count: usize = self.outer.iter().map(|axis| axis.length).product();
         for index in 0..count {
