@@ -13,8 +13,8 @@ use crate::transformations::function::Function;
 
 /// Returns the dtype and shape of each leaf of a function's result, in the structure of the result.
 ///
-/// Nothing is computed, and no memory is allocated for tensors. Values that the function writes to references of its
-/// argument are discarded.
+/// The function is traced but not run, so no memory is allocated for tensors. Values that the function writes to
+/// references of its argument are discarded.
 ///
 /// # Examples
 /// ```

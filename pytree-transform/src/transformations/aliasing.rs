@@ -3,8 +3,8 @@
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{KeyPath, TreeDef};
 
-/// Returns the conflicts of shared nodes as text: each later path of a leaf whose property differs from the property at
-/// the leaf's first path. `own` holds the properties of the leaves at their first paths.
+/// Returns the conflicts of shared nodes as text. A conflict is a later path of a leaf at which the property differs
+/// from the property at the leaf's first path. `own` holds the properties at the first paths.
 pub(crate) fn conflicts<T: PartialEq>(
     treedef: &TreeDef,
     own: &[T],

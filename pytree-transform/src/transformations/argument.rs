@@ -1,4 +1,5 @@
-//! The argument of a function that is differentiated: its leaves, which of them are active, and its gradient.
+//! The argument of a function that is differentiated: its leaves, the flags of the leaves that are differentiated, and
+//! its gradient.
 
 use std::panic::Location;
 
@@ -9,12 +10,12 @@ use crate::tensor::Tensor;
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::grad::Gradient;
 
-/// A flattened argument.
+/// A flattened argument of a function that is differentiated.
 #[derive(Debug)]
 pub(crate) struct Argument {
     pub(crate) treedef: TreeDef,
     pub(crate) leaves: Vec<Tensor>,
-    /// Whether each leaf is differentiated.
+    /// For each leaf, whether it is differentiated.
     pub(crate) active: Vec<bool>,
     kinds: Vec<Option<LeafKind>>,
 }
@@ -82,8 +83,8 @@ impl Argument {
         }
     }
 
-    /// Builds the gradient from the cotangents of the active leaves, in the argument's structure. If a cotangent is
-    /// `None`, a parameter is absent from the gradient, and a leaf without a kind gets `zeros`. A tensor that is a
+    /// Builds the gradient, in the argument's structure, from the cotangents of the active leaves. For a cotangent
+    /// `None`, a parameter is absent from the gradient, but a leaf without a kind gets `zeros`. A tensor that is a
     /// member of a tuple and is not differentiated also gets `zeros`.
     pub(crate) fn gradient<M: SelectPart<Tensor>>(
         &self,
@@ -91,7 +92,7 @@ impl Argument {
         zeros: impl Fn(&Tensor) -> Tensor,
     ) -> Gradient<M> {
         let mut cotangents = cotangents.into_iter();
-        // The gradient of an argument or tuple member that is a tensor is a tensor, which cannot be absent.
+        // If the argument or a member of a tuple is a tensor, its gradient is a tensor and cannot be absent.
         let members = self.treedef.is_tuple_member();
         let gradients = self
             .leaves

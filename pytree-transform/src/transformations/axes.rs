@@ -1,7 +1,8 @@
 //! `Axes`: the batch axis of each leaf of an argument or result.
 //!
-//! Axes are a prefix tree of the structure: a number applies to all leaves of its subtree. `Some`, shared nodes and
-//! boxed objects are transparent, as in other prefix trees. All mismatches are reported at once.
+//! Axes are a prefix tree of the structure (they may end at a node where the structure continues): a number applies to
+//! all leaves of its subtree. `Some`, shared nodes and boxed objects are transparent, as in other prefix trees. All
+//! mismatches are reported at once.
 
 use pytree_core::bug::{LEAVES, expect_at};
 use pytree_core::shape::NodeKind;
@@ -12,7 +13,8 @@ use pytree_core::{
 
 use crate::tensor::Tensor;
 
-/// The batch axis of each leaf of an argument or result, as a prefix tree of its structure.
+/// The batch axis of each leaf of an argument or result, as a prefix tree: it may end at a node where the structure of
+/// the value continues.
 ///
 /// A number applies to all leaves of its subtree; `None` means that these leaves have no batch axis. Negative axes
 /// count from the end. Write a tuple for a tuple, and an array or `Vec` for a list. Use [`dict`](Axes::dict) for maps,
@@ -116,7 +118,7 @@ impl Axes {
         )
     }
 
-    /// Returns the axis of each leaf of a structure.
+    /// Returns the axis that these axes give to each leaf of a structure.
     ///
     /// # Errors
     /// Returns all reasons why the axes are not a prefix tree of the structure.
@@ -143,7 +145,7 @@ impl Axes {
         }
     }
 
-    /// Returns whether the axes contain a tree of axes.
+    /// Returns whether any part of these axes is a [`Tree`].
     pub(crate) fn has_tree(&self) -> bool {
         match self {
             Self::All(_) | Self::Filter(_) => false,
@@ -154,7 +156,7 @@ impl Axes {
         }
     }
 
-    /// Describes the form of the axes for messages.
+    /// Returns a short description of the axes for messages, for instance `a tuple of 2`.
     fn describe(&self) -> String {
         match self {
             Self::All(_) => "one axis".to_owned(),
@@ -168,7 +170,7 @@ impl Axes {
     }
 }
 
-/// A walk through axes and a structure in parallel.
+/// A walk through the axes and the structure of a value in parallel.
 struct Walk<'a> {
     leaves: &'a [Tensor],
     kinds: &'a [Option<LeafKind>],
@@ -178,7 +180,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Appends the axes of the leaves of a subtree.
+    /// Appends the axis of each leaf of the subtree at `path`.
     fn enter(&mut self, axes: &Axes, treedef: &TreeDef, path: &KeyPath) {
         let (start, count) = (self.axes.len(), treedef.num_leaves());
         match axes {
@@ -194,7 +196,7 @@ impl Walk<'_> {
                     .iter()
                     .for_each(|child| self.enter(axes, child, path));
             }
-            // `None` has no leaves, and neither has an alias, which is a later occurrence of a shared node.
+            // Neither `None` nor an alias (a later occurrence of a shared node) has leaves.
             _ if matches!(treedef.kind(), NodeKind::None | NodeKind::Alias) => {}
             Axes::Tuple(members) => self.in_order(axes, members, NodeKind::Tuple, treedef, path),
             Axes::List(members) => self.in_order(axes, members, NodeKind::List, treedef, path),
@@ -214,7 +216,7 @@ impl Walk<'_> {
                 self.by_key(axes, &kinds, entries.collect(), treedef, path);
             }
         }
-        // After a problem, the leaves of the subtree have no axes yet. They get `None`, so that the walk can continue.
+        // After a problem, leaves of the subtree still lack an axis. They get `None`, so that the walk can continue.
         self.axes.resize(start + count, None);
     }
 
@@ -335,7 +337,7 @@ fn below(path: &KeyPath, key: Key) -> KeyPath {
     path.keys().iter().cloned().chain([key]).collect()
 }
 
-/// Returns a key as messages show it.
+/// Returns a key as messages write it.
 fn shown(key: &Key) -> String {
     match key {
         Key::Field(name) => format!("field `{name}`"),

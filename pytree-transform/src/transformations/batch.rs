@@ -1,4 +1,5 @@
-//! The common parts of `vmap` and `vmap_mut`: leaves get batch axes before the call and lose them afterwards.
+//! Code shared by `vmap` and `vmap_mut`. Leaves with a batch axis become tracers of one example before the call, and
+//! results become values for the whole batch afterwards.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -28,15 +29,16 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// The invariants that the message of a library bug names.
+/// The expectations named in the messages of library bugs.
 const AXES: &str = "an axis, or none, for each leaf";
 const PLACES: &str = "a path in the argument for each reference that is written";
 
-/// A result leaf for the whole batch, and its batch axis; `None` if it is the same for all examples.
+/// The value of a result leaf for the whole batch, and its batch axis; the axis is `None` if the value is the same for
+/// all examples.
 pub(crate) type Unbatched = (Tensor, Option<usize>);
 
 impl Mapping {
-    /// Maps axis 0 of all leaves.
+    /// Returns the default options: axis 0 of all leaves is mapped.
     pub(crate) fn new(line: &'static Location<'static>) -> Self {
         Self {
             in_axes: Axes::All(Some(0)),
@@ -47,7 +49,8 @@ impl Mapping {
         }
     }
 
-    /// Returns the axis of each leaf of the argument, counted from the front, and the common length of these axes.
+    /// Returns the mapped axis of each leaf of the argument, counted from the front, and the common length of these
+    /// axes.
     pub(crate) fn mapped(
         &self,
         treedef: &TreeDef,
@@ -81,7 +84,7 @@ impl Mapping {
         (resolved, size)
     }
 
-    /// Returns the axis of each leaf as the user wrote it.
+    /// Returns the mapped axis of each leaf as the user wrote it, possibly negative.
     fn axes_of(
         &self,
         option: &str,
@@ -104,7 +107,8 @@ impl Mapping {
             let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
             match axes.of_leaves(all, &repeated) {
                 Ok(said) => Some(said),
-                // A tree of axes in the graph form lists a shared node once, so later occurrences have no axes.
+                // A tree of axes in the graph form lists a shared node once, so later occurrences of the node have no
+                // axes.
                 Err(_) if axes.has_tree() => None,
                 Err(problems) => misfit(problems),
             }
@@ -123,7 +127,7 @@ impl Mapping {
         own
     }
 
-    /// Returns the common length of all mapped axes.
+    /// Returns the common length of all mapped axes, which is the number of examples.
     fn size(&self, treedef: &TreeDef, leaves: &[Tensor], axes: &[Option<usize>]) -> usize {
         let mut sizes: Vec<usize> = Vec::new();
         let mut seen = HashSet::new();
@@ -148,7 +152,8 @@ impl Mapping {
         }
     }
 
-    /// Returns a text with a line for each length. The line lists the mapped axes of this length, with their leaves.
+    /// Returns a text with a line for each length of a mapped axis. Each line lists the mapped axes of this length and
+    /// their leaves.
     fn sizes_text(
         &self,
         sizes: &[usize],
@@ -175,8 +180,8 @@ impl Mapping {
         text
     }
 
-    /// Returns which nodes of the argument keep their identity in the result. References always keep it; shared nodes
-    /// keep it only if one axis holds for the whole argument and the whole result.
+    /// Returns which nodes of the argument keep their identity in the result. References always keep their identity.
+    /// Shared nodes keep it only if one axis applies to all leaves of both the argument and the result.
     pub(crate) fn known(&self) -> Known {
         match (&self.in_axes, &self.out_axes) {
             (Axes::All(Some(from)), Axes::All(Some(to))) if from == to => Known::All,
@@ -192,7 +197,7 @@ impl Mapping {
         })
     }
 
-    /// Returns the results with their batch axes moved to the positions that `out_axes` sets.
+    /// Returns the results, with their batch axes moved to the positions that `out_axes` sets.
     pub(crate) fn results(
         &self,
         treedef: &TreeDef,
@@ -211,7 +216,7 @@ impl Mapping {
         placed
     }
 
-    /// Returns the leaves of the first argument after it was written, with their batch axes at the positions that
+    /// Returns the leaves of the written arguments after the call, with their batch axes at the positions that
     /// `in_axes` sets. `whole` is the structure of all arguments.
     pub(crate) fn written(
         &self,
@@ -272,8 +277,8 @@ impl Mapping {
         placed
     }
 
-    /// Describes each leaf that differs between the examples although its axis is `None`, or whose axis is out of
-    /// range.
+    /// Describes each leaf whose axis is out of range, or whose axis is `None` although the leaf differs between the
+    /// examples.
     fn problem_text(
         &self,
         paths: &[KeyPath],
@@ -296,7 +301,7 @@ impl Mapping {
     }
 }
 
-/// Returns the paths of the leaves that were written to references.
+/// Returns the paths, in the argument, of the leaves that were written to references.
 fn written_places(argument: &TreeDef, outcome: &Outcome) -> Vec<KeyPath> {
     let places = argument.references();
     let mut paths = Vec::new();
@@ -335,8 +340,8 @@ fn from_front(axis: isize, rank: usize) -> Option<usize> {
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
-/// Moves the batch axis of each result to the given position. Also returns the indices of the results for which this
-/// failed.
+/// Moves the batch axis of each result to its position in `axes`. Also returns the indices of the results for which
+/// this is impossible.
 fn place(
     axes: &[Option<isize>],
     results: Vec<Unbatched>,

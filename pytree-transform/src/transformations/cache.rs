@@ -1,8 +1,9 @@
-//! The cache of a compiled function: one entry for each structure, shapes and dtypes.
+//! The cache of a compiled function. It has one entry for each signature: the structure, shapes and dtypes of the
+//! argument.
 //!
-//! A call first compares its argument with the newest entries, by a walk that allocates nothing. If none matches, the
-//! call looks up the hash of treedef, shapes and dtypes, so its time does not grow with the number of entries. The
-//! number of entries is limited; the least recently used entry is evicted.
+//! A call first compares its argument with the newest entries, by a walk that allocates nothing. If no entry matches,
+//! the call looks up the hash of the signature, so its time does not grow with the number of entries. The number of
+//! entries is limited; the least recently used entry is evicted.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -27,10 +28,10 @@ use crate::tensor::trace::{axis_length, bound_length};
 use crate::transformations::dropped::Dropped;
 use crate::transformations::tracing::{Asked, Tracing};
 
-/// The default maximum number of entries, as in JAX.
+/// The default maximum number of entries of a cache, as in JAX.
 pub(crate) const DEFAULT_SIZE: usize = 4096;
 
-/// The number of entries that are compared before the hash is computed.
+/// The number of newest entries that a call compares before it computes the hash.
 const NEWEST: usize = 4;
 
 /// The key of an entry: the argument's structure, shapes and dtypes.
@@ -41,7 +42,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Returns whether leaves have these shapes and dtypes.
+    /// Returns whether the leaves have the shapes and dtypes of this signature.
     fn is_of(&self, leaves: &[&Tensor]) -> bool {
         let mut pairs = leaves.iter().zip(&self.infos);
         leaves.len() == self.infos.len() && pairs.all(|(leaf, info)| leaf.info() == info)
@@ -55,7 +56,7 @@ impl Signature {
     }
 }
 
-/// A function compiled for one signature.
+/// The program that a function was compiled to for one signature.
 pub(crate) struct Entry {
     pub(crate) signature: Arc<Signature>,
     pub(crate) outcome: Outcome,
@@ -68,7 +69,7 @@ pub(crate) struct Entry {
     dropped: Option<Box<Dropped>>,
     /// The compiled program of the body, built at its first call with arrays.
     executable: OnceLock<Arc<Executable>>,
-    /// The value of the cache's clock at the last use.
+    /// The value of the cache's clock when the entry was last used.
     used: AtomicU64,
 }
 
@@ -92,7 +93,7 @@ impl Entry {
         }
     }
 
-    /// Runs the body on arrays directly, not through `bind`.
+    /// Runs the body on arrays, without a call of `bind`.
     pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         if checks::active() {
             return run_checked(&self.body.jaxpr, operands);
@@ -114,19 +115,20 @@ impl Entry {
         }
     }
 
-    /// Returns whether a call is repeated if another thread has written the references that the call read. This needs a
-    /// program that writes references and has no other effect, such as printing, which would happen twice.
+    /// Returns whether a call is repeated if another thread has written the references that the call read. This is true
+    /// for a program that writes references and has no other effect, because a repeated call would, for instance, print
+    /// twice.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.outcome.writes() && !self.body.has_effect
     }
 
-    /// Returns whether the enclosing `vmap`s bind the batch axes that the entry depends on, with the same lengths.
+    /// Returns whether the enclosing `vmap`s bind the batch axes on which the entry depends, with the same lengths.
     fn is_under_its_batch_axes(&self) -> bool {
         let mut axes = self.body.jaxpr.batch_axes.iter();
         axes.all(|(name, length)| bound_length(name) == Some(*length))
     }
 
-    /// Makes the functions that are being recorded depend on the batch axes of this entry.
+    /// Makes the functions that are currently recorded depend on the batch axes of this entry.
     pub(crate) fn depend_on_batch_axes(&self) {
         for (name, _) in &self.body.jaxpr.batch_axes {
             or_panic(axis_length("call a compiled function", name));
@@ -172,7 +174,7 @@ impl Cache {
         self.traces.load(Ordering::Relaxed)
     }
 
-    /// Returns how many times the function was called, including the call that runs now, if it traces the function.
+    /// Returns how many times the function was called. Counts the current call, too, if it traces the function.
     pub(crate) fn calls(&self) -> u64 {
         self.clock.load(Ordering::Relaxed)
     }
@@ -198,7 +200,8 @@ impl Cache {
         entry.used.store(now, Ordering::Relaxed);
     }
 
-    /// Returns the entry for an argument, with the argument's leaves and references, if it is among the newest entries.
+    /// If the entry for an argument is among the newest entries, returns this entry, and the leaves and references of
+    /// the argument.
     pub(crate) fn newest(
         &self,
         argument: &impl Visited<Tensor>,
@@ -244,14 +247,15 @@ impl Cache {
         let asked = self
             .tracing
             .ask((&signature, hash), line, || self.known(&signature, hash));
-        // No lock is held while the function is traced, because it may call other compiled functions, or panic.
+        // No lock is held while the function is traced, because the function may call other compiled functions, or
+        // panic.
         let _begun = match asked {
             Asked::Known(entry) => return Ok(entry),
             Asked::Trace(begun) => begun,
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature)?);
-        // Another thread may have traced the same signature, to avoid a deadlock.
+        // Another thread may have traced the same signature meanwhile: it does not wait if this would be a deadlock.
         if !entry.is_used_once && self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }
@@ -277,15 +281,16 @@ impl Cache {
     }
 }
 
-/// The newest entries of a cache, newest first. Entries whose batch axes no enclosing `vmap` binds are left out.
+/// The newest entries of a cache, newest first, without entries whose batch axes no enclosing `vmap` binds.
 ///
-/// The entries are handles, copied from the cache, because a comparison runs code of the user and so no lock may be
-/// held. Most calls compare only the first entry; the others are copied when one of them is compared. If another thread
-/// changes the list meanwhile, an entry may be missed here; the lookup by hash then finds the entry.
+/// The entries are handles that are copied from the cache, because a comparison runs code of the user, and no lock may
+/// be held meanwhile. Most calls compare only the first entry, so the other entries are copied when one of them is
+/// compared. If another thread changes the list meanwhile, an entry may be missing here, but the lookup by hash finds
+/// it.
 struct Newest<'c> {
     cache: &'c Cache,
     first: Arc<Entry>,
-    /// The position of `first` in the cache's list, counted from the newest entry.
+    /// The position of the entry `first` in the cache's list, counted from the newest entry.
     place: usize,
     others: OnceCell<Vec<Arc<Entry>>>,
 }
@@ -322,8 +327,8 @@ impl<'c> Newest<'c> {
         }
     }
 
-    /// Returns the position of the entry whose shapes and dtypes are those of `leaves`, among the entries with the
-    /// structure of the entry at `at`.
+    /// Searches the entries that have the same structure as the entry at `at`. Returns the position of the entry that
+    /// has the shapes and dtypes of `leaves`.
     #[inline]
     fn with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         if at == 0 && self.first.signature.is_of(leaves) {
@@ -332,8 +337,8 @@ impl<'c> Newest<'c> {
         self.older_with_leaves(at, leaves)
     }
 
-    /// Continues [`with_leaves`](Self::with_leaves) if the first entry does not match. Entries before `at` are skipped,
-    /// because they have other structures.
+    /// Continues the search of [`with_leaves`](Self::with_leaves) in the entries after the first. Skips entries before
+    /// `at`, because they have other structures.
     #[cold]
     fn older_with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         let treedef = &self.entry(at)?.signature.treedef;

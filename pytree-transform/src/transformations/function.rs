@@ -1,4 +1,4 @@
-//! The functions that transformations take and return: functions of one pytree.
+//! The functions that transformations take and return. Each is a function of one pytree.
 //!
 //! A tuple serves as an argument list. A function is a closure, or the struct that another transformation returned.
 //! This struct dereferences to `dyn Fn`, so it is called like a function.
@@ -34,24 +34,24 @@ where
     }
 }
 
-/// Unflattens a value with new references, and returns these references, too; see
+/// Unflattens an argument with new references, and also returns these references; see
 /// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
     rebuilt(boundary::unflatten_with_new_references(treedef, leaves))
 }
 
-/// Which call ends, for messages about its writes to references.
+/// The end of a transformed call, described for messages about the call's writes to references.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending<'l> {
     pub(crate) name: &'static str,
     pub(crate) line: &'l Location<'l>,
-    /// The reason why the call is not repeated if another thread has written the references that it read.
+    /// The reason why the call is not repeated if another thread has written the references that the call read.
     pub(crate) unrepeated: Unrepeated,
 }
 
 impl<'l> Ending<'l> {
-    /// Describes the end of a transformation that has run a user's function.
+    /// Describes the end of a call of the transformation `name`, which has run a user's function.
     pub(crate) fn of(name: &'static str, line: &'l Location<'l>) -> Self {
         Self {
             name,
@@ -60,10 +60,12 @@ impl<'l> Ending<'l> {
         }
     }
 
-    /// Returns the value of `outcome`. The message of a conflict names the transformation and its line.
+    /// Returns the value of `outcome`. If `outcome` is a conflict, the panic message names the transformation and its
+    /// line.
     ///
     /// # Panics
-    /// If a reference may not be written, or another thread has written a reference that the call read.
+    /// Panics if `outcome` is an error: a reference may not be written, or another thread has written a reference that
+    /// the call read.
     #[track_caller]
     pub(crate) fn with<T>(self, outcome: Result<T, TreeError>) -> T {
         match outcome {
@@ -77,7 +79,7 @@ impl<'l> Ending<'l> {
     }
 }
 
-/// Unflattens a value with the given references, and writes their new values; see
+/// Unflattens a value with the references `references`, and writes their new values; see
 /// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn rebuild_with<T: Traceable>(
@@ -92,8 +94,8 @@ pub(crate) fn rebuild_with<T: Traceable>(
     ))
 }
 
-/// Builds the result that the caller of a transformed function receives. Writes to the argument's references what the
-/// function wrote to them.
+/// Builds the result that the caller of a transformed function receives. Copies the values that the function wrote to
+/// references into the caller's references.
 #[track_caller]
 pub(crate) fn rebuild_result<R: Traceable>(
     ending: Ending<'_>,
@@ -125,7 +127,7 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable>(
 pub(crate) enum Known {
     /// References and shared nodes.
     All,
-    /// References only, because shared nodes have other leaves in the result.
+    /// Only references, because shared nodes have other leaves in the result.
     References,
 }
 
@@ -205,7 +207,7 @@ pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &Referen
     );
 }
 
-/// Makes the struct that a transformation returns callable like a function, and implements [`Function`] for it.
+/// Makes a struct that a transformation returns callable like a function, and implements [`Function`] for the struct.
 ///
 /// The function takes its argument by value or, with `reference`, by reference. With `callable`, for functions that
 /// write their argument, the struct is callable but does not implement [`Function`].

@@ -1,4 +1,4 @@
-//! `grad`, `value_and_grad` and `vjp`.
+//! `grad`, `value_and_grad` and `vjp`: reverse-mode differentiation.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -28,7 +28,7 @@ pub type BothOf<M, L> = <L as Loss>::With<(<L as Loss>::Value, Gradient<M>)>;
 
 /// Returns the function that computes the gradient of a loss with respect to the parameters of its argument.
 ///
-/// The leaves of kind param, and leaves without a kind, are differentiated. [`wrt`](Grad::wrt) chooses other leaves. A
+/// Leaves of the kind param, and leaves without a kind, are differentiated. [`wrt`](Grad::wrt) chooses other leaves. A
 /// parameter that the loss does not depend on is absent from the gradient.
 ///
 /// If the function returns a `Result`, so does its gradient: an `Err` is returned as it is, and nothing is written.
@@ -103,8 +103,8 @@ where
     }
 }
 
-/// Returns the function that computes a loss and its gradient, and writes the changes that the loss function made to
-/// the states of its argument back into the argument; see [`value_and_grad`].
+/// Returns the function that computes a loss and its gradient, and updates the states of its argument, which the loss
+/// function may write; see [`value_and_grad`].
 ///
 /// # Examples
 /// ```
@@ -196,7 +196,7 @@ transformed!(reference [M: SelectPart<Tensor>, O] Grad<'f, M, O>, (M) -> O);
 transformed!(reference [M: SelectPart<Tensor>, L: Loss] ValueAndGrad<'f, M, L>, (M) -> BothOf<M, L>);
 transformed!(callable [M: SelectPart<Tensor>, L: Loss] ValueAndGradMut<'f, M, L>, dyn Fn(&mut M) -> BothOf<M, L>);
 
-/// Runs a function that returns a loss and results, and takes the gradient of the loss.
+/// Runs a function that returns a loss and other results, and computes the gradient of the loss.
 fn differentiate<M: SelectPart<Tensor>, R: Traceable, E>(
     model: &M,
     wrt: Option<&Filter>,
@@ -265,7 +265,8 @@ where
     let line = Location::caller();
     let argument = Argument::new(leaves, treedef, None, line);
     let (results, mut tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
-        // The cotangent has a leaf for each leaf of the result.
+        // Only references keep their identity in the result, because the cotangent has a leaf for each leaf of the
+        // result.
         try_call_inside(Known::References, &argument.treedef, traced, |model: M| {
             function.call(&model).into_value()
         })
@@ -274,7 +275,7 @@ where
         Ok(outcome) => outcome,
         Err(error) => return R::with(Err(error)),
     };
-    // Leaves that were written to references follow the result and have no cotangent.
+    // The leaves that were written to references follow the leaves of the result. They have no cotangent.
     let count = outcome.result().num_leaves();
     tape.outputs.truncate(count);
     let output_infos: Vec<AbstractArray> = results[..count]

@@ -34,8 +34,8 @@ pub trait Jacobian<P>: Traceable {
     /// The type of the Jacobian.
     type Rows;
 
-    /// Builds the Jacobian from the Jacobians of the tensors in the result. It calls `of_tensor` once for each tensor,
-    /// in the order of the leaves.
+    /// Builds the Jacobian of the result from the Jacobians of its tensors. Calls `of_tensor` once for each tensor, in
+    /// the order of the leaves; the call returns the Jacobian of this tensor.
     fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Self::Rows;
 }
 
@@ -71,10 +71,10 @@ macro_rules! tuples {
 }
 tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
-/// A function that computes derivatives at an argument.
+/// A function that computes the derivatives of another function at an argument.
 type Derivative<'f, M, D> = dyn Fn(&M) -> D + Send + Sync + 'f;
 
-/// The Jacobian of an `R` with respect to an `M`.
+/// The type of the Jacobian of a result `R` with respect to an argument `M`.
 pub type JacobianOf<M, R> = <R as Jacobian<Gradient<M>>>::Rows;
 
 /// Flattens the argument of a function that is differentiated.
@@ -83,7 +83,7 @@ fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
     Argument::new(leaves, treedef, None, line)
 }
 
-/// Assembles the Jacobian of one tensor from its blocks for the active leaves.
+/// Assembles the Jacobian of one tensor from its blocks, one for each active leaf of the argument.
 fn jacobian<M: SelectPart<Tensor>>(
     argument: &Argument,
     result: &AbstractArray,
@@ -98,7 +98,7 @@ fn jacobian<M: SelectPart<Tensor>>(
     argument.gradient::<M>(blocks, |leaf| Tensor::zeros(leaf.dtype(), shape(leaf)))
 }
 
-/// Returns the function that computes a Jacobian by reverse mode. Prefer it to [`jacfwd`] if the result has fewer
+/// Returns the function that computes a Jacobian by reverse mode. Prefer `jacrev` to [`jacfwd`] if the result has fewer
 /// elements than the argument.
 ///
 /// The Jacobian contains a gradient for each tensor of the result. The leaves of this gradient have the shape
@@ -153,8 +153,8 @@ where
     }
 }
 
-/// Returns the function that computes a Jacobian by forward mode; see [`jacrev`]. Prefer it if the argument has fewer
-/// elements than the result.
+/// Returns the function that computes a Jacobian by forward mode; see [`jacrev`]. Prefer `jacfwd` if the argument has
+/// fewer elements than the result.
 ///
 /// # Examples
 /// ```
@@ -188,7 +188,7 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let argument = argument(model, line);
-    // There is one tangent for each element of each active leaf, one leaf after the other.
+    // There is one tangent for each element of each active leaf, in the order of the leaves.
     let active = argument.leaves.iter().zip(&argument.active);
     let lengths: Vec<usize> = active
         .map(|(leaf, &active)| if active { leaf.len() } else { 0 })
@@ -255,7 +255,8 @@ fn next<T>(rows: &mut impl Iterator<Item = T>) -> T {
     expect_next(rows, "a leaf of the result for each of its tensors")
 }
 
-/// Returns one array for each element of `info`, stacked along a new first axis: 1 at this element, 0 elsewhere.
+/// Returns the unit tensors of a shape, stacked along a new first axis. Each unit tensor is 1 at one element and 0
+/// elsewhere.
 fn basis(info: &AbstractArray) -> Tensor {
     let count = info.len();
     let mut shape = vec![count];
@@ -284,7 +285,7 @@ pub struct Jacobians<'f, M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>> {
 }
 transformed!(reference [M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>] Jacobians<'f, M, R>, (M) -> JacobianOf<M, R>);
 
-/// The type of the second derivatives with respect to an `M`: the Jacobian of the gradient.
+/// The type of the second derivatives with respect to an argument `M`: the Jacobian of the gradient.
 pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 
 /// Returns the function that computes the second derivatives of a loss: the Jacobian of its gradient, by forward mode

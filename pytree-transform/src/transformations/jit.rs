@@ -1,4 +1,5 @@
-//! `jit`: records a function once for each structure, shapes and dtypes, and runs the compiled program.
+//! `jit`: records a function once for each signature (structure, shapes and dtypes of the argument), and runs the
+//! compiled program.
 
 use std::any::TypeId;
 use std::borrow::Borrow;
@@ -29,13 +30,13 @@ use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
 use crate::transformations::returned::Returned;
 
-/// Compiles a function of a pytree.
+/// Compiles a function of a pytree: the returned [`Jit`] records the function and runs the compiled program.
 ///
 /// The first call with a signature, which is the treedef (static values included), shapes and dtypes of the argument,
 /// traces the function. Later calls with this signature run the recorded program. Captured tensors become constants.
-/// The compiled function takes its argument by value and reuses the memory of tensors that nobody else holds. It does
-/// not reuse memory if it writes references, because it may then run again. It can be stored, called from several
-/// threads, and passed to every other transformation.
+/// The compiled function takes its argument by value and reuses the memory of tensors that nobody else holds. If the
+/// program writes references, it reuses no memory of the argument, because it may have to run again. The compiled
+/// function can be stored, called from several threads, and passed to every other transformation.
 ///
 /// If several threads call the function at the same time with the same signature, one thread traces it and the others
 /// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX, or
@@ -45,8 +46,9 @@ use crate::transformations::returned::Returned;
 /// are inputs of the recorded program. They may have changed at the next call, so each call traces the function.
 ///
 /// Build a compiled function once and keep it: a function that is built for every call is also compiled for every call.
-/// When a source line has built and traced 32 compiled functions of one type, a [warning](crate::set_warning_hook) names
-/// the line. Another warning names what changes if most calls of a function trace it again.
+/// When a source line has built and traced 32 compiled functions of one type, a [warning](crate::set_warning_hook)
+/// names the line. If most calls of a compiled function trace it again, another warning names the part of the argument
+/// that changes.
 ///
 /// The function may return a `Result`; see [`Returned`]. If it returns an `Err` while it is traced, the call returns this
 /// `Err`: nothing is compiled, no reference is written, and the next call traces the function again.
@@ -79,7 +81,7 @@ where
     )
 }
 
-/// The type of the user's function.
+/// The type of a user's function, for warnings and for names in jaxprs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionType {
     id: TypeId,
@@ -94,7 +96,7 @@ impl FunctionType {
         }
     }
 
-    /// Returns the name of the type without its path: `forward`, or `<closure>`.
+    /// Returns the name of the function without its path, for instance `forward`; `<closure>` for a closure.
     fn short_name(self) -> String {
         let path = self.name.split('<').next().unwrap_or(self.name);
         match path.rsplit("::").next() {
@@ -125,7 +127,7 @@ pub(crate) struct Compiled<A, R, O> {
 }
 
 impl<A, R, O> Compiled<A, R, O> {
-    /// Makes a function with an empty cache.
+    /// Creates a compiled function with an empty cache.
     pub(crate) fn new(
         function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync>,
         of_type: FunctionType,
@@ -141,7 +143,7 @@ impl<A, R, O> Compiled<A, R, O> {
         }
     }
 
-    /// Makes a copy of the function with an empty cache.
+    /// Returns a copy with other options and an empty cache.
     pub(crate) fn anew(&self, checks: Checks, size: usize) -> Self {
         Self {
             function: Arc::clone(&self.function),
@@ -171,7 +173,7 @@ struct History {
 }
 
 impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
-    /// Runs the function for an argument by value or by reference.
+    /// Runs the function on an argument, which is passed by value or by reference.
     fn run(&self, argument: impl Borrow<A>) -> Result<R, O> {
         if self.checks.any() {
             return self.checks.within(|| self.run_now(argument));
@@ -196,7 +198,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         Ok(self.recorded(&entry, leaves, &references))
     }
 
-    /// Runs the program on arrays.
+    /// Runs the program of an entry on concrete leaves.
     pub(crate) fn evaluated(
         &self,
         entry: &Entry,
@@ -206,7 +208,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         self.ending(entry).with(evaluate(entry, leaves, references))
     }
 
-    /// Calls the program inside of another transformation.
+    /// Calls the program of an entry inside of another transformation, which records or transforms the call.
     pub(crate) fn recorded(
         &self,
         entry: &Entry,
@@ -238,7 +240,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         }
     }
 
-    /// Describes the end of a call that is not repeated, for messages about conflicting writes.
+    /// Describes the end of a call, for messages about writes that conflict with those of another thread.
     fn ending(&self, entry: &Entry) -> Ending<'static> {
         let mut ending = Ending::of("jit", self.line);
         if entry.body.has_effect {
@@ -247,7 +249,8 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         ending
     }
 
-    /// Returns the entry for an argument, and the argument's leaves and references.
+    /// Returns the cache entry for an argument, and the argument's leaves and references. On a cache miss, traces the
+    /// function.
     ///
     /// # Errors
     /// The result of the function, if it is traced and returns an error.
@@ -260,7 +263,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
             entry.depend_on_batch_axes();
             return Ok((entry, leaves, references));
         }
-        // Tracing may wait for other threads, which may need this turn.
+        // Tracing may wait for other threads, and these threads may wait until this call ends its turn.
         attempts.end_turn();
         let (leaves, treedef, mut references) = flatten_visited::<Tensor>(argument);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
@@ -270,7 +273,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
                     self.trace(signature)
                 })?;
         entry.depend_on_batch_axes();
-        // Handles of shared nodes that the result does not contain are released, so that their memory can be reused.
+        // Release the handles of shared nodes that the result does not contain, so that their memory can be reused.
         entry.outcome.release(&mut references);
         Ok((entry, leaves, references))
     }
@@ -316,10 +319,10 @@ pub(crate) fn returned_an_error(operation: &str, line: &Location<'_>) -> String 
     )
 }
 
-/// A compiled function with the leaves and references of its argument.
+/// A cache entry with the leaves and references of the argument for which the entry was looked up.
 pub(crate) type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
-/// Returns whether a call computes values now. Otherwise an enclosing transformation records or transforms the call.
+/// Returns whether a call runs the program now. Otherwise, an enclosing transformation records or transforms the call.
 pub(crate) fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
     // An enclosing `jit` must record a program with effects, such as printing, even if all operands are concrete.
     let is_recorded = entry.body.has_effect && is_staging();
@@ -329,7 +332,7 @@ pub(crate) fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
         && leaves.iter().all(|leaf| leaf.array().is_some())
 }
 
-/// Runs a compiled function on arrays.
+/// Runs the program of an entry on concrete leaves, and builds the result.
 fn evaluate<R: Traceable>(
     entry: &Entry,
     leaves: Vec<Tensor>,
@@ -394,7 +397,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
         self.anew(checks, self.compiled.cache.size())
     }
 
-    /// Makes calls panic if an operation of the compiled function returns an infinity; see
+    /// Makes calls panic if an operation of the compiled function returns an infinity; otherwise like
     /// [`check_nans`](Self::check_nans).
     #[must_use]
     pub fn check_infs(self) -> Self {
@@ -407,7 +410,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
         self.compiled.cache.traces()
     }
 
-    /// Returns how many signatures the cache holds now.
+    /// Returns for how many signatures the cache currently holds a program.
     pub fn cached(&self) -> usize {
         self.compiled.cache.len()
     }
@@ -432,7 +435,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
         self.compiled.why_retraced()
     }
 
-    /// Returns the recorded function for an argument, without dead code.
+    /// Returns the function, recorded for an argument, as a jaxpr without dead code.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.

@@ -1,4 +1,4 @@
-//! `jit_mut`: compiles a function that writes some of its arguments.
+//! `jit_mut`: compiles a function that takes some of its arguments by `&mut` and writes them.
 
 use std::fmt;
 use std::panic::Location;
@@ -19,16 +19,15 @@ use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
 };
 
-/// Compiles a function that writes some of its arguments, and updates these arguments in each call; see
-/// [`jit`](crate::jit).
+/// Compiles a function that writes some of its arguments. Each call updates these arguments; see [`jit`](crate::jit).
 ///
-/// The function takes `&mut M`, or a tuple: first up to three arguments `&mut M`, then the arguments that it only reads,
-/// by value. So a training step is a function of `(&mut Net, &mut Optimizer<Net>, Tensor, Tensor)`, and running
-/// statistics and the counts of random streams are kept.
+/// The function takes `&mut M`, or a tuple: first up to three arguments `&mut M`, then the arguments that it only
+/// reads, by value. For example, a training step is a function of `(&mut Net, &mut Optimizer<Net>, Tensor, Tensor)`.
+/// Each call then also updates running statistics and the counts of random streams.
 ///
-/// A result is written over the memory of an argument if nothing else holds this memory. While the program runs, each
-/// `&mut` argument therefore has placeholders for its tensors. If the function panics, while it is traced or by a
-/// callback while it runs, the arguments are unchanged.
+/// A result may overwrite the memory of an argument if nothing else holds this memory. For this reason, each `&mut`
+/// argument holds placeholders instead of its tensors while the program runs. If the function panics, while it is
+/// traced or by a callback while it runs, the arguments are unchanged.
 ///
 /// # Examples
 /// ```
@@ -45,7 +44,7 @@ use crate::transformations::writing::{
 /// ```
 ///
 /// # Panics
-/// When called: if the function panics; then nothing is written.
+/// The compiled function panics if `function` panics. In this case nothing is written.
 #[track_caller]
 pub fn jit_mut<P, R, F, K>(function: F) -> JitMut<P, R::Value, R::With<R::Value>>
 where
@@ -67,7 +66,7 @@ where
     )
 }
 
-/// The function from the arguments to their written values and the result.
+/// The compiled function from the arguments to their written values and the result.
 type CompiledWriting<P, R, O> = Compiled<<P as Parts>::Values, (<P as Parts>::Written, R), O>;
 
 /// A compiled function that writes some of its arguments, the result of [`jit_mut`].
@@ -83,7 +82,7 @@ pub struct JitMut<P: Arguments, R, O = R> {
 
 type Call<P, O> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> O + Send + Sync;
 
-/// Runs the function and stores the written values.
+/// Runs the function, and stores the written values in the user's `&mut` arguments.
 fn run<P: Arguments, R: Traceable, O>(
     compiled: &CompiledWriting<P, R, O>,
     arguments: P::Borrowed<'_>,
@@ -117,7 +116,7 @@ fn run_now<P: Arguments, R: Traceable, O>(
         return Ok(result);
     }
     let (mut places, read) = P::divide(arguments);
-    // A callback and a check may panic; then the arguments keep their values.
+    // If a callback or a check panics, the arguments must keep their values, so they are not released.
     if !entry.body.has_effect && !checks::active() {
         release::<P>(&entry, &mut places);
     }
@@ -127,12 +126,13 @@ fn run_now<P: Arguments, R: Traceable, O>(
     Ok(result)
 }
 
-/// Stores placeholders in the places, so that only the leaves of the call hold the memory of the arguments.
+/// Stores placeholders in the user's `&mut` arguments, so that only the leaves of the call hold the memory of their
+/// tensors.
 fn release<P: Arguments>(entry: &Entry, places: &mut P::Places<'_>) {
     let treedef = &entry.signature.treedef;
     let nothing = Tensor::from(false);
     let leaves = vec![nothing; treedef.num_leaves()];
-    // A type that rejects the placeholders keeps its tensors; then their memory is not reused.
+    // If the type rejects the placeholders, the arguments keep their tensors, and the memory of these is not reused.
     if let Ok((values, _)) = unflatten_with_new_references::<Tensor, P::Values>(treedef, leaves) {
         P::store(places, P::divide_values(values).0);
     }
@@ -163,7 +163,7 @@ impl<P: Arguments, R: Traceable, O: 'static> JitMut<P, R, O> {
         self.anew(checks, self.compiled.cache.size())
     }
 
-    /// Sets how many signatures the cache holds; see [`Jit::cache_size`](crate::Jit::cache_size).
+    /// Sets the maximum number of signatures in the cache; see [`Jit::cache_size`](crate::Jit::cache_size).
     #[must_use]
     pub fn cache_size(self, size: usize) -> Self {
         self.anew(self.compiled.checks, size)
@@ -186,7 +186,7 @@ impl<P: Arguments, R: Traceable, O: 'static> JitMut<P, R, O> {
         self.compiled.cache.traces()
     }
 
-    /// Returns how many signatures the cache holds now.
+    /// Returns for how many signatures the cache currently holds a program.
     pub fn cached(&self) -> usize {
         self.compiled.cache.len()
     }
@@ -201,8 +201,8 @@ impl<P: Arguments, R: Traceable, O: 'static> JitMut<P, R, O> {
         self.compiled.why_retraced()
     }
 
-    /// Returns the recorded function for arguments, without dead code. Its outputs are the written values and the result.
-    /// Nothing is written.
+    /// Returns the function, recorded for some arguments, as a jaxpr without dead code. Its outputs are the written
+    /// values and the result. The arguments are not written.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.
@@ -211,7 +211,8 @@ impl<P: Arguments, R: Traceable, O: 'static> JitMut<P, R, O> {
         self.entry(&arguments).body.jaxpr.clone()
     }
 
-    /// Returns the program that runs for arguments; see [`Jit::lower`](crate::Jit::lower). Nothing is written.
+    /// Returns the program that runs for these arguments; see [`Jit::lower`](crate::Jit::lower). The arguments are not
+    /// written.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.

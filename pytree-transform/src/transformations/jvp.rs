@@ -11,7 +11,8 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::function::{Ending, Function, Known, rebuild_result, try_call_inside};
 use crate::transformations::returned::Returned;
 
-/// Returns the result of a function, and the function's derivative along a direction, by forward-mode differentiation.
+/// Returns the result of a function at `primals`, and the derivative of the function in the direction `tangents`, by
+/// forward-mode differentiation.
 ///
 /// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored. The function may return
 /// a `Result`; see [`Returned`].

@@ -1,4 +1,4 @@
-//! `linearize`, `linear_transpose` and `saved_residuals`.
+//! `linearize`, `linear_transpose` and `saved_residuals`: the linear parts of derivatives.
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -24,7 +24,7 @@ use crate::transformations::grad::Pullback;
 
 /// Returns the result of a function, and the function's derivative at `primals` as a linear function of the tangent.
 ///
-/// Use it instead of [`jvp`](crate::jvp) for many tangents at one point: the function runs once.
+/// Use `linearize` instead of [`jvp`](crate::jvp) for many tangents at one point, because the function runs only once.
 ///
 /// # Examples
 /// ```
@@ -67,7 +67,7 @@ where
     (value, linearization)
 }
 
-/// The derivative of a function at a point: see [`linearize`].
+/// The derivative of a function at a point, as a linear function of the tangent; see [`linearize`].
 pub struct Linearization<M, R> {
     jaxpr: Jaxpr,
     residuals: Vec<Tensor>,
@@ -79,7 +79,8 @@ pub struct Linearization<M, R> {
 }
 
 impl<M: Traceable, R: Traceable> Linearization<M, R> {
-    /// Returns the tangent of the result. Tangents of leaves that are not floats are ignored.
+    /// Applies the derivative to `tangents`, and returns the tangent of the result. Tangents of leaves that are not
+    /// floats are ignored.
     ///
     /// # Panics
     /// If the tangents differ from the primals of [`linearize`] in structure, shapes or dtypes.
@@ -115,10 +116,10 @@ impl<M, R> std::fmt::Debug for Linearization<M, R> {
     }
 }
 
-/// The invariant that the message of a library bug names: the linear part takes residuals besides tangents.
+/// The expectation named in the message of a library bug: the linear part takes the residuals after the tangents.
 const RESIDUALS: &str = "an input of the linear part for each residual";
 
-/// A function recorded for shapes and dtypes, split into the part that computes residuals and the linear part.
+/// A recorded function, split into the part that computes the residuals and the part that is linear in the tangents.
 struct Recorded {
     known: Jaxpr,
     captured: Vec<Tensor>,
@@ -158,8 +159,8 @@ where
 /// Returns the transpose of a linear function: the function from a cotangent of the result to the cotangent of the
 /// argument.
 ///
-/// Only structure, shapes and dtypes of `example` matter; nothing is computed from its floats. The function may also
-/// add a constant, which the transpose ignores.
+/// Only the structure, shapes and dtypes of `example` matter; the values of its floats are not used. The function may
+/// also add a constant, which the transpose ignores.
 ///
 /// # Examples
 /// ```
@@ -230,9 +231,10 @@ where
     }
 }
 
-/// Returns the shapes and dtypes of the values that reverse mode keeps for the backward pass of a function.
+/// Returns the shapes and dtypes of the residuals: the values that reverse mode stores for the backward pass of a
+/// function.
 ///
-/// [`remat`](crate::remat) reduces these values. Nothing is computed. The counterpart in JAX is
+/// Use [`remat`](crate::remat) to store fewer residuals. The function is traced but not run. The counterpart in JAX is
 /// `jax.ad_checkpoint.saved_residuals`.
 ///
 /// # Examples

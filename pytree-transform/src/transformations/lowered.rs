@@ -27,13 +27,13 @@ pub struct Lowered {
     memory: Memory,
 }
 
-/// A step of a schedule: one equation, or several that run in one fused kernel.
+/// A step of a schedule: one equation, or several equations that run in one fused kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The positions of the equations of this step in the jaxpr, in ascending order. If an earlier step already lists a
     /// chain of views, this step lists only the last view of the chain.
     pub equations: Vec<usize>,
-    /// Whether the equations are fused: intermediate values are never written to memory.
+    /// Whether the equations run in one fused kernel, which never writes intermediate values to memory.
     pub fused: bool,
     /// The number of tensors that the step reads.
     pub reads: usize,
@@ -41,19 +41,19 @@ pub struct Step {
     pub writes: usize,
 }
 
-/// The memory that a run needs, in bytes.
+/// The memory that a run of a compiled program needs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// The bytes of the inputs.
+    /// The size of the inputs in bytes.
     pub inputs: usize,
-    /// The bytes of the captured tensors and folded constants.
+    /// The size of the captured tensors and folded constants in bytes.
     pub constants: usize,
-    /// The bytes of the outputs.
+    /// The size of the outputs in bytes.
     pub outputs: usize,
-    /// The maximum number of bytes that results of steps, outputs included, use at one time. A run may need less,
-    /// because an operation may write its result over an operand, which this number ignores.
+    /// The maximum size in bytes of the results of steps, outputs included, that are in memory at the same time. A run
+    /// may need less memory, because this number ignores that an operation may write its result over an operand.
     pub peak: usize,
-    /// The number of tensors that are written to memory.
+    /// The number of tensors that the steps write to memory.
     pub buffers: usize,
 }
 
@@ -74,12 +74,12 @@ impl Lowered {
         }
     }
 
-    /// Returns the jaxpr after all compiler passes.
+    /// Returns the optimized jaxpr, after all compiler passes.
     pub fn jaxpr(&self) -> &Jaxpr {
         &self.jaxpr
     }
 
-    /// Returns the steps in execution order.
+    /// Returns the steps of the program in execution order.
     pub fn schedule(&self) -> &[Step] {
         &self.schedule
     }
@@ -106,12 +106,12 @@ fn step(between: &mut Between<'_>, planned: &Planned) -> Step {
     }
 }
 
-/// Finds the equations of each step: those that compute its outputs from its inputs.
+/// A search for the equations of each step, which compute the step's outputs from its inputs.
 struct Between<'j> {
     jaxpr: &'j Jaxpr,
     makers: Vec<Option<usize>>,
-    /// For each variable, the number of the last search that reached the variable. Searches are numbered so that this
-    /// list need not be cleared between them.
+    /// For each variable, the number of the last search that reached the variable. Because searches are numbered, this
+    /// list need not be cleared between searches.
     met: Vec<usize>,
     search: usize,
     /// For each equation, whether a step already lists it. The search does not continue behind a listed equation, so a

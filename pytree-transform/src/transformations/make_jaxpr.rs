@@ -1,4 +1,4 @@
-//! `make_jaxpr`: records a function as a value.
+//! `make_jaxpr`: records a function as a [`Jaxpr`].
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Function, call_inside, transformed};
 
-/// Returns the function that records `function` as a [`Jaxpr`], for the structure, shapes and dtypes of its argument.
-/// No equation is removed or rewritten.
+/// Returns a function that takes an argument and records `function` as a [`Jaxpr`], for the structure, shapes and
+/// dtypes of this argument. No equation is removed or rewritten.
 ///
 /// The inputs of the jaxpr are the leaves of the argument, followed by the traced tensors that the function captured.
 /// Other captured tensors are constants. The outputs are the leaves of the result.

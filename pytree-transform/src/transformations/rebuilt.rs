@@ -1,4 +1,5 @@
-//! Warns about source lines that build a new compiled function for every call.
+//! Warnings about compiled functions that are traced too often, for instance because a source line builds a new one for
+//! every call.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -10,20 +11,21 @@ use pytree_core::error::{Difference, DifferenceKind};
 use crate::base::warning::{WarningKind, warn};
 use crate::transformations::retrace::{Retrace, RetraceDifference};
 
-/// How many functions of one type a source line may build and trace before a warning.
+/// The number of functions of one type that a source line has built and traced when it causes a warning.
 const MANY_BUILT: usize = 32;
 
-/// How many traces of one function are checked for a common reason.
+/// After every such number of traces of one function, a check warns if most calls trace it again.
 const MANY_TRACES: usize = 16;
 
-/// A function that a source line builds. A generic function has one line for all types, and builds a function of
-/// another type for each.
+/// The source line that builds a compiled function, and the type of the function. A line in a generic function builds
+/// functions of several types.
 type Built = (&'static Location<'static>, TypeId);
 
-/// For each line and type, how many of the compiled functions it built were traced.
+/// For each source line and type, the number of compiled functions that were built there and traced.
 static BUILT: LazyLock<Mutex<HashMap<Built, usize>>> = LazyLock::new(Mutex::default);
 
-/// Counts the first trace of a function of a type that this line built. Warns if the line has built many of them.
+/// Counts the first trace of a function that was built at `line`. Warns if many functions of this type were built
+/// there.
 pub(crate) fn traced_first(line: &'static Location<'static>, function: TypeId) {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let count = built.entry((line, function)).or_insert(0);
@@ -39,7 +41,7 @@ pub(crate) fn traced_first(line: &'static Location<'static>, function: TypeId) {
     }
 }
 
-/// Warns if most calls of a function trace it again. `calls` includes the call that traces.
+/// Warns if most calls of a function trace it again. `calls` includes the current call.
 pub(crate) fn traced_again(traces: usize, calls: u64, why: &Retrace) {
     if traces.is_multiple_of(MANY_TRACES) && traces as u64 * 2 > calls {
         warn(WarningKind::Retraced, why.line, || {

@@ -13,7 +13,7 @@ use crate::tensor::trace::bound_length;
 use crate::transformations::cache::Signature;
 
 /// The reason why a compiled function was traced again: the differences between the arguments of the last two traces.
-/// The display shows each difference on its own line.
+/// Its display writes each difference on its own line.
 ///
 /// # Examples
 /// ```
@@ -31,8 +31,8 @@ use crate::transformations::cache::Signature;
 pub struct Retrace {
     /// The line that called `jit`.
     pub line: &'static Location<'static>,
-    /// All differences in structure. If the structures are equal, all differences of leaves. Differences of batch axes
-    /// follow.
+    /// All differences in structure or, if the structures are equal, all differences in shapes and dtypes of leaves;
+    /// then all differences in batch axes.
     pub differences: Vec<RetraceDifference>,
 }
 
@@ -53,18 +53,18 @@ pub enum RetraceDifference {
     },
     /// A named batch axis that the function uses has another length.
     BatchAxis {
-        /// The name of the axis.
+        /// The name of the batch axis.
         name: String,
-        /// The length of the axis in the previous trace.
+        /// The length of the batch axis in the previous trace.
         before: usize,
-        /// The length of the axis in the last trace, or `None` if no enclosing `vmap` binds this name.
+        /// The length of the batch axis in the last trace, or `None` if no enclosing `vmap` binds this name.
         now: Option<usize>,
     },
     /// The function reads a reference that it captured, so each call traces it.
     Captured,
 }
 
-/// The key of a trace: the signature of the argument, and the batch axes that the trace depends on.
+/// The key of a trace: the signature of the argument, and the batch axes on which the trace depends.
 pub(crate) struct Traced {
     pub(crate) signature: Arc<Signature>,
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
@@ -115,7 +115,8 @@ impl Retrace {
 impl fmt::Display for RetraceDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Different functions of one type have the same text, so the message says that they differ.
+            // Two static values of one type may have the same text, for instance two functions, so the message says
+            // that they differ.
             Self::Structure(difference) if difference.left == difference.right => {
                 write!(
                     f,
@@ -151,7 +152,7 @@ impl fmt::Display for Retrace {
     }
 }
 
-/// Compares the displayed text.
+/// Compares the displayed text of a [`Retrace`] with a string.
 impl PartialEq<str> for Retrace {
     fn eq(&self, text: &str) -> bool {
         let own = self.to_string();

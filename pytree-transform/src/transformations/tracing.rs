@@ -12,7 +12,7 @@ use std::thread::ThreadId;
 
 use crate::transformations::cache::Signature;
 
-/// The traces in progress for one cache.
+/// The traces of one compiled function that are in progress.
 #[derive(Default)]
 pub(crate) struct Tracing {
     running: Mutex<AllRunning>,
@@ -22,7 +22,7 @@ pub(crate) struct Tracing {
 #[derive(Default)]
 struct AllRunning {
     all: Vec<Running>,
-    /// The number of traces that have begun or ended so far, counted together.
+    /// The number of traces that have begun so far plus the number of traces that have ended.
     changes: u64,
 }
 
@@ -41,7 +41,7 @@ struct Wait {
     thread: ThreadId,
 }
 
-/// All threads that wait for a trace. The lock order is [`Tracing::running`] first, then this lock.
+/// All threads that wait for a trace. A thread that needs both locks takes [`Tracing::running`] first.
 static WAITS: Mutex<Option<HashMap<ThreadId, Wait>>> = Mutex::new(None);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -50,8 +50,8 @@ fn with_waits<R>(change: impl FnOnce(&mut HashMap<ThreadId, Wait>) -> R) -> R {
     change(waits.get_or_insert_default())
 }
 
-/// Registers that a thread waits. Returns `false` instead if the thread would wait for itself, directly or through
-/// other threads.
+/// Registers that a thread waits for a trace, and returns true. If the thread would wait for itself, directly or
+/// through other threads, registers nothing and returns false.
 fn begin_wait(this: ThreadId, wait: Wait) -> bool {
     with_waits(|waits| {
         let mut other = wait.thread;
@@ -66,7 +66,7 @@ fn begin_wait(this: ThreadId, wait: Wait) -> bool {
     })
 }
 
-/// The result of a request for a signature: its entry, or the task to trace it.
+/// The result of a request for a signature: an existing entry, or the task to trace the function for the signature.
 pub(crate) enum Asked<'t, K> {
     Known(K),
     Trace(Begun<'t>),
@@ -77,8 +77,8 @@ impl Tracing {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry that `known` finds for a signature, or begins a trace. If another thread traces the signature,
-    /// this thread waits.
+    /// Returns the entry that `known` finds for a signature, or begins a trace. While another thread traces the
+    /// signature, this thread waits.
     ///
     /// # Panics
     /// If this thread already traces the signature, because the function would call itself without end.
@@ -143,7 +143,7 @@ fn recursive(signature: &Signature, line: &Location<'_>) -> ! {
     )
 }
 
-/// While this guard lives, other threads wait for the signature that this thread traces.
+/// A guard for a trace. Until it is dropped, other threads wait for the signature that this thread traces.
 pub(crate) struct Begun<'t> {
     tracing: &'t Tracing,
     id: u64,
@@ -154,8 +154,8 @@ impl Drop for Begun<'_> {
         let mut running = self.tracing.running();
         running.all.retain(|one| one.id != self.id);
         running.changes += 1;
-        // The waiting threads have not run yet, but they must no longer count as waiting: a chain of waits through this
-        // trace would look like a deadlock.
+        // The waiting threads have not run yet, but they must no longer count as waiting, because a chain of waits
+        // through this finished trace would look like a deadlock.
         with_waits(|waits| waits.retain(|_, wait| wait.id != self.id));
         drop(running);
         self.tracing.ended.notify_all();

@@ -108,7 +108,7 @@ impl<'f, A: Traceable, R: Traceable, O: 'f> Vmap<'f, A, R, O> {
     ///
     /// # Panics
     /// The mapped function panics if the axes are not a prefix tree of the result, if an axis is out of range, or if a
-    /// result whose axis is `None` differs between the examples.
+    /// result leaf whose axis is `None` differs between the examples.
     #[must_use]
     pub fn out_axes(self, axes: impl Into<Axes>) -> Self {
         self.with(|mapping| mapping.out_axes = axes.into())

@@ -1,4 +1,4 @@
-//! `vmap_mut`: maps a function that writes some of its arguments.
+//! `vmap_mut`: maps a function that takes some of its arguments by `&mut` and writes them.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
 };
 
-/// Maps a function of two arguments that writes its first argument; see [`vmap`](crate::vmap).
+/// Maps a function that writes some of its arguments over a batch axis of each leaf; see [`vmap`](crate::vmap).
 ///
-/// The function takes its arguments as under [`jit_mut`](crate::jit_mut): those that it writes by `&mut`, then the
-/// others by value. All are mapped over axis 0 of every leaf; [`in_axes`](VmapMut::in_axes) sets other axes, as a tuple
-/// with a member for each argument. A value written to a mapped leaf gets the batch axis of this leaf. A value written to a leaf that is not mapped must
-/// be the same for all examples, for instance a result of [`pmean`](crate::pmean).
+/// The function takes its arguments as under [`jit_mut`](crate::jit_mut): first the arguments that it writes, by
+/// `&mut`, then the other arguments by value. All arguments are mapped over axis 0 of every leaf;
+/// [`in_axes`](VmapMut::in_axes) sets other axes, as a tuple with a member for each argument. A value written to a
+/// mapped leaf gets the batch axis of this leaf. A value written to a leaf that is not mapped must be the same for all
+/// examples, for instance a result of [`pmean`](crate::pmean).
 ///
 /// # Examples
 /// ```
@@ -136,7 +137,8 @@ fn map<P: Arguments, R: Traceable, O>(
     let mut all_output = all.split_off(num_written);
     let in_references = output.split_off(of_result.num_leaves());
     let all_in_references = all_output.split_off(of_result.num_leaves());
-    // The written arguments may have other structures; the axes are a prefix of these structures too.
+    // A written argument may have another structure than before the call. The axes must be a prefix of this structure,
+    // too.
     let (whole, num_read) = P::structure_after(of_written, &treedef);
     results.extend_from_slice(&examples[examples.len() - num_read..]);
     let mut placed = mapping.written(&whole, &results, all, size);

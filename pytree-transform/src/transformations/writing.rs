@@ -1,8 +1,9 @@
-//! Functions that write their arguments: what they take, and how the transformations call them.
+//! Functions that write some of their arguments: the types of these arguments, and how transformations call the
+//! functions.
 //!
 //! Such a function takes `&mut` for each argument that it writes, before the arguments that it only reads. Inside of a
-//! transformation it gets values of its own. The written values are results of the transformed function, which stores
-//! them in the user's places at the end. So a call that panics has changed nothing.
+//! transformation, the function gets copies of the arguments. The written copies are results of the transformed
+//! function, which stores them in the user's arguments at the end. So a call that panics has changed nothing.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -36,39 +37,39 @@ impl<M> fmt::Debug for Mut<M> {
 )]
 pub trait Arguments: Parts {}
 
-/// How arguments are divided into places that are written and values that are read.
+/// How a list of arguments is divided into places (the user's `&mut` arguments) and values that are only read.
 pub trait Parts: 'static {
-    /// The arguments of a call: `(&'a mut M, A)`.
+    /// The arguments of a call, for instance `(&'a mut M, A)`.
     type Borrowed<'a>;
-    /// The places that are written: `(&'a mut M,)`.
+    /// The places that a call writes, for instance `(&'a mut M,)`.
     type Places<'a>;
-    /// The arguments as values: `(M, A)`.
+    /// All arguments as values, for instance `(M, A)`.
     type Values: Traceable;
-    /// The values that are written: `(M,)`.
+    /// The written arguments as values, for instance `(M,)`.
     type Written: Traceable;
-    /// The values that are only read: `(A,)`.
+    /// The arguments that are only read, for instance `(A,)`.
     type Read;
 
-    /// Visits the arguments as [`Values`](Self::Values) would be visited.
+    /// Visits the arguments of a call, in the same way as a walk visits [`Values`](Self::Values).
     fn visit<'v>(arguments: &'v Self::Borrowed<'_>, visitor: &mut dyn Visitor<'v>);
-    /// Divides the arguments of a call.
+    /// Divides the arguments of a call into places and values that are only read.
     fn divide(arguments: Self::Borrowed<'_>) -> (Self::Places<'_>, Self::Read);
-    /// Divides arguments that are values.
+    /// Divides arguments that are values into written values and values that are only read.
     fn divide_values(values: Self::Values) -> (Self::Written, Self::Read);
-    /// Returns the arguments for a call of the user's function.
+    /// Combines borrowed values and values that are only read into the arguments for a call of the user's function.
     fn lend(written: &mut Self::Written, read: Self::Read) -> Self::Borrowed<'_>;
-    /// Stores values in the places.
+    /// Stores the written values in the places.
     fn store(places: &mut Self::Places<'_>, values: Self::Written);
-    /// Returns the structure of the arguments after the call, and the number of leaves that were only read. These are
-    /// the last leaves.
+    /// Returns the structure of the arguments after the call, and the number of leaves of the arguments that are only
+    /// read, which come last.
     fn structure_after(written: TreeDef, arguments: &TreeDef) -> (TreeDef, usize);
 }
 
 /// A function that writes some of its arguments: a closure with a parameter of type `&mut M` or `(&mut M, A)`, or the
 /// result of a transformation such as [`jit_mut`](crate::jit_mut).
 ///
-/// `P` describes the arguments, as in `(Mut<M>, A)`; it follows from the type of the function's parameter, which must be
-/// written in the closure.
+/// `P` lists the arguments, for instance `(Mut<M>, A)`. The compiler infers `P` from the type of the parameter, which
+/// must be written in the closure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that writes its arguments",
     label = "expected a function of `&mut Model`, or of a tuple that begins with it",
@@ -84,7 +85,7 @@ pub trait WritingFunction<P: Arguments> {
     fn call(&self, arguments: P::Borrowed<'_>) -> Self::Output;
 }
 
-/// The arguments of a call, to be visited.
+/// The arguments of a call, in a form that can be visited.
 pub(crate) struct Borrowed<'b, 'a, P: Arguments>(pub(crate) &'b P::Borrowed<'a>);
 
 impl<P: Arguments> Visited<Tensor> for Borrowed<'_, '_, P> {
@@ -94,7 +95,7 @@ impl<P: Arguments> Visited<Tensor> for Borrowed<'_, '_, P> {
     }
 }
 
-/// Calls a user's function with values. Returns the written values and the result.
+/// Calls a user's function with values as arguments. Returns the written values and the result.
 pub(crate) fn call_with_values<P: Arguments, R>(
     function: impl FnOnce(P::Borrowed<'_>) -> R,
     values: P::Values,

@@ -17,11 +17,13 @@ use crate::transformations::control::loops::{ScanOptions, length_of};
 use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::call_reading;
 
-/// Combines the first 1, 2, 3, … elements along axis 0 by an associative function.
+/// Combines the first 1, 2, 3, … elements along axis 0 by an associative function, and returns the stacked
+/// combinations.
 ///
-/// The function receives two stacks of elements and must combine them pair by pair. For n elements it is called about
-/// 2 log₂ n times, while a [`scan`](crate::scan) calls it n - 1 times. This is possible because `(a + b) + (c + d)`
-/// equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their applications").
+/// The function receives two stacks of elements and must combine them pair by pair. For n elements, the function is
+/// called about 2 log₂ n times, while a [`scan`](crate::scan) calls it n - 1 times. This is possible because `(a + b) +
+/// (c + d)` equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their
+/// applications").
 ///
 /// # Examples
 /// ```
@@ -112,7 +114,7 @@ fn infos(leaves: &[Tensor]) -> Vec<AbstractArray> {
     leaves.iter().map(|leaf| leaf.info().clone()).collect()
 }
 
-/// Returns every `step`-th element from `start` up to `limit`.
+/// Returns every `step`-th element along axis 0, from `start` up to, but not including, `limit`.
 fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
     let mut starts: Shape = leaf.shape().iter().map(|_| 0).collect();
     let mut limits = Shape::from_slice(leaf.shape());
@@ -121,12 +123,12 @@ fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
     or_panic(slice(leaf, &starts, &limits, &steps))
 }
 
-/// A function that combines two stacks pair by pair. It returns `None` if the result of the user's function does not
-/// fit.
+/// A function that combines two stacks of elements pair by pair. It returns `None` if the result of the user's function
+/// differs from an element in structure, shape or dtype.
 type Combine<'c> = dyn FnMut(Vec<Tensor>, Vec<Tensor>) -> Option<Vec<Tensor>> + 'c;
 
-/// Returns all prefix combinations, by recursion: the prefixes of combined neighbours are the results at odd
-/// positions, and one more combination with the next element gives the results at even positions.
+/// Returns all prefix combinations, by recursion. The prefix combinations of combined neighbours are the results at odd
+/// positions. Combined with the next element, they are the results at even positions.
 fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor>> {
     let length = leaves.first().map_or(0, |leaf| leaf.shape()[0]);
     if length < 2 {
@@ -155,7 +157,7 @@ fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor
     Some(both.map(|(even, odd)| interleaved(even, odd)).collect())
 }
 
-/// Interleaves the elements of two stacks; the first stack may have one element more than the second.
+/// Interleaves the elements of two stacks. The first stack may have one element more than the second stack.
 fn interleaved(even: &Tensor, odd: &Tensor) -> Tensor {
     let count = odd.shape()[0];
     let pairs = [part(even, 0, count, 1), odd.clone()];

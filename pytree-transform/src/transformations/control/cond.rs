@@ -1,4 +1,4 @@
-//! `cond` and `switch`: apply one of several functions, chosen by a value.
+//! `cond` and `switch`: apply one of several functions, which a predicate or an index chooses.
 
 use std::panic::Location;
 
@@ -33,8 +33,7 @@ use crate::transformations::function::{Ending, call_inside_with_all, rebuild_res
 /// assert_eq!(absolute(Tensor::from(-2.0_f32)).item::<f32>(), 2.0);
 /// ```
 ///
-/// # Panics
-/// If the predicate is not a bool without axes, or the results differ in structure, shapes or element types.
+/// # Panics If the predicate is not a bool without axes, or the results differ in structure, shapes or dtypes.
 #[track_caller]
 pub fn cond<A, R>(
     predicate: &Tensor,
@@ -49,9 +48,10 @@ where
     choose_by_predicate(predicate, [&on_false, &on_true], &operand)
 }
 
-/// Applies `on_true` or `on_false` to an argument that they write, depending on a predicate; see [`cond`].
+/// Applies `on_true` or `on_false`, which may write the argument, depending on a predicate; see [`cond`].
 ///
-/// Only the branch that runs writes. Capture tensors that the branches read, or pass a tuple.
+/// Only the branch that runs writes the argument. If the branches also read other tensors, capture them, or pass a
+/// tuple.
 ///
 /// # Examples
 /// ```
@@ -65,9 +65,8 @@ where
 /// assert_eq!(count.item::<i32>(), 1);
 /// ```
 ///
-/// # Panics
-/// If the predicate is not a bool without axes, or if the results or the written values differ in structure, shapes or
-/// element types; then nothing is written.
+/// # Panics If the predicate is not a bool without axes, or if the results or the written values differ in structure,
+/// shapes or dtypes. In these cases nothing is written.
 #[track_caller]
 pub fn cond_mut<M, R>(
     predicate: &Tensor,
@@ -92,7 +91,7 @@ where
     result
 }
 
-/// Applies the branch for false or the branch for true.
+/// Applies the second branch if the predicate is true, otherwise the first branch.
 #[track_caller]
 fn choose_by_predicate<A: Traceable, R: Traceable>(
     predicate: &Tensor,
@@ -113,8 +112,8 @@ fn choose_by_predicate<A: Traceable, R: Traceable>(
     )
 }
 
-/// Applies one of several functions to an operand, chosen by an index. An index below 0 chooses the first function, and
-/// an index that is too large chooses the last.
+/// Applies one of several functions, which an index chooses, to an operand. An index below 0 chooses the first
+/// function, and an index that is too large chooses the last.
 ///
 /// All functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under `vmap`
 /// with an index for each example, all functions run for all examples, and `select` chooses the results. Write the
@@ -132,9 +131,8 @@ fn choose_by_predicate<A: Traceable, R: Traceable>(
 /// assert_eq!(values.to_vec::<f32>(), [1.0, 0.0]);
 /// ```
 ///
-/// # Panics
-/// If the index is not an integer without axes, `branches` is empty, or the results of the branches differ in
-/// structure, shapes or element types.
+/// # Panics If the index is not an integer without axes, `branches` is empty, or the results of the branches differ in
+/// structure, shapes or dtypes.
 #[track_caller]
 pub fn switch<A, R>(index: &Tensor, branches: &[&dyn Fn(A) -> R], operand: A) -> R
 where
@@ -155,13 +153,13 @@ where
         .map(|position| format!("branch {position}"))
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // Clipping before the conversion keeps an index that does not fit in i32 from wrapping around.
+    // Clip the index before its conversion, so that an index that does not fit into i32 does not wrap around.
     let last = (branches.len() - 1) as f64;
     let index = index.clip(0.0, last).convert(DType::I32);
     choose(Recorder::Switch, &names, &index, branches, &operand)
 }
 
-/// Records the branches, checks that they agree, and binds the primitive.
+/// Records the branches, checks that their results have the same structure, shapes and dtypes, and binds the primitive.
 #[track_caller]
 fn choose<A: Traceable, R: Traceable>(
     recorder: Recorder,
@@ -180,7 +178,7 @@ fn choose<A: Traceable, R: Traceable>(
             })
         })
         .collect();
-    // Only references that some branch writes are results; the other references stay unchanged.
+    // Only references that at least one branch writes are results. The other references stay unchanged.
     let written = recorded.iter().flat_map(|(.., (_, written))| written);
     let written: Vec<usize> = written.copied().collect();
     let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded

@@ -28,12 +28,12 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Returns the default options: all elements, from the first to the last.
+    /// Returns the default options: a scan of all elements, from the first to the last.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Iterates from the last element to the first; outputs stay at the positions of their inputs.
+    /// Iterates from the last element to the first. Each output is at the position of its input.
     #[must_use]
     pub fn reverse(self) -> Self {
         Self {
@@ -128,8 +128,8 @@ where
     run(Recorder::Scan, options, None, step, init, inputs)
 }
 
-/// Applies a function to each element along axis 0 of `inputs`, and lets it write `carry`, which each call passes to the
-/// next; see [`scan`]. Returns the stacked outputs.
+/// Applies a function to each element along axis 0 of `inputs` and to `&mut carry`, which the function may write; see
+/// [`scan`]. Returns the stacked outputs.
 ///
 /// # Examples
 /// ```
@@ -148,7 +148,7 @@ where
 /// ```
 ///
 /// # Panics
-/// Panics in the same cases as [`scan`]; then nothing is written.
+/// Panics in the same cases as [`scan`]. In these cases nothing is written.
 #[track_caller]
 pub fn scan_mut<C, X, Y>(function: impl Fn(&mut C, X) -> Y, carry: &mut C, inputs: X) -> Y
 where
@@ -170,7 +170,7 @@ where
 /// ```
 ///
 /// # Panics
-/// Panics in the same cases as [`scan_with`]; then nothing is written.
+/// Panics in the same cases as [`scan_with`]. In these cases nothing is written.
 #[track_caller]
 pub fn scan_mut_with<C, X, Y>(
     options: ScanOptions,
@@ -192,8 +192,8 @@ where
     outputs
 }
 
-/// Runs a scan that messages call `recorder`. If `first` is set, the function also receives the index of the iteration,
-/// counted from `first`.
+/// Runs a scan. Messages name it `recorder`. If `first` is a number, the function also receives the index of the
+/// iteration, counted from `first`.
 #[track_caller]
 fn run<C, X, Y>(
     recorder: Recorder,
@@ -263,7 +263,7 @@ where
         problems.join("; "),
         fix(&problems)
     );
-    // The primitive takes captured tensors as its first operands.
+    // The primitive takes the captured tensors as its first operands.
     jaxpr.inputs.rotate_left(infos.len());
     let primitive = Scan {
         body: Body::new(recorder, jaxpr, compile),
@@ -282,7 +282,7 @@ where
     let mut results = bind_all(&primitive, &operands);
     let outputs = results.split_off(of_index + of_carry.len());
     let ending = Ending::of(recorder.name(), Location::caller());
-    // The call also read the references of the inputs.
+    // The results may also depend on the references of the inputs, which the call has read.
     let references = references.beside(of_inputs);
     let carry = results.split_off(of_index);
     (
@@ -324,7 +324,7 @@ pub(crate) fn length_of(
     length
 }
 
-/// A bound of a [`fori_loop`]: a number or a tensor.
+/// A lower or upper bound of a [`fori_loop`]: a number or a tensor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Bound {
@@ -377,7 +377,7 @@ pub fn fori_loop<C: Traceable>(
 ) -> C {
     let (lower, upper) = (value_of(lower.into()), value_of(upper.into()));
     if let (Bound::Number(from), Bound::Number(to)) = (&lower, &upper) {
-        // As in JAX, an upper bound below the lower bound means no iterations.
+        // As in JAX, the loop has no iterations if the upper bound is below the lower bound.
         let length = usize::try_from(i64::from(*to) - i64::from(*from)).unwrap_or(0);
         let step = |index: Option<Tensor>, carry, (): ()| {
             let index = expect_some(index, "the index of an iteration");
@@ -404,7 +404,7 @@ pub fn fori_loop<C: Traceable>(
     .1
 }
 
-/// Returns a bound as a number, if it is concrete.
+/// Converts a bound that is a concrete tensor to a number. Returns any other bound unchanged.
 #[track_caller]
 fn value_of(bound: Bound) -> Bound {
     if let Bound::Tensor(tensor) = &bound {
@@ -422,7 +422,7 @@ fn value_of(bound: Bound) -> Bound {
 
 /// Applies a function to each element along axis 0 of `inputs`, one after the other, and stacks the results.
 ///
-/// This needs less memory than `vmap`, because it processes one element at a time.
+/// A `map` needs less memory than a [`vmap`](crate::vmap), because it processes one element at a time.
 ///
 /// # Examples
 /// ```

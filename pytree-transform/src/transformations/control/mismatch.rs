@@ -7,7 +7,7 @@ use pytree_core::{References, TreeDef};
 
 use crate::base::dtype::AbstractArray;
 
-/// Returns the differences between the found and the expected leaves, one line each, or nothing if there are none.
+/// Returns a line for each difference between the found and the expected structure, shapes and dtypes.
 pub(crate) fn differences(
     expected: (&TreeDef, &[AbstractArray]),
     found: (&TreeDef, &[AbstractArray]),
@@ -26,12 +26,12 @@ pub(crate) fn differences(
         .collect()
 }
 
-/// Returns the references that the returned carry has in place of other references of the received carry, one line
-/// each. With such a carry, the next iteration would read and write the wrong references.
+/// Returns a line for each path at which the returned carry has a different reference than the received carry. With
+/// such a carry, the next iteration would read and write the wrong reference.
 pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) -> Vec<String> {
     let (given, found) = (before.identities(), after.identities());
     let places = treedef.references();
-    // If the structures differ, the callers report this difference and discard the list made here.
+    // If the structures differ, the callers report this difference and discard the list that is returned here.
     let both = given.iter().zip(&found).zip(&places);
     both
         .filter(|((given, found), _)| given != found)
@@ -44,7 +44,8 @@ pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) 
         .collect()
 }
 
-/// Returns a text for each reference that carry and inputs share, with its path in each of them.
+/// Returns a text for each reference that is both in the carry and in the inputs of a loop, with its path in each of
+/// them.
 pub(crate) fn in_both(
     carry: (&TreeDef, &References),
     inputs: (&TreeDef, &References),
@@ -73,7 +74,8 @@ pub(crate) fn in_both(
     shared.into_iter().map(text).collect()
 }
 
-/// Returns the advice for a message about these differences. It depends on whether only shapes and dtypes differ.
+/// Returns the advice at the end of a message about differences. The advice depends on whether only shapes and dtypes
+/// differ.
 pub(crate) fn fix(differences: &[String]) -> &'static str {
     if differences.iter().all(|text| text.contains(": expected ")) {
         "change an element type with `.convert(…)` and a shape with `.reshape(…)` or `.broadcast_to(…)`"

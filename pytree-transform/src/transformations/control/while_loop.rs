@@ -18,9 +18,9 @@ use crate::transformations::function::{Ending, call_reading, inside, rebuild_wit
 
 /// Applies `body` to a carry as long as `condition` holds for the carry.
 ///
-/// Both functions are traced once. Under `vmap` with a condition for each example, the loop runs until the condition
-/// holds for no example; the carry of an example stops changing as soon as its own condition fails. The number of
-/// iterations is not known in advance, so only forward-mode differentiation works. For reverse mode use
+/// Both functions are traced once. Under `vmap` with a condition for each example, the loop runs until the condition is
+/// false for all examples. The carry of an example stops changing as soon as the example's own condition is false. The
+/// number of iterations is not known in advance, so only forward-mode differentiation works. For reverse mode use
 /// [`scan`](crate::scan), or [`fori_loop`](crate::fori_loop) with bounds that are numbers.
 ///
 /// # Examples
@@ -46,7 +46,8 @@ pub fn while_loop<C: Traceable>(
     repeat(Recorder::WhileLoop, "", condition, body, init)
 }
 
-/// Runs a while loop that messages call `recorder`; `of_carry` follows the word "returns" in a message about the carry.
+/// Runs a while loop. Messages name it `recorder`, and write `of_carry` after the word "returns" in a message about the
+/// carry.
 #[track_caller]
 pub(crate) fn repeat<C: Traceable>(
     recorder: Recorder,
@@ -88,7 +89,7 @@ pub(crate) fn repeat<C: Traceable>(
         problems.join("; "),
         fix(&problems)
     );
-    // The primitive takes captured tensors as its first operands.
+    // The primitive takes the captured tensors as its first operands.
     condition.inputs.rotate_left(infos.len());
     body.inputs.rotate_left(infos.len());
     let primitive = While::new(

@@ -33,8 +33,8 @@ impl Form {
             .collect()
     }
 
-    /// Returns a message that begins with `what` and lists how `other` differs from this form, or `None` if the two are
-    /// equal.
+    /// Returns a message that begins with `what` and lists all differences between this form and `other`, or `None` if
+    /// the forms are equal.
     pub(crate) fn mistake(&self, what: &str, other: &Self) -> Option<String> {
         let expected = (&self.treedef, self.infos.as_slice());
         let found = differences(expected, (&other.treedef, &other.infos));
@@ -73,13 +73,15 @@ pub(crate) fn record<A: Traceable, R: Traceable>(
     }
 }
 
-/// Flattens what a rule returns. Captured tensors are replaced by their stand-ins.
+/// Flattens the value that a rule returns. A captured tensor is replaced by its stand-in, the operand of the recorded
+/// call that has its value.
 pub(crate) fn flatten<R: Traceable>(result: &R) -> (Vec<Tensor>, TreeDef) {
     let (leaves, treedef) = graph::flatten::<Tensor, R>(result);
     (standing_in(leaves), treedef)
 }
 
-/// Returns whether a tensor is being differentiated. A function of it needs its rule now.
+/// Returns whether a tensor is being differentiated. If an argument of a function with a rule is, the rule must run
+/// now.
 pub(crate) fn is_differentiated(tensor: &Tensor) -> bool {
     match tensor.tracer().map(|tracer| &tracer.payload) {
         Some(Payload::Jvp { primal, tangent }) => tangent.is_some() || is_differentiated(primal),
@@ -88,7 +90,8 @@ pub(crate) fn is_differentiated(tensor: &Tensor) -> bool {
     }
 }
 
-/// Panics if a rule that runs later than its function captured a traced tensor that the function did not capture.
+/// Panics if a rule captured a traced tensor that its function did not capture, because the rule runs later than the
+/// function.
 pub(crate) fn refuse_captured(recorder: Recorder, line: &Location<'_>, captured: &[Tensor]) {
     let captured: Vec<String> = captured.iter().map(|it| it.info().to_string()).collect();
     assert!(
@@ -98,17 +101,18 @@ pub(crate) fn refuse_captured(recorder: Recorder, line: &Location<'_>, captured:
     );
 }
 
-/// How deep functions with rules may be nested. A stack of 2 MiB, which threads have by default, is enough for it.
+/// The maximum number of nested calls of functions with rules. The default stack of a thread, 2 MiB, is large enough
+/// for them.
 const DEEPEST: usize = 48;
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs a function with a rule, or its rule.
+/// Runs a function that has a rule, or runs the rule itself.
 ///
 /// # Panics
-/// If too many of them are nested.
+/// Panics if more than [`DEEPEST`] such calls are nested.
 pub(crate) fn nested<R>(
     recorder: Recorder,
     line: &Location<'_>,

@@ -21,16 +21,16 @@ use crate::transformations::custom::check::{
 };
 use crate::transformations::function::{call_reading, transformed};
 
-/// Gives a function a custom derivative: a rule that takes the argument and its tangent, and returns the result and its
-/// tangent.
+/// Gives a function a custom derivative: a rule that takes the argument and the tangent of the argument, and returns
+/// the result and the tangent of the result.
 ///
 /// The rule must be linear in the tangent; reverse mode transposes the rule, and higher-order derivatives differentiate
 /// it. For leaves that are not floats, the rule receives zeros as tangents, and the tangents that it returns are
 /// ignored. Function and rule may capture values, but are not differentiated with respect to them.
 ///
 /// The rule runs only when the function is differentiated, once for each order of differentiation. So it may call the
-/// function itself. The rule must own what it captures. If it captures a traced tensor, and the function is recorded
-/// before it is differentiated, the function must capture this tensor, too.
+/// function itself. The rule must own the values that it captures. If it captures a traced tensor, and the function is
+/// recorded before it is differentiated, the function must capture this tensor, too.
 ///
 /// # Examples
 /// ```
@@ -131,15 +131,15 @@ fn run<A: Traceable, R: Traceable>(
     rebuild(&treedef, results)
 }
 
-/// A recorded rule: the part that is known without the tangents, the tensors that it captured, and the part that is
-/// linear in the tangents.
+/// A recorded rule: the part that is known without the tangents, the tensors that this part captured, and the part that
+/// is linear in the tangents.
 struct RecordedRule {
     known: Jaxpr,
     captured: Vec<Tensor>,
     linear: Jaxpr,
 }
 
-/// Runs a rule. The inputs of the known part are the argument and the tensors that the function captured.
+/// Runs and records a rule. The inputs of its known part are the argument and the tensors that the function captured.
 fn record_rule<A: Traceable, R: Traceable>(
     rule: &impl Fn(&A, &A) -> (R, R),
     form: &Form,

@@ -24,7 +24,7 @@ use crate::transformations::custom::check::{
 };
 use crate::transformations::function::{call_reading, transformed};
 
-/// Gives a function a custom gradient, as two functions.
+/// Gives a function a custom gradient, which two functions, `forward` and `backward`, compute.
 ///
 /// `forward` returns the result and the residuals, which are the values that `backward` needs. `backward` takes the
 /// residuals and the cotangent of the result, and returns the cotangent of the argument.
@@ -33,9 +33,9 @@ use crate::transformations::function::{call_reading, transformed};
 /// floats, `backward` receives zeros as cotangents, and the cotangents that it returns are ignored. All three functions
 /// may capture values, but are not differentiated with respect to them.
 ///
-/// `forward` and `backward` run only when the function is differentiated, as the rule of a
-/// [`custom_jvp`](crate::custom_jvp) does, and may call the function itself. What holds there for captured values holds
-/// for both.
+/// Like the rule of a [`custom_jvp`](crate::custom_jvp), `forward` and `backward` run only when the function is
+/// differentiated, and may call the function itself. For the values that they capture, the conditions of `custom_jvp`
+/// apply, too.
 ///
 /// # Examples
 /// ```
@@ -70,23 +70,23 @@ where
     }
 }
 
-/// The result of [`custom_vjp`]: the function with its rule.
+/// The result of [`custom_vjp`]: a function with its rule.
 pub struct CustomVjp<'f, A, R> {
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
 transformed!(reference [A: Traceable, R: Traceable] CustomVjp<'f, A, R>, (A) -> R);
 
-/// The two functions of a rule.
+/// The two functions of a rule, `forward` and `backward`, as the user wrote them.
 struct UserRule<F, B> {
     forward: F,
     backward: B,
 }
 
-/// The function of a rule that returns the result and the residuals.
+/// The function `forward` of a rule, which returns the result and the residuals.
 trait Forward<A, R, S>: Fn(&A) -> (R, S) + Send + Sync + 'static {}
 impl<A, R, S, F: Fn(&A) -> (R, S) + Send + Sync + 'static> Forward<A, R, S> for F {}
 
-/// The function of a rule that returns the cotangent of the argument.
+/// The function `backward` of a rule, which returns the cotangent of the argument.
 trait Backwards<A, R, S>: Fn(S, R) -> A + Send + Sync + 'static {}
 impl<A, R, S, B: Fn(S, R) -> A + Send + Sync + 'static> Backwards<A, R, S> for B {}
 
@@ -146,21 +146,21 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     rebuild(&treedef, results)
 }
 
-/// A recorded function of a rule, and the tensors that it captured.
+/// One recorded function of a rule, and the tensors that this function captured.
 struct Part {
     jaxpr: Jaxpr,
     captured: Vec<Tensor>,
 }
 
-/// A recorded rule. The results of `forward` are those of the function and the residuals. The inputs of `backward` are
-/// the residuals, the tensors that it captured, and the cotangents.
+/// A recorded rule. `forward` returns the results of the function, followed by the residuals. `backward` takes the
+/// residuals, the tensors that `backward` captured, and the cotangents of the results.
 struct RecordedRule {
     forward: Part,
     backward: Part,
 }
 
-/// Runs a rule. The inputs of `forward` are the argument and the tensors that the function captured, which are the last
-/// residuals.
+/// Runs and records a rule. The inputs of `forward` are the argument and the tensors that the function captured. These
+/// tensors are also the last residuals.
 fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
     rule: &UserRule<impl Forward<A, R, S>, impl Backwards<A, R, S>>,
     form: &Form,
@@ -224,7 +224,7 @@ fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
     if let Some(mistake) = mistake {
         panic!("cannot apply the rule of the custom_vjp at {line}: {mistake}");
     }
-    // Tensors that `backward` captured are passed to it as the last residuals.
+    // The tensors that `backward` captured are its last residuals.
     let captured_by_back = back.inputs.split_off(infos.len());
     let cotangents = back.inputs.split_off(count);
     back.inputs.extend(captured_by_back);
@@ -241,7 +241,8 @@ fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
     }
 }
 
-/// Makes the rule of a recorded `forward`, whose last results are the residuals, and a recorded `backward`.
+/// Creates a rule from the recorded `forward` (`known`), whose last results are the residuals, and the recorded
+/// `backward`.
 fn split(known: Jaxpr, backward: Jaxpr, argument: &Form, result: &Form) -> Linearized {
     let has_tangent = result.is_float();
     let of_results: Vec<AbstractArray> = chosen(&result.infos, &has_tangent).cloned().collect();
@@ -265,8 +266,8 @@ fn split(known: Jaxpr, backward: Jaxpr, argument: &Form, result: &Form) -> Linea
     )
 }
 
-/// Appends the tensors that `backward` captured to the residuals. All recorded functions take these tensors as inputs,
-/// and the last function, which computes the residuals, returns them.
+/// Appends the tensors that `backward` captured to the residuals. Each of `jaxprs` takes these tensors as inputs, and
+/// the last jaxpr, which computes the residuals, also returns them.
 fn forward_captured(
     captured: &[Tensor],
     arguments: usize,

@@ -1,4 +1,4 @@
-//! `remat`: derivatives that recompute values instead of keeping them.
+//! `remat`: derivatives that recompute intermediate values instead of storing them.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::tensor::trace::{Recorder, at_line_by_default, is_transforming};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::{Ending, call_inside, rebuild_result, transformed};
 
-/// Returns a function whose derivative keeps only the argument and recomputes the intermediate values.
+/// Returns a function whose derivative stores only the argument, and recomputes the intermediate values.
 ///
-/// This trades time for memory: reverse mode keeps no intermediate values of the function (Chen et al. 2016, "Training
+/// This trades time for memory: reverse mode stores no intermediate values of the function (Chen et al. 2016, "Training
 /// Deep Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) selects intermediate
-/// values to keep. Values and derivatives equal those of the original function.
+/// values to store. Values and derivatives equal those of the original function.
 ///
 /// # Examples
 /// ```
@@ -63,7 +63,7 @@ impl<'f, A: Traceable, R: Traceable> Remat<'f, A, R> {
         }
     }
 
-    /// Keeps the intermediate values that a policy selects.
+    /// Stores the intermediate values that a policy selects, instead of recomputing them.
     #[must_use]
     pub fn policy(self, policy: RematPolicy) -> Self {
         Self::new(self.function, policy, self.line)
