@@ -1,4 +1,4 @@
-//! Finds the origin of NaN and infinities: each result is checked as soon as it exists.
+//! Checks that find the origin of NaN and infinities: each result of an operation is checked as soon as it is computed.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use crate::base::array::{Array, Data};
 use crate::base::error::TensorError;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
-/// Which values are reported in results: NaN, infinities, both or none.
+/// Selects the values that are reported in results: NaN, infinities, both or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
     nans: bool,
@@ -28,7 +28,7 @@ impl Checks {
         Self { infs: true, ..self }
     }
 
-    /// Runs a function with these checks in addition to those that are already on.
+    /// Runs a function with these checks, in addition to the checks that are already active.
     pub(crate) fn within<R>(self, function: impl FnOnce() -> R) -> R {
         struct Restore(Checks);
         impl Drop for Restore {
@@ -45,7 +45,7 @@ impl Checks {
         function()
     }
 
-    /// Returns the checks that the environment turns on.
+    /// Returns the checks that environment variables turn on.
     fn of_environment() -> Self {
         let is_set =
             |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
@@ -63,9 +63,9 @@ thread_local! {
 /// Runs a function and panics if one of its operations returns NaN. The message names the operation and its line in the
 /// source, and summarises its operands. Compiled functions run operation by operation while the check is on.
 ///
-/// The check applies to this thread. The environment variable `PYTREE_DEBUG_NANS=1` turns it on for the whole program,
-/// and [`Jit::check_nans`](crate::Jit::check_nans) for one compiled function. The counterpart in JAX is
-/// `jax.debug_nans`.
+/// The check applies to this thread. The environment variable `PYTREE_DEBUG_NANS=1` turns the check on for the whole
+/// program, and [`Jit::check_nans`](crate::Jit::check_nans) turns it on for one compiled function. The counterpart in
+/// JAX is `jax.debug_nans`.
 ///
 /// # Examples
 /// ```
@@ -86,8 +86,8 @@ pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_nans().within(function)
 }
 
-/// Runs a function and panics if one of its operations returns an infinity. It works like [`debug_nans`]. The
-/// environment variable is `PYTREE_DEBUG_INFS`, and the counterpart in JAX is `jax.debug_infs`.
+/// Runs a function and panics if one of its operations returns an infinity. This check works like [`debug_nans`], but
+/// its environment variable is `PYTREE_DEBUG_INFS`, and its counterpart in JAX is `jax.debug_infs`.
 ///
 /// # Examples
 /// ```should_panic
@@ -101,12 +101,13 @@ pub fn debug_infs<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_infs().within(function)
 }
 
-/// Returns whether results are checked on this thread.
+/// Returns whether any check of results is active on this thread.
 pub(crate) fn active() -> bool {
     CHECKS.get().any()
 }
 
-/// Facts about the elements of an array: how many are NaN, how many are infinite, and the range of the others.
+/// A summary of the elements of an array: the numbers of NaN and of infinite elements, and the range of all other
+/// elements.
 struct Summary {
     nans: usize,
     infs: usize,
@@ -150,7 +151,8 @@ impl Summary {
     }
 }
 
-/// Returns the results of a primitive if they pass the checks. An error shows `equation`, if there is one.
+/// Evaluates a primitive, and returns its results if they pass the active checks. An error contains the text of
+/// `equation`, if there is one.
 pub(crate) fn evaluate(
     primitive: &dyn Primitive,
     operands: Operands,
@@ -194,7 +196,7 @@ pub(crate) fn evaluate(
     Ok(results)
 }
 
-/// Writes an operation outside of a jaxpr as an equation with dtypes and shapes instead of variables.
+/// Writes an operation that is in no jaxpr as an equation, with dtypes and shapes in place of variables.
 fn written(primitive: &dyn Primitive, result: &Array, operands: &Operands) -> String {
     let operands: Vec<String> = operands
         .iter()

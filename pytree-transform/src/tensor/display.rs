@@ -1,7 +1,7 @@
-//! Prints tensors as NumPy prints arrays.
+//! The display of tensors, which follows NumPy's display of arrays.
 //!
-//! The code follows NumPy's `arrayprint.py` with its default options: eight digits, lines of 75 characters, and three
-//! items at each end of a long axis once there are more than 1000 elements.
+//! The code follows NumPy's `arrayprint.py` with its default options: eight digits, and lines of 75 characters. If
+//! there are more than 1000 elements, only three items are written at each end of a long axis.
 
 mod numbers;
 
@@ -77,14 +77,14 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     format!("{text} {extras}")
 }
 
-/// The way in which elements are divided into lines.
+/// The separator between elements, and the maximum width of a line.
 #[derive(Clone, Copy)]
 struct Layout {
     separator: &'static str,
     width: usize,
 }
 
-/// The settings that stay the same while an array is written.
+/// The array that is written, and settings that stay the same meanwhile.
 struct Writer<'a> {
     layout: Layout,
     array: &'a Array,
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-/// Returns the indices of an axis that are shown. `None` marks the position of the omitted indices.
+/// Returns the indices of an axis that are written. `None` marks the position of the omitted indices.
 fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>> {
     let summary = summarised && 2 * EDGE_ITEMS < length;
     let leading = if summary { EDGE_ITEMS } else { 0 };
@@ -128,7 +128,8 @@ fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>>
 }
 
 impl Writer<'_> {
-    /// Writes a subarray with the axes from `axis` on. `start` is its row-major position among all such subarrays.
+    /// Writes a subarray that has the axes from `axis` on. `start` is the row-major position of the subarray among all
+    /// such subarrays.
     fn axis(&self, axis: usize, start: usize, indent: usize, width: usize) -> String {
         let shape = self.array.shape();
         let Some(&length) = shape.get(axis) else {
@@ -154,7 +155,7 @@ impl Writer<'_> {
         format!("[{}]", &text[indent..])
     }
 
-    /// Writes the elements along the last axis, in as many lines as necessary.
+    /// Writes one row (the elements along the last axis), in as many lines as necessary.
     fn row(&self, start: usize, length: usize, indent: usize, width: usize) -> String {
         let separator = self.layout.separator;
         let room = width - separator.trim_end().len().max(1);

@@ -12,7 +12,7 @@ pub(crate) enum Elementwise {
     Convert(DType),
 }
 
-/// An operation on one tensor.
+/// An elementwise operation on one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unary {
     Neg,
@@ -58,7 +58,7 @@ pub(crate) enum Rounding {
     ToEven,
 }
 
-/// An operation on two tensors.
+/// An elementwise operation on two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Binary {
     Add,
@@ -79,7 +79,7 @@ pub(crate) enum Binary {
     ShiftRightArithmetic,
 }
 
-/// A comparison of two tensors. Its result has the dtype bool.
+/// An elementwise comparison of two tensors. Its result has the dtype bool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Comparison {
     Eq,

@@ -12,11 +12,11 @@ use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::tensor::trace::{Payload, Tracer};
 
-/// An array of any shape and dtype, or a tracer for it inside a transformation.
+/// An array of any shape and dtype or, inside a transformation, a tracer that stands for an array.
 ///
-/// Cloning shares the elements. Operations never change a tensor. They return new tensors. Dtypes are never promoted:
-/// adding an `f32` tensor to an `f64` tensor is an error. A Rust number takes the dtype of the tensor that it is
-/// combined with. Shapes broadcast as in NumPy.
+/// Clones share their elements. Operations never change a tensor, but return new tensors. Dtypes are never promoted:
+/// adding an `f32` tensor to an `f64` tensor is an error. A Rust number takes the dtype of the tensor with which it is
+/// combined. Shapes broadcast as in NumPy.
 ///
 /// # Examples
 /// ```
@@ -36,7 +36,7 @@ enum Handle {
 }
 
 impl Tensor {
-    /// Makes a tensor from its elements in row-major order.
+    /// Creates a tensor of a shape from its elements in row-major order.
     ///
     /// # Panics
     /// Panics if the number of elements does not fit the shape, or if the lengths of its axes are too large for memory,
@@ -60,12 +60,13 @@ impl Tensor {
         Ok(Self::from_array(Array::new(shape, elements)))
     }
 
-    /// Makes a tensor without axes.
+    /// Creates a tensor without axes from a single value.
     pub fn scalar<T: TensorElement>(value: T) -> Self {
         Self::from_array(Array::new([], vec![value]))
     }
 
-    /// Makes a scalar constant of the given dtype. It is never recorded as an equation, so jaxprs show it inline.
+    /// Creates a scalar constant of a dtype. The constant is never recorded as an equation, so displayed jaxprs write
+    /// its value inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
         #[allow(
             clippy::cast_possible_truncation,
@@ -118,7 +119,7 @@ impl Tensor {
         }
     }
 
-    /// Returns whether two handles refer to the same array or tracer.
+    /// Returns whether two tensors are handles of the same array or tracer.
     pub(crate) fn same_handle(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Handle::Concrete(left), Handle::Concrete(right)) => Arc::ptr_eq(left, right),
@@ -136,7 +137,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the dtype and the shape.
+    /// Returns the dtype and the shape of the tensor.
     pub fn info(&self) -> &AbstractArray {
         match &self.0 {
             Handle::Concrete(array) => &array.info,
@@ -149,7 +150,7 @@ impl Tensor {
         &self.info().shape
     }
 
-    /// Returns the dtype.
+    /// Returns the dtype of the elements.
     pub fn dtype(&self) -> DType {
         self.info().dtype
     }
@@ -174,7 +175,7 @@ impl Tensor {
         self.tracer().is_some()
     }
 
-    /// Returns the array of the tensor's value. Under `grad`, this is the value of the primal.
+    /// Returns the array of a tensor's value. Under `grad`, this is the value of the primal.
     fn value(&self) -> Result<&Arc<Array>, TensorError> {
         match &self.0 {
             Handle::Concrete(array) => Ok(array),
@@ -187,7 +188,7 @@ impl Tensor {
 
     /// Returns the only element of a tensor, for printing and for Rust's `if`.
     ///
-    /// Under `grad` this is the current value. Under `jit` and `vmap` no value is known yet.
+    /// Under `grad`, returns the current value. Under `jit` and `vmap`, no value is known yet.
     ///
     /// # Panics
     /// Panics if the tensor does not have exactly one element, if the element is of another type, or under `jit` and
@@ -314,9 +315,9 @@ impl<T: TensorElement> From<T> for Tensor {
 pub trait NestedArray {
     /// The type of the numbers.
     type Number: TensorElement;
-    /// Appends the length of this array, then the lengths of the arrays nested in it.
+    /// Appends the length of this array to `shape`, followed by the lengths of the arrays nested in it.
     fn push_shape(shape: &mut Vec<usize>);
-    /// Appends the numbers in row-major order.
+    /// Appends all numbers of the array to `numbers`, in row-major order.
     fn push_numbers(&self, numbers: &mut Vec<Self::Number>);
 }
 
@@ -366,12 +367,12 @@ impl fmt::Debug for Tensor {
 }
 
 impl PartialEq for Tensor {
-    /// Returns whether dtype, shape and all elements are the same. Under `grad` it compares the current values.
+    /// Returns whether two tensors have the same dtype, shape and elements. Under `grad`, compares the current values.
     ///
     /// # Panics
-    /// Panics under `jit` and `vmap`, because no values are known there, unless the dtypes or shapes differ or both are
-    /// the same tensor. Under `jit` and `vmap`, compare with [`equal`](Self::equal) and choose with
-    /// [`select`](Self::select).
+    /// Panics under `jit` and `vmap`, because values are not known there. The exceptions are tensors that differ in
+    /// dtype or shape, and two handles of one tensor. Under `jit` and `vmap`, compare with [`equal`](Self::equal) and
+    /// choose with [`select`](Self::select).
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         if self.same_handle(other) && self.is_traced() {

@@ -1,7 +1,8 @@
-//! Jaxprs: recorded functions of tensors as values.
+//! Jaxprs, which are recorded functions of tensors.
 //!
 //! Invariants: each variable is assigned once, before its first use. A finished jaxpr holds no traced tensors, because
-//! captured tensors become inputs. Each equation stores the user's line. [`verify`](crate::verify()) checks this.
+//! captured tensors become inputs. Each equation stores the line of the user's program that recorded it.
+//! [`verify`](crate::verify()) checks the first two invariants.
 
 mod builder;
 
@@ -19,7 +20,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::Primitive;
 
-/// A variable of a jaxpr.
+/// A variable of a jaxpr, identified by its position in the list of all variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Variable(pub(crate) u32);
 
@@ -40,8 +41,8 @@ impl Variable {
     }
 }
 
-/// Texts that name the invariants of code that runs a jaxpr, for the message if one is violated. If a value were
-/// missing, all later values would be assigned to the wrong variables.
+/// The expectations named in the messages of library bugs by code that runs a jaxpr. If a value were missing, all later
+/// values would be assigned to the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
@@ -54,13 +55,14 @@ pub(crate) struct Equation {
     pub(crate) primitive: Arc<dyn Primitive>,
     pub(crate) inputs: SmallVec<[Variable; 4]>,
     pub(crate) outputs: SmallVec<[Variable; 1]>,
-    /// The user's line.
+    /// The line of the user's program that recorded the operation.
     pub(crate) line: &'static Location<'static>,
 }
 
-/// A recorded function of tensors: inputs, equations, outputs. [`make_jaxpr`](crate::make_jaxpr) records it.
+/// A function of tensors that was recorded as inputs, equations and outputs, for instance by
+/// [`make_jaxpr`](crate::make_jaxpr).
 ///
-/// A jaxpr displays in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function from a
+/// A jaxpr is displayed in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function from a
 /// vector `a` to the sines of its elements. Captured tensors are before the semicolon, except that captured scalars are
 /// written inline where they are used, as `2.0:f32[]`. A result that nothing uses is called `_`.
 ///
@@ -84,7 +86,7 @@ pub struct Jaxpr {
     pub(crate) constants: Vec<(Variable, Tensor)>,
     pub(crate) equations: Vec<Equation>,
     pub(crate) outputs: Vec<Variable>,
-    /// The batch axes that the jaxpr was recorded under and depends on, with their lengths.
+    /// The batch axes on which the jaxpr depends, with the lengths that they had when it was recorded.
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
@@ -104,7 +106,7 @@ impl Jaxpr {
         self.constants.iter().map(|(_, tensor)| tensor)
     }
 
-    /// Returns whether running the jaxpr does something besides computing its outputs, such as printing.
+    /// Returns whether a run of the jaxpr does more than compute its outputs, for instance print.
     pub fn has_effect(&self) -> bool {
         self.equations
             .iter()
@@ -115,8 +117,8 @@ impl Jaxpr {
     /// Inputs may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
     ///
     /// # Panics
-    /// Panics if the number, a shape or a dtype of the inputs differs from the recording. The message names every
-    /// difference.
+    /// Panics if the number of inputs, or the shape or dtype of an input, differs from the recorded jaxpr. The message
+    /// names every difference.
     #[panicking_twin(evaluate, Shape)]
     pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let expected = self.inputs();
@@ -148,7 +150,7 @@ impl Jaxpr {
         })
     }
 
-    /// Returns all variables, in order.
+    /// Returns all variables of the jaxpr, in the order of their positions.
     pub(crate) fn all_variables(&self) -> impl Iterator<Item = Variable> + use<> {
         (0..self.variables.len()).map(Variable::at)
     }
@@ -162,7 +164,7 @@ impl Jaxpr {
         self.outputs.iter().map(|&variable| self.info(variable))
     }
 
-    /// Returns the names of the batch axes that the operations work over, each once.
+    /// Returns the names of the batch axes that operations of the jaxpr use, each once.
     pub(crate) fn axis_names(&self) -> Vec<AxisName> {
         let mut names = Vec::new();
         for equation in &self.equations {
@@ -175,19 +177,19 @@ impl Jaxpr {
         names
     }
 
-    /// Returns the length of a named batch axis, or `None` if the jaxpr does not depend on this axis.
+    /// Returns the recorded length of a named batch axis, or `None` if the jaxpr does not depend on this axis.
     pub(crate) fn batch_axis(&self, name: &AxisName) -> Option<usize> {
         let mut axes = self.batch_axes.iter();
         axes.find_map(|(known, length)| (known == name).then_some(*length))
     }
 
-    /// Adds an input that nothing uses.
+    /// Adds an input that no equation or output uses, and returns its variable.
     pub(crate) fn unused_input(&mut self, info: AbstractArray) -> Variable {
         self.variables.push(info);
         Variable::at(self.variables.len() - 1)
     }
 
-    /// Returns, for each variable, the constant that defines it, if any.
+    /// Returns, for each variable, its constant, or `None` if the variable is not a constant.
     pub(crate) fn constants_by_variable(&self) -> Vec<Option<&Tensor>> {
         let mut constants = vec![None; self.variables.len()];
         for (variable, tensor) in &self.constants {
@@ -196,7 +198,8 @@ impl Jaxpr {
         constants
     }
 
-    /// Returns, for each variable, the position of the equation that assigns it, if any.
+    /// Returns, for each variable, the position of the equation that assigns it, or `None` if it is an input or a
+    /// constant.
     pub(crate) fn makers(&self) -> Vec<Option<usize>> {
         let mut makers = vec![None; self.variables.len()];
         for (position, equation) in self.equations.iter().enumerate() {
@@ -207,7 +210,7 @@ impl Jaxpr {
         makers
     }
 
-    /// Returns, for each variable, its first position among the inputs, if any.
+    /// Returns, for each variable, its first position among the inputs, or `None` if the variable is not an input.
     pub(crate) fn input_positions(&self) -> Vec<Option<usize>> {
         let mut positions = vec![None; self.variables.len()];
         for (position, input) in self.inputs.iter().enumerate() {
@@ -216,7 +219,7 @@ impl Jaxpr {
         positions
     }
 
-    /// Returns, for each variable, whether it depends on one of these inputs.
+    /// Returns, for each variable, whether it depends on at least one of `inputs`.
     pub(crate) fn depending_on(&self, inputs: &[Variable]) -> Vec<bool> {
         let mut depends = vec![false; self.variables.len()];
         inputs
@@ -233,7 +236,7 @@ impl Jaxpr {
         depends
     }
 
-    /// Returns, for each variable, whether one of these outputs needs it.
+    /// Returns, for each variable, whether at least one of `outputs` depends on it.
     pub(crate) fn needed_by(&self, outputs: impl Iterator<Item = Variable>) -> Vec<bool> {
         let mut needed = vec![false; self.variables.len()];
         outputs.for_each(|output| needed[output.index()] = true);
@@ -282,7 +285,7 @@ impl Jaxpr {
         self
     }
 
-    /// Applies the recorded function to tensors of any levels, operation by operation.
+    /// Applies the recorded function to tensors, which may belong to any trace levels, operation by operation.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];
         for (variable, input) in pairs(&self.inputs, inputs, INPUTS) {

@@ -1,7 +1,7 @@
 //! A primitive: one operation with all its rules.
 //!
 //! Every rule is a required method, so a primitive without one of its rules does not compile. Rules are written in
-//! tensor operations, which are traced themselves. That is why transformations nest.
+//! tensor operations, which are traced, too. For this reason, transformations can be nested.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -23,35 +23,36 @@ use crate::tensor::trace::Recorder;
 /// The results of a primitive. Nearly all primitives have a single result.
 pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
 
-/// The operands of an evaluation. An evaluation that holds the only handle to an operand may reuse its memory.
+/// The operands of an evaluation rule. If the rule holds the only handle of an operand, it may reuse the operand's
+/// memory.
 pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
 
-/// The result of a shape rule: dtypes and shapes, or an error.
+/// The result of a shape rule: the dtypes and shapes of the primitive's results, or an error.
 pub(crate) type AbstractResults = Result<Outputs<AbstractArray>, TensorError>;
 
-/// The result of a JVP rule: results and their tangents. `None` means zeros.
+/// The result of a JVP rule: the primitive's results, and a tangent for each of them. A tangent of `None` means zeros.
 pub(crate) type WithTangents = (Outputs<Tensor>, Outputs<Option<Tensor>>);
 
-/// The result of a transpose rule: a cotangent for each operand. `None` means zeros.
+/// The result of a transpose rule: a cotangent for each operand. A cotangent of `None` means zeros.
 pub(crate) type Cotangents = SmallVec<[Option<Tensor>; 2]>;
 
-/// The result of a batching rule: results, and the batch axis of each.
+/// The result of a batching rule: the primitive's results, and the batch axis of each result.
 pub(crate) type Batched = (Outputs<Tensor>, Outputs<Option<usize>>);
 
 /// An operand of a transpose rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Linear {
-    /// The function is linear in this operand, and the cotangent of the operand is needed.
+    /// An operand in which the primitive is linear. The transpose rule computes its cotangent.
     Unknown(AbstractArray),
     /// An operand with a known value.
     Known(Tensor),
 }
 
 impl Linear {
-    /// Returns the known value.
+    /// Returns the value of a known operand.
     ///
     /// # Panics
-    /// Panics if the value is unknown. This is a bug of the transpose rule.
+    /// Panics if the operand is unknown. In this case the transpose rule has a bug.
     #[track_caller]
     pub(crate) fn known(&self) -> &Tensor {
         match self {
@@ -74,7 +75,7 @@ impl Linear {
     }
 }
 
-/// The dtypes and shapes that the inputs and outputs of a body must have. A body is a jaxpr that a primitive holds.
+/// The dtypes and shapes that the inputs and outputs of a body (a jaxpr that a primitive holds) must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub(crate) inputs: Vec<AbstractArray>,
@@ -93,7 +94,7 @@ impl Signature {
     }
 }
 
-/// Returns the operands in a range of positions, or an error if there are too few.
+/// Returns the operands at a range of positions, or an error message if there are too few operands.
 pub(crate) fn operands_at<'a>(
     operands: &[&'a AbstractArray],
     range: std::ops::Range<usize>,
@@ -108,7 +109,7 @@ pub(crate) fn operands_at<'a>(
     })
 }
 
-/// The operation by which a reduction combines elements.
+/// The operation with which a reduction combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
     Sum,
@@ -129,10 +130,10 @@ impl Fold {
 /// **Equality**: two primitives are equal exactly if they compute the same results from the same operands. The executor
 /// computes equal equations only once. Every primitive that derives `Eq` and `Hash` implements this trait.
 pub(crate) trait Equality {
-    /// Returns whether the other value is a primitive of the same type with the same parameters.
+    /// Returns whether `other` is a primitive of the same type with the same parameters.
     fn equals(&self, other: &dyn Any) -> bool;
 
-    /// Adds the type and the parameters to a hash.
+    /// Adds the type and the parameters of the primitive to a hash.
     fn add_to_hash(&self, hasher: &mut dyn Hasher);
 }
 
@@ -173,9 +174,9 @@ impl Hash for dyn Primitive {
     }
 }
 
-/// One operation with all its rules.
+/// A primitive: one operation with all its rules.
 pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any {
-    /// Returns the name in jaxprs and messages.
+    /// Returns the name of the primitive in jaxprs and messages.
     fn name(&self) -> &'static str;
 
     /// **Shape**: returns the dtypes and shapes of the results.
@@ -192,11 +193,11 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
     /// **Batching**: returns the results for a batch of operands, and the batch axis of each result. `axes` holds the
-    /// batch axis of each operand. If `batch` has a name, the primitive is a collective over this axis, and the rule
-    /// combines the examples.
+    /// batch axis of each operand, or `None` if the operand is not batched. If `batch` has a name, the primitive is a
+    /// collective over this batch axis, and the rule combines the examples.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched;
 
-    /// **Display**: writes the parameters as a jaxpr shows them, for instance `axes=[0]`.
+    /// **Display**: writes the parameters as displayed jaxprs contain them, for instance `axes=(0,)`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Returns the reduction and its axes, if the primitive is a reduction that the executor fuses.
@@ -204,17 +205,19 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         None
     }
 
-    /// **Bodies**: returns the jaxprs among the parameters, with the names under which a jaxpr shows them. Several
-    /// jaxprs of one name are shown as a list. [`write_parameters`](Self::write_parameters) leaves them out.
+    /// **Bodies**: returns the parameters that are jaxprs, each with its name in displayed equations. Jaxprs that have
+    /// the same name are displayed as a list. [`write_parameters`](Self::write_parameters) does not write these
+    /// parameters.
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         Vec::new()
     }
 
-    /// **Signatures**: returns the inputs and outputs that each of the [`bodies`](Self::bodies) must have, in the same
-    /// order, for operands and results of these types. [`verify`](crate::verify) compares them with the bodies.
+    /// **Signatures**: returns, for each of the [`bodies`](Self::bodies), the dtypes and shapes that its inputs and
+    /// outputs must have if the equation has these operands and results. [`verify`](crate::verify) compares the
+    /// signatures with the bodies.
     ///
     /// # Errors
-    /// Returns a message if the operands do not have the expected form.
+    /// Returns an error message if the operands differ from the expected number, dtypes or shapes.
     fn signatures(
         &self,
         operands: &[&AbstractArray],
@@ -224,14 +227,14 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         Ok(Vec::new())
     }
 
-    /// Returns the called jaxpr, whose inputs are the operands, and the function that recorded it. Returns `None` if
-    /// the primitive is not a call.
+    /// If the primitive is a call, returns the called jaxpr, whose inputs are the operands, and the function of the
+    /// library that recorded it. Otherwise, returns `None`.
     fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
         None
     }
 
-    /// **Effect**: returns whether the primitive does something besides computing results. Its equations are never
-    /// removed, merged with equal equations, or moved before another equation with an effect.
+    /// **Effect**: returns whether the primitive does more than compute its results, for instance print. Its equations
+    /// are never removed, merged with equal equations, or moved before another equation with an effect.
     fn has_effect(&self) -> bool {
         self.bodies().iter().any(|(_, body)| body.has_effect())
     }
@@ -241,42 +244,43 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         None
     }
 
-    /// Returns the names of the batch axes that the primitive works over. Most primitives have none. `bind` returns an
-    /// error if a name is not bound.
+    /// Returns the names of the batch axes over which the primitive works. Most primitives work over no batch axis.
+    /// `bind` returns an error if a name is not bound.
     fn axis_names(&self) -> &[AxisName] {
         &[]
     }
 
-    /// Returns the length of the batch axis that the primitive works over, if its parameters depend on this length.
-    /// `bind` returns an error if the axis has another length.
+    /// Returns the length of the batch axis over which the primitive works, if the primitive's parameters depend on
+    /// this length. `bind` returns an error if the axis has another length.
     fn axis_length(&self) -> Option<usize> {
         None
     }
 }
 
-/// A batch axis.
+/// A batch axis: the number of its examples and its name, if it has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BatchAxis {
     pub(crate) size: usize,
-    /// The name of the axis. A batching rule receives the name only if the primitive works over the axis.
+    /// The name of the batch axis. A batching rule receives the name only if the primitive works over this axis.
     pub(crate) name: Option<AxisName>,
 }
 
 impl BatchAxis {
-    /// Makes an axis without a name, so that no collective can work over it.
+    /// Creates a batch axis without a name, so that no collective can work over it.
     pub(crate) fn unnamed(size: usize) -> Self {
         Self { size, name: None }
     }
 }
 
-/// A primitive that is linear in its single operand: its tangent is computed in the same way as its value.
+/// A primitive that is linear in its single operand. So it computes the tangent of its result in the same way as the
+/// result.
 ///
-/// An implementation writes only the rules that differ. The other rules follow from the implementation of [`Primitive`]
-/// below.
+/// An implementation contains only the rules in which linear primitives differ. The other rules are in the
+/// implementation of [`Primitive`] below.
 pub(crate) trait LinearPrimitive:
     fmt::Debug + Clone + Eq + Hash + Send + Sync + Any
 {
-    /// Returns the name in jaxprs and messages.
+    /// Returns the name of the primitive in jaxprs and messages.
     fn name(&self) -> &'static str;
 
     /// **Shape**: returns the dtype and the shape of the result.
@@ -300,17 +304,17 @@ pub(crate) trait LinearPrimitive:
         None
     }
 
-    /// Returns the names of the batch axes that the primitive works over; see [`Primitive::axis_names`].
+    /// Returns the names of the batch axes over which the primitive works; see [`Primitive::axis_names`].
     fn axis_names(&self) -> &[AxisName] {
         &[]
     }
 
-    /// Returns the length of the batch axis that the primitive works over; see [`Primitive::axis_length`].
+    /// Returns the length of the batch axis over which the primitive works; see [`Primitive::axis_length`].
     fn axis_length(&self) -> Option<usize> {
         None
     }
 
-    /// **Batching over a named axis** that the primitive works over, for primitives with
+    /// **Batching over a named axis**: combines the examples of a batch, for primitives with
     /// [`axis_names`](Self::axis_names); see [`Primitive::batch`].
     fn batch_over(&self, _: &AxisName, operand: &Tensor, axis: Option<usize>, _: usize) -> Batched {
         bug(format_args!(
@@ -320,8 +324,8 @@ pub(crate) trait LinearPrimitive:
         ))
     }
 
-    /// Applies the primitive to a tensor. An implementation may return the operand without an equation where it is a
-    /// no-op.
+    /// Applies the primitive to a tensor. If the primitive is a no-op for this tensor, an implementation may return the
+    /// tensor itself, without an equation.
     #[track_caller]
     fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
         crate::tensor::trace::bind_one(self, &[operand])
@@ -383,8 +387,8 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 }
 
-/// Applies a primitive and returns `None` for each result. JVP rules call this if all derivatives are 0, and batching
-/// rules if no operand is batched.
+/// Applies a primitive, and returns its results with `None` for each of them. JVP rules call this function if all
+/// derivatives are 0, and batching rules call it if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(
     primitive: &dyn Primitive,
@@ -405,7 +409,7 @@ pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
     ))
 }
 
-/// Wraps the single result of a primitive.
+/// Returns the single result of a primitive as a list of results.
 pub(crate) fn one<T>(value: T) -> Outputs<T> {
     smallvec::smallvec![value]
 }

@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in};
 
-/// Records a function of tensors as a jaxpr. Also returns the traced tensors that the function captured from lower
+/// Records the function `run` of tensors as a jaxpr. Also returns the traced tensors that `run` captured from lower
 /// trace levels, which are the last inputs of the jaxpr, and the second result of `run`.
 pub(crate) fn stage<R>(
     recorder: Recorder,
@@ -43,8 +43,8 @@ pub(crate) fn stage<R>(
     (jaxpr, captured, rest)
 }
 
-/// Gives all recorded functions the same last inputs: the traced tensors that any of them captured. The first `given`
-/// inputs of the functions are already the same.
+/// Gives all recorded functions the same last inputs: the traced tensors that at least one of the functions captured.
+/// The first `given` inputs of the functions already agree.
 pub(crate) fn with_all_captured(
     given: usize,
     recorded: Vec<(Jaxpr, Vec<Tensor>)>,

@@ -16,13 +16,13 @@ pub trait Traceable: PytreeOf<Tensor> {}
 
 impl<T: PytreeOf<Tensor>> Traceable for T {}
 
-/// Rebuilds a value of the treedef that flattening returned, from new leaves.
+/// Rebuilds a value from new leaves and the treedef that flattening returned.
 #[track_caller]
 pub(crate) fn rebuild<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> T {
     rebuilt(graph::unflatten(treedef, leaves))
 }
 
-/// Returns the value that unflattening returned.
+/// Returns the value in the result of unflattening.
 ///
 /// # Panics
 /// Panics if unflattening returned an error.

@@ -67,7 +67,7 @@ pub(crate) struct Entry {
     pub(crate) is_used_once: bool,
     /// The states of the argument that the function changes without returning them.
     dropped: Option<Box<Dropped>>,
-    /// The compiled program of the body, built at its first call with arrays.
+    /// The compiled program of the body, built when the entry is first called with arrays.
     executable: OnceLock<Arc<Executable>>,
     /// The value of the cache's clock when the entry was last used.
     used: AtomicU64,

@@ -1,9 +1,9 @@
-//! Numbers as text: a single number, and the elements of an array with a common width.
+//! The text of numbers: of a single number, and of the elements of an array, which get a common width.
 
 use super::PRECISION;
 use crate::base::array::{Array, Data};
 
-/// Writes a single float like Python. `scientific` is the shortest text with an exponent that identifies `value`.
+/// Writes a single float as Python does. `scientific` is the shortest text with an exponent that identifies `value`.
 pub(super) fn scalar(value: f64, scientific: &str) -> String {
     if !value.is_finite() {
         return not_finite(value).to_owned();
@@ -55,7 +55,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Parses a number with an exponent, such as `-1.25e-3`.
+    /// Parses the text of a number with an exponent, such as `-1.25e-3`.
     fn shortest(scientific: &str) -> Self {
         let (negative, unsigned) = match scientific.strip_prefix('-') {
             Some(unsigned) => (true, unsigned),
@@ -73,7 +73,7 @@ impl Decimal {
     }
 }
 
-/// Returns the digits before and after the decimal point.
+/// Returns the digits of a number before and after the decimal point.
 fn positional(digits: &str, exponent: i32) -> (String, String) {
     match usize::try_from(exponent) {
         Ok(exponent) if digits.len() > exponent + 1 => (
@@ -92,11 +92,11 @@ fn positional(digits: &str, exponent: i32) -> (String, String) {
     }
 }
 
-/// The parts of a float, rounded to [`PRECISION`] digits after the decimal point.
+/// The texts of the parts of a float that is rounded to [`PRECISION`] digits after the decimal point.
 struct Parts {
     whole: String,
     fraction: String,
-    /// The exponent with its sign, at least two digits.
+    /// The exponent with its sign and at least two digits; empty without an exponent.
     exponent: String,
 }
 
@@ -108,7 +108,8 @@ pub(super) struct Float {
 }
 
 impl Float {
-    /// Returns the shortest digits. If there are more than [`PRECISION`] after the point, rounds the exact value.
+    /// Returns the parts of the shortest text. If the text has more than [`PRECISION`] digits after the decimal point,
+    /// rounds the exact value instead.
     fn parts(&self, with_exponent: bool) -> Parts {
         let Decimal {
             negative,
@@ -142,9 +143,9 @@ impl Float {
     }
 }
 
-/// The common format of the elements of one array, so that they align.
+/// The common format of the elements of one array, which aligns them.
 pub(super) enum Format {
-    /// Right-aligned text.
+    /// Right-aligned text of a common width.
     Padded { width: usize },
     Float {
         with_exponent: bool,
@@ -196,7 +197,7 @@ impl Format {
             }
         }
         if matches!(array.data, Data::Bool(_)) && !array.shape().is_empty() {
-            // True is padded even if the array has no False.
+            // Like NumPy, pad `True` to the width of `False`, even if the array has no `False`.
             width = 5;
         }
         if floats.is_empty() {
@@ -269,7 +270,8 @@ impl Format {
             );
         }
         if with_exponent {
-            // All elements have as many digits as the longest element. Additional digits are those of the exact value.
+            // All elements get as many digits as the longest element. The additional digits are digits of the exact
+            // value.
             let text = format!("{:.right$e}", float.value);
             let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             let (sign, digits) = exponent
@@ -288,7 +290,8 @@ impl Format {
     }
 }
 
-/// Returns whether a magnitude is so small that an exponent is needed. Compares in the array's dtype, like NumPy.
+/// Returns whether a magnitude is so small that it needs an exponent. Compares in the array's dtype, like NumPy;
+/// `single` means f32.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the value comes from an f32"

@@ -1,4 +1,4 @@
-//! A jaxpr under construction, which a trace records equation by equation.
+//! The builder of a jaxpr, with which a trace records a function equation by equation.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Notes that the recorded function depends on a batch axis.
+    /// Registers that the recorded function depends on a batch axis and its length.
     pub(crate) fn depend_on(&mut self, name: &AxisName, length: usize) {
         if !self.batch_axes.iter().any(|(known, _)| known == name) {
             self.batch_axes.push((name.clone(), length));
@@ -34,7 +34,7 @@ impl Builder {
         Variable::at(self.variables.len() - 1)
     }
 
-    /// Adds an input.
+    /// Adds an input to the jaxpr, and returns its variable.
     pub(crate) fn input(&mut self, info: AbstractArray) -> Variable {
         let variable = self.variable(info);
         self.inputs.push(variable);
@@ -43,7 +43,7 @@ impl Builder {
 
     /// Returns the variable of a tensor from a lower trace level. If necessary, the tensor is added as a constant.
     pub(crate) fn constant(&mut self, tensor: &Tensor) -> Variable {
-        // Only recent constants are searched, because uses of one constant are nearly always close together.
+        // Search only recent constants, because the uses of one constant are nearly always close together.
         if let Some((variable, _)) = self
             .constants
             .iter()
@@ -58,7 +58,7 @@ impl Builder {
         variable
     }
 
-    /// Adds an equation.
+    /// Adds an equation to the jaxpr.
     pub(crate) fn equation(
         &mut self,
         primitive: Arc<dyn Primitive>,
@@ -79,7 +79,8 @@ impl Builder {
         outputs
     }
 
-    /// Returns the recorded function and the traced tensors that it captured. They are the last inputs of the jaxpr.
+    /// Returns the recorded jaxpr and the traced tensors that the function captured. These tensors are the last inputs
+    /// of the jaxpr.
     pub(crate) fn finish(self, outputs: Vec<Variable>) -> (Jaxpr, Vec<Tensor>) {
         let mut inputs = self.inputs;
         let mut constants = Vec::new();

@@ -1,4 +1,5 @@
-//! The names of batch axes: which level binds a name, and what depends on its length.
+//! The names of batch axes: finds the trace level that binds a name, and marks the recorded functions that depend on
+//! the length of the axis.
 
 use pytree_core::level::{Level, with_levels};
 
@@ -8,14 +9,14 @@ use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
-/// Returns the lowest level that may interpret an operation over named axes: the innermost level that binds one of its
-/// names, or a level above it that records for compilation.
+/// Returns the lowest trace level that may interpret an operation over named axes: the innermost level that binds one
+/// of the names, or a level above this level that records for compilation.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
     let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())
 }
 
-/// Returns the name that a level binds, with the length of its batch axis.
+/// Returns the name of a batch axis that a trace level binds, and the length of the axis.
 fn binding(level: &Level) -> Option<(&AxisName, usize)> {
     match &Content::of(level)?.interpreter {
         Interpreter::Batch(BatchAxis { name, size }) => name.as_ref().map(|name| (name, *size)),
@@ -23,7 +24,7 @@ fn binding(level: &Level) -> Option<(&AxisName, usize)> {
     }
 }
 
-/// Returns the innermost level that binds a name, and the length of the batch axis.
+/// Returns the innermost trace level that binds a name, and the length of its batch axis.
 fn binder(name: &AxisName) -> Option<(usize, usize)> {
     with_levels(|levels| {
         let mut levels = levels.iter().enumerate().rev();
@@ -39,8 +40,8 @@ pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
     binder(name).map(|(_, length)| length)
 }
 
-/// Returns the length of a named batch axis. If a function is being recorded above the level that binds the name, marks
-/// the function as dependent on the axis.
+/// Returns the length of a named batch axis. If a function is being recorded above the trace level that binds the name,
+/// marks this function as dependent on the axis.
 ///
 /// # Errors
 /// Returns [`TensorError::UnboundAxis`] with all bound names if this name is not bound.
@@ -63,7 +64,7 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
     Ok(length)
 }
 
-/// Checks that each batch axis that a primitive works over is bound and has the length that the primitive expects.
+/// Checks that each batch axis over which a primitive works is bound, and has the length that the primitive expects.
 ///
 /// # Errors
 /// Returns [`TensorError::UnboundAxis`] if a name is not bound, and [`TensorError::Shape`] if a length differs.

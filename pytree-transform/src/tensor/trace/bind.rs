@@ -1,4 +1,5 @@
-//! Dispatches operations: an operation is evaluated, or interpreted by the innermost trace level among its operands.
+//! The dispatch of operations: an operation is evaluated if no operand is traced, otherwise the innermost trace level
+//! among its operands interprets it.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -23,7 +24,7 @@ use crate::tensor::trace::{
     innermost_with_rule,
 };
 
-/// Applies a primitive to tensors of any trace levels. All operations call this function.
+/// Applies a primitive to tensors, which may belong to any trace levels. All operations call this function.
 #[track_caller]
 pub(crate) fn bind(
     primitive: &dyn Primitive,
@@ -72,8 +73,9 @@ pub(crate) fn bind(
     }
 }
 
-/// Returns an error if a result cannot be addressed, or if it is computed now and the system does not grant its memory.
-/// If an operand is as large, no memory is requested, because the result may be written over the operand.
+/// Returns an error if a result is too large to be addressed, or if it is computed now and the system does not grant
+/// its memory. If an operand is at least as large, does not ask the system, because the result may overwrite the
+/// operand.
 #[cold]
 fn check_memory(
     operation: &'static str,
@@ -95,8 +97,8 @@ fn check_memory(
     Err(TensorError::too_large(operation, result))
 }
 
-/// Returns an error if a new tensor cannot be addressed, or if it is computed now and the system does not grant its
-/// memory.
+/// Returns an error if a new tensor is too large to be addressed, or if it is created now and the system does not grant
+/// its memory.
 pub(crate) fn check_creation(
     operation: &'static str,
     result: &AbstractArray,
@@ -116,7 +118,7 @@ pub(crate) fn bind_one(
     bind(primitive, operands).map(first)
 }
 
-/// Returns the first result.
+/// Returns the first result of a primitive.
 #[track_caller]
 fn first<T>(results: Outputs<T>) -> T {
     match results.into_iter().next() {
@@ -174,7 +176,7 @@ fn interpret(
                 .collect::<Result<Vec<_>, _>>()?
                 .into_iter()
                 .unzip();
-            // The rule does not see the name of an axis that the primitive does not work over.
+            // Hide the name of the batch axis from the rule, unless the primitive works over this axis.
             let name = batch.name.as_ref();
             let batch = BatchAxis {
                 size: batch.size,
@@ -213,7 +215,7 @@ fn interpret(
     }
 }
 
-/// Returns the trace level that interprets an operation. The level stays on the stack.
+/// Returns the place and the content of the trace level that interprets an operation. The level stays on the stack.
 fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     let found = with_levels(|levels| {
         let found = levels.get(level)?;
@@ -234,7 +236,7 @@ fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     }
 }
 
-/// Adds an equation to the jaxpr that a level records.
+/// Adds an equation to the jaxpr that a trace level records, and returns the results as tensors of this level.
 fn record(
     trace: Place,
     builder: &RefCell<Builder>,
@@ -260,8 +262,8 @@ fn record(
         .collect()
 }
 
-/// While this guard lives, the level of a rule and the levels above it are hidden from the tensors that the rule
-/// creates. Those tensors belong to a level below, and may outlive the hidden levels.
+/// A guard that hides the trace level of a rule and all levels above it from the tensors that the rule creates. These
+/// tensors belong to a level below, and may outlive the hidden levels.
 struct InnermostGuard(Option<usize>);
 
 impl Drop for InnermostGuard {

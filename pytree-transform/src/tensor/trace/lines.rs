@@ -1,4 +1,4 @@
-//! The user's line that operations are attributed to.
+//! The line of the user's program to which an operation is attributed, for messages and jaxprs.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -9,7 +9,7 @@ thread_local! {
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
-/// While this guard lives, operations are attributed to the line of the operation whose rule runs.
+/// A guard. Until it is dropped, operations are attributed to the line of the operation whose rule runs.
 pub(super) struct LineGuard(Option<&'static Location<'static>>);
 
 impl LineGuard {
@@ -34,13 +34,14 @@ pub(crate) fn current_line() -> &'static Location<'static> {
     }
 }
 
-/// Runs `function` with operations attributed to `line`.
+/// Runs `function` and attributes its operations to `line`.
 pub(crate) fn at_line<R>(line: &'static Location<'static>, function: impl FnOnce() -> R) -> R {
     let _line = LineGuard::set(line);
     function()
 }
 
-/// Runs `function` with operations attributed to `line`, unless they are already attributed to a line.
+/// Runs `function` and attributes its operations to `line`, unless an outer call already attributes them to another
+/// line.
 pub(crate) fn at_line_by_default<R>(
     line: &'static Location<'static>,
     function: impl FnOnce() -> R,
@@ -49,7 +50,7 @@ pub(crate) fn at_line_by_default<R>(
     function()
 }
 
-/// Runs a function of the user with its operations attributed to their own lines.
+/// Runs a function of the user, and attributes each of its operations to the line that calls the operation.
 pub(crate) fn at_own_lines<R>(function: impl FnOnce() -> R) -> R {
     let _line = LineGuard(LINE.replace(None));
     let _called = called_by_user();

@@ -1,12 +1,13 @@
-//! Traces: how a transformation interprets operations at its level, and which level interprets an operation.
+//! Traces: how a transformation interprets operations at its trace level, and which trace level interprets an
+//! operation.
 //!
 //! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`. The level holds the
-//! transformation's interpreter. The innermost level among the operands interprets an operation: a rule of the
+//! transformation's interpreter. The innermost level to which an operand belongs interprets an operation: a rule of the
 //! primitive turns the operation into operations of lower levels. A guard removes the level, so a panic leaves the
-//! thread usable. A traced tensor that outlives its level is recognised by the level's number, which is never reused.
+//! thread usable. The number of a level is never reused, so a traced tensor that outlives its level is recognised.
 //!
 //! The innermost level that binds the name of a batch axis interprets operations over this axis, even if no operand is
-//! batched there. Higher levels interpret the operation first.
+//! batched at this level. Levels above it interpret the operation first.
 
 mod batch_axes;
 mod bind;
@@ -39,19 +40,19 @@ use pytree_core::bug::bug;
 /// The way in which a trace level interprets operations.
 #[derive(Debug)]
 pub(crate) enum Interpreter {
-    /// Computes the tangents of the results, too.
+    /// Computes the results and their tangents.
     Jvp,
-    /// Batches operations. Collectives refer to the batch axis by its name, if it has a name.
+    /// Applies operations to a whole batch. Collectives refer to the batch axis by its name, if it has a name.
     Batch(BatchAxis),
-    /// Records operations on tangents for transposition.
+    /// Records operations on tangents, so that they can be transposed.
     Tape(Rc<RefCell<Builder>>),
-    /// Records operations for compilation, including creations.
+    /// Records operations for compilation, including operations that create tensors.
     Stage(Rc<RefCell<Builder>>, Recorder),
 }
 
 impl Interpreter {
-    /// Returns the name of the transformation for messages, and the kind of its trace level. A function that is
-    /// recorded for later calls must not contain the current values of references.
+    /// Returns the name of the transformation for messages, and the kind of its trace level. The kind tells whether a
+    /// function is recorded for later calls, which must not contain the current values of references.
     fn of_level(&self) -> (&'static str, LevelKind) {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
@@ -60,7 +61,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns whether a function with a rule is being recorded.
+    /// Returns whether this interpreter records a function with a custom derivative rule.
     fn has_rule(&self) -> bool {
         matches!(
             self,
@@ -69,24 +70,24 @@ impl Interpreter {
     }
 }
 
-/// The data that a trace level stores on the stack.
+/// The data that a trace level stores on the stack of levels.
 #[derive(Debug)]
 struct Content {
     interpreter: Interpreter,
-    /// The level that was innermost when this level began.
+    /// The position of the level that was innermost when this level began.
     below: Option<usize>,
     /// The keys of random streams created inside, if the level is a `vmap` of the user.
     created_keys: Option<CreatedKeys>,
 }
 
 impl Content {
-    /// Returns the data of a level, or `None` if no transformation of tensors began the level.
+    /// Returns the data of a trace level, or `None` if no transformation of tensors began the level.
     fn of(level: &Level) -> Option<&Self> {
         level.content().downcast_ref()
     }
 }
 
-/// A tensor that is traced by a transformation.
+/// What a traced tensor holds instead of an array: its trace level, and the data of the level for the tensor.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     place: Place,
@@ -94,24 +95,25 @@ pub(crate) struct Tracer {
     pub(crate) payload: Payload,
 }
 
-/// The data that a trace level stores for a tensor.
+/// The data that a trace level stores for a traced tensor.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
-    /// The value and its tangent. A tangent of `None` means zeros.
+    /// The value of the tensor and its tangent. A tangent of `None` means zeros.
     Jvp {
         primal: Tensor,
         tangent: Option<Tensor>,
     },
-    /// The values of all examples, and their batch axis.
+    /// The values of all examples as one tensor, and the batch axis of this tensor.
     Batch { value: Tensor, axis: usize },
-    /// A variable of the jaxpr that is being recorded.
+    /// The tensor's variable in the tape that is being recorded.
     Tape(Variable),
-    /// A variable of the jaxpr that is being recorded, and the function that records it.
+    /// The tensor's variable in the jaxpr that is being recorded, and the function of the library that records this
+    /// jaxpr.
     Stage(Variable, Recorder),
 }
 
 impl Payload {
-    /// Returns the name of the transformation for messages.
+    /// Returns the name of the transformation that traces the tensor, for messages.
     fn transformation(&self) -> &'static str {
         match self {
             Self::Jvp { .. } | Self::Tape(_) => "grad",
@@ -130,7 +132,7 @@ impl Payload {
 }
 
 impl Tracer {
-    /// Returns the name of the transformation for messages.
+    /// Returns the name of the transformation that traces the tensor, for messages.
     pub(crate) fn transformation(&self) -> &'static str {
         self.payload.transformation()
     }
@@ -141,8 +143,8 @@ pub(crate) fn is_transforming() -> bool {
     with_levels(|levels| !levels.is_empty())
 }
 
-/// Returns whether operations on these tangents are recorded for transposition. In this case a separate operation must
-/// compute each value that does not depend on the tangents, so that the value is not recorded.
+/// Returns whether operations on these tangents are recorded for transposition. If so, a separate operation must
+/// compute each value that does not depend on the tangents, so that the tape does not record this value.
 pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
     tangents.any(|tangent| {
         tangent
@@ -152,31 +154,32 @@ pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
 }
 
 thread_local! {
-    /// The innermost trace level that running code can use. While a rule runs, this is below the level of the rule.
+    /// The innermost trace level that running code can use. While a rule runs, this level is below the level of the
+    /// rule.
     static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
     /// The number of levels that record functions with rules.
     static WITH_RULES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A handle to a level, which makes and reads the tensors of this level.
+/// A handle of a trace level, which creates and reads the traced tensors of this level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     level: usize,
     id: LevelId,
 }
 
-/// A transformation in progress. Its level is removed when this value is dropped.
+/// A transformation in progress. Its trace level is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Trace {
     place: Place,
     below: Option<usize>,
     has_rule: bool,
-    /// Removes the level from the stack when dropped.
+    /// A guard that removes the level from the stack when it is dropped.
     _level: TraceLevel,
 }
 
 impl Trace {
-    /// Begins a transformation.
+    /// Begins a transformation, which adds a trace level to the stack.
     pub(crate) fn begin(interpreter: Interpreter) -> Self {
         Self::begin_with(interpreter, None)
     }
@@ -226,7 +229,7 @@ impl Drop for Trace {
 }
 
 impl Place {
-    /// Makes a tensor of this level.
+    /// Creates a traced tensor of this level.
     pub(crate) fn tensor(&self, info: AbstractArray, payload: Payload) -> Tensor {
         Tensor::traced(Arc::new(Tracer {
             place: *self,
@@ -235,19 +238,19 @@ impl Place {
         }))
     }
 
-    /// Makes a tensor of this level with a value and a tangent.
+    /// Creates a traced tensor of this level from a value and its tangent.
     pub(crate) fn dual(&self, primal: Tensor, tangent: Option<Tensor>) -> Tensor {
         self.tensor(primal.info().clone(), Payload::Jvp { primal, tangent })
     }
 
-    /// Makes a tensor of this level from the values of all examples and their batch axis.
+    /// Creates a traced tensor of this level from the values of all examples and their batch axis.
     pub(crate) fn batched(&self, value: Tensor, axis: usize) -> Tensor {
         let mut info = value.info().clone();
         info.shape.remove(axis);
         self.tensor(info, Payload::Batch { value, axis })
     }
 
-    /// Returns the data of this level for a tensor, or `None` if the tensor is from a lower level.
+    /// Returns the data that this level stores for a tensor, or `None` if the tensor belongs to a lower level.
     ///
     /// # Errors
     /// Returns [`TensorError::Escaped`] if the transformation of the tensor has finished.
@@ -262,8 +265,8 @@ impl Place {
         }
     }
 
-    /// Returns the variable of a tensor in the jaxpr that this level records, or `None` if the tensor is from a lower
-    /// level.
+    /// Returns the variable of a tensor in the jaxpr that this level records, or `None` if the tensor belongs to a
+    /// lower level.
     ///
     /// # Errors
     /// Returns [`TensorError::Escaped`] if the transformation of the tensor has finished.
@@ -271,7 +274,7 @@ impl Place {
         Ok(self.payload(tensor)?.map(Payload::variable))
     }
 
-    /// Returns the value and the tangent of a tensor at this level.
+    /// Returns the value that a tensor has at this level, and its tangent; `None` means zeros.
     pub(crate) fn undual(&self, tensor: &Tensor) -> Result<(Tensor, Option<Tensor>), TensorError> {
         Ok(match self.payload(tensor)? {
             Some(Payload::Jvp { primal, tangent }) => (primal.clone(), tangent.clone()),
@@ -280,7 +283,8 @@ impl Place {
         })
     }
 
-    /// Returns the values of all examples of a tensor at this level, and their batch axis.
+    /// Returns the values that a tensor has at this level for all examples, and their batch axis. The axis is `None` if
+    /// the value is the same for all examples.
     pub(crate) fn unbatched(
         &self,
         tensor: &Tensor,
@@ -303,7 +307,7 @@ fn mixed(expected: &str, found: &Payload) -> ! {
     ))
 }
 
-/// Checks that the tracer's level is running on this thread.
+/// Checks that the transformation of a tracer is still in progress on this thread.
 fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorError> {
     let place = tracer.place;
     let alive = with_levels(|levels| {
@@ -321,14 +325,15 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
     })
 }
 
-/// Returns the innermost level that records for compilation. It records creations, because a jitted `zeros` would
-/// otherwise become a stored constant, and effects, because they would otherwise happen during recording.
+/// Returns the innermost level that records for compilation. This level records creations, because a jitted `zeros`
+/// would otherwise become a stored constant, and effects, because they would otherwise happen during recording.
 fn innermost_stage() -> Option<usize> {
     innermost(|interpreter| matches!(interpreter, Interpreter::Stage(..)))
 }
 
-/// Returns the innermost level that records a function with a rule. It records all operations on traced tensors, so the
-/// function captures each traced tensor as its rule does, and not what it computes from that tensor.
+/// Returns the innermost level that records a function with a custom rule. This level records all operations on traced
+/// tensors. So the function captures the same traced tensors as its rule, and not values that it computes from these
+/// tensors.
 fn innermost_with_rule() -> Option<usize> {
     if WITH_RULES.get() == 0 {
         return None;
@@ -336,7 +341,7 @@ fn innermost_with_rule() -> Option<usize> {
     innermost(Interpreter::has_rule)
 }
 
-/// Returns the innermost level for the running code that interprets operations so.
+/// Returns the innermost level that running code can use and whose interpreter is wanted.
 fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     let mut place = INNERMOST.get()?;
     with_levels(|levels| {
@@ -350,7 +355,7 @@ fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     })
 }
 
-/// Returns the content of a level that a transformation of tensors began.
+/// Returns the content of the level at a position of the stack. A transformation of tensors must have begun this level.
 #[track_caller]
 fn content_at(levels: &[Level], place: usize) -> &Content {
     match levels.get(place).and_then(Content::of) {

@@ -1,10 +1,10 @@
-//! The functions of the library that record functions of the user.
+//! The functions of the library, such as `jit` and `scan`, that record functions of the user.
 
 use std::fmt;
 
 use pytree_core::level::LevelKind;
 
-/// The function of the library that records a function of the user.
+/// A function of the library that records a function of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorder {
     Jit,
@@ -23,7 +23,7 @@ pub(crate) enum Recorder {
 }
 
 impl Recorder {
-    /// Returns the name that messages and jaxprs show.
+    /// Returns the name of the function in messages and jaxprs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Jit => "jit",
@@ -42,8 +42,8 @@ impl Recorder {
         }
     }
 
-    /// Returns the kind of trace level. `Recording` means that the function is recorded for later calls, so it must not
-    /// contain the current values of references.
+    /// Returns the kind of the trace level that records the function. `Recording` means that the function is recorded
+    /// for later calls, so it must not contain the current values of references.
     pub(super) fn level_kind(self) -> LevelKind {
         match self {
             Self::Jit => LevelKind::Compiling,

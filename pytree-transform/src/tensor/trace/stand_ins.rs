@@ -1,8 +1,8 @@
-//! Stand-ins for traced tensors that a function captured and that its rule uses later.
+//! Stand-ins: tensors that replace the traced tensors that a function captured, while the function's custom rule runs.
 //!
-//! A rule runs when a recorded function is differentiated. The transformation of a tensor that the rule captured may
-//! have finished by then. The function captured the same tensor, so the tensor is an operand of the recorded call. While
-//! the rule runs, this operand stands in for it.
+//! A rule runs when a recorded function is differentiated. A tensor that the rule captured may belong to a
+//! transformation that has finished by then. The function captured the same tensor, so the recorded call has an operand
+//! for it. While the rule runs, this operand replaces the captured tensor.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,15 +15,15 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The tensors that a rule captured, by handle, with their stand-ins.
+/// For each handle of a tensor that a rule captured, the tensor and its stand-in.
 type StandIns = HashMap<usize, (Tensor, Tensor)>;
 
 /// The tensors that a function captured.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     infos: Vec<AbstractArray>,
-    /// The tensors with their positions among the captured ones. A tensor that was itself a stand-in has the positions of
-    /// all tensors that it stood for. The tensors are kept alive, so that no handle is used again.
+    /// Each captured tensor with its position. If a captured tensor was a stand-in for other tensors, these are also
+    /// listed, with the same position. The tensors are kept alive, so that no handle is reused.
     positions: Vec<(Tensor, usize)>,
 }
 
@@ -43,7 +43,8 @@ impl Captured {
         &self.infos
     }
 
-    /// Runs `function` with a stand-in for each captured tensor.
+    /// Runs `function`, in which each captured tensor is replaced by its stand-in. `stand_ins` has one for each
+    /// captured tensor.
     pub(crate) fn replaced<R>(&self, stand_ins: &[Tensor], function: impl FnOnce() -> R) -> R {
         if self.positions.is_empty() {
             return function();
@@ -59,7 +60,7 @@ impl Captured {
     }
 }
 
-/// While this guard lives, its stand-ins are used.
+/// A guard. Until it is dropped, captured tensors are replaced by its stand-ins.
 struct Guard;
 
 impl Guard {
@@ -78,7 +79,7 @@ impl Drop for Guard {
     }
 }
 
-/// Returns whether any tensor has a stand-in.
+/// Returns whether any tensor currently has a stand-in, a tensor that replaces it.
 pub(super) fn are_used() -> bool {
     COUNT.get() > 0
 }
@@ -87,7 +88,8 @@ pub(super) fn has_stand_in(tensor: &Tensor) -> bool {
     stand_in(tensor).is_some()
 }
 
-/// Returns the stand-in of a tensor. That of the rule that runs now has precedence.
+/// Returns the stand-in of a tensor, or `None` if it has none. If rules are nested, the stand-in of the innermost rule
+/// is returned.
 fn stand_in(tensor: &Tensor) -> Option<Tensor> {
     tensor.tracer()?;
     let handle = tensor.handle();
@@ -97,7 +99,7 @@ fn stand_in(tensor: &Tensor) -> Option<Tensor> {
     })
 }
 
-/// Returns the tensors, with stand-ins for those that have one.
+/// Replaces each tensor that has a stand-in by its stand-in.
 pub(crate) fn standing_in(mut tensors: Vec<Tensor>) -> Vec<Tensor> {
     if are_used() {
         for tensor in &mut tensors {
@@ -109,7 +111,7 @@ pub(crate) fn standing_in(mut tensors: Vec<Tensor>) -> Vec<Tensor> {
     tensors
 }
 
-/// Returns the tensors that this tensor stands in for.
+/// Returns the tensors that `tensor` currently replaces as their stand-in.
 fn replaced_by(tensor: &Tensor) -> Vec<Tensor> {
     STAND_INS.with_borrow(|all| {
         let all = all.iter().flat_map(HashMap::values);
