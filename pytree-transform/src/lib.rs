@@ -1,7 +1,7 @@
 //! Tensors and function transformations over pytrees.
 //!
-//! [`Tensor`] is the array. [`jit`], [`grad`] and [`vmap`] transform functions of pytrees of tensors, and can be nested
-//! in any order.
+//! [`Tensor`] is the type of arrays. [`jit`], [`grad`] and [`vmap`] transform functions of pytrees of tensors, and can
+//! be nested in any order.
 
 mod base;
 mod executor;
@@ -65,7 +65,7 @@ pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 
-/// Functions for the other crates of pytree. Do not use them in programs: they may change at any time.
+/// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.
 #[doc(hidden)]
 pub mod raw {
     use crate::base::dtype::AbstractArray;
@@ -76,8 +76,8 @@ pub mod raw {
     pub use crate::base::error::{Called, called};
     pub use crate::passes::each_pass;
 
-    /// Returns an error if memory cannot hold a tensor of a shape. The error names `function`, which builds such a
-    /// tensor in parts.
+    /// Returns an error if memory cannot hold a tensor of a shape. The error names `function`, the function of the
+    /// library that builds such a tensor in parts.
     ///
     /// # Errors
     /// Returns [`TensorError::TooLarge`] if the elements cannot be addressed, or the system has too little memory.
@@ -85,7 +85,8 @@ pub mod raw {
         crate::tensor::trace::check_creation(function, found)
     }
 
-    /// Makes errors name `function`, and checks that `operand` has a float dtype; see [`called`].
+    /// Makes errors name `function` until the returned guard is dropped, and checks that `operand` has a float dtype;
+    /// see [`called`].
     ///
     /// # Panics
     /// If the tensor has another dtype.
@@ -96,12 +97,12 @@ pub mod raw {
         called
     }
 
-    /// Borrows an operand of a macro, which may be a tensor or a reference to one.
+    /// Borrows an operand of a macro, which may be a tensor or a reference to a tensor.
     pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
         operand.borrow()
     }
 
-    /// Returns whether this tensor is being differentiated, directly or inside a `vmap`.
+    /// Returns whether a tensor is being differentiated, directly or inside of a `vmap`.
     pub fn is_differentiated(tensor: &Tensor) -> bool {
         match tensor.tracer().map(|tracer| &tracer.payload) {
             Some(Payload::Jvp { tangent, .. }) => tangent.is_some(),
@@ -121,7 +122,7 @@ pub mod raw {
         crate::tensor::trace::is_same_for_all_examples(key, count)
     }
 
-    /// Returns the next value that a macro prints.
+    /// Returns the next of the values that a macro prints.
     ///
     /// # Panics
     /// If no value is left. This would be a bug in the library, because there are as many values as operands.
@@ -129,7 +130,8 @@ pub mod raw {
         pytree_core::bug::expect_next(operands, "a value for each operand of a callback")
     }
 
-    /// Computes threefry2x32 with 20 rounds: two words for each pair of counters. All four tensors have the same shape.
+    /// Computes Threefry-2x32 with 20 rounds: two words of random bits for each pair of counters. All four tensors must
+    /// have the same shape.
     ///
     /// # Panics
     /// If a dtype is not u32, or the shapes differ.

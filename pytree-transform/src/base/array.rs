@@ -22,7 +22,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// Returns the elements as `f64`; large integers are rounded.
+    /// Returns the elements converted to `f64`. Large integers are rounded.
     pub(crate) fn to_f64(&self) -> Vec<f64> {
         match self {
             Self::Bool(elements) => elements.iter().map(|&element| element.into()).collect(),
@@ -35,14 +35,14 @@ impl Data {
     }
 }
 
-/// A concrete array: row-major elements with their shape.
+/// A concrete array: elements in row-major order, with their dtype and shape.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Array {
     pub(crate) info: AbstractArray,
     pub(crate) data: Data,
 }
 
-/// Runs an expression in which a type name means the Rust type of the given dtype.
+/// Runs an expression in which a type name stands for the Rust type of a dtype.
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -75,11 +75,11 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// Arrays with fewer bytes than this are allocated without a check. If the system cannot grant even so little memory,
-/// nothing else works.
+/// The size in bytes below which arrays are allocated without a check. If the system cannot grant even so little
+/// memory, nothing else works.
 const TRIED: usize = 64 << 20;
 
-/// Returns whether an array is so small that a check of its memory is not worth its time.
+/// Returns whether an array is so small that its memory is allocated without a check.
 pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
     info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
 }
@@ -115,7 +115,7 @@ fn no_memory(info: &AbstractArray) -> ! {
 }
 
 impl Array {
-    /// Makes an array from elements in row-major order. The number of elements must fit the shape.
+    /// Creates an array from elements in row-major order. The number of elements must fit the shape.
     pub(crate) fn new<T: TensorElement>(shape: impl AsRef<[usize]>, elements: Vec<T>) -> Self {
         let info = AbstractArray::new(T::DTYPE, shape);
         debug_assert_eq!(info.len(), elements.len(), "elements for {info}");
@@ -125,7 +125,8 @@ impl Array {
         }
     }
 
-    /// Returns an array that the caller must overwrite in full. Its elements are zeros or old values of reused memory.
+    /// Returns an array whose elements are arbitrary: zeros, or old values of reused memory. The caller must overwrite
+    /// all elements.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
         let pooled = match info.dtype {
             DType::F32 => memory::take(info.len()).map(Data::F32),
@@ -146,8 +147,8 @@ impl Array {
     /// # Panics
     /// Panics if the system does not grant the memory.
     pub(crate) fn zeros(info: &AbstractArray) -> Self {
-        // `vec!` gets zeroed memory from the system, which costs nothing until it is used. But `vec!` aborts the
-        // process if the allocation fails, so a fallible allocation is tried first.
+        // `vec!` gets zeroed memory from the system, which costs no time until the memory is used. But `vec!` aborts
+        // the process if the allocation fails, so a fallible allocation is tried first.
         if !is_surely_granted(info) && !is_granted(info) {
             no_memory(info);
         }
@@ -162,7 +163,7 @@ impl Array {
         self.info.dtype
     }
 
-    /// Returns the elements. The caller has checked their type.
+    /// Returns the elements. Their type must be `T`.
     #[track_caller]
     pub(crate) fn elements<T: TensorElement>(&self) -> &[T] {
         match T::slice(&self.data) {
@@ -171,7 +172,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. They are moved if this is the only handle to the array, and copied otherwise.
+    /// Returns the elements by value. They are moved if `this` is the only handle of the array, and copied otherwise.
     #[track_caller]
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
@@ -185,7 +186,7 @@ impl Array {
         }
     }
 
-    /// Returns the array with another shape that has the same number of elements.
+    /// Changes the shape of an array. The new shape must have the same number of elements.
     pub(crate) fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
         let mut array = Arc::unwrap_or_clone(this);
         array.info.shape = crate::base::dtype::Shape::from_slice(shape.as_ref());
@@ -209,7 +210,7 @@ fn wrong_storage(expected: DType, found: DType) -> ! {
     bug(format_args!("elements of {expected}, found {found}"))
 }
 
-/// Returns the strides of a contiguous, row-major array.
+/// Returns the strides of a contiguous, row-major array of a shape.
 pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
     let mut strides: crate::base::dtype::Shape = smallvec::smallvec![1; shape.len()];
     for axis in (0..shape.len().saturating_sub(1)).rev() {
@@ -218,7 +219,8 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
     strides
 }
 
-/// Returns memory for a result. Its values are arbitrary, and the caller must overwrite all of them.
+/// Returns memory for the `length` elements of a result. The elements are arbitrary, and the caller must overwrite all
+/// of them.
 pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
         T::DTYPE,
@@ -226,7 +228,7 @@ pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     ))))
 }
 
-/// Returns the memory of an array to the pool, for the next array of its size.
+/// Gives the memory of an array back to the pool, for the next array of the same size.
 pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
     drop(Array::new([elements.len()], elements));
 }

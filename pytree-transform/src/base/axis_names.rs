@@ -1,4 +1,4 @@
-//! Names of batch axes.
+//! The names of batch axes.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Dtypes of tensors, and the abstract array: a dtype with a shape.
+//! The dtypes of tensors, and the abstract array, which is a dtype with a shape.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl DType {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// Returns the element type of `pytree-core` that corresponds to this dtype.
+    /// Returns the [`ElementType`] of `pytree-core` that corresponds to this dtype.
     pub const fn element(self) -> ElementType {
         match self {
             Self::Bool => ElementType::Bool,
@@ -56,19 +56,19 @@ pub trait TensorElement: Element + Default + PartialOrd {
     /// The dtype of this Rust type.
     const DTYPE: DType;
 
-    /// Returns the elements if the storage has this type.
+    /// Returns the elements of `data`, or `None` if they have another type.
     #[doc(hidden)]
     fn slice(data: &crate::base::array::Data) -> Option<&[Self]>;
 
-    /// Returns the elements for writing if the storage has this type.
+    /// Returns the elements of `data` for writing, or `None` if they have another type.
     #[doc(hidden)]
     fn slice_mut(data: &mut crate::base::array::Data) -> Option<&mut [Self]>;
 
-    /// Returns the elements by value if the storage has this type.
+    /// Returns the elements of `data` by value, or `None` if they have another type.
     #[doc(hidden)]
     fn vector(data: crate::base::array::Data) -> Option<Vec<Self>>;
 
-    /// Converts elements to storage.
+    /// Wraps elements in the variant of `Data` for this type.
     #[doc(hidden)]
     fn data(elements: Vec<Self>) -> crate::base::array::Data;
 }
@@ -113,7 +113,7 @@ pub struct AbstractArray {
 }
 
 impl AbstractArray {
-    /// Makes an abstract array.
+    /// Creates an abstract array from a dtype and a shape.
     pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
         Self {
             dtype,
@@ -126,15 +126,16 @@ impl AbstractArray {
         self.shape.len()
     }
 
-    /// Returns the number of elements, or `usize::MAX` if the number does not fit a `usize`. No tensor is that large.
+    /// Returns the number of elements, or `usize::MAX` if the number does not fit into a `usize`. No tensor is so
+    /// large.
     pub fn len(&self) -> usize {
         self.shape
             .iter()
             .fold(1, |product: usize, &length| product.saturating_mul(length))
     }
 
-    /// Returns the number of bytes of all elements, or `None` if it does not fit a `usize`. An axis of length 0 counts
-    /// as length 1, so that no stride is greater than the result.
+    /// Returns the size of all elements in bytes, or `None` if it does not fit into a `usize`. An axis of length 0
+    /// counts as length 1, so that no stride is greater than the result.
     pub(crate) fn spanned_bytes(&self) -> Option<usize> {
         self.shape
             .iter()
@@ -155,7 +156,8 @@ impl AbstractArray {
         })
     }
 
-    /// Returns the number of bytes of all elements as text for messages. A number above 2^128 is only a lower bound.
+    /// Returns the size of all elements as text for messages, for instance `8 bytes`. A size above 2^128 is written as
+    /// a lower bound.
     pub(crate) fn requested_bytes(&self) -> String {
         let bytes = self
             .shape
@@ -185,7 +187,7 @@ impl fmt::Display for AbstractArray {
     }
 }
 
-/// Displays axes or lengths in the notation of jaxprs: `(2, 3)`, `(1,)`.
+/// Displays a list of axes or lengths in the notation of jaxprs, for instance `(2, 3)` or `(1,)`.
 pub(crate) struct Tuple<'a>(pub(crate) &'a [usize]);
 
 impl fmt::Display for Tuple<'_> {

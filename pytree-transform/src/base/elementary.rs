@@ -1,9 +1,10 @@
-//! Exponentials, logarithms and related functions, without branches, so that the compiler vectorises loops over them.
+//! Exponentials, logarithms and related functions. They contain no branches, so that the compiler vectorises loops over
+//! them.
 //!
-//! Each function reduces its argument to a small interval, evaluates a polynomial there, and selects the special cases.
-//! `tools/fit_polynomials.py` computes the polynomials by minimax approximation. Results are within two units in the
-//! last place of the exact results, which the tests below check. Fused multiply-adds are not used: without hardware
-//! support they are slow function calls, and the results would depend on the machine.
+//! Each function reduces its argument to a small interval, evaluates a polynomial on this interval, and replaces the
+//! result in special cases. `tools/fit_polynomials.py` computes the polynomials by minimax approximation. Results are
+//! within two units in the last place of the exact results, which the tests below check. Fused multiply-adds are not
+//! used: without hardware support they are slow function calls, and the results would depend on the machine.
 
 #![allow(
     clippy::inline_always,
@@ -39,7 +40,7 @@ macro_rules! elementary {
         tanh $tanh:tt;
     ) => {
         impl Elementary for $float {
-            /// Computes eˣ = 2ⁿ·eʳ with |r| ≤ ln 2 / 2, where eʳ = 1 + r + r²·p(r).
+            /// Computes eˣ as 2ⁿ·eʳ with |r| ≤ ln 2 / 2 and eʳ = 1 + r + r²·p(r) for a polynomial p.
             #[inline(always)]
             fn exp(self) -> Self {
                 let x = if self > $exp_greatest { $exp_greatest } else { self };
@@ -59,7 +60,8 @@ macro_rules! elementary {
                 y * power(half) * power(integer.wrapping_sub(half))
             }
 
-            /// Computes log(2ᵉ·m) = e·ln 2 + log(1 + f) with √½ ≤ m < √2 and log(1 + f) = 2·artanh(s), s = f/(2 + f).
+            /// Computes the logarithm of x = 2ᵉ·m, with √½ ≤ m < √2, as e·ln 2 + log(1 + f), where f = m - 1, log(1 +
+            /// f) = 2·artanh(s) and s = f/(2 + f).
             #[inline(always)]
             fn log(self) -> Self {
                 let two_to_mantissa = Self::from_bits(($bias + $mantissa) << $mantissa);
@@ -79,11 +81,11 @@ macro_rules! elementary {
                 let y = e * $ln2_high - ((half_square - low) - f);
                 let y = if self == Self::INFINITY { self } else { y };
                 let y = if self == 0.0 { Self::NEG_INFINITY } else { y };
-                // Negative numbers and NaN give NaN.
+                // The logarithm of a negative number or NaN is NaN.
                 if self >= 0.0 { y } else { Self::NAN }
             }
 
-            /// Computes tanh as x + x³·p(x²) near zero and 1 − 2/(e²ˣ + 1) elsewhere.
+            /// Computes tanh(x) as x + x³·p(x²) near zero, and as 1 − 2/(e²ˣ + 1) elsewhere.
             #[inline(always)]
             fn tanh(self) -> Self {
                 let x = self.abs();
@@ -153,7 +155,7 @@ elementary! {
     ];
 }
 
-/// Computes erf of an f32 as x·p(x²) near zero and 1 − e^−q(x) elsewhere.
+/// Computes erf(x) of an f32 as x·p(x²) near zero, and as 1 − e^−q(x) elsewhere, for polynomials p and q.
 #[inline(always)]
 pub(crate) fn erf_f32(operand: f32) -> f32 {
     let x = operand.abs();
@@ -180,7 +182,7 @@ pub(crate) fn erf_f32(operand: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Returns floats of every magnitude and sign, and the special values.
+    /// Returns sample floats of all magnitudes and both signs, and the special values.
     fn samples() -> impl Iterator<Item = f32> {
         (0..=u32::MAX)
             .step_by(9973)
@@ -197,7 +199,7 @@ mod tests {
             .chain((-4000..4000).map(|n| n as f32 / 40.0))
     }
 
-    /// Returns the number of floats between two floats.
+    /// Returns the distance between two floats, in units in the last place of f32.
     fn distance_f32(left: f32, right: f64) -> f64 {
         #[allow(clippy::cast_possible_truncation, reason = "rounding is meant")]
         let nearest = right as f32;
@@ -258,7 +260,7 @@ mod tests {
 
     #[test]
     fn erf_has_known_values() {
-        // Abramowitz and Stegun, table 7.1.
+        // Expected values from Abramowitz and Stegun, table 7.1.
         let table = [
             (0.0, 0.0),
             (0.5, 0.520_499_877_8),

@@ -7,28 +7,28 @@ use thiserror::Error;
 
 use crate::base::dtype::{AbstractArray, DType};
 
-/// An error of a tensor operation; nothing was computed.
+/// An error of a tensor operation. The operation has computed nothing.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TensorError {
     /// The operands have incompatible shapes.
     #[error("cannot {operation} {}: {problem}; {fix}", operands(.found))]
     Shape {
-        /// The operation, for instance `matmul`.
+        /// The operation as a verb phrase for messages, for instance `add`.
         operation: &'static str,
-        /// The operands.
+        /// The dtypes and shapes of the operands.
         found: Vec<AbstractArray>,
         /// The reason why the operands do not fit.
         problem: String,
-        /// How to fix it.
+        /// How to fix the call.
         fix: String,
     },
     /// The operands have unsupported or different dtypes.
     #[error("cannot {operation} {}: expected {expected}{}", operands(.found), conversion(.found, .expected))]
     DType {
-        /// The operation.
+        /// The operation, as in the message.
         operation: &'static str,
-        /// The operands.
+        /// The dtypes and shapes of the operands.
         found: Vec<AbstractArray>,
         /// The dtypes that the operation takes.
         expected: &'static str,
@@ -36,9 +36,9 @@ pub enum TensorError {
     /// An axis is out of range.
     #[error("cannot {operation} {found}: axis {axis} is out of range; {}", axes_of(.found.rank()))]
     Axis {
-        /// The operation.
+        /// The operation, as in the message.
         operation: &'static str,
-        /// The tensor.
+        /// The dtype and shape of the tensor.
         found: AbstractArray,
         /// The axis that was passed.
         axis: i128,
@@ -51,34 +51,35 @@ pub enum TensorError {
         /// The number of elements that were passed.
         found: usize,
     },
-    /// A number does not fit the dtype of the tensor it is combined with.
+    /// A number does not fit the dtype of the tensor with which it is combined.
     #[error(
         "cannot combine the number {number} with {found}: {} cannot represent it; convert the tensor first, for instance with `.convert(DType::F32)`",
         .found.dtype
     )]
     Number {
-        /// The number, as written.
+        /// The number as text.
         number: String,
-        /// The tensor.
+        /// The dtype and shape of the tensor.
         found: AbstractArray,
     },
-    /// Memory for the result is not available: it cannot be addressed, or the system does not grant it.
+    /// Memory for the result is not available: the result is too large to be addressed, or the system does not grant
+    /// the memory.
     #[error(
         "cannot make {found} by `{operation}`: no memory of {} is available; check the lengths of its axes",
         .found.requested_bytes()
     )]
     TooLarge {
-        /// The operation.
+        /// The operation, as in the message.
         operation: &'static str,
-        /// The result.
+        /// The dtype and shape of the result.
         found: AbstractArray,
     },
-    /// Elements were read as another type than the dtype of the tensor.
+    /// Elements were read as a type that is not the dtype of the tensor.
     #[error("cannot read {found} as {expected}; read the tensor as `{}`, or convert it first", .found.dtype)]
     Read {
-        /// The type that was read.
+        /// The dtype of the type as which the elements were read.
         expected: DType,
-        /// The tensor.
+        /// The dtype and shape of the tensor.
         found: AbstractArray,
     },
     /// The value of a traced tensor was read, but the value is not known yet.
@@ -86,9 +87,9 @@ pub enum TensorError {
         "cannot read the value of a traced {found}: inside {transformation} a tensor represents {stands_for}; {fix}"
     )]
     Traced {
-        /// The tensor.
+        /// The dtype and shape of the tensor.
         found: AbstractArray,
-        /// The transformation that traces it.
+        /// The transformation that traces the tensor.
         transformation: &'static str,
         /// What the tensor represents inside this transformation.
         stands_for: &'static str,
@@ -101,31 +102,31 @@ pub enum TensorError {
         bound_names(.bound)
     )]
     UnboundAxis {
-        /// The operation.
+        /// The operation, as in the message.
         operation: &'static str,
-        /// The name that was passed.
+        /// The name of a batch axis that was passed.
         name: String,
-        /// The bound names, innermost first.
+        /// The names of batch axes that enclosing `vmap`s bind, innermost first.
         bound: Vec<String>,
     },
     /// A batch axis is named twice.
     #[error("cannot {operation} over the batch axis `{name}` twice; name each axis once")]
     DuplicateAxis {
-        /// The operation.
+        /// The operation, as in the message.
         operation: &'static str,
-        /// The name.
+        /// The name that was passed twice.
         name: String,
     },
-    /// An operation produced NaN or an infinity while results are checked: see [`debug_nans`](crate::debug_nans).
+    /// An operation returned NaN or an infinity while results are checked; see [`debug_nans`](crate::debug_nans).
     #[error("`{operation}` at {line} gave {what}: {equation}; {operands}")]
     NotFinite {
-        /// The operation.
+        /// The name of the primitive.
         operation: &'static str,
-        /// The user's line.
+        /// The line of the user's program that called the operation.
         line: &'static std::panic::Location<'static>,
         /// The kind of invalid value in the result (NaN or infinity), and the number of elements that have it.
         what: Box<str>,
-        /// The equation.
+        /// The equation of the operation, as text.
         equation: Box<str>,
         /// A summary of the elements of each operand.
         operands: Box<str>,
@@ -135,17 +136,17 @@ pub enum TensorError {
         "cannot {operation} a traced {found}: the {transformation} that made it has finished, or runs on another thread; return the tensor from the function instead of storing it"
     )]
     Escaped {
-        /// The operation.
+        /// The operation, as in the message.
         operation: &'static str,
-        /// The tensor.
+        /// The dtype and shape of the tensor.
         found: AbstractArray,
-        /// The transformation that made it.
+        /// The transformation that created the tensor.
         transformation: &'static str,
     },
 }
 
 impl TensorError {
-    /// Makes the error for operands with incompatible shapes.
+    /// Creates the error for operands with incompatible shapes.
     pub(crate) fn shape(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -160,7 +161,7 @@ impl TensorError {
         }
     }
 
-    /// Makes the error for operands with unsupported or different dtypes.
+    /// Creates the error for operands with unsupported or different dtypes.
     pub(crate) fn dtype(
         operation: &'static str,
         operands: &[&AbstractArray],
@@ -173,7 +174,7 @@ impl TensorError {
         }
     }
 
-    /// Makes the error for an axis out of range.
+    /// Creates the error for an axis that is out of range.
     pub(crate) fn axis(
         operation: &'static str,
         operand: &AbstractArray,
@@ -186,7 +187,7 @@ impl TensorError {
         }
     }
 
-    /// Makes the error for a result that does not fit memory.
+    /// Creates the error for a result that does not fit into memory.
     pub(crate) fn too_large(operation: &'static str, found: &AbstractArray) -> Self {
         Self::TooLarge {
             operation: name_of(operation),
@@ -199,7 +200,7 @@ thread_local! {
     static CALLED: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// While this guard lives, errors name the function that the user called, not the operations inside it.
+/// A guard. Until it is dropped, errors name the function that the user called, not an operation inside this function.
 #[derive(Debug)]
 #[doc(hidden)]
 #[must_use]
@@ -233,7 +234,7 @@ fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
     operands.iter().map(|&operand| operand.clone()).collect()
 }
 
-/// A problem and its fix. A check that reports all problems collects mistakes.
+/// A problem and its fix. A check that reports all problems at once collects a list of mistakes.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) problem: String,
@@ -248,7 +249,7 @@ impl Mistake {
         }
     }
 
-    /// Joins all mistakes into one: the problems, then the fixes in the same order, each once.
+    /// Joins all mistakes into one mistake. It lists the problems, and then the fixes in the same order, each once.
     pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
         let (mut problems, mut fixes) = (Vec::new(), Vec::new());
         for Self { problem, fix } in mistakes {
@@ -265,7 +266,7 @@ impl Mistake {
     }
 }
 
-/// Returns the text that lists the bound batch axes.
+/// Returns the text that lists the names of the bound batch axes.
 fn bound_names(bound: &[String]) -> String {
     if bound.is_empty() {
         return "no enclosing `vmap` names a batch axis".to_owned();
@@ -289,7 +290,7 @@ impl fmt::Debug for TensorError {
     }
 }
 
-/// Returns the text that says how to convert operands of wrong dtypes, or an empty text if the expectation is enough.
+/// Returns the advice how to convert operands of wrong dtypes, or an empty text if the expected dtypes say enough.
 fn conversion(found: &[AbstractArray], expected: &str) -> String {
     let has = |dtype: DType| found.iter().any(|operand| operand.dtype == dtype);
     let floats = [DType::F64, DType::F32]
@@ -310,7 +311,7 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
     format!("; convert {what}, for instance with `.convert(DType::{name})`")
 }
 
-/// Returns the text that lists the valid axes of a tensor in an error about an axis.
+/// Returns the text that lists the valid axes of a tensor with `rank` axes, for an error about an axis.
 fn axes_of(rank: usize) -> String {
     match rank {
         0 => "it has no axes".to_owned(),
@@ -337,7 +338,7 @@ fn operands(found: &[AbstractArray]) -> String {
     text
 }
 
-/// Returns the value, or panics at the caller's line.
+/// Returns the value of `outcome`, or panics with its error at the caller's line.
 #[track_caller]
 pub(crate) fn or_panic<T>(outcome: Result<T, TensorError>) -> T {
     match outcome {

@@ -10,8 +10,8 @@
 //! - **Columns** (rows that are combined into one row) are divided into blocks of [`block_rows`] rows. The rows of a
 //!   block are combined one after the other. The results of the blocks are fewer rows, to which the same rule applies.
 //!
-//! So each thread may compute any parts or blocks, and rounding errors grow with the logarithm of the length (Higham,
-//! "The accuracy of floating point summation", 1993).
+//! So each thread may compute any parts or blocks without an effect on the result, and rounding errors grow with the
+//! logarithm of the length (Higham, "The accuracy of floating point summation", 1993).
 
 #![allow(
     clippy::inline_always,
@@ -21,16 +21,17 @@
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::TensorElement;
 
-/// The number of accumulators that combine elements side by side.
+/// The number of lanes: accumulators that combine different elements of a part at the same time.
 pub(crate) const LANES: usize = 32;
 
-/// The number of elements of a part of a row.
+/// The number of elements of a part, into which rows are divided.
 pub(crate) const PART: usize = 32 * LANES;
 
-/// The accumulators of a part, which combine elements side by side.
+/// The accumulators of a part. Lane `i` combines the elements `i`, `i + LANES`, `i + 2·LANES`, … of the part.
 pub(crate) type Lanes<T> = [T; LANES];
 
-/// Combines elements of a part into its lanes. `position` is the position of the first element in the part.
+/// Combines some elements of a part into the part's lanes. `position` is the position in the part of the first of these
+/// elements.
 #[inline(always)]
 pub(crate) fn into_lanes<T: Copy>(
     lanes: &mut Lanes<T>,
@@ -55,7 +56,7 @@ pub(crate) fn into_lanes<T: Copy>(
     }
 }
 
-/// Combines the lanes of a part pairwise.
+/// Combines the lanes of a part pairwise, and returns the result of the part.
 #[inline(always)]
 pub(crate) fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) -> T) -> T {
     let mut width = LANES / 2;
@@ -68,7 +69,7 @@ pub(crate) fn join_lanes<T: Copy>(mut lanes: Lanes<T>, combine: impl Fn(T, T) ->
     lanes[0]
 }
 
-/// Combines a part: at most [`PART`] neighbouring elements.
+/// Combines the elements of a part, which are at most [`PART`] neighbouring elements.
 #[inline(always)]
 fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
     let mut lanes = [start; LANES];
@@ -76,7 +77,7 @@ fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -
     join_lanes(lanes, combine)
 }
 
-/// Combines a row of any length.
+/// Combines the elements of a row of any length.
 #[inline(always)]
 pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
     if elements.len() <= PART {
@@ -95,13 +96,13 @@ pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T
     part(&results, start, combine)
 }
 
-/// Returns the number of rows of a block: about an eighth of all rows, but at least 32 and at most 64. With an eighth,
-/// threads can share even few rows. As in XLA, up to 32 rows are added one after the other.
+/// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. With at least
+/// eight blocks, threads can share even few rows. As in XLA, up to 32 rows are added one after the other.
 pub(crate) fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
 
-/// Combines a row into `target`.
+/// Combines a row elementwise into `target`.
 #[inline(always)]
 pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
     for (target, &element) in target.iter_mut().zip(row) {
@@ -109,8 +110,8 @@ pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T,
     }
 }
 
-/// Combines rows into one row, which is written to `target`. There is at least one row, and each row is as long as
-/// `target`.
+/// Combines rows into one row, which is written to `target`. There must be at least one row, and each row must be as
+/// long as `target`.
 #[inline(always)]
 pub(crate) fn columns<T: TensorElement>(
     target: &mut [T],
@@ -149,7 +150,7 @@ pub(crate) fn columns<T: TensorElement>(
 mod tests {
     use super::*;
 
-    /// Returns numbers whose sum depends on the order.
+    /// Returns numbers whose rounded sum depends on the order of the additions.
     fn noise(count: usize) -> Vec<f32> {
         let number = |n: usize| ((n * 7919 + n / 13) % 1009) as f32 * 0.37 - 180.0;
         (0..count).map(number).collect()
@@ -220,8 +221,8 @@ mod tests {
 
     #[test]
     fn long_sums_stay_accurate() {
-        // 0.1 in f32 is 0.100000001490116. One accumulator would stay at 2^21, where a tenth is less than half of the
-        // distance between numbers; this order rounds 64 times at each of four levels at most.
+        // 0.1 in f32 is 0.100000001490116. A single accumulator would stay at 2^21, where 0.1 is less than half of the
+        // distance between neighbouring floats. This order rounds at most 64 times at each of four levels.
         let tenths = vec![0.1_f32; 20_000_000];
         let expected = 2_000_000.029_802_32;
         let mut sums = [0.0; 2];

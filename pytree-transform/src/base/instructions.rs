@@ -1,16 +1,16 @@
-//! Chooses the instructions that kernels run with: the widest set of the processor, or the set that every processor
-//! has.
+//! The choice of the instruction set for kernels: the widest instruction set of the processor, or the instruction set
+//! that every processor has.
 
 use std::sync::OnceLock;
 
-/// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
-/// turns this on. Results are then the same on all machines of one word size, but kernels are slower.
+/// Returns whether kernels use only instructions that every processor has, which the environment variable
+/// `PYTREE_PORTABLE=1` requests. Results are then the same on all machines of one word size, but kernels are slower.
 pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
 }
 
-/// Returns the set of instructions to use. It is detected once.
+/// Returns the instruction set that kernels use. It is detected once.
 pub(crate) fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {
@@ -22,14 +22,15 @@ pub(crate) fn arch() -> pulp::Arch {
     })
 }
 
-// The sets of instructions that the test names exist only on this architecture.
+// The instruction sets that the test names exist only on this architecture.
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
 
     #[test]
     fn widest_instructions_are_chosen() {
-        // Each set of instructions is a feature of pulp. Without it, processors with this set would run slower code.
+        // Each instruction set is a feature of the crate `pulp`. Without this feature, processors with the instruction
+        // set would run slower code.
         let expected = if are_portable() {
             "Scalar"
         } else if pulp::x86::V4::try_new().is_some() {

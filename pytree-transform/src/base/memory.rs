@@ -1,9 +1,9 @@
-//! Freed memory of arrays, kept for the next array of the same size.
+//! The pool of freed memory, which keeps the memory of a freed array for the next array of the same size.
 //!
 //! The system's allocator returns large blocks to the operating system, and each page of a new block costs a page
-//! fault. A training step frees and allocates the same sizes over and over. So the library keeps freed memory in one
-//! pool for all threads, up to [`limit`] bytes. Beyond the limit, the least recently used memory is freed first. The
-//! pool keeps only sizes that were allocated before, and only as many arrays of a size as were in use at the same time.
+//! fault. A training step frees and allocates the same sizes repeatedly. So the library keeps freed memory in one pool
+//! for all threads, up to [`limit`] bytes. Beyond the limit, the least recently used memory is freed first. The pool
+//! keeps only sizes that were allocated before, and only as many arrays of a size as were in use at the same time.
 //!
 //! # Examples
 //! ```
@@ -26,7 +26,7 @@ const SMALLEST: usize = 4 << 10;
 /// The default limit of the pool, in bytes.
 const LIMIT: usize = 256 << 20;
 
-/// The greatest number of lengths that the pool remembers.
+/// The maximum number of different array lengths for which the pool has a [`Bucket`].
 const LENGTHS: usize = 1 << 10;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new(LIMIT));
@@ -35,19 +35,19 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns how many bytes of freed arrays the process keeps now.
+/// Returns the size of the freed arrays that the process currently keeps, in bytes.
 pub fn held() -> usize {
     pool().bytes
 }
 
-/// Returns the greatest number of bytes of freed arrays that the process keeps: 256 MiB unless [`set_limit`] changes
+/// Returns the maximum size of the freed arrays that the process keeps, in bytes: 256 MiB, unless [`set_limit`] changes
 /// it.
 pub fn limit() -> usize {
     pool().limit
 }
 
-/// Sets the greatest number of bytes of freed arrays that the process keeps, and frees the excess. With 0, freed memory
-/// returns to the system at once.
+/// Sets the maximum size of the freed arrays that the process keeps, in bytes, and frees the excess. With 0, the memory
+/// of freed arrays returns to the system at once.
 ///
 /// # Examples
 /// ```
@@ -85,22 +85,23 @@ pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
     pool().take(length)
 }
 
-/// Freed arrays by element type and length.
+/// The freed arrays that the process keeps, by element type and length.
 pub(crate) struct Pool {
     f32: Lengths<f32>,
     f64: Lengths<f64>,
     bytes: usize,
     limit: usize,
-    /// Counts uses, so that the least recently used length can be found.
+    /// The number of uses of the pool so far, by which the least recently used length is found.
     clock: u64,
 }
 
 pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
 
-/// Arrays of one length.
+/// The freed arrays of one length.
 pub(crate) struct Bucket<T> {
     kept: Vec<Vec<T>>,
-    /// The number of cache misses: the greatest number of arrays of this length that were in use at the same time.
+    /// The number of allocations for which the pool had no array of this length. It is the maximum number of arrays of
+    /// this length that were in use at the same time.
     misses: usize,
     last_use: u64,
 }
@@ -184,7 +185,7 @@ impl Pool {
         None
     }
 
-    /// Forgets the least recently used half of the lengths.
+    /// Removes the buckets of the least recently used half of the lengths.
     fn forget_older_half<T: Pooled>(&mut self) {
         let lengths = T::lengths(self);
         let mut uses: Vec<u64> = lengths.values().map(|bucket| bucket.last_use).collect();
@@ -226,14 +227,15 @@ impl Pool {
     }
 }
 
-/// Returns the time of the last use and the length, for the least recently used length with an array in the pool.
+/// Finds the least recently used length with an array in the pool. Returns the time of its last use, and the length.
 fn oldest<T>(lengths: &Lengths<T>) -> Option<(u64, usize)> {
     let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
     kept.map(|(&length, bucket)| (bucket.last_use, length))
         .min()
 }
 
-/// Removes one array and returns its number of bytes. A length without arrays is forgotten.
+/// Removes one array of a length from the pool, and returns its size in bytes. If no array of the length is left,
+/// removes the bucket of the length.
 fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T>>) -> usize {
     if let Some(bucket) = lengths.get_mut(&length) {
         evicted.extend(bucket.kept.pop());
@@ -248,7 +250,8 @@ fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T
 mod tests {
     use super::*;
 
-    /// Allocates as arrays do: from the pool, or new memory.
+    /// Allocates memory as arrays do: from the pool or, on a miss, new memory. Also returns whether the memory is from
+    /// the pool.
     fn allocate(pool: &mut Pool, length: usize) -> (Vec<f32>, bool) {
         match pool.take(length) {
             Some(elements) => (elements, true),
@@ -283,7 +286,8 @@ mod tests {
 
     #[test]
     fn new_sizes_replace_old_sizes() {
-        // After 400 other sizes, an addition of 10^6 elements still reuses the memory of its last result.
+        // After allocations of 400 other sizes, an addition of 10^6 elements still reuses the memory of its last
+        // result.
         let mut pool = Pool::new(64 << 20);
         for size in 0..400 {
             let (elements, _) = allocate(&mut pool, 1_000_000 + size);
@@ -397,7 +401,7 @@ mod tests {
         }
     }
 
-    /// No other test has arrays of these lengths.
+    /// No other test uses arrays of these lengths, so the shared pool cannot change the result.
     #[test]
     fn process_keeps_sizes_used_before() {
         let long = 70_001;

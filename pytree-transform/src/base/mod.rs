@@ -1,4 +1,4 @@
-//! Concrete arrays, dtypes, errors, numeric functions, memory and threads. Tensors are in the layer above.
+//! The layer below tensors: concrete arrays, dtypes, errors, numeric functions, memory and threads.
 
 pub(crate) mod array;
 pub(crate) mod axis_names;

@@ -1,4 +1,4 @@
-//! Text with optional line breaks. Jaxprs are displayed with this layout.
+//! The layout of text with optional line breaks, with which jaxprs are displayed.
 //!
 //! A group is written on the current line if the rest of this line is long enough. Otherwise each break of the group
 //! ends a line, and the same rule applies to the groups inside (Wadler, "A prettier printer", 2003). Texts and tokens
@@ -7,7 +7,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// A text whose line breaks are not chosen yet.
+/// A text with possible line breaks, of which [`format`](Self::format) chooses some.
 #[derive(Default)]
 pub(crate) struct Layout {
     /// All texts, in sequence.
@@ -17,14 +17,14 @@ pub(crate) struct Layout {
 
 #[derive(Clone, Copy)]
 enum Token {
-    /// The text up to this position in bytes.
+    /// The text from the end of the previous text token up to this position, in bytes.
     TextUpTo(usize),
-    /// A line break, or this text if the group is on one line.
+    /// A possible line break. If its group is written on one line, this text replaces the break.
     Break(&'static str),
-    /// The following lines are indented by two more spaces.
+    /// Indents the following lines by two more spaces.
     Nest,
     EndNest,
-    /// The following tokens are written on one line if they fit.
+    /// Begins a group: the tokens up to its end are written on one line if they fit.
     Group,
     EndGroup,
 }
@@ -55,7 +55,8 @@ impl Layout {
         self.tokens.push(Token::EndGroup);
     }
 
-    /// Writes items with a break between them, or `separator` if they are on one line.
+    /// Writes items with a possible line break between them. If the items are on one line, `separator` replaces the
+    /// break.
     pub(crate) fn joined<I: IntoIterator>(
         &mut self,
         separator: &'static str,
@@ -90,7 +91,7 @@ impl Layout {
         });
     }
 
-    /// Writes something in brackets. The brackets are on lines of their own if the content does not fit one line.
+    /// Writes content in brackets. If the content does not fit on one line, each bracket is on its own line.
     pub(crate) fn bracketed(
         &mut self,
         [open, close]: [&'static str; 2],
@@ -111,7 +112,7 @@ impl Layout {
     pub(crate) fn format(&self, width: usize) -> String {
         let mut lines = String::with_capacity(self.text.len() + self.tokens.len());
         let (mut start, mut column, mut indent) = (0, 0, 0);
-        // For each group that has begun and not ended: whether it is on one line.
+        // For each group that has begun and not ended, whether it is written on one line.
         let mut flat = vec![false];
         for (position, &token) in self.tokens.iter().enumerate() {
             let is_flat = flat.last().copied().unwrap_or(false);
@@ -145,7 +146,8 @@ impl Layout {
         lines
     }
 
-    /// Returns whether a group fits in `width` characters. Its tokens begin at `first`, and its text at `start`.
+    /// Returns whether a group fits into `width` characters. The group's tokens begin at `first`, and its text begins
+    /// at `start`.
     fn fits(&self, first: usize, mut start: usize, mut width: usize) -> bool {
         let mut depth = 0_usize;
         for &token in &self.tokens[first..] {

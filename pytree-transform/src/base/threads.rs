@@ -3,11 +3,11 @@
 //! Waking a thread takes some ten microseconds, so callers divide only work of a tenth of a millisecond or more.
 //!
 //! Invariants:
-//! - A thread that waits here runs only parts of its own job. It never runs a task of the user, which would then run
-//!   inside the waiting thread's trace. This is why the library does not wait in a general thread pool.
+//! - A thread that waits here runs only parts of its own job. It never runs a task of the user, because the task would
+//!   run inside the waiting thread's trace. For this reason, the library does not wait in a general thread pool.
 //! - The workers have one job at a time. A caller runs its parts alone if the workers are busy or if it runs inside a
 //!   job. So no caller waits for another caller's job, and nested calls cannot deadlock.
-//! - How work is divided never changes a result: see [`crate::base::fold`] for sums, and
+//! - The division of work never changes a result: see [`crate::base::fold`] for sums, and
 //!   [`Loops::halves`](crate::primitives) for products.
 
 use std::any::Any;
@@ -21,12 +21,12 @@ use std::thread;
 /// machines.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
-/// How often a waiting thread yields to other threads before it sleeps. In a training step, the next fused kernel often
-/// begins earlier than a sleeping thread would wake up.
+/// The number of times that a waiting thread yields to other threads before it sleeps. In a training step, the next
+/// fused kernel often begins earlier than a sleeping thread would wake up.
 const YIELDS: usize = 64;
 
-/// Returns the number of threads that share long work, including the calling thread. It is `PYTREE_NUM_THREADS`, else
-/// `RAYON_NUM_THREADS`, else the number of cores.
+/// Returns the number of threads that share long work, including the calling thread. The environment variable
+/// `PYTREE_NUM_THREADS` sets this number, otherwise `RAYON_NUM_THREADS`. The default is the number of cores.
 pub(crate) fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -35,7 +35,7 @@ pub(crate) fn count() -> usize {
     })
 }
 
-/// Returns the number of threads that the environment sets. A value that is not a positive number is ignored.
+/// Returns the number of threads that environment variables set. A value that is not a positive number is ignored.
 fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
     VARIABLES.iter().find_map(|variable| {
         let count = environment(variable)?.trim().parse().ok()?;
@@ -63,15 +63,15 @@ type Job<'a> = &'a (dyn Fn() + Sync);
 
 /// The worker threads of the process.
 struct Workers {
-    /// The number of threads that were started at the first use.
+    /// The number of worker threads, which are started at the first use.
     started: OnceLock<usize>,
-    /// Locked by the thread whose job the workers run.
+    /// A lock that the thread holds whose job the workers run.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// The number of jobs so far. It is written while `state` is locked. Threads that do not sleep yet read it without
-    /// the lock.
+    /// The number of jobs so far. It is written while `state` is locked, but threads that do not sleep yet read it
+    /// without the lock.
     jobs: AtomicUsize,
-    /// The number of workers that run the current job. It is read without the lock, too.
+    /// The number of workers that run the current job. Like `jobs`, it is also read without the lock.
     running: AtomicUsize,
     job_arrives: Condvar,
     job_finishes: Condvar,
@@ -79,7 +79,7 @@ struct Workers {
 
 struct State {
     job: Option<Job<'static>>,
-    /// How many more workers may join the job.
+    /// The number of further workers that may join the job.
     places: usize,
     sleeping: usize,
     panic: Option<Box<dyn Any + Send>>,
@@ -125,7 +125,8 @@ impl Workers {
         }
     }
 
-    /// Starts [`count`] - 1 threads at the first call. If the system refuses threads, callers work alone.
+    /// Starts [`count`] - 1 worker threads at the first call, and returns their number. If the system refuses threads,
+    /// callers work alone.
     fn started(&'static self) -> usize {
         *self.started.get_or_init(|| {
             let start = |_: &usize| {
@@ -172,7 +173,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a job that more workers may join, and joins it.
+    /// Waits for a job that further workers may join, and joins this job.
     fn next_job(&self) -> Job<'static> {
         let mut state = locked(&self.state);
         let mut rested = false;
@@ -201,7 +202,7 @@ impl Workers {
     }
 }
 
-/// Yields to other threads until a condition holds, a limited number of times. Returns whether it holds.
+/// Yields to other threads until a condition holds, but at most [`YIELDS`] times. Returns whether the condition holds.
 fn rest_until(holds: impl Fn() -> bool) -> bool {
     (0..YIELDS).any(|_| {
         thread::yield_now();
@@ -239,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `parts` parts and returns the sum of their numbers.
+    /// Runs the parts 0 to `parts - 1`, and returns the sum of their numbers.
     fn total(parts: usize, run: impl Fn(usize) + Sync) -> usize {
         let total = AtomicUsize::new(0);
         run_parts((0..parts).collect(), |part| {
@@ -321,7 +322,7 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         // If no worker wakes the caller, it sleeps for ever.
         thread::spawn(move || {
-            // On a busy machine, a caller yields for longer before it sleeps.
+            // Repeat the test, because on a busy machine a caller yields for longer before it sleeps.
             for round in 0..7 {
                 run_parts(vec![0, 1], |_: usize| {
                     let is_worker = thread::current().name() == Some("pytree-worker");
@@ -362,12 +363,12 @@ mod tests {
 
     #[test]
     fn idle_workers_run_waiting_parts() {
-        // One thread alone would wait for the other part for ever.
+        // A single thread would wait for the other part for ever, so skip the test.
         if count() < 2 {
             return;
         }
         parts_meet();
-        // After a while the workers sleep.
+        // After a while the workers sleep, and the next round must wake them.
         for _ in 0..4 {
             thread::sleep(Duration::from_millis(400));
             parts_meet();

@@ -1,17 +1,17 @@
-//! Warnings about programs that work but not as intended, such as a compiled function that is traced in every call.
+//! Warnings about programs that run, but not as intended, such as a compiled function that is traced in every call.
 //!
-//! Each is given once for its source line. A hook receives it; the default hook prints it on stderr.
+//! Each warning is given once for its source line. A hook receives the warning; the default hook prints it on stderr.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
-/// What a [`Warning`] is about.
+/// The subject of a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// A line builds compiled functions again and again, and each is traced.
+    /// A source line builds compiled functions repeatedly, and each of them is traced.
     Rebuilt,
     /// A compiled function is traced again in most of its calls.
     Retraced,
@@ -19,15 +19,15 @@ pub enum WarningKind {
     DroppedState,
 }
 
-/// A warning about a program, as a hook receives it. It displays as its message.
+/// A warning about a program, as a hook receives it. Its display is its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// What it is about.
+    /// The subject of the warning.
     pub kind: WarningKind,
-    /// The line that called the transformation.
+    /// The line of the user's program that called the transformation.
     pub line: &'static Location<'static>,
-    /// What happens, where, and how to fix it.
+    /// The text of the warning: what happens, where, and how to fix it.
     pub message: String,
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for Warning {
 
 type Hook = Arc<dyn Fn(&Warning) + Send + Sync>;
 
-/// The user's hook, or `None` for the default.
+/// The user's hook, or `None` for the default hook.
 static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
 
-/// The warnings given so far.
+/// The kinds and source lines of the warnings that were given so far.
 static GIVEN: LazyLock<Mutex<HashSet<(WarningKind, &'static Location<'static>)>>> =
     LazyLock::new(Mutex::default);
 
@@ -75,7 +75,7 @@ fn replace(hook: Option<Hook>) {
     drop(before);
 }
 
-/// Gives a warning, unless one of this kind was given for the line.
+/// Gives a warning, unless a warning of this kind was already given for this line.
 pub(crate) fn warn(
     kind: WarningKind,
     line: &'static Location<'static>,

@@ -1,4 +1,4 @@
-//! The error function and its complement.
+//! The error function `erf`, and its complement `erfc`, which is 1 - erf(x).
 #![allow(
     clippy::unreadable_literal,
     clippy::excessive_precision,
@@ -9,7 +9,7 @@
 
 use crate::base::special::polynomial_f64;
 
-/// Computes 1 - erf(x) in double precision, then rounds. No digits are lost where erf(x) is near 1.
+/// Computes 1 - erf(x) in double precision, and rounds the result to f32. No digits are lost where erf(x) is near 1.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn erfc_f32(x: f32) -> f32 {
     erfc_f64(f64::from(x)) as f32
@@ -65,7 +65,7 @@ fn erf_near_zero(x: f64) -> f64 {
     x * (numerator / denominator)
 }
 
-/// Computes 1 - erf(x) from 0.46875 on: exp(-x²) times a rational function.
+/// Computes 1 - erf(x) for x from 0.46875 on, as exp(-x²) times a rational function.
 fn erfc_beyond(x: f64) -> f64 {
     let factor = if x <= 4.0 {
         polynomial_f64(x, MIDDLE_NUMERATOR) / polynomial_f64(x, MIDDLE_DENOMINATOR)
@@ -74,7 +74,7 @@ fn erfc_beyond(x: f64) -> f64 {
         let rest = z * polynomial_f64(z, FAR_NUMERATOR) / polynomial_f64(z, FAR_DENOMINATOR);
         (std::f64::consts::FRAC_2_SQRT_PI / 2.0 - rest) / x
     };
-    // The exponential would enlarge the rounding error of x², so the error is computed and corrected.
+    // The exponential would enlarge the rounding error of x². So compute this error, and correct it.
     let square = x * x;
     let rest = x.mul_add(x, -square);
     let exponential = (-square).exp();
@@ -152,7 +152,8 @@ mod tests {
             let (erf, erfc) = slow(x);
             assert!((erf_f64(x) - erf).abs() <= 1e-15, "erf({x})");
             assert!((erf_f64(-x) + erf).abs() <= 1e-15, "erf(-{x})");
-            // The reference itself loses digits of 1 - erf, and ten ulp in the exponential of large squares.
+            // The reference itself is inaccurate: it loses digits of 1 - erf(x), and ten ulp in the exponential of
+            // large squares.
             let tolerance = if x < 2.5 { 1e-15 } else { 2e-13 * erfc };
             assert!((erfc_f64(x) - erfc).abs() <= tolerance, "erfc({x})");
             assert!((erfc_f64(-x) - (2.0 - erfc)).abs() <= 1e-15, "erfc(-{x})");
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn known_values_agree_to_last_digits() {
-        // By the power series with 120 decimal digits.
+        // The expected values were computed by the power series with 120 decimal digits.
         assert!((erf_f64(0.5) - 0.520_499_877_813_046_5).abs() < 4e-16);
         assert!((erf_f64(1.0) - 0.842_700_792_949_714_9).abs() < 4e-16);
         assert!((erfc_f64(2.0) / 4.677_734_981_047_266e-3 - 1.0).abs() < 1.5e-15);

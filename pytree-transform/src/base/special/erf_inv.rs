@@ -1,7 +1,7 @@
 //! The inverse of the error function.
 //!
-//! The f32 version follows each step of XLA's CPU version, including its fused multiply-adds, so that random numbers
-//! agree with JAX's bit for bit. `mul_add` rounds the same way on every machine, but is slow on some.
+//! The f32 version follows each step of XLA's CPU version, including its fused multiply-adds, so that normal random
+//! numbers have the same bits as in JAX. `mul_add` rounds the same way on every machine, but is slow on some.
 #![allow(
     clippy::unreadable_literal,
     clippy::excessive_precision,

@@ -11,7 +11,8 @@ mod erf_inv;
 pub(crate) use erf::{erf_f64, erfc_f32, erfc_f64};
 pub(crate) use erf_inv::{erf_inv_f32, erf_inv_f64};
 
-/// Evaluates a polynomial by Horner's scheme with fused multiply-adds, highest power first.
+/// Evaluates a polynomial of an f32 by Horner's scheme with fused multiply-adds. The coefficient of the highest power
+/// is first.
 #[inline(always)]
 pub(super) fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     coefficients
@@ -19,7 +20,8 @@ pub(super) fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> 
         .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
 }
 
-/// Evaluates a polynomial in double precision by Horner's scheme with fused multiply-adds, highest power first.
+/// Evaluates a polynomial of an f64 by Horner's scheme with fused multiply-adds. The coefficient of the highest power
+/// is first.
 #[inline(always)]
 pub(super) fn polynomial_f64<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     coefficients
@@ -27,13 +29,13 @@ pub(super) fn polynomial_f64<const N: usize>(x: f64, coefficients: [f64; N]) -> 
         .fold(0.0, |value, coefficient| value.mul_add(x, coefficient))
 }
 
-/// Computes the inverse hyperbolic sine in double precision, then rounds.
+/// Computes the inverse hyperbolic sine in double precision, and rounds the result to f32.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn asinh_f32(x: f32) -> f32 {
     f64::from(x).asinh() as f32
 }
 
-/// Computes the inverse hyperbolic sine, even for arguments for which the standard library's version overflows.
+/// Computes the inverse hyperbolic sine, also of large arguments, for which the standard library's version overflows.
 pub(crate) fn asinh_f64(x: f64) -> f64 {
     if x.abs() > LARGE {
         (x.abs().ln() + std::f64::consts::LN_2).copysign(x)
@@ -42,7 +44,7 @@ pub(crate) fn asinh_f64(x: f64) -> f64 {
     }
 }
 
-/// Computes the inverse hyperbolic cosine in double precision, then rounds.
+/// Computes the inverse hyperbolic cosine in double precision, and rounds the result to f32.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn acosh_f32(x: f32) -> f32 {
     acosh_f64(f64::from(x)) as f32
@@ -61,7 +63,7 @@ pub(crate) fn acosh_f64(x: f64) -> f64 {
     (above + (above * (above + 2.0)).sqrt()).ln_1p()
 }
 
-/// Computes the inverse hyperbolic tangent in double precision, then rounds.
+/// Computes the inverse hyperbolic tangent in double precision, and rounds the result to f32.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn atanh_f32(x: f32) -> f32 {
     atanh_f64(f64::from(x)) as f32
@@ -73,5 +75,5 @@ pub(crate) fn atanh_f64(x: f64) -> f64 {
     (0.5 * (2.0 * distance / (1.0 - distance)).ln_1p()).copysign(x)
 }
 
-/// For greater x, both x² + 1 and x² - 1 are rounded to x², so the argument of the logarithm is 2x.
+/// The bound above which both x² + 1 and x² - 1 are rounded to x², so that the argument of the logarithm is 2x.
 const LARGE: f64 = 1e10;
