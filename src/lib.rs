@@ -42,7 +42,7 @@ pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
     FacadePytree as Pytree, FacadeStatic as Static, facade_module_object as module_object,
 };
-pub use pytree_nn::{checkpoint, files};
+pub use pytree_nn::{Model, checkpoint, files};
 #[doc(hidden)]
 pub use pytree_transform::raw;
 pub use pytree_transform::{
@@ -61,6 +61,7 @@ pub use pytree_transform::{
 ///
 /// # Examples
 /// ```
+/// use pytree::Partition;
 /// use pytree::prelude::*;
 ///
 /// /// Returns the parameters, each divided by the number of its elements.

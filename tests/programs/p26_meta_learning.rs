@@ -1,7 +1,9 @@
 //! Meta-learning: the gradient through an inner loop of gradient steps (Finn et al. 2017, "MAML").
 
+use pytree::control::{ScanOptions, scan_with};
+use pytree::nn::convert_floats;
 use pytree::prelude::*;
-use pytree::{ScanOptions, scan_with};
+use pytree::{Pytree, diff};
 
 /// Examples to adapt to, and examples to be good at afterwards.
 #[derive(Pytree, Clone, Debug)]

@@ -1,6 +1,7 @@
 //! An ensemble: stacked models and stacked optimizers, which one step trains together.
 
 use pytree::prelude::*;
+use pytree::{diff, unstack};
 
 #[derive(Module, Clone, Debug)]
 struct Net {

@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
     label = "has leaves that are not tensors, or is not a pytree",
     note = "change numbers and ndarray arrays to `Tensor`, and mark fields that are not data `#[r#static]`",
     note = "a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`",
-    note = "`jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`"
+    note = "`jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`; a function that writes its model is for `jit_mut` and `vmap_mut`"
 )]
 pub trait Traceable: PytreeOf<Tensor> {}
 

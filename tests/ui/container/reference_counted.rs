@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use pytree::prelude::*;
 
+use pytree::Pytree;
+
 #[derive(Pytree)]
 struct Batch {
     images: Rc<Tensor>,

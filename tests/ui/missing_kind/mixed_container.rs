@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::Pytree;
+
 #[derive(Module)]
 struct Inner {
     #[param]

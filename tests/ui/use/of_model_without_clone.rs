@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::Model;
+
 #[derive(Module)]
 struct Scale {
     #[param]

@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::Model;
+
 #[derive(Clone)]
 struct Scale {
     factor: Tensor,

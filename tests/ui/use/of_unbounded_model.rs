@@ -2,6 +2,8 @@
 
 use pytree::prelude::*;
 
+use pytree::Model;
+
 fn fit<M: Model>(_: &mut M) {}
 
 fn train<M>(model: &mut M) {
