@@ -189,3 +189,39 @@ fn containers_of_models_are_models() {
     assert!(is_model(&Optimizer::new(&scaled, sgd(0.1))));
     assert!(is_model(&Freeze::frozen(mlp())));
 }
+
+#[module_object]
+trait Layer: Module {
+    fn forward(&self, x: &Tensor) -> Tensor;
+}
+
+impl Layer for Linear {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        Linear::forward(self, x)
+    }
+}
+
+type Layers = Vec<Box<dyn Layer>>;
+
+#[test]
+fn boxed_layers_are_trained_as_any_model() {
+    let mut rngs = Rngs::new(0);
+    let mut layers: Layers = vec![
+        Box::new(Linear::new(2, 8, &mut rngs)),
+        Box::new(Linear::new(8, 1, &mut rngs)),
+    ];
+    // A box may hold leaves of any type, so the type of the part says that they are tensors.
+    let before: Partition<_> = partition::filter(&layers, &Filter::param());
+    let mut optimizer = Optimizer::new(&layers, adam(1e-2));
+    let x = rngs.normal(DType::F32, [32, 2]);
+    let y = x.sum_keep([-1]);
+    let loss = |layers: &mut Layers, x: &Tensor, y: &Tensor| {
+        let output = layers.iter().fold(x.clone(), |x, layer| layer.forward(&x));
+        mse(&output, y)
+    };
+    let losses = fit(&mut layers, &mut optimizer, loss, (&x, &y), 100);
+    assert!(losses[99] < 0.1 * losses[0], "{losses:?}");
+    let after: Partition<_> = partition::filter(&layers, &Filter::param());
+    assert_eq!(before.len(), 4);
+    assert_ne!(before["[0].weight"], after["[0].weight"]);
+}
