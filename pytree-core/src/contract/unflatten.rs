@@ -12,25 +12,25 @@ use crate::contract::commit::Staged;
 use crate::contract::depth::{self, DEPTH_LIMIT};
 use crate::contract::handles::References;
 use crate::contract::pytree::Pytree;
-use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::node::leaf::{AnyLeaf, Conversion, Leaf, Number};
 use crate::node::shape::{self, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NodeView, TreeDef};
 
 /// The source of the leaves while a value is unflattened.
 trait LeafSource {
-    /// Moves the next leaf into `slot`, an `Option` of the expected type. If the leaf has another type, returns the
-    /// name of its type as the error.
-    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str>;
+    /// Moves the next leaf into `slot`, an `Option` of the expected type. If the leaf has another type, returns it as
+    /// the error; `None` if there is no leaf.
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), Option<Box<dyn Leaf>>>;
 
     /// Drops the next leaf and returns the identity and the name of its type.
     fn next_type(&mut self) -> Option<(TypeId, &'static str)>;
 }
 
 impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
-    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), &'static str> {
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), Option<Box<dyn Leaf>>> {
         let Some(leaf) = self.next() else {
-            return Err("nothing");
+            return Err(None);
         };
         if let Some(slot) = slot.downcast_mut::<Option<L>>() {
             *slot = Some(leaf);
@@ -41,9 +41,7 @@ impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
             return Ok(());
         }
         // The leaf may be an `AnyLeaf` that holds the expected type.
-        Box::new(leaf)
-            .move_into(slot)
-            .map_err(|leaf| leaf.type_name())
+        Box::new(leaf).move_into(slot).map_err(Some)
     }
 
     fn next_type(&mut self) -> Option<(TypeId, &'static str)> {
@@ -88,6 +86,17 @@ pub struct Unflattener<'a> {
     /// Collects the positions of the built nodes that have a fixed number of children; `None` if the caller does not
     /// need them.
     fixed: Option<&'a mut Vec<usize>>,
+    numbers: Numbers,
+}
+
+/// Whether a number may become a number of another type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// Each leaf has the type that the value needs.
+    #[default]
+    Exact,
+    /// A number becomes an equal number of another type.
+    Converted,
 }
 
 /// A node that is being built.
@@ -353,15 +362,41 @@ impl<'a> Unflattener<'a> {
                 }
                 Ok(leaf)
             }
-            (outcome, _) => Err(TreeError::LeafTypes {
-                doing: "cannot unflatten",
-                mismatches: vec![LeafMismatch {
-                    path: self.treedef.path_of(self.node - 1),
-                    expected: short_name(std::any::type_name::<L>()),
-                    found: short_name(outcome.err().unwrap_or("nothing")),
-                }],
-            }),
+            (outcome, _) => self.converted(outcome.err().flatten().as_deref()),
         }
+    }
+
+    /// Converts a leaf of another type, if conversions are allowed.
+    #[cold]
+    fn converted<L: Leaf>(&mut self, leaf: Option<&dyn Leaf>) -> Result<L, TreeError> {
+        let number = leaf.filter(|_| self.numbers == Numbers::Converted);
+        let number = number.and_then(Number::of);
+        let mut slot: Option<L> = None;
+        let found = match (leaf, number) {
+            (Some(_), Some(number)) => match number.put(&mut slot) {
+                Conversion::Done => number.to_string(),
+                Conversion::DoesNotFit => {
+                    format!("{number}, which has no equal value of that type")
+                }
+                Conversion::NotANumber => number.type_name().to_owned(),
+            },
+            (Some(leaf), None) => short_name(leaf.type_name()),
+            (None, _) => "nothing".to_owned(),
+        };
+        if let Some(mut leaf) = slot {
+            if let Some(on_exit) = &mut self.on_exit {
+                on_exit(self.node - 1, &mut leaf);
+            }
+            return Ok(leaf);
+        }
+        Err(TreeError::LeafTypes {
+            doing: "cannot unflatten",
+            mismatches: vec![LeafMismatch {
+                path: self.treedef.path_of(self.node - 1),
+                expected: short_name(std::any::type_name::<L>()),
+                found,
+            }],
+        })
     }
 
     /// Completes the list of leaves of wrong types: `mismatches` holds the first such leaf, and each later leaf is
@@ -442,6 +477,19 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
 }
 
+/// Builds a `T` like [`unflatten`]. A number may have another type if its value is kept.
+pub(crate) fn unflatten_converted<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+) -> Result<T, TreeError> {
+    treedef.check_count(leaves.len())?;
+    let outside = Outside {
+        numbers: Numbers::Converted,
+        ..Outside::default()
+    };
+    build(treedef, leaves.into_iter(), outside, T::unflatten).map(|(built, _)| built)
+}
+
 /// Builds a `T` and returns the positions of its nodes with a fixed number of children, such as arrays.
 pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
@@ -469,6 +517,7 @@ pub(crate) struct Outside<'a> {
     pub(crate) on_exit: Option<OnExit<'a>>,
     /// Receives the positions of the nodes that have a fixed number of children.
     pub(crate) fixed: Option<&'a mut Vec<usize>>,
+    pub(crate) numbers: Numbers,
 }
 
 /// Builds a value from a treedef and exactly as many leaves as the treedef has. Returns the value and its references.
@@ -498,6 +547,7 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
             || treedef.depth() > DEPTH_LIMIT,
         on_exit: outside.on_exit,
         fixed: outside.fixed,
+        numbers: outside.numbers,
     };
     let built = match unflatten(&mut source) {
         Ok(built) => built,

@@ -201,9 +201,9 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Returns the value of a field that is a tree, as a `T`.
     ///
     /// # Errors
-    /// The errors of [`get`](Self::get) and of [`Tree::to_value`].
+    /// The errors of [`get`](Self::get) and of [`Tree::to_value`]. A number of another type is an error.
     pub fn value<T: Pytree>(&self, name: &str) -> Result<T, TreeError> {
-        let value = self.get(name)?.to_value();
+        let value = self.get(name)?.to_exact_value();
         value.map_err(|error: TreeError| error.while_doing("cannot read a field"))
     }
 

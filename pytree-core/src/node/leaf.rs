@@ -4,6 +4,7 @@
 //! where a certain type is required. This module does no arithmetic.
 
 mod array_info;
+mod number;
 
 use std::any::Any;
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
 pub use self::array_info::{ArrayInfo, Element, ElementType};
+pub(crate) use self::number::{Conversion, Number};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
 use crate::node::compare::same;
 use crate::node::shape::NodeShape;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::keys::key_below;
 use super::{Inner, NOTHING, Node, TreeDef};
 use crate::base::path::{Key, KeyPath};
+use crate::node::insertion::InsertionOrder;
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticRef};
 
@@ -264,6 +265,27 @@ impl<'a> NodeView<'a> {
     pub fn keys(&self) -> impl Iterator<Item = Option<Key>> + use<'a> {
         let node = *self;
         (0..self.num_children()).map(move |position| node.key(position))
+    }
+
+    /// Returns the positions of the children in the order in which they were inserted. Only a dictionary has another
+    /// order than that of its children.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let tree = tree!({"b": 1, "c": 2, "a": 3});
+    /// let root = tree.root().root();
+    /// let keys: Vec<String> = root.keys().flatten().map(|key| key.to_string()).collect();
+    /// assert_eq!(keys, ["['a']", "['b']", "['c']"]);
+    /// assert_eq!(root.insertion_order(), [1, 2, 0]);
+    /// ```
+    pub fn insertion_order(&self) -> Vec<usize> {
+        let positions = (0..self.num_children()).collect();
+        if self.kind() != NodeKind::Dict {
+            return positions;
+        }
+        let order: Option<InsertionOrder> = self.aux().last().and_then(StaticBox::to_value);
+        order.unwrap_or_default().restore(positions)
     }
 
     /// Returns the static values with the names of their fields, in order. See [`keys`](Self::keys) for the keys of a

@@ -319,9 +319,29 @@ impl<L: Leaf + Clone> Tree<L> {
     /// Builds a value from the tree. For an `Option` the tree has `None`, a `Some`, or the content of the `Some`, as trees
     /// of JAX do.
     ///
+    /// A number becomes a number of another type if its value is kept: an integer an integer or a float, a float a
+    /// float. Other functions, such as [`cast`](Tree::cast), need leaves of the exact type.
+    ///
     /// # Errors
-    /// [`TreeError`] if the structure of the tree does not match `T`.
+    /// [`TreeError`] if the structure of the tree does not match `T`, or if a number has no equal value of the type that
+    /// `T` needs.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// assert_eq!(tree!([1, 2]).to_value::<Vec<i64>>()?, [1, 2]);
+    /// let error = tree!({"a": 1, "b": 300}).to_value::<std::collections::BTreeMap<String, u8>>().unwrap_err();
+    /// assert!(error.to_string().ends_with(
+    ///     "at ['b']: expected a leaf of type u8, found 300 of type i32, which has no equal value of that type"
+    /// ));
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
     pub fn to_value<T: Pytree>(&self) -> Result<T, TreeError> {
+        unflatten::unflatten_converted(&self.treedef, self.leaves.clone())
+    }
+
+    /// Builds a value from the tree, without converting numbers; see [`to_value`](Self::to_value).
+    pub(crate) fn to_exact_value<T: Pytree>(&self) -> Result<T, TreeError> {
         unflatten::unflatten(&self.treedef, self.leaves.clone())
     }
 }

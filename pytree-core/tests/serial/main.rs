@@ -10,6 +10,7 @@
 )]
 
 mod builder;
+mod built_graphs;
 mod content_hash;
 mod differences;
 mod graphs;

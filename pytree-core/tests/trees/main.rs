@@ -17,6 +17,7 @@ mod display;
 mod golden_tree;
 mod goldens;
 mod leaves;
+mod numbers;
 mod option_forms;
 mod options;
 mod paths;

@@ -1,18 +1,20 @@
-//! Builds a dynamic tree node by node.
+//! Builds a dynamic tree or graph node by node.
 
-use std::collections::{BTreeSet, HashSet};
+mod order;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use self::order::in_order;
 use super::Tree;
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
-use crate::base::kind::FieldKind;
+use crate::base::kind::{FieldKind, LeafKind};
 use crate::base::path::KeyPath;
-use crate::node::insertion::sort_entries;
 use crate::node::leaf::AnyLeaf;
 use crate::node::shape::{self, DynamicShape, NodeKind, OwnedShape, Shape};
 use crate::node::statics::{StaticBox, StaticValue};
-use crate::treedef::{Builder, key_below};
+use crate::treedef::key_below;
 
 /// Builds a dynamic [`Tree`] of any depth, node by node.
 ///
@@ -32,6 +34,19 @@ use crate::treedef::{Builder, key_below};
 /// assert_eq!(tree.to_string(), "{'a': None, 'b': [1, 2, 3]}");
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+///
+/// A shared node or a reference has a label. [`again`](Self::again) adds the node at another place, and
+/// [`weak`](Self::weak) adds a weak edge to it. The label may be used before the node is added.
+///
+/// ```
+/// use pytree_core::{Shared, TreeBuilder, graph};
+/// let mut builder = TreeBuilder::new();
+/// builder.begin_tuple().begin_shared("weight").leaf(1.5).end().again("weight").end();
+/// let (leaves, treedef) = builder.finish()?.into_parts();
+/// let tied: (Shared<f64>, Shared<f64>) = graph::unflatten(&treedef, leaves)?;
+/// assert!(tied.0.same(&tied.1));
+/// # Ok::<(), pytree_core::TreeError>(())
+/// ```
 #[derive(Debug)]
 pub struct TreeBuilder<L = AnyLeaf> {
     /// The leaves, trees and nodes in the order in which they were added. The root is first.
@@ -40,17 +55,80 @@ pub struct TreeBuilder<L = AnyLeaf> {
     open: Vec<usize>,
     /// The shapes created from names and fields. Equal shapes are stored once.
     shapes: HashSet<Arc<DynamicShape>>,
-    /// The first mistakes, and the number of later mistakes.
-    problems: Vec<String>,
+    labels: Labels,
+    problems: Problems,
+}
+
+/// The position of a label among the labels.
+type LabelAt = usize;
+
+/// The labels of shared nodes and references.
+#[derive(Debug, Default)]
+struct Labels {
+    positions: HashMap<String, LabelAt>,
+    /// For each label its text, and the position of its node among the places, if the node was added.
+    entries: Vec<(String, Option<usize>)>,
+}
+
+impl Labels {
+    /// Returns the position of a label, which is new if it was not used before.
+    fn position(&mut self, label: &str) -> LabelAt {
+        if let Some(&position) = self.positions.get(label) {
+            return position;
+        }
+        let position = self.entries.len();
+        self.positions.insert(label.to_owned(), position);
+        self.entries.push((label.to_owned(), None));
+        position
+    }
+}
+
+/// The first mistakes, and the number of later mistakes.
+#[derive(Debug, Default)]
+struct Problems {
+    texts: Vec<String>,
     more: usize,
 }
 
-/// A leaf, a tree or a node that was added.
+impl Problems {
+    #[cold]
+    fn add(&mut self, path: impl FnOnce() -> KeyPath, what: &str) {
+        if self.texts.len() == TOLD {
+            self.more += 1;
+            return;
+        }
+        self.texts.push(format!("in {}: {what}", path().or_root()));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Returns all mistakes as an error.
+    fn into_error(self) -> TreeError {
+        let Self { mut texts, more } = self;
+        if more > 0 {
+            texts.push(format!("and {more} more"));
+        }
+        TreeError::Build {
+            node: "tree",
+            reason: texts.join("; "),
+        }
+    }
+}
+
+/// A leaf, a tree, a node or an edge that was added.
 #[derive(Debug)]
 enum Place<L> {
     Leaf(L),
     Tree(Tree<L>),
+    /// Another place of a shared node or a reference.
+    Again(LabelAt),
+    /// A weak edge; `None` has no target.
+    Weak(Option<LabelAt>),
     Node {
+        /// The label of a shared node or a reference.
+        label: Option<LabelAt>,
         shape: OwnedShape,
         /// The static values; for a map, the keys.
         aux: Vec<StaticBox>,
@@ -67,8 +145,8 @@ impl<L> Default for TreeBuilder<L> {
             places: Vec::new(),
             open: Vec::new(),
             shapes: HashSet::new(),
-            problems: Vec::new(),
-            more: 0,
+            labels: Labels::default(),
+            problems: Problems::default(),
         }
     }
 }
@@ -148,20 +226,10 @@ impl<L> TreeBuilder<L> {
         shape: impl Into<OwnedShape>,
         statics: Vec<StaticBox>,
     ) -> &mut Self {
-        self.begin_owned(shape.into(), statics)
-    }
-
-    fn begin_owned(&mut self, shape: OwnedShape, statics: Vec<StaticBox>) -> &mut Self {
-        let (expected, found) = (shape.get().num_statics(), statics.len());
-        let place = self.add(Place::Node {
-            shape: shape.clone(),
-            aux: statics,
-            children: Vec::new(),
-        });
-        self.open.push(place);
-        let shape = shape.get();
+        let shape = shape.into();
+        let view = shape.get();
         if matches!(
-            shape.kind(),
+            view.kind(),
             NodeKind::Leaf
                 | NodeKind::Absent
                 | NodeKind::Object
@@ -171,17 +239,94 @@ impl<L> TreeBuilder<L> {
                 | NodeKind::Weak
                 | NodeKind::Argument
         ) {
+            self.begin_list();
             self.problem(&format!(
                 "a node of the shape `{}` cannot begin",
-                shape.name()
+                view.name()
             ));
+            return self;
         }
+        let (expected, found) = (view.num_statics(), statics.len());
+        self.begin_owned(shape.clone(), None, statics);
         if expected != found {
             self.problem(&format!(
                 "`{}` expects {expected} static values, found {found}",
-                shape.name()
+                view.name()
             ));
         }
+        self
+    }
+
+    fn begin_owned(
+        &mut self,
+        shape: OwnedShape,
+        label: Option<LabelAt>,
+        statics: Vec<StaticBox>,
+    ) -> usize {
+        let place = self.add(Place::Node {
+            label,
+            shape,
+            aux: statics,
+            children: Vec::new(),
+        });
+        self.open.push(place);
+        place
+    }
+
+    /// Begins a shared node with a label. The node has one child, and becomes a [`Shared`](crate::Shared).
+    pub fn begin_shared(&mut self, label: &str) -> &mut Self {
+        self.begin_labelled(&shape::SHARED, label)
+    }
+
+    /// Begins a reference with a label. The reference has one child, its content, and becomes a [`Ref`](crate::Ref)
+    /// that [`Ref::new`](crate::Ref::new) could have created.
+    pub fn begin_reference(&mut self, label: &str) -> &mut Self {
+        self.begin_labelled(&shape::REFERENCE, label)
+    }
+
+    /// Begins a reference with a label and the kind of its content; see [`begin_reference`](Self::begin_reference).
+    pub fn begin_reference_of(&mut self, kind: LeafKind, label: &str) -> &mut Self {
+        let kind = match kind {
+            LeafKind::Param => FieldKind::Param,
+            LeafKind::State(collection) => FieldKind::State(collection),
+        };
+        let field = (shape::REFERENCE_FIELD, Some(kind));
+        let (fields, statics) = ([field].into_iter(), [].into_iter());
+        let name = shape::REFERENCE_NAME;
+        let shape = DynamicShape::of_distinct(NodeKind::Reference, name, fields, statics);
+        self.begin_labelled(shape, label)
+    }
+
+    fn begin_labelled(&mut self, shape: impl Into<OwnedShape>, label: &str) -> &mut Self {
+        let at = self.labels.position(label);
+        let place = self.begin_owned(shape.into(), Some(at), Vec::new());
+        if self.labels.entries[at].1.replace(place).is_some() {
+            self.problem(&format!(
+                "two nodes have the label `{label}`; call `again` for another place of a node"
+            ));
+        }
+        self
+    }
+
+    /// Adds the shared node or the reference with a label at another place.
+    ///
+    /// A shared node can contain itself only through a reference or a weak edge. A reference can contain itself.
+    pub fn again(&mut self, label: &str) -> &mut Self {
+        let label = self.labels.position(label);
+        self.add(Place::Again(label));
+        self
+    }
+
+    /// Adds a weak edge to the shared node or the reference with a label.
+    pub fn weak(&mut self, label: &str) -> &mut Self {
+        let label = self.labels.position(label);
+        self.add(Place::Weak(Some(label)));
+        self
+    }
+
+    /// Adds a weak edge without a target.
+    pub fn weak_without_target(&mut self) -> &mut Self {
+        self.add(Place::Weak(None));
         self
     }
 
@@ -235,7 +380,7 @@ impl<L> TreeBuilder<L> {
         let expected = match shape.kind() {
             NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => shape.num_fields(),
             NodeKind::None => 0,
-            NodeKind::Some => 1,
+            NodeKind::Some | NodeKind::Shared | NodeKind::Reference => 1,
             NodeKind::Dict | NodeKind::OrderedDict => aux.len(),
             _ => found,
         };
@@ -262,7 +407,8 @@ impl<L> TreeBuilder<L> {
     ///
     /// # Errors
     /// [`TreeError::Build`] with all mistakes: nodes that did not end or have a wrong number of children or static
-    /// values, dictionary children without a key, keys without a child or repeated, no root or several.
+    /// values, dictionary children without a key, keys without a child or repeated, no root or several, labels without
+    /// a node or with several, shared nodes that contain themselves.
     pub fn finish(&mut self) -> Result<Tree<L>, TreeError> {
         if self.places.is_empty() {
             self.problem("the tree has no root; add a leaf or begin a node");
@@ -275,22 +421,18 @@ impl<L> TreeBuilder<L> {
         }
         let Self {
             places,
-            problems,
-            more,
+            labels,
+            mut problems,
             ..
         } = std::mem::take(self);
-        if problems.is_empty() {
-            return Ok(in_order(places));
+        if !problems.is_empty() {
+            return Err(problems.into_error());
         }
-        let mut problems = problems;
-        if more > 0 {
-            problems.push(format!("and {more} more"));
+        let tree = in_order(places, &labels, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems.into_error());
         }
-        let reason = problems.join("; ");
-        Err(TreeError::Build {
-            node: "tree",
-            reason,
-        })
+        Ok(tree)
     }
 
     /// Adds a leaf, a tree or a node as the next child of the innermost open node, or as the root.
@@ -320,6 +462,7 @@ impl<L> TreeBuilder<L> {
                 shape,
                 aux,
                 children,
+                ..
             } => Some((shape.get(), aux, children)),
             _ => bug("an open node that is not a leaf"),
         }
@@ -328,75 +471,34 @@ impl<L> TreeBuilder<L> {
     /// Records a mistake and its path.
     #[cold]
     fn problem(&mut self, what: &str) {
-        if self.problems.len() == TOLD {
-            self.more += 1;
-            return;
-        }
-        let mut path = KeyPath::root();
-        for pair in self.open.windows(2) {
-            if let Some(Place::Node {
-                shape,
-                aux,
-                children,
-            }) = self.places.get(pair[0])
-            {
-                let position = children.len().saturating_sub(1);
-                if let Some(key) = key_below(shape.get(), aux, position) {
-                    path.push(key);
+        let Self {
+            places,
+            open,
+            problems,
+            ..
+        } = self;
+        let path = || {
+            let mut path = KeyPath::root();
+            for pair in open.windows(2) {
+                if let Some(Place::Node {
+                    shape,
+                    aux,
+                    children,
+                    ..
+                }) = places.get(pair[0])
+                {
+                    let position = children.len().saturating_sub(1);
+                    if let Some(key) = key_below(shape.get(), aux, position) {
+                        path.push(key);
+                    }
                 }
             }
-        }
-        self.problems.push(format!("in {}: {what}", path.or_root()));
+            path
+        };
+        problems.add(path, what);
     }
 }
 
 fn is_map(shape: Shape<'_>) -> bool {
     matches!(shape.kind(), NodeKind::Dict | NodeKind::OrderedDict)
-}
-
-/// Builds the tree from its leaves, trees and nodes. All of them except the first are children of a node.
-fn in_order<L>(places: Vec<Place<L>>) -> Tree<L> {
-    let mut places: Vec<Option<Place<L>>> = places.into_iter().map(Some).collect();
-    let mut builder = Builder::default();
-    let mut leaves = Vec::new();
-    // The remaining children of each node that has not ended.
-    let mut open = vec![vec![0].into_iter()];
-    while let Some(siblings) = open.last_mut() {
-        let Some(at) = siblings.next() else {
-            open.pop();
-            // The outermost list of children belongs to no node. It contains only the root.
-            builder.exit();
-            continue;
-        };
-        match places.get_mut(at).and_then(Option::take) {
-            Some(Place::Leaf(leaf)) => {
-                builder.leaf(&shape::LEAF);
-                leaves.push(leaf);
-            }
-            Some(Place::Tree(tree)) => {
-                let (subtree_leaves, treedef) = tree.into_parts();
-                builder.subtree(&treedef);
-                leaves.extend(subtree_leaves);
-            }
-            Some(Place::Node {
-                shape,
-                aux,
-                children,
-            }) => {
-                let (aux, children) = if shape.get().kind() == NodeKind::Dict {
-                    let (mut keys, children, order) =
-                        sort_entries(aux.into_iter().zip(children).collect());
-                    keys.push(StaticBox::new(order));
-                    (keys, children)
-                } else {
-                    (aux, children)
-                };
-                builder.enter_shape(shape.get(), children.len());
-                aux.into_iter().for_each(|value| builder.aux(value));
-                open.push(children.into_iter());
-            }
-            None => bug("each node of a tree to be the child of one other node"),
-        }
-    }
-    Tree::from_parts(builder.finish(), leaves)
 }

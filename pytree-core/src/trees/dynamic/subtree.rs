@@ -76,6 +76,25 @@ impl<'a, L> Subtree<'a, L> {
         })
     }
 
+    /// Returns the children of the root with their keys, in the order in which they were inserted. Only a dictionary
+    /// has another order than that of its children. See [`children`](Self::children).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::tree;
+    /// let tree = tree!({"b": 1, "a": [2]});
+    /// assert_eq!(tree.to_string(), "{'a': [2], 'b': 1}");
+    /// let entries = tree.root().entries_as_inserted().into_iter();
+    /// let shown: Vec<String> = entries.map(|(key, child)| format!("{}: {}", key.unwrap(), child.to_tree())).collect();
+    /// assert_eq!(shown, ["['b']: 1", "['a']: [2]"]);
+    /// ```
+    pub fn entries_as_inserted(&self) -> Vec<(Option<Key>, Self)> {
+        let root = self.root();
+        let mut entries: Vec<_> = root.keys().zip(self.children()).map(Some).collect();
+        let order = root.insertion_order().into_iter();
+        order.filter_map(|at| entries.get_mut(at)?.take()).collect()
+    }
+
     /// Returns the structure.
     pub fn treedef(&self) -> TreeDef {
         self.root().to_treedef()

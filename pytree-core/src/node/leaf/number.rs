@@ -1,0 +1,111 @@
+//! Conversions of numbers that keep the value.
+
+use std::any::Any;
+use std::fmt;
+
+use super::Leaf;
+
+/// A number of any element type, without loss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    Integer(i128, &'static str),
+    Float(f64, &'static str),
+}
+
+/// The outcome of a conversion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    Done,
+    /// The type has no equal value.
+    DoesNotFit,
+    /// The type is not a type of numbers.
+    NotANumber,
+}
+
+impl Number {
+    /// Returns the number that a leaf is; `None` if it is something else.
+    pub(crate) fn of(leaf: &dyn Leaf) -> Option<Self> {
+        macro_rules! attempt {
+            ($($integer:ident)*; $($float:ident)*) => {
+                $(if let Some(&number) = leaf.downcast_ref::<$integer>() {
+                    return Some(Self::Integer(number.into(), stringify!($integer)));
+                })*
+                $(if let Some(&number) = leaf.downcast_ref::<$float>() {
+                    return Some(Self::Float(number.into(), stringify!($float)));
+                })*
+            };
+        }
+        attempt!(i8 i16 i32 i64 u8 u16 u32 u64; f32 f64);
+        None
+    }
+
+    /// Returns the name of the number's type.
+    pub(crate) fn type_name(self) -> &'static str {
+        match self {
+            Self::Integer(_, name) | Self::Float(_, name) => name,
+        }
+    }
+
+    /// Puts the number into `slot`, an `Option` of the wanted type, if this type has an equal value. An integer may
+    /// become an integer or a float, and a float a float.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the result is compared with the number"
+    )]
+    pub(crate) fn put(self, slot: &mut dyn Any) -> Conversion {
+        fn fill<T>(slot: &mut Option<T>, value: Option<T>) -> Conversion {
+            *slot = value;
+            match slot {
+                Some(_) => Conversion::Done,
+                None => Conversion::DoesNotFit,
+            }
+        }
+        macro_rules! attempt {
+            ($($integer:ident)*) => {
+                $(if let Some(slot) = slot.downcast_mut::<Option<$integer>>() {
+                    return fill(slot, match self {
+                        Self::Integer(value, _) => value.try_into().ok(),
+                        Self::Float(..) => None,
+                    });
+                })*
+            };
+        }
+        attempt!(i8 i16 i32 i64 u8 u16 u32 u64);
+        if let Some(slot) = slot.downcast_mut::<Option<f64>>() {
+            return fill(slot, self.as_f64());
+        }
+        if let Some(slot) = slot.downcast_mut::<Option<f32>>() {
+            let wide = self.as_f64();
+            let narrow = wide.map(|wide| (wide, wide as f32));
+            let same = |(wide, narrow): &(f64, f32)| {
+                f64::from(*narrow).to_bits() == wide.to_bits() || wide.is_nan()
+            };
+            return fill(slot, narrow.filter(same).map(|(_, narrow)| narrow));
+        }
+        Conversion::NotANumber
+    }
+
+    /// Returns the number as an equal `f64`, if there is one.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "an integer of up to 64 bits is far inside the range of the floats, so the way back is exact"
+    )]
+    fn as_f64(self) -> Option<f64> {
+        match self {
+            Self::Float(value, _) => Some(value),
+            Self::Integer(value, _) => {
+                let float = value as f64;
+                (float as i128 == value).then_some(float)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value, name) => write!(f, "{value} of type {name}"),
+            Self::Float(value, name) => write!(f, "{value} of type {name}"),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Puts the nodes of a builder in their final order, and numbers what aliases refer to.
+//!
+//! The final order is not that of the calls, because dictionaries are sorted. The first place of a shared node in the
+//! final order becomes the node, and the other places become aliases.
+
+use super::{LabelAt, Labels, Place, Problems};
+use crate::base::bug::bug;
+use crate::base::path::KeyPath;
+use crate::base::suggest::Effort;
+use crate::node::insertion::sort_entries;
+use crate::node::shape::{self, NodeKind, OwnedShape};
+use crate::node::statics::StaticBox;
+use crate::treedef::Builder;
+use crate::trees::dynamic::Tree;
+
+/// Where a labelled node is in the final order.
+#[derive(Clone, Copy)]
+struct Numbered {
+    /// The number by which aliases refer to the node.
+    number: usize,
+    /// The depth of the node, until it ends.
+    open: Option<usize>,
+}
+
+/// A node that has begun: its children that have not begun, and its label.
+struct Open {
+    children: std::vec::IntoIter<usize>,
+    label: Option<LabelAt>,
+    is_reference: bool,
+}
+
+struct Order<'l, L> {
+    places: Vec<Option<Place<L>>>,
+    labels: &'l Labels,
+    problems: &'l mut Problems,
+    builder: Builder,
+    leaves: Vec<L>,
+    /// The nodes that have begun and not ended. The first is not a node: its child is the root.
+    open: Vec<Open>,
+    /// The depths of the references among `open`.
+    references: Vec<usize>,
+    /// For each label its node, if it has begun.
+    numbered: Vec<Option<Numbered>>,
+    /// The weak edges: the position of the alias, the label of the target, and the path.
+    weak: Vec<(usize, LabelAt, KeyPath)>,
+}
+
+/// Builds the tree from its leaves, trees and nodes. All of them except the first are children of a node.
+pub(super) fn in_order<L>(
+    places: Vec<Place<L>>,
+    labels: &Labels,
+    problems: &mut Problems,
+) -> Tree<L> {
+    let mut order = Order {
+        places: places.into_iter().map(Some).collect(),
+        numbered: vec![None; labels.entries.len()],
+        labels,
+        problems,
+        builder: Builder::default(),
+        leaves: Vec::new(),
+        open: vec![Open {
+            children: vec![0].into_iter(),
+            label: None,
+            is_reference: false,
+        }],
+        references: Vec::new(),
+        weak: Vec::new(),
+    };
+    while let Some(open) = order.open.last_mut() {
+        match open.children.next() {
+            Some(at) => order.place(at),
+            None => order.end(),
+        }
+    }
+    order.set_targets();
+    Tree::from_parts(order.builder.finish(), order.leaves)
+}
+
+impl<L> Order<'_, L> {
+    /// Ends the innermost open node.
+    fn end(&mut self) {
+        let Some(open) = self.open.pop() else {
+            return;
+        };
+        self.builder.exit();
+        if open.is_reference {
+            self.references.pop();
+        }
+        if let Some(numbered) = open.label.and_then(|label| self.numbered[label].as_mut()) {
+            numbered.open = None;
+        }
+    }
+
+    /// Adds the place at a position as the next child.
+    fn place(&mut self, at: usize) {
+        match self.places.get_mut(at).and_then(Option::take) {
+            Some(Place::Leaf(leaf)) => {
+                self.builder.leaf(&shape::LEAF);
+                self.leaves.push(leaf);
+            }
+            Some(Place::Tree(tree)) => {
+                let (leaves, treedef) = tree.into_parts();
+                self.builder.subtree(&treedef);
+                self.leaves.extend(leaves);
+            }
+            Some(Place::Again(label)) => self.again(label),
+            Some(Place::Weak(label)) => {
+                self.builder.enter(&shape::WEAK, 1);
+                if let Some(label) = label {
+                    let path = self.builder.path();
+                    self.weak.push((self.builder.position(), label, path));
+                }
+                self.builder.alias(None);
+                self.builder.exit();
+            }
+            Some(Place::Node {
+                label,
+                shape,
+                aux,
+                children,
+            }) => self.begin(label, &shape, aux, children),
+            None => bug("each node of a tree to be the child of one other node"),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        label: Option<LabelAt>,
+        shape: &OwnedShape,
+        aux: Vec<StaticBox>,
+        children: Vec<usize>,
+    ) {
+        let kind = shape.get().kind();
+        let (aux, children) = if kind == NodeKind::Dict {
+            let (mut keys, children, order) = sort_entries(aux.into_iter().zip(children).collect());
+            keys.push(StaticBox::new(order));
+            (keys, children)
+        } else {
+            (aux, children)
+        };
+        let depth = self.open.len();
+        if let Some(label) = label {
+            self.numbered[label] = Some(Numbered {
+                number: self.builder.next_number(),
+                open: Some(depth),
+            });
+        }
+        self.builder.enter_shape(shape.get(), children.len());
+        aux.into_iter().for_each(|value| self.builder.aux(value));
+        let is_reference = kind == NodeKind::Reference;
+        if is_reference {
+            self.references.push(depth);
+        }
+        self.open.push(Open {
+            children: children.into_iter(),
+            label,
+            is_reference,
+        });
+    }
+
+    /// Adds another place of a labelled node: an alias, or the node itself if this is its first place.
+    fn again(&mut self, label: LabelAt) {
+        if let Some(Numbered { number, open }) = self.numbered[label] {
+            // A reference exists before its content, so an alias inside of both can be built.
+            if open.is_some_and(|open| self.references.last().is_none_or(|&last| last < open)) {
+                let what = format!(
+                    "the shared node `{}` contains itself; use a weak edge or a reference",
+                    self.labels.entries[label].0
+                );
+                self.problems.add(|| self.builder.path(), &what);
+            }
+            self.builder.alias(Some(number));
+            return;
+        }
+        let (_, place) = self.labels.entries[label];
+        let Some(place) = place else {
+            let path = self.builder.path();
+            self.unknown(label, path);
+            self.builder.alias(None);
+            return;
+        };
+        let node = self.places[place].replace(Place::Again(label));
+        if let Some(Place::Node {
+            shape,
+            aux,
+            children,
+            ..
+        }) = node
+        {
+            self.begin(Some(label), &shape, aux, children);
+        } else {
+            bug("a node that has not begun");
+        }
+    }
+
+    /// Sets the targets of weak edges, which may have begun later.
+    fn set_targets(&mut self) {
+        for (alias, label, path) in std::mem::take(&mut self.weak) {
+            match self.numbered[label] {
+                Some(Numbered { number, .. }) => self.builder.set_target(alias, Some(number)),
+                None => self.unknown(label, path),
+            }
+        }
+    }
+
+    #[cold]
+    fn unknown(&mut self, label: LabelAt, path: KeyPath) {
+        let (label, _) = &self.labels.entries[label];
+        let labels = self.labels.entries.iter();
+        let known = labels.filter(|(_, place)| place.is_some());
+        let nearest = Effort::default().nearest(label, known.map(|(label, _)| (label, label)));
+        let nearest = nearest.filter(|&(_, edits)| edits <= label.len() / 2);
+        let hint = nearest.map_or_else(
+            || "label a node with `begin_shared` or `begin_reference`".to_owned(),
+            |(nearest, _)| format!("did you mean `{nearest}`?"),
+        );
+        let what = format!("no node has the label `{label}`; {hint}");
+        self.problems.add(|| path, &what);
+    }
+}
