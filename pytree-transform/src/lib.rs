@@ -25,6 +25,7 @@ pub use crate::operations::cumulative::{Reversed, RunningAxis};
 pub use crate::operations::debug::debug_callback;
 pub use crate::operations::einsum::{einsum, try_einsum};
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
+pub use crate::operations::reshape::{NewLength, NewShape};
 pub use crate::operations::stack::{stack, unstack};
 pub use crate::operations::{convolution, indexing, pooling, update};
 pub use crate::primitives::body::remat::RematPolicy;

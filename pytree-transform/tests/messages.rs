@@ -237,6 +237,7 @@ fn functions() -> BTreeSet<String> {
         "sorting",
         "diagonals",
         "repeats",
+        "reshape",
         "shape",
         "padding",
         "products",

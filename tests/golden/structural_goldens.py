@@ -106,6 +106,12 @@ def sorting():
             [(shape, any_float), (indices, index(0, 4))],
             axis=axis,
         )
+    yield op(
+        "take_along_axis",
+        lambda x, i: jnp.take_along_axis(x, i, 1),
+        [((2, 4), any_float), ((2, 6), index(-4, 4))],
+        axis=1,
+    )
 
 
 def dynamic():

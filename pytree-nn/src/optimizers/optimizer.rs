@@ -186,7 +186,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
                 found: rate.info().clone(),
             });
         }
-        let rate = rate.reshape([]);
+        let rate = rate.reshape(());
         if self.transformation.set_learning_rate(&rate) {
             Ok(())
         } else {

@@ -147,7 +147,8 @@ impl Tensor {
     /// Returns the slices along `axis` at `indices`, an integer tensor of any shape. In the result, the axes of
     /// `indices` replace `axis`.
     ///
-    /// An index that is out of range is clamped to the nearest end, so a negative index reads position 0.
+    /// As in JAX's `x.at[indices].get(mode="clip")`, a negative index counts from the end, and an index that is out of
+    /// range is clamped to the nearest end.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, or if `indices` does not contain integers.
@@ -157,6 +158,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// let x = Tensor::from([[1, 2], [3, 4], [5, 6]]);
     /// assert_eq!(x.take(&Tensor::from([2, 0]), 0), Tensor::from([[5, 6], [1, 2]]));
+    /// assert_eq!(x.take(&Tensor::from(-1), 0), Tensor::from([5, 6]));
     /// ```
     #[must_use]
     #[panicking_twin(take, Axis | DType | Shape)]

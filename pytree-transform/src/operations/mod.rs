@@ -23,6 +23,7 @@ mod products;
 pub(crate) mod ravel;
 mod reduce;
 mod repeats;
+pub(crate) mod reshape;
 mod shape;
 mod sorting;
 pub(crate) mod stack;

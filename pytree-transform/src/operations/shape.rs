@@ -1,4 +1,4 @@
-//! Operations that change the shape of tensors, stack them and concatenate them.
+//! Operations that permute, insert and remove axes, broadcast tensors, stack them and concatenate them.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -67,39 +67,6 @@ fn place_of(place: isize, count: usize) -> Option<usize> {
 }
 
 impl Tensor {
-    /// Returns the same elements in row-major order with another shape.
-    ///
-    /// # Panics
-    /// Panics if the number of elements differs.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([1, 2, 3, 4]).reshape([2, 2]), Tensor::from([[1, 2], [3, 4]]));
-    /// ```
-    #[must_use]
-    #[panicking_twin(reshape, Shape)]
-    #[track_caller]
-    pub fn try_reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self, TensorError> {
-        shape::reshape(self, shape.as_ref())
-    }
-
-    /// Returns the elements in row-major order as one axis.
-    ///
-    /// # Panics
-    /// Panics if the tensor is traced and its transformation has finished.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).flatten(), Tensor::from([1, 2, 3, 4]));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn flatten(&self) -> Self {
-        self.reshape([self.len()])
-    }
-
     /// Returns the tensor with its axes in reverse order. For a matrix, this is the transpose.
     ///
     /// # Panics
@@ -320,7 +287,6 @@ mod tests {
         );
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
         assert!(Tensor::try_concatenate(&[], 0).is_err());
-        assert!(x.try_reshape([4]).is_err());
         assert!(x.try_broadcast_to([3]).is_err());
     }
 

@@ -100,7 +100,7 @@ impl Tensor {
     /// `self[i, indices[i, j]]`.
     ///
     /// `indices` has as many axes as the tensor, and the axes other than `axis` broadcast. As in [`take`](Self::take),
-    /// an index that is out of range is clamped to the nearest end.
+    /// a negative index counts from the end, and an index that is out of range is clamped to the nearest end.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, if the numbers of axes differ, if the axes other than `axis` do not broadcast,

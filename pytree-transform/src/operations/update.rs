@@ -11,9 +11,11 @@ use self::scattered::Scattered;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
 use crate::operations::indexing::{Index, Plan};
+use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::elementwise::binary;
 use crate::primitives::elementwise::operators::Operand;
+use crate::primitives::gather::take;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
@@ -107,8 +109,8 @@ impl At<'_> {
         match &self.place {
             Place::Basic(indices) => self.tensor.try_index(indices),
             Place::Indices(indices, axis) => {
-                let scattered = Scattered::new(self.tensor, indices, *axis)?;
-                scattered.get(self.tensor)
+                let axis = axis_of("update", self.tensor.info(), *axis)?;
+                take(self.tensor, indices, axis)
             }
         }
     }

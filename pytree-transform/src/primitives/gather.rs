@@ -269,8 +269,8 @@ mod tests {
     fn out_of_range_indices_are_clamped() {
         let x = Tensor::from([10, 20, 30]);
         assert_eq!(
-            take(&x, &Tensor::from([-5, 1, 9]), 0).unwrap(),
-            Tensor::from([10, 20, 30])
+            take(&x, &Tensor::from([-5, 1, 9, -1, -3]), 0).unwrap(),
+            Tensor::from([10, 20, 30, 30, 10])
         );
         assert_eq!(
             take(&x, &Tensor::from([u32::MAX]), 0).unwrap(),

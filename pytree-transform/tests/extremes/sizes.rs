@@ -66,7 +66,7 @@ fn results_too_large_are_refused() {
         three().broadcast_to([0, 3]) => Shape(vec![0, 3]);
         three().reshape([HUGE, 3]) => Panic("cannot reshape f32[3]");
         three().reshape([3, TOP, 0]) => Panic("cannot reshape f32[3]");
-        none().reshape([0, 1 << 40]) => Shape(vec![0, 1 << 40]);
+        none().reshape([0, 1_usize << 40]) => Shape(vec![0, 1 << 40]);
         none().reshape([0, HUGE]) => Panic("by `reshape`");
         three().tile([HUGE]) => Panic("by `tile`");
         three().tile([REFUSED]) => Panic("`tile`: no memory of 105553116266496 bytes");

@@ -268,7 +268,7 @@ fn shapes() -> Vec<Case> {
         case("transpose", [(Real, &[2, 3, 4])], |x| x[0].transpose([2, 0, 1])),
         case("move_axis", [(Real, &[2, 3, 4])], |x| x[0].move_axis(0, -1)),
         case("reshape", [(Real, &[2, 6])], |x| x[0].reshape([3, 4])),
-        case("reshape to no axes", [(Real, &[1, 1])], |x| x[0].reshape([])),
+        case("reshape to no axes", [(Real, &[1, 1])], |x| x[0].reshape(())),
         case("flatten", [(Real, &[2, 3])], |x| x[0].flatten()),
         case("expand_dims", [(Real, &[2, 3])], |x| x[0].expand_dims(1)),
         case("squeeze", [(Real, &[2, 1, 3])], |x| x[0].squeeze(1)),

@@ -16,7 +16,7 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison};
 use crate::tensor::trace::at_line_by_default;
 
-/// Indices along an axis, counted from the front, and whether each is in range.
+/// Indices along an axis, and whether each is in range. Negative indices count from the end.
 pub(super) struct Scattered {
     axis: usize,
     indices: Tensor,
@@ -45,15 +45,14 @@ impl Scattered {
         } else {
             convert(indices, DType::I64)?
         };
-        let number = |number: usize| Tensor::constant(indices.dtype(), number as f64);
-        let (zero, length) = (number(0), number(length));
-        let negative = compare(Comparison::Lt, &indices, &zero)?;
-        let indices = negative.try_select(&indices.try_add(&length)?, &indices)?;
-        let not_negative = compare(Comparison::Ge, &indices, &zero)?;
+        let number = |number: f64| Tensor::constant(indices.dtype(), number);
+        // In an unsigned dtype the least index is 0.
+        let (first, length) = (number(-(length as f64)), number(length as f64));
+        let not_before = compare(Comparison::Ge, &indices, &first)?;
         let below = compare(Comparison::Lt, &indices, &length)?;
         Ok(Self {
             axis,
-            on_axis: binary(Binary::And, &not_negative, &below)?,
+            on_axis: binary(Binary::And, &not_before, &below)?,
             indices,
         })
     }
@@ -62,12 +61,6 @@ impl Scattered {
     pub(super) fn shape(&self, tensor: &Tensor) -> Vec<usize> {
         let (before, after) = tensor.shape().split_at(self.axis);
         [before, self.indices.shape(), &after[1..]].concat()
-    }
-
-    /// Returns the elements of the part.
-    #[track_caller]
-    pub(super) fn get(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
-        take(tensor, &self.indices, self.axis)
     }
 
     /// Returns the updates with a neutral value where an index is out of range, so that nothing is updated there.
@@ -151,7 +144,10 @@ mod tests {
                 AbstractArray::new(dtype, [1]),
             ];
             let (jaxpr, _, ()) = stage(Recorder::EvalShape, &infos, |inputs| {
-                (vec![inputs[0].at_indices(&inputs[1], 0).get()], ())
+                (
+                    vec![inputs[0].at_indices(&inputs[1], 0).set(Tensor::from(true))],
+                    (),
+                )
             });
             jaxpr.to_string()
         };

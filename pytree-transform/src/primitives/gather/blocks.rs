@@ -9,19 +9,20 @@ use crate::base::dtype::TensorElement;
 /// nearest end, as in JAX.
 pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
     let last = length.saturating_sub(1);
+    let position = |index: i64| {
+        let distance = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
+        if index < 0 {
+            length.saturating_sub(distance)
+        } else {
+            distance.min(last)
+        }
+    };
     match &indices.data {
         Data::I32(elements) => elements
             .iter()
-            .map(|&index| usize::try_from(index).unwrap_or(0).min(last))
+            .map(|&index| position(index.into()))
             .collect(),
-        Data::I64(elements) => {
-            let clipped = |index: i64| {
-                usize::try_from(index.max(0))
-                    .unwrap_or(usize::MAX)
-                    .min(last)
-            };
-            elements.iter().map(|&index| clipped(index)).collect()
-        }
+        Data::I64(elements) => elements.iter().map(|&index| position(index)).collect(),
         Data::U32(elements) => elements
             .iter()
             .map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last))

@@ -1,0 +1,210 @@
+//! Reshapes, and the shapes that they accept: lengths, of which one may be -1.
+
+use pytree_derive::panicking_twin;
+use smallvec::SmallVec;
+
+use crate::base::dtype::Shape;
+use crate::base::error::{Mistake, TensorError, or_panic};
+use crate::primitives::shape;
+use crate::tensor::Tensor;
+
+/// The length of an axis in a new shape: an integer. -1 is the length that the other lengths leave.
+pub trait NewLength: Copy {
+    /// Returns the length, with its sign.
+    #[doc(hidden)]
+    fn signed(self) -> i128;
+}
+
+macro_rules! lengths {
+    ($($integer:ty),*) => {$(
+        impl NewLength for $integer {
+            fn signed(self) -> i128 {
+                // A length that does not fit would be refused for its size, too.
+                self.try_into().unwrap_or(i128::MAX)
+            }
+        }
+    )*};
+}
+lengths!(usize, isize, i32, i64, u32);
+
+type Lengths = SmallVec<[i128; 4]>;
+
+/// A shape for [`Tensor::reshape`]: an array, slice, vector or tuple of lengths. In a tuple, integer types may differ:
+/// `(batch, -1)`. `()` is the shape of a scalar.
+pub trait NewShape {
+    /// Returns the lengths, with their signs.
+    #[doc(hidden)]
+    fn lengths(&self) -> SmallVec<[i128; 4]>;
+}
+
+impl<L: NewLength> NewShape for [L] {
+    fn lengths(&self) -> Lengths {
+        self.iter().map(|length| length.signed()).collect()
+    }
+}
+impl<L: NewLength, const N: usize> NewShape for [L; N] {
+    fn lengths(&self) -> Lengths {
+        self.as_slice().lengths()
+    }
+}
+impl<L: NewLength> NewShape for Vec<L> {
+    fn lengths(&self) -> Lengths {
+        self.as_slice().lengths()
+    }
+}
+impl NewShape for Shape {
+    fn lengths(&self) -> Lengths {
+        self.as_slice().lengths()
+    }
+}
+impl<T: NewShape + ?Sized> NewShape for &T {
+    fn lengths(&self) -> Lengths {
+        (**self).lengths()
+    }
+}
+impl NewShape for () {
+    fn lengths(&self) -> Lengths {
+        Lengths::new()
+    }
+}
+
+macro_rules! tuples {
+    ($($($length:ident $place:tt),+;)*) => {$(
+        impl<$($length: NewLength),+> NewShape for ($($length,)+) {
+            fn lengths(&self) -> Lengths {
+                [$(self.$place.signed()),+].into_iter().collect()
+            }
+        }
+    )*};
+}
+tuples! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+}
+
+/// Returns the shape, with the length that the other lengths leave in the place of -1.
+fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
+    let usable = "give each axis its length, and at most one of them -1";
+    if let Some(length) = lengths.iter().find(|&&length| length < -1) {
+        let problem = format!("the shape {lengths:?} has the negative length {length}");
+        return Err(Mistake::new(problem, usable));
+    }
+    let given = lengths.iter().filter(|&&length| length >= 0);
+    let left = match lengths.iter().filter(|&&length| length == -1).count() {
+        0 => 0,
+        1 => {
+            let product = given.fold(1_i128, |product, &length| product.saturating_mul(length));
+            if product == 0 {
+                let problem =
+                    format!("a length of the shape {lengths:?} is 0, so that -1 may be any length");
+                return Err(Mistake::new(problem, "write the length in the place of -1"));
+            }
+            if count as i128 % product != 0 {
+                let problem = format!(
+                    "it has {count} elements, which the other lengths of the shape {lengths:?}, {product} in all, do not divide"
+                );
+                let fix = "choose lengths whose product divides the number of elements";
+                return Err(Mistake::new(problem, fix));
+            }
+            count as i128 / product
+        }
+        several => {
+            let problem = format!("the shape {lengths:?} has -1 {several} times");
+            return Err(Mistake::new(problem, usable));
+        }
+    };
+    let lengths = lengths
+        .iter()
+        .map(|&length| if length == -1 { left } else { length });
+    Ok(lengths
+        .map(|length| usize::try_from(length).unwrap_or(usize::MAX))
+        .collect())
+}
+
+impl Tensor {
+    /// Returns the same elements in row-major order with another shape. One length may be -1: it is the length that the
+    /// others leave.
+    ///
+    /// # Panics
+    /// Panics if the number of elements differs, if the other lengths do not divide it, or if -1 occurs twice.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([1, 2, 3, 4]);
+    /// assert_eq!(x.reshape([2, 2]), Tensor::from([[1, 2], [3, 4]]));
+    /// assert_eq!(x.reshape([-1, 2]), Tensor::from([[1, 2], [3, 4]]));
+    /// let batch: usize = 4;
+    /// assert_eq!(x.reshape((batch, -1)).shape(), [4, 1]);
+    /// ```
+    #[must_use]
+    #[panicking_twin(reshape, Shape)]
+    #[track_caller]
+    pub fn try_reshape(&self, shape: impl NewShape) -> Result<Self, TensorError> {
+        let shape = resolved(self.len(), &shape.lengths())
+            .map_err(|mistake| mistake.error("reshape", &[self.info()]))?;
+        shape::reshape(self, &shape)
+    }
+
+    /// Returns the elements in row-major order as one axis.
+    ///
+    /// # Panics
+    /// Panics if the tensor is traced and its transformation has finished.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).flatten(), Tensor::from([1, 2, 3, 4]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn flatten(&self) -> Self {
+        or_panic(shape::reshape(self, &[self.len()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dtype::DType;
+
+    #[test]
+    fn one_length_may_be_left_open() {
+        let x = Tensor::arange(DType::F32, 12);
+        assert_eq!(x.reshape([3, -1]).shape(), [3, 4]);
+        assert_eq!(x.reshape([-1]).shape(), [12]);
+        assert_eq!(x.reshape(vec![2, -1, 3]).shape(), [2, 2, 3]);
+        assert_eq!(x.reshape((x.len(), -1, 1_i64)).shape(), [12, 1, 1]);
+        assert_eq!(x.reshape(&[4_isize, -1][..]).shape(), [4, 3]);
+        assert_eq!(Tensor::from(1.0).reshape([-1]).shape(), [1]);
+        assert_eq!(Tensor::from([1.0]).reshape(()).shape(), [0; 0]);
+        assert_eq!(
+            Tensor::zeros(DType::F32, [0, 3]).reshape([-1, 3]).shape(),
+            [0, 3]
+        );
+    }
+
+    #[test]
+    fn errors_name_both_shapes() {
+        let x = Tensor::zeros(DType::F32, [2, 3]);
+        let message = |outcome: Result<Tensor, TensorError>| outcome.unwrap_err().to_string();
+        assert_eq!(
+            message(x.try_reshape([4, -1])),
+            "cannot reshape f32[2,3]: it has 6 elements, which the other lengths of the shape [4, -1], 4 in all, do not \
+             divide; choose lengths whose product divides the number of elements"
+        );
+        assert_eq!(
+            message(x.try_reshape([-1, 2, -1])),
+            "cannot reshape f32[2,3]: the shape [-1, 2, -1] has -1 2 times; give each axis its length, and at most one of \
+             them -1"
+        );
+        assert!(message(x.try_reshape([-2, -3])).contains("has the negative length -2"));
+        let empty = Tensor::zeros(DType::F32, [0, 3]);
+        assert!(message(empty.try_reshape([0, -1])).contains("-1 may be any length"));
+        assert!(message(x.try_reshape([4])).contains("it has 6 elements, the shape [4] has 4"));
+    }
+}
