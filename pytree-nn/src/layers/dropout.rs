@@ -8,7 +8,7 @@ use crate::error::{InputError, or_panic};
 use crate::layers::Mode;
 use crate::random::{RngStream, Rngs};
 
-/// Sets each element to 0 with the probability `rate` in training, and divides the others by 1 - `rate`
+/// In training, sets each element to 0 with the probability `rate`, and divides the other elements by 1 - `rate`
 /// (Srivastava et al. 2014).
 ///
 /// Each layer has its own stream of keys, so every call drops other elements. [`eval`](crate::eval()) disables
@@ -27,7 +27,7 @@ pub struct Dropout {
     /// The probability that an element is dropped.
     #[r#static]
     pub rate: f64,
-    /// Whether elements are dropped.
+    /// In [`Mode::Train`] elements are dropped; in [`Mode::Eval`] the layer returns its input.
     #[r#static]
     pub mode: Mode,
     stream: RngStream,

@@ -12,10 +12,10 @@ const EMBED: &str = "Embed";
 
 /// A table with a row for each word, class or other item that has an index.
 ///
-/// [`forward`](Self::forward) returns rows, and [`attend`](Self::attend) returns the products with all rows. So a
-/// language model can use the same table for its input and its output (Press and Wolf 2017). If two modules need the
-/// table, store a `Shared<Embed>` in both. The gradient of the table is the sum over both uses, and the table is
-/// counted, optimised and saved once.
+/// [`forward`](Self::forward) returns rows, and [`attend`](Self::attend) returns the dot products of a vector with all
+/// rows. So a language model can use the same table for its input and its output (Press and Wolf 2017). If two modules
+/// need the table, store a `Shared<Embed>` in both. The gradient of the table is the sum over both uses, and the table
+/// is counted, optimised and saved once.
 ///
 /// # Examples
 /// ```
@@ -41,7 +41,7 @@ const EMBED: &str = "Embed";
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Embed {
-    /// `[embeddings, features]`.
+    /// The table, with a row for each item: `[embeddings, features]`.
     #[param]
     pub embedding: Tensor,
 }
@@ -108,8 +108,8 @@ impl Embed {
     }
 
     /// Returns the rows at `indices: [..]`, which must be integers, as `[.., features]`. Negative indices count
-    /// from the end. Under `jit` and `vmap` the values are not checked: for an index out of range, the row is NaN, as
-    /// in Flax.
+    /// from the end. Under `jit` and `vmap` the indices are not checked: the row of an index out of range is NaN, as in
+    /// Flax.
     ///
     /// # Panics
     /// If the indices are not integers, or if an index is out of range.
@@ -153,7 +153,7 @@ impl Embed {
     /// Returns the dot products of queries with all rows: `query: [.., features]` to `[.., embeddings]`.
     ///
     /// # Panics
-    /// If the last axis of `query` has another length than a row, or if the dtypes differ.
+    /// If the length of the last axis of `query` is not the number of features, or if the dtypes differ.
     #[panicking_twin(attend)]
     #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {

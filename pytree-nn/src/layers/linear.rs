@@ -20,10 +20,10 @@ use crate::random::Rngs;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Linear {
-    /// `[inputs, outputs]`.
+    /// The matrix by which the input is multiplied: `[inputs, outputs]`.
     #[param]
     pub weight: Tensor,
-    /// `[outputs]`.
+    /// The vector that is added to the product, if any: `[outputs]`.
     #[param]
     pub bias: Option<Tensor>,
 }
@@ -45,7 +45,7 @@ pub struct Linear {
 pub struct LinearOptions {
     /// The dtype of the parameters; by default f32.
     pub param_dtype: DType,
-    /// Whether there is a bias; by default true.
+    /// Whether the layer has a bias; by default true.
     pub use_bias: bool,
     /// The initializer of the weight; by default [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
@@ -77,7 +77,7 @@ impl Linear {
         Self::with_options(inputs, outputs, LinearOptions::default(), rngs)
     }
 
-    /// Creates an f32 layer like [`new`](Self::new), but without a bias. Draws one key.
+    /// Creates an f32 layer like [`new`](Self::new), but without a bias. Draws one key of the stream `params`.
     ///
     /// # Panics
     /// If there is no stream to draw from.
@@ -90,7 +90,7 @@ impl Linear {
         Self::with_options(inputs, outputs, options, rngs)
     }
 
-    /// Creates a layer with the given options. Draws a key for the weight, and then one for the bias.
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `param_dtype` is not a float.

@@ -1,4 +1,4 @@
-//! Training and evaluation mode: a static value of layers, which can be set in a whole model.
+//! Training and evaluation mode: a static field of layers, and functions that set this field in a whole model.
 
 use pytree_core::{Filter, Pytree, Static, TreeError, boundary, edit};
 

@@ -56,23 +56,23 @@ pub struct BatchNorm {
     /// The running variance, initially 1: `[features]`.
     #[state(BatchStat)]
     pub variance: Tensor,
-    /// The weight of the old running statistics in an update: 0.99, as in Flax.
+    /// The weight of the old running statistics in an update; by default 0.99, as in Flax.
     #[r#static]
     pub momentum: f64,
-    /// The number added to the variance to avoid a division by zero: 1e-5, as in Flax.
+    /// The number added to the variance to avoid a division by zero; by default 1e-5, as in Flax.
     #[r#static]
     pub epsilon: f64,
     /// The axis of the features; by default -1, the last.
     #[r#static]
     pub axis: isize,
-    /// The batch axis of an enclosing `vmap` over which statistics are also taken; by default none.
+    /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken; by default none.
     #[r#static]
     pub axis_name: Option<String>,
-    /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
-    /// for a large mean; by default true, as in Flax.
+    /// If true, the variance is computed as `E[x²] - E[x]²`, which reads the data once. If false, it is computed as
+    /// `E[(x - E[x])²]`, which is accurate even for a large mean. The default is true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,
-    /// Whether the layer uses statistics of the batch or running statistics.
+    /// In [`Mode::Train`] the layer uses the statistics of the batch; in [`Mode::Eval`] it uses the running statistics.
     #[r#static]
     pub mode: Mode,
 }
@@ -129,7 +129,7 @@ impl BatchNorm {
     /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {

@@ -35,15 +35,15 @@ pub struct GroupNorm {
     /// The number of groups, which divides the number of features.
     #[r#static]
     pub groups: usize,
-    /// The number added to the variance to avoid a division by zero: 1e-6, as in Flax.
+    /// The number added to the variance to avoid a division by zero; by default 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
     /// The axes over which statistics are taken, including the last. By default all axes except the first, which
     /// is the batch.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
-    /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
-    /// for a large mean; by default true, as in Flax.
+    /// If true, the variance is computed as `E[x²] - E[x]²`, which reads the data once. If false, it is computed as
+    /// `E[(x - E[x])²]`, which is accurate even for a large mean. The default is true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,
 }
@@ -100,7 +100,7 @@ impl GroupNorm {
     /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {

@@ -29,7 +29,7 @@ pub struct LayerNorm {
     /// The summand of the scaled features: `[features]`.
     #[param]
     pub bias: Option<Tensor>,
-    /// The number added to the variance to avoid a division by zero: 1e-6, as in Flax.
+    /// The number added to the variance to avoid a division by zero; by default 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
     /// The axes over which statistics are taken; by default -1, the last.
@@ -39,8 +39,8 @@ pub struct LayerNorm {
     /// the parameters are in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
-    /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
-    /// for a large mean; by default true, as in Flax.
+    /// If true, the variance is computed as `E[x²] - E[x]²`, which reads the data once. If false, it is computed as
+    /// `E[(x - E[x])²]`, which is accurate even for a large mean. The default is true, as in Flax.
     #[r#static]
     pub use_fast_variance: bool,
 }
@@ -122,7 +122,7 @@ pub struct RmsNorm {
     /// The factor of the normalised features: `[features]`.
     #[param]
     pub scale: Option<Tensor>,
-    /// The number added to the mean square to avoid a division by zero: 1e-6, as in Flax.
+    /// The number added to the mean square to avoid a division by zero; by default 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
     /// The axes over which the mean square is taken; by default -1, the last.
@@ -146,8 +146,8 @@ impl RmsNorm {
         Self::with_options(features, NormOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given options. It has no bias and no variance, so the options for these have no effect.
-    /// Draws a key if the layer has a scale.
+    /// Creates a layer with the given options. The layer has no bias and no variance, so the options for the bias and
+    /// the variance have no effect. Draws a key if the layer has a scale.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `param_dtype` is not a float.

@@ -33,8 +33,8 @@ pub struct NormOptions {
     /// The number added to the variance to avoid a division by zero; by default `None`, which means 1e-5 for
     /// [`BatchNorm`](crate::BatchNorm) and 1e-6 for the other layers.
     pub epsilon: Option<f64>,
-    /// Whether the variance is `E[x²] - E[x]²`, which reads the data once, or `E[(x - E[x])²]`, which is accurate
-    /// for a large mean; by default true.
+    /// If true, the variance is computed as `E[x²] - E[x]²`, which reads the data once. If false, it is computed as
+    /// `E[(x - E[x])²]`, which is accurate even for a large mean. The default is true.
     pub use_fast_variance: bool,
 }
 
@@ -53,7 +53,8 @@ impl Default for NormOptions {
 }
 
 impl NormOptions {
-    /// Creates scale and bias: `[features]` each. Draws a key for each of them, as Flax does.
+    /// Creates the scale and the bias, each `[features]`, if the options have them. Draws a key for each created
+    /// parameter, as Flax does.
     #[track_caller]
     pub(super) fn parameters(&self, features: usize, rngs: &mut Rngs) -> [Option<Tensor>; 2] {
         let wanted = [

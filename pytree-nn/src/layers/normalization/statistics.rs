@@ -1,4 +1,4 @@
-//! Computes mean and variance over axes, and normalises by them. All layers of this family use it.
+//! Computes the mean and the variance over axes, and normalises by them, for all normalisation layers.
 
 use pytree_core::bug::expect_some;
 use pytree_transform::{DType, Tensor, pmean};
@@ -9,7 +9,7 @@ use crate::error::InputError;
 #[derive(Clone, Copy)]
 pub(super) struct Normalization<'a> {
     pub(super) layer: &'static str,
-    /// An array of the layer with an element for each feature, with which inputs must agree.
+    /// An array of the layer with an element for each feature. Inputs must have its dtype and as many features.
     pub(super) array: Option<&'a Tensor>,
     pub(super) scale: Option<&'a Tensor>,
     pub(super) bias: Option<&'a Tensor>,
@@ -17,7 +17,7 @@ pub(super) struct Normalization<'a> {
     /// Whether the mean is subtracted.
     pub(super) is_centred: bool,
     pub(super) use_fast_variance: bool,
-    /// The batch axis of an enclosing `vmap` over which statistics are also taken.
+    /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken.
     pub(super) axis_name: Option<&'a str>,
     /// The axes over which statistics are taken.
     pub(super) reduction_axes: &'a [isize],
@@ -72,7 +72,7 @@ impl<'a> Normalization<'a> {
             return Err(InputError::input(self.layer, expected, x, fix));
         }
         let Some(mask) = mask else { return Ok(None) };
-        // Counted from the last axis, each length is that of `x` or 1.
+        // Counted from the last axis, the length of each axis of the mask must be 1 or the length of the axis of `x`.
         let mut lengths = mask.shape().iter().rev().zip(x.shape().iter().rev());
         let fits = mask.rank() <= x.rank() && lengths.all(|(&mask, &x)| mask == x || mask == 1);
         if mask.dtype() != DType::Bool || !fits {
@@ -109,11 +109,12 @@ impl<'a> Normalization<'a> {
         Err(InputError::input(self.layer, expected, x, fix))
     }
 
-    /// Computes mean and variance of `x` over the reduction axes and the named batch axis, where `mask` is true. The
-    /// reduced axes are kept with length 1. Without centring there is no mean, and the variance is the mean square.
+    /// Computes the mean and the variance of those elements of `x` where `mask` is true, over the reduction axes and
+    /// the named batch axis. The reduced axes are kept with length 1. If `is_centred` is false, returns no mean, and
+    /// the mean square instead of the variance.
     ///
-    /// The variance of n elements is divided by n, not by n - 1. The fast variance is `E[x²] - E[x]²`. If rounding
-    /// makes it negative, the result is 0.
+    /// The variance of n elements is divided by n, not by n - 1. The fast variance is `E[x²] - E[x]²`, or 0 if
+    /// rounding makes this difference negative.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> (Option<Tensor>, Tensor) {
         if !self.is_centred {
