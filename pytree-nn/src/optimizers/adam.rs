@@ -48,7 +48,7 @@ pub fn adamw_with(
     ])
 }
 
-/// Divides the mean of past gradients by the square root of their mean square: see [`scale_by_adam`].
+/// Divides the running mean of the gradients by the root of their running mean square: see [`scale_by_adam`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByAdam {
     /// The number of updates: `u32[]`.
@@ -84,8 +84,8 @@ pub fn scale_by_adam(beta1: f64, beta2: f64, epsilon: f64) -> Chain {
 }
 
 impl ScaleByAdam {
-    /// Returns 1 / (1 - βᵗ), computed in f64, because in f32 the difference would lose half its digits in the first
-    /// updates.
+    /// Returns 1 / (1 - βᵗ) for `beta` and the number `time` of updates. It is computed in f64, because in f32 the
+    /// difference would lose half its digits in the first updates.
     fn correction(beta: f64, time: &Tensor) -> Scalar {
         Scalar::new(1.0 / (1.0 - (time * beta.ln()).exp()))
     }

@@ -14,10 +14,10 @@ pub enum OptimizerError {
     /// The gradients do not match the trained parameters.
     #[error("cannot update the model:{}", list(.problems))]
     Gradients {
-        /// All mismatches.
+        /// All gradients and parameters that do not match, each with the reason.
         problems: Vec<GradientProblem>,
     },
-    /// The model has another structure than the model that the optimizer was created for.
+    /// The number of leaves of the model has changed since the optimizer was created.
     #[error(
         "cannot update the model: the optimizer was made for a model of {expected} leaves, found {found}; make a new one with `Optimizer::new`"
     )]
@@ -73,26 +73,26 @@ pub enum GradientProblem {
     Missing(KeyPath),
     /// A leaf that is not trained received a gradient.
     Frozen(KeyPath),
-    /// The leaf was a state, for example in a frozen module, when the optimizer was created, but is a parameter
-    /// and received a gradient.
+    /// The leaf was a state when the optimizer was created, for example in a frozen module. Now it is a parameter, and
+    /// received a gradient.
     ThawedSince(KeyPath),
-    /// The leaf was a trained parameter, but is now a state, for example in a frozen module, and received no
-    /// gradient.
+    /// The leaf was a trained parameter when the optimizer was created. Now it is a state, for example in a frozen
+    /// module, and received no gradient.
     FrozenSince(KeyPath),
-    /// The shape or dtype of the gradient differs from the parameter.
+    /// The shape or dtype of the gradient differs from the shape or dtype of the parameter.
     Shape {
-        /// The parameter.
+        /// The path of the parameter.
         path: KeyPath,
         /// The dtype and shape of the parameter.
         expected: AbstractArray,
         /// The dtype and shape of the gradient.
         found: AbstractArray,
     },
-    /// The shape or dtype of the parameter differs from the parameter that the optimizer was created for.
+    /// The shape or dtype of the parameter has changed since the optimizer was created.
     Parameter {
-        /// The parameter.
+        /// The path of the parameter.
         path: KeyPath,
-        /// The dtype and shape that the optimizer was created for.
+        /// The dtype and shape that the parameter had when the optimizer was created.
         expected: AbstractArray,
         /// The dtype and shape of the parameter.
         found: AbstractArray,

@@ -1,8 +1,8 @@
 //! Optimizers: chains of gradient transformations, as in optax.
 //!
 //! A [`GradientTransformation`] turns gradients into updates and keeps its state in leaves. A [`Chain`] is a sequence
-//! of gradient transformations; [`adam`] and similar functions return one. An [`Optimizer`] applies a chain to a model.
-//! Learning rates and counts are leaves, so a change does not cause a retrace. The other constants are static.
+//! of gradient transformations, which [`adam`] and similar functions return. An [`Optimizer`] applies a chain to a
+//! model. Learning rates and counts are leaves, so a change does not cause a retrace. The other constants are static.
 
 mod adam;
 mod clip;

@@ -32,7 +32,7 @@ pub enum MissingGradients {
     Zero,
 }
 
-/// Applies gradients to the parameters of an `M`.
+/// Applies gradients to the parameters of a model of type `M`.
 ///
 /// # Examples
 /// ```
@@ -52,7 +52,7 @@ pub struct Optimizer<M: 'static> {
     #[state(OptState)]
     step: Tensor,
     transformation: Chain,
-    /// For each leaf of the model, in the order of the graph form, whether it is trained and, if not, the reason.
+    /// For each leaf of the model, flattened as a graph: whether the leaf is trained and, if not, the reason.
     #[r#static]
     choices: Vec<Choice>,
     #[r#static]
@@ -128,7 +128,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         })
     }
 
-    /// Sets what an update does with parameters that received no gradient. By default it is an error.
+    /// Sets what an update does with parameters that received no gradient. By default, such an update is an error.
     ///
     /// Choose [`MissingGradients::Zero`] if the loss of a step depends on a part of the model only: for alternating
     /// heads, dropped layers or experts.
@@ -164,7 +164,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         self.transformation.learning_rate()
     }
 
-    /// Changes the learning rate. It is a leaf, so the change does not cause a retrace.
+    /// Changes the learning rate. The learning rate is a leaf, so the change does not cause a retrace.
     ///
     /// # Examples
     /// ```

@@ -12,7 +12,7 @@ pub fn sgd(learning_rate: f64) -> Chain {
     scale_by_learning_rate(learning_rate)
 }
 
-/// Multiplies by the negative learning rate: see [`scale_by_learning_rate`].
+/// Multiplies gradients by the negative learning rate: see [`scale_by_learning_rate`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByLearningRate {
     /// The learning rate: `[]`, of the widest dtype of the parameters.
@@ -20,7 +20,8 @@ pub struct ScaleByLearningRate {
     learning_rate: Tensor,
 }
 
-/// Multiplies gradients by the negative learning rate. Most chains end with it.
+/// Returns the transformation that multiplies gradients by the negative learning rate. Most chains end with this
+/// transformation.
 pub fn scale_by_learning_rate(learning_rate: f64) -> Chain {
     Chain::of(ScaleByLearningRate {
         learning_rate: Tensor::from(learning_rate),

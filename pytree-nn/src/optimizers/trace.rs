@@ -27,8 +27,9 @@ pub struct Trace {
     nesterov: bool,
 }
 
-/// Computes t ← g + `decay` · t. The update is t, or g + `decay` · t with Nesterov momentum (Sutskever et al.
-/// 2013, "On the importance of initialization and momentum in deep learning").
+/// Returns the transformation that computes t ← g + `decay` · t for each gradient g. The update is t or, with Nesterov
+/// momentum, g + `decay` · t (Sutskever et al. 2013, "On the importance of initialization and momentum in deep
+/// learning").
 pub fn trace(decay: f64, nesterov: bool) -> Chain {
     Chain::of(Trace {
         sums: Tree::none(),

@@ -3,9 +3,9 @@
 use pytree_core::{Module, Tree, module_object};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
-/// A function that turns gradients into updates. Its state is in leaves.
+/// A function that turns gradients into updates. The leaves of the implementing module are the state of the function.
 ///
-/// Implement it for your own module, and put the module into a [`Chain`] with [`Chain::of`].
+/// Implement this trait for your own module, and put the module into a [`Chain`] with [`Chain::of`].
 ///
 /// # Examples
 /// ```
@@ -27,7 +27,7 @@ use pytree_transform::{AbstractArray, DType, Tensor};
 /// ```
 #[module_object]
 pub trait GradientTransformation {
-    /// Creates the state for these parameters. Called once, before the first update.
+    /// Creates the state for the given parameters. An optimizer calls this once, before the first update.
     fn init(&mut self, parameters: &Tree<Tensor>);
 
     /// Returns the updates for the gradients. The transformations of a chain run in order: the first receives the
@@ -37,13 +37,13 @@ pub trait GradientTransformation {
     /// Gradients, parameters and updates are in the order of the parameters in [`init`](Self::init).
     ///
     /// # Panics
-    /// A chain panics if the number of updates of a transformation differs from the number of gradients. The
-    /// transformations of this crate panic if it differs from the number of parameters.
+    /// A chain panics if a transformation returns more or fewer updates than it received gradients. The transformations
+    /// of this crate panic if the number of gradients differs from the number of parameters.
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
 
     /// Returns the positions of the parameters whose shape or dtype has changed since [`init`](Self::init), each with
-    /// the expected shape and dtype. The default returns no positions. Implement this in a transformation that has a
-    /// state for each parameter, so that a model of other shapes is an error before anything is changed.
+    /// the expected shape and dtype. The default returns no positions. Implement this method if the transformation has
+    /// a state for each parameter. Then an update of a model with other shapes fails before anything is changed.
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
         let _ = parameters;
         Vec::new()
@@ -155,7 +155,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the number in the given dtype.
+    /// Returns the tensor converted to `dtype`.
     pub(super) fn of_type(&mut self, dtype: DType) -> Tensor {
         if let Some(found) = self.converted.iter().find(|tensor| tensor.dtype() == dtype) {
             return found.clone();
@@ -175,7 +175,8 @@ pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
     );
 }
 
-/// Returns the parameters whose shape or dtype differs from their state.
+/// Returns the positions of the parameters whose shape or dtype differs from their state, each with the dtype and shape
+/// of the state.
 pub(super) fn differing(states: &[Tensor], parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
     check_number("states", states.len(), parameters.len());
     let pairs = states.iter().zip(parameters).enumerate();

@@ -6,14 +6,15 @@ use pytree_transform::Tensor;
 use crate::optimizers::transformation::check_number;
 use crate::optimizers::{Chain, GradientTransformation};
 
-/// Adds a multiple of the parameters: see [`add_decayed_weights`].
+/// Adds a multiple of each parameter to its update: see [`add_decayed_weights`].
 #[derive(Module, Clone, Debug)]
 pub struct AddDecayedWeights {
     #[r#static]
     weight_decay: f64,
 }
 
-/// Adds `weight_decay` times each parameter to its update. Put it before the learning rate.
+/// Returns the transformation that adds `weight_decay` times each parameter to the update of the parameter. In a chain,
+/// put this transformation before the learning rate.
 pub fn add_decayed_weights(weight_decay: f64) -> Chain {
     Chain::of(AddDecayedWeights { weight_decay })
 }

@@ -88,7 +88,7 @@ impl LayerNorm {
     /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
@@ -180,7 +180,7 @@ impl RmsNorm {
     /// is true. `mask` is a bool tensor that broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask does not fit `x`.
+    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {

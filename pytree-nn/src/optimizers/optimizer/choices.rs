@@ -9,11 +9,11 @@ use pytree_transform::Tensor;
 
 use crate::optimizers::{GradientProblem, MissingGradients, OptimizerError};
 
-/// Whether a leaf is trained. Decided when the optimizer is created.
+/// Whether a leaf is trained and, if not, the reason. This is decided when the optimizer is created.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Trained,
-    /// The leaf was a state, or frozen.
+    /// The leaf was a state when the optimizer was created, for example because it was frozen.
     State,
     /// The filter excluded the leaf.
     LeftOut,
@@ -51,11 +51,12 @@ pub(super) fn choices_now<'c>(
     Ok(now.collect())
 }
 
-/// Returns a gradient for each parameter, in their order. `model`, `parameters` and `gradients` are treedefs with the
-/// choices, the parameters and the gradients.
+/// Returns a gradient for each parameter, in the order of the parameters. `model` is the treedef of the model with the
+/// choices, `treedef` is the structure of `parameters`, and `found` is the structure of `gradients`.
 ///
 /// # Errors
-/// Returns every gradient that is missing, unless it is to be zero, that is surplus, or that has a wrong shape.
+/// Returns a problem for each parameter without a gradient (unless missing gradients are zero), for each gradient
+/// without a parameter, and for each gradient of a wrong shape or dtype.
 pub(super) fn gradients_of(
     model: (&TreeDef, &[Choice]),
     (treedef, parameters): (&TreeDef, &[Tensor]),
@@ -63,7 +64,7 @@ pub(super) fn gradients_of(
     missing: MissingGradients,
 ) -> Result<Vec<Tensor>, OptimizerError> {
     let mut problems = Vec::new();
-    // Static values may differ, for example the mode. Then the leaves are matched by path.
+    // The static values of the two structures may differ, for example the mode. So the leaves are matched by path.
     if treedef != found {
         let (expected, found) = (treedef.leaf_paths(), found.leaf_paths());
         problems = unmatched(model, &expected, &found);
