@@ -1,4 +1,4 @@
-//! Losses.
+//! Losses: the cross entropy of classifiers and the mean squared error.
 
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
@@ -16,8 +16,8 @@ const MSE: &str = "mse";
 /// optax's `softmax_cross_entropy_with_integer_labels`. The gradient with respect to the logits is
 /// softmax(logits) - one hot(label).
 ///
-/// Under `jit` and `vmap` the values of labels are unknown. There, as in optax, a label in `-classes..0` counts from
-/// the end, and any other label out of range gives the loss NaN and the gradient softmax(logits).
+/// Under `jit` and `vmap` the values of labels are unknown and not checked. As in optax, a label in `-classes..0` then
+/// counts from the end. For any other label out of range, the loss is NaN and the gradient is softmax(logits).
 ///
 /// # Examples
 /// ```
@@ -86,7 +86,8 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
     Ok((predictions - targets).square().mean())
 }
 
-/// Checks logits `[.., classes]` and labels `[..]`, and returns the number of classes.
+/// Checks that `logits` are floats of shape `[.., classes]` and `labels` integers of shape `[..]` in range. Returns the
+/// number of classes.
 pub(crate) fn check_classification(
     what: &'static str,
     logits: &Tensor,
@@ -128,7 +129,7 @@ pub(crate) fn check_classification(
     Ok(classes)
 }
 
-/// Checks that labels with known values are in range.
+/// Checks that all labels are in `0..classes`. Accepts traced labels, whose values are unknown.
 pub(crate) fn check_labels(
     what: &'static str,
     labels: &Tensor,

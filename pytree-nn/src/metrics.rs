@@ -1,4 +1,4 @@
-//! Metrics.
+//! Metrics of classifiers: the accuracy and the confusion matrix.
 
 use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
@@ -32,9 +32,9 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
     Ok(right.convert(DType::F32).mean())
 }
 
-/// Counts the predictions of each class for each label: `matrix[label][prediction]`.
+/// Counts the examples for each pair of a label and a predicted class: `matrix[label][prediction]`.
 ///
-/// `predictions: [..]` and `labels` of the same shape, both of integers in `0..classes`.
+/// `predictions: [..]` and `labels` have the same shape. Both are integers in `0..classes`.
 ///
 /// # Examples
 /// ```

@@ -24,12 +24,12 @@ pub struct SummaryRow {
 }
 
 impl SummaryRow {
-    /// Returns the number of elements.
+    /// Returns the number of elements of the leaf, which is 0 if the leaf is neither an array nor a number.
     pub fn elements(&self) -> usize {
         self.array.as_ref().map_or(0, ArrayInfo::len)
     }
 
-    /// Returns the size of all elements in bytes.
+    /// Returns the size of all elements of the leaf, in bytes.
     pub fn bytes(&self) -> usize {
         self.array.as_ref().map_or(0, ArrayInfo::bytes)
     }

@@ -44,7 +44,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
     x.clamp(0.0, 6.0)
 }
 
-/// Multiplies negative elements by `slope` and keeps the others.
+/// Multiplies negative elements by `slope` and does not change the other elements.
 ///
 /// Maas, Hannun and Ng 2013; JAX's default slope is 0.01.
 ///
@@ -64,7 +64,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     x.greater_equal(0.0).select(x, &(x * slope))
 }
 
-/// Replaces elements x ≤ 0 by `alpha` (eˣ - 1) and keeps the others.
+/// Replaces each element x ≤ 0 by `alpha` (eˣ - 1), and does not change the other elements.
 ///
 /// Clevert, Unterthiner and Hochreiter 2016, "Fast and accurate deep network learning by exponential linear
 /// units"; JAX's default alpha is 1.
@@ -83,15 +83,17 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("elu", x);
     let positive = x.greater(0.0);
-    // The exponential of 0 is finite, and `select` discards it.
+    // The exponential of a large positive element may be infinite, and its gradient NaN. So positive elements are
+    // replaced by 0 here, and `select` discards the result for them.
     let safe = positive.select(&Tensor::zeros_like(x), x);
     positive.select(x, &(safe.expm1() * alpha))
 }
 
-/// Applies λ · [`elu`]\(x, α) to each element. This keeps the mean 0 and the variance 1 of values from layer to layer.
+/// Applies λ · [`elu`]\(x, α) to each element. With this function, values keep mean 0 and variance 1 from layer to
+/// layer.
 ///
-/// λ = 1.0507…, α = 1.6732…: Klambauer, Unterthiner, Mayr and Hochreiter 2017, "Self-normalizing neural
-/// networks", equation 2.
+/// The constants are λ = 1.0507… and α = 1.6732…: Klambauer, Unterthiner, Mayr and Hochreiter 2017, "Self-normalizing
+/// neural networks", equation 2.
 ///
 /// # Examples
 /// ```
@@ -109,7 +111,7 @@ pub fn selu(x: &Tensor) -> Tensor {
     elu(x, 1.673_263_242_354_377_2) * 1.050_700_987_355_480_5
 }
 
-/// Applies max(x, 0) + `alpha` (exp(min(x, 0) / `alpha`) - 1) to each element. Its derivative is
+/// Applies max(x, 0) + `alpha` (exp(min(x, 0) / `alpha`) - 1) to each element. The derivative of this function is
 /// continuous.
 ///
 /// Barron 2017, "Continuously differentiable exponential linear units"; JAX's default alpha is 1.
@@ -130,10 +132,11 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
     x.maximum(0.0) + (x.minimum(0.0) / alpha).expm1() * alpha
 }
 
-/// Applies x · Φ(x) to each element, where Φ is approximated by a hyperbolic tangent.
+/// Applies x · Φ(x) to each element. Φ is the distribution function of the standard normal distribution, approximated
+/// by a hyperbolic tangent.
 ///
-/// ½x (1 + tanh(√(2/π) (x + 0.044715 x³))): Hendrycks and Gimpel 2016, "Gaussian error linear
-/// units", section 2; JAX's and Flax's default. See [`gelu_exact`] for the exact function.
+/// Computes ½x (1 + tanh(√(2/π) (x + 0.044715 x³))), as in Hendrycks and Gimpel 2016, "Gaussian error linear units",
+/// section 2. This is the default in JAX and Flax. See [`gelu_exact`] for the exact function.
 ///
 /// # Examples
 /// ```
@@ -152,11 +155,10 @@ pub fn gelu(x: &Tensor) -> Tensor {
     x * ((inner.tanh() + 1.0) * 0.5)
 }
 
-/// Applies x · Φ(x) to each element, where Φ is the distribution function of the normal
-/// distribution.
+/// Applies x · Φ(x) to each element, where Φ is the distribution function of the standard normal distribution.
 ///
-/// ½x erfc(-x/√2), which keeps its digits for negative x: Hendrycks and Gimpel 2016, "Gaussian error linear
-/// units"; JAX's `gelu` with `approximate=False`.
+/// Computes ½x erfc(-x/√2), which is accurate for negative x, too: Hendrycks and Gimpel 2016, "Gaussian error linear
+/// units". This is JAX's `gelu` with `approximate=False`.
 ///
 /// # Examples
 /// ```
@@ -174,7 +176,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
     x * 0.5 * (-x * FRAC_1_SQRT_2).erfc()
 }
 
-/// Applies x · σ(x) to each element; also called swish.
+/// Applies x · σ(x) to each element, where σ is the sigmoid 1 / (1 + e⁻ˣ). This function is also called swish.
 ///
 /// Elfwing, Uchibe and Doya 2018; Ramachandran, Zoph and Le 2017.
 ///
@@ -230,7 +232,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
     x.sigmoid()
 }
 
-/// Applies log σ(x) = -[`softplus`]\(-x) to each element.
+/// Applies log σ(x) = -[`softplus`]\(-x) to each element, where σ is the sigmoid 1 / (1 + e⁻ˣ).
 ///
 /// # Examples
 /// ```

@@ -15,7 +15,7 @@ use pytree_transform::{Tensor, raw};
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is not a tensor of floats.
+/// If `axis` is out of range, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
     x.logsumexp_axes([axis])
@@ -24,8 +24,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 /// Returns exp(x) / Σ exp(x) along `axis`: positive numbers whose sum is 1. The result has the
 /// shape of `x`.
 ///
-/// If all elements along the axis are -∞, for example because all are masked, the results are NaN,
-/// as in JAX.
+/// If all elements along the axis are -∞, for example because all elements are masked, the results are NaN, as in JAX.
 ///
 /// # Examples
 /// ```
@@ -36,7 +35,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is not a tensor of floats.
+/// If `axis` is out of range, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("softmax");
@@ -57,7 +56,7 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is not a tensor of floats.
+/// If `axis` is out of range, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("log_softmax");
@@ -69,7 +68,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 /// Returns (x - mean) / √(variance + ε) along `axis`: elements with mean 0 and variance 1. The result has the shape of
 /// `x`.
 ///
-/// JAX's `standardize` with `algorithm="stable"`; its default is ε = 10⁻⁵.
+/// Equals JAX's `standardize` with `algorithm="stable"`. JAX's default for `epsilon`, ε, is 10⁻⁵.
 ///
 /// # Examples
 /// ```
@@ -80,7 +79,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis is not there, or if `x` is not a tensor of floats.
+/// If `axis` is out of range, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
     let _called = raw::called("standardize");
@@ -91,8 +90,8 @@ pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
 
 /// Returns the maximum along `axis`, which is kept with length 1.
 ///
-/// Subtracting it keeps exponentials finite and does not change the result, so it needs no
-/// gradient.
+/// A softmax subtracts this maximum to keep its exponentials finite. The subtraction does not change the result, so the
+/// maximum has no gradient.
 #[track_caller]
 pub(crate) fn shift(x: &Tensor, axis: isize) -> Tensor {
     x.max_keep([axis]).stop_gradient()

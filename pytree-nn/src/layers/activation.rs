@@ -29,9 +29,9 @@ pub enum Activation {
     Tanh,
     /// 1 / (1 + e⁻ˣ).
     Sigmoid,
-    /// x Φ(x), approximated by tanh: see [`gelu`](crate::gelu()).
+    /// x Φ(x), where the normal distribution function Φ is approximated by tanh: see [`gelu`](crate::gelu()).
     Gelu,
-    /// x σ(x): see [`silu`](crate::silu()).
+    /// x σ(x), where σ is the sigmoid: see [`silu`](crate::silu()).
     Silu,
     /// log(1 + eˣ): see [`softplus`](crate::softplus()).
     Softplus,
@@ -39,7 +39,7 @@ pub enum Activation {
     LeakyRelu(f64),
     /// min(max(x, 0), 6): see [`relu6`](crate::relu6()).
     Relu6,
-    /// x Φ(x), with the error function: see [`gelu_exact`](crate::gelu_exact()).
+    /// x Φ(x), where Φ is the normal distribution function: see [`gelu_exact`](crate::gelu_exact()).
     GeluExact,
     /// x if x is positive, otherwise the given alpha times (eˣ - 1): see [`elu`](crate::elu()).
     Elu(f64),
@@ -47,7 +47,7 @@ pub enum Activation {
     Celu(f64),
     /// A multiple of `Elu` that keeps mean 0 and variance 1 from layer to layer: see [`selu`](crate::selu()).
     Selu,
-    /// log σ(x): see [`log_sigmoid`](crate::log_sigmoid()).
+    /// log σ(x), where σ is the sigmoid: see [`log_sigmoid`](crate::log_sigmoid()).
     LogSigmoid,
     /// A piecewise linear sigmoid: see [`hard_sigmoid`](crate::hard_sigmoid()).
     HardSigmoid,

@@ -180,7 +180,7 @@ impl Embed {
     }
 }
 
-/// Checks that indices with known values are in range.
+/// Checks that all indices are in `-length..length`. The indices must not be traced.
 fn check_indices(indices: &Tensor, length: usize) -> Result<(), InputError> {
     let indices = indices.convert(DType::I64);
     let values = indices.read::<i64>().map_err(InputError::inside(EMBED))?;
