@@ -1,4 +1,4 @@
-//! The attributes of fields and items.
+//! Parses the attributes of fields, variants and items.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -40,7 +40,7 @@ fn text_of(meta: &Meta) -> String {
         .replace(" )", ")")
 }
 
-/// Returns the name of an attribute of this library.
+/// Returns the name of an attribute that belongs to this library, or `None` for any other attribute.
 fn our_name(attribute: &Attribute) -> Option<&'static str> {
     let ident = attribute.path().get_ident()?.unraw();
     ["param", "state", "static", "module", "pytree"]
@@ -57,7 +57,7 @@ pub(crate) struct FieldAttributes<'a> {
     pub(crate) is_recursive: bool,
 }
 
-/// Reads the attributes of a field.
+/// Parses the attributes of a field, and reports invalid attributes.
 pub(crate) fn of_field<'a>(
     attributes: &'a [Attribute],
     errors: &mut Errors,
@@ -80,7 +80,7 @@ pub(crate) fn of_field<'a>(
     read
 }
 
-/// Checks that `#[param]` and `#[r#static]` have no argument.
+/// Checks that an attribute `#[param]` or `#[r#static]` has no argument, and returns its kind.
 fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> Option<Kind> {
     if matches!(attribute.meta, Meta::Path(_)) {
         return Some(kind);
@@ -98,7 +98,7 @@ fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> O
     None
 }
 
-/// Reads `#[state]` or `#[state(Collection)]`.
+/// Parses the attribute `#[state]` or `#[state(Collection)]`.
 fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
     match &attribute.meta {
         Meta::Path(_) => Some(Kind::State(None)),
@@ -129,7 +129,7 @@ fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
     }
 }
 
-/// An argument of `#[module(…)]` or `#[pytree(…)]`. Words keep their spans.
+/// An argument of `#[module(…)]` or `#[pytree(…)]`: a word with its span, or `crate = path`.
 enum Argument {
     Static(Ident),
     Recursive(Ident),
@@ -137,7 +137,7 @@ enum Argument {
     Unknown(Ident),
 }
 
-/// Reads the arguments of an attribute. `takes` describes the valid arguments.
+/// Parses the arguments of an attribute. Messages contain `takes`, a description of the valid arguments.
 fn arguments(attribute: &Attribute, takes: &str, errors: &mut Errors) -> Vec<Argument> {
     let parse = |input: ParseStream<'_>| {
         let mut arguments = Vec::new();
@@ -191,7 +191,7 @@ fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
     Ok(Argument::Unknown(word))
 }
 
-/// Reads `#[module(static)]` and `#[module(recursive)]` on a field, or `#[pytree(static)]` and `#[pytree(recursive)]`.
+/// Parses `#[module(static)]` and `#[module(recursive)]` on a field, or `#[pytree(static)]` and `#[pytree(recursive)]`.
 /// Returns whether the field is static.
 fn arguments_of_field(
     attribute: &Attribute,
@@ -225,7 +225,7 @@ fn arguments_of_field(
     is_static
 }
 
-/// Records that an argument is present, and reports an error if it was present before.
+/// Sets the flag of an argument, and reports an error if the flag was already set.
 fn once(is_there: &mut bool, word: &Ident, errors: &mut Errors) {
     if std::mem::replace(is_there, true) {
         errors.push(word, format!("`{word}` is written twice: remove one"));
@@ -248,7 +248,7 @@ pub(crate) fn of_variant(attributes: &[Attribute], errors: &mut Errors) {
     }
 }
 
-/// Reads the attributes of an item, and returns the path of the crate, if one is given.
+/// Parses the attributes of an item. Returns the path of the crate, if the user wrote `crate = path`.
 pub(crate) fn of_item(
     attributes: &[Attribute],
     macro_: Macro,
@@ -316,7 +316,7 @@ fn item_arguments(
     }
 }
 
-/// Reads the arguments of `#[module_object(…)]`, and returns the path of the crate, if one is given.
+/// Parses the arguments of `#[module_object(…)]`. Returns the path of the crate, if the user wrote `crate = path`.
 pub(crate) fn of_module_object(
     arguments: proc_macro2::TokenStream,
     errors: &mut Errors,

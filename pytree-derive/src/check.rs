@@ -1,4 +1,4 @@
-//! Rules that involve several attributes or fields. Each function documents its rule.
+//! Checks of rules that a parser of single attributes cannot check. Each function documents its rule.
 
 use quote::ToTokens;
 use syn::{Data, Generics, Type};
@@ -8,7 +8,7 @@ use crate::errors::Errors;
 use crate::input::{Kind, Macro};
 use crate::types::held_types;
 
-/// The beginning and the fix of a message about a field that borrows.
+/// The beginning and the fix of a message about an item that must own its data but borrows.
 pub(crate) struct Owner {
     owns: &'static str,
     fix: &'static str,
@@ -54,7 +54,8 @@ pub(crate) fn lifetimes(generics: &Generics, macro_: Macro, errors: &mut Errors)
     Owner::of(macro_).lifetimes(generics, errors);
 }
 
-/// Rule: no field is a reference without a lifetime. Without this error, rustc would suggest a lifetime parameter.
+/// Rule: the type of a field contains no reference without a lifetime. Without this error, rustc would suggest a
+/// lifetime parameter, which is not allowed either.
 pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     for held in held_types(ty) {
         let Type::Reference(reference) = held else {
@@ -67,7 +68,7 @@ pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     }
 }
 
-/// Rule: an item is not a union, because a union does not know which field is active.
+/// Rule: an item is not a union, because a union does not know which of its fields it holds.
 pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     if let Data::Union(data) = data {
         let what = match macro_ {

@@ -9,7 +9,7 @@ use crate::errors::Errors;
 use crate::input::Macro;
 use crate::paths::{Entry, Root};
 
-/// Expands the derive.
+/// Expands `#[derive(Collection)]`.
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);

@@ -1,4 +1,4 @@
-//! Collects all errors of an item, so that a user can fix them together.
+//! Collects all errors of an item, so that a user can fix all of them at once.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -8,12 +8,12 @@ use quote::ToTokens;
 pub(crate) struct Errors(Option<syn::Error>);
 
 impl Errors {
-    /// Adds an error at the given tokens.
+    /// Adds an error whose span is that of the tokens `place`.
     pub(crate) fn push(&mut self, place: impl ToTokens, message: impl std::fmt::Display) {
         self.add(syn::Error::new_spanned(place, message));
     }
 
-    /// Adds an error of the parser.
+    /// Adds an error that the parser `syn` returned.
     pub(crate) fn add(&mut self, error: syn::Error) {
         match &mut self.0 {
             Some(errors) => errors.combine(error),
@@ -27,19 +27,20 @@ impl Errors {
     }
 }
 
-/// Returns the end of a message that suggests a candidate for a misspelt word.
+/// Returns the end of a message, which suggests the candidate that a misspelt word resembles, or an empty text.
 pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
     closest(word, candidates).map_or_else(String::new, |candidate| {
         format!("; did you mean `{candidate}`?")
     })
 }
 
-/// The largest number of edits that counts as a misspelling.
+/// The maximum number of edits (inserted, removed or replaced letters) of a word that counts as misspelt.
 const EDITS: usize = 2;
 
-/// Returns the candidate with the fewest edits from `word`, at most [`EDITS`]; of equally near candidates, the first.
+/// Returns the candidate that differs from `word` by the fewest edits, but at most by [`EDITS`]. Of equally near
+/// candidates, returns the first.
 ///
-/// The work is bounded: the candidates are a few short words, and much longer words are not compared with them.
+/// The time is bounded, because the candidates are a few short words, and much longer words are not compared with them.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
     candidates

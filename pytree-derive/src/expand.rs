@@ -1,4 +1,4 @@
-//! Generates the implementations of a pytree or module.
+//! Generates the implementations of the traits of a pytree or module.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -30,7 +30,8 @@ pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenS
     in_scope(&read, &quote!(#checks #(#implementations)*))
 }
 
-/// Puts generated code into its own scope. The scope imports the trait `Fallback`, which probes of field types need.
+/// Puts generated code into its own scope. The scope imports the trait `Fallback`, which the generated checks of field
+/// types need.
 pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     let root = &input.root;
     quote! {
@@ -43,7 +44,8 @@ pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     }
 }
 
-/// Generates one implementation. `parameters` and `bounds` are added to those of the item.
+/// Generates the implementation of one trait. It has the generic parameters and bounds of the item, and also
+/// `parameters` and `bounds`.
 pub(crate) fn implementation(
     input: &Input<'_>,
     parameters: &TokenStream,
@@ -70,7 +72,7 @@ pub(crate) fn implementation(
     }
 }
 
-/// Returns the parameters of the item with their bounds, without defaults.
+/// Returns the generic parameters of the item with their bounds, but without their defaults.
 fn own_parameters(input: &Input<'_>) -> impl Iterator<Item = TokenStream> {
     input.generics.params.iter().map(|parameter| {
         let mut parameter = parameter.clone();
@@ -83,7 +85,7 @@ fn own_parameters(input: &Input<'_>) -> impl Iterator<Item = TokenStream> {
     })
 }
 
-/// Generates the shape of the node for each variant.
+/// Generates the node shapes (type name, variant and fields) of all variants.
 fn shapes(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let shapes = input.variants.iter().map(|variant| shape(input, variant));
@@ -151,7 +153,7 @@ fn field_kind(input: &Input<'_>, field: &Field) -> TokenStream {
     quote!(#root::FieldKind::#kind)
 }
 
-/// Returns the expression for the shape of a variant.
+/// Returns the expression for the node shape of a variant.
 fn shape_of(input: &Input<'_>, position: usize) -> TokenStream {
     let root = &input.root;
     quote!(const { &<Self as #root::field::NodeShapes>::SHAPES[#position] })
@@ -199,7 +201,8 @@ pub(crate) fn match_self(
     quote!(match self { #(#arms)* })
 }
 
-/// Generates the comparison of `self` with `__other`: the variants are equal, and so is each field.
+/// Generates the comparison of `self` with `__other`, which is true if both are the same variant and all fields are
+/// equal.
 pub(crate) fn match_pair(input: &Input<'_>, equal: impl Fn(&Field) -> TokenStream) -> TokenStream {
     let arms = input.variants.iter().map(|variant| {
         let (pattern, other) = (variant.pattern(), variant.other_pattern());
@@ -234,12 +237,12 @@ fn visit(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     }
 }
 
-/// Generates the `StaticRef` of a static field, from its variable.
+/// Generates the `StaticRef` of a static field from the variable that holds the field.
 pub(crate) fn static_ref(input: &Input<'_>, field: &Field) -> TokenStream {
     static_ref_of(input, field, &field.variable)
 }
 
-/// Generates the `StaticRef` of a static field, from the given variable.
+/// Generates the `StaticRef` of a static field from the variable `variable`.
 pub(crate) fn static_ref_of(
     input: &Input<'_>,
     field: &Field,
@@ -320,8 +323,8 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     }
 }
 
-/// Returns a quantifier (`for<'a>`) for a bound on the type of a field. If the type has no parameters, rustc accepts a
-/// bound that does not hold only with a quantifier.
+/// Returns a quantifier (`for<'a>`) for a bound on the type of a field, or nothing. If the type has no parameters and
+/// the bound does not hold, rustc accepts the bound only with a quantifier.
 fn quantifier(field: &Field) -> TokenStream {
     if field.mentions.parameters {
         TokenStream::new()
@@ -330,9 +333,9 @@ fn quantifier(field: &Field) -> TokenStream {
     }
 }
 
-/// Generates the implementation of `PytreeOf<__L>`, with a bound for each child: all leaves of the item are `__L` if
-/// all leaves of each child are. A child whose type mentions the item gets no bound, because the recursion would not
-/// end.
+/// Generates the implementation of `PytreeOf<__L>`: if all leaves of each child are `__L`, all leaves of the item are
+/// `__L`. So there is a bound for each child, except a child whose type mentions the item, because this recursion would
+/// not end.
 fn part(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let parameters = quote!(__L: #root::Leaf + ::core::clone::Clone,);
@@ -370,8 +373,8 @@ fn part(input: &Input<'_>) -> TokenStream {
     quote!(#of #select)
 }
 
-/// Generates the walks over leaves of one type, field by field. A recursive item uses the default walks, which
-/// count the depth.
+/// Generates the functions that walk over leaves of one type, field by field. A recursive item uses the default walks,
+/// because these count the depth.
 fn walks(input: &Input<'_>) -> TokenStream {
     if input.children().any(|field| field.mentions.itself) {
         return TokenStream::new();
@@ -485,7 +488,8 @@ fn module(input: &Input<'_>) -> TokenStream {
     quote!(#(#implementations)*)
 }
 
-/// Generates the implementations of a plain container. For example, it is a module if all its children are modules.
+/// Generates the implementations of a plain container, which depend on its children. For example, the container is a
+/// module if all its children are modules.
 fn container(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let none = TokenStream::new();

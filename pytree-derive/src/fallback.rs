@@ -84,7 +84,8 @@ pub(crate) fn stub(
     }
 }
 
-/// Returns the generics with every lifetime replaced by `'static`, because a pytree owns its data.
+/// Returns the parameters, the arguments and the where clause of an implementation, with every lifetime replaced by
+/// `'static`, because a pytree owns its data.
 pub(crate) fn parts(generics: &Generics) -> (TokenStream, TokenStream, Option<&WhereClause>) {
     let (mut own, mut arguments) = (TokenStream::new(), TokenStream::new());
     for parameter in &generics.params {

@@ -11,7 +11,7 @@ use crate::errors::Errors;
 use crate::paths::{Entry, Root};
 use crate::types::{Mentions, spell_self};
 
-/// The derive macro that parses the item.
+/// The derive macro to which an item is passed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Macro {
     /// `#[derive(Module)]`: every field has a kind.
@@ -35,18 +35,18 @@ pub(crate) enum Kind {
     Static,
 }
 
-/// A struct or enum.
+/// A parsed struct or enum.
 pub(crate) struct Input<'a> {
     pub(crate) macro_: Macro,
     pub(crate) root: Root,
     pub(crate) ident: &'a Ident,
     pub(crate) generics: &'a Generics,
-    /// The variants; a struct has one.
+    /// The variants of an enum. A struct has a single variant.
     pub(crate) variants: Vec<Variant<'a>>,
     pub(crate) is_enum: bool,
 }
 
-/// A struct, or a variant of an enum.
+/// The fields of a struct, or of a variant of an enum.
 pub(crate) struct Variant<'a> {
     /// The name of the variant; `None` for a struct.
     pub(crate) ident: Option<&'a Ident>,
@@ -54,10 +54,10 @@ pub(crate) struct Variant<'a> {
     pub(crate) fields: Vec<Field>,
 }
 
-/// A field.
+/// A field of a struct or variant.
 pub(crate) struct Field {
     pub(crate) member: Member,
-    /// The name of the variable in generated code that holds the field or a reference to it.
+    /// The name of the variable that holds the field, or a reference to the field, in generated code.
     pub(crate) variable: Ident,
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
@@ -75,7 +75,7 @@ impl Field {
         }
     }
 
-    /// Returns the variable of this field of a second value.
+    /// Returns the variable that holds this field of a second value, with which the first value is compared.
     pub(crate) fn other(&self) -> Ident {
         format_ident!("{}_other", self.variable)
     }
@@ -180,13 +180,13 @@ fn read_fields(
 }
 
 impl Variant<'_> {
-    /// Returns the path for construction and matching: `Self` or `Self::Variant`.
+    /// Returns the path by which generated code constructs and matches the variant: `Self` or `Self::Variant`.
     pub(crate) fn path(&self) -> TokenStream {
         let variant = self.ident.map(|ident| quote!(::#ident));
         quote!(Self #variant)
     }
 
-    /// Returns the name that displays show.
+    /// Returns the name of the node in displays: `Item` or `Item::Variant`.
     pub(crate) fn name(&self, item: &Ident) -> String {
         let item = syn::ext::IdentExt::unraw(item);
         match self.ident {
@@ -195,7 +195,7 @@ impl Variant<'_> {
         }
     }
 
-    /// Returns a pattern that binds each field to its variable.
+    /// Returns a pattern of the variant that binds each field to its variable.
     pub(crate) fn pattern(&self) -> TokenStream {
         let path = self.path();
         let members = self.fields.iter().map(|field| &field.member);

@@ -13,7 +13,7 @@ use crate::input::{Field, Input, Kind, Macro};
 use crate::paths::located;
 use crate::types::{Held, held, is_function};
 
-/// Generates the checks of all fields.
+/// Generates the checks of the types of all fields.
 pub(crate) fn checks(input: &Input<'_>) -> TokenStream {
     input.fields().map(|field| check(input, field)).collect()
 }
@@ -45,8 +45,8 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// Generates a function that contains the check, for a field of a recursive generic item, whose type cannot be in a
-/// bound of the implementations.
+/// Generates a function that checks the type of a field. It is used for a field whose type mentions its generic item,
+/// because such a type cannot be in a bound of the implementations.
 fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     let Some(bound) = bound(input, field) else {
         return TokenStream::new();

@@ -11,7 +11,7 @@ use crate::fallback;
 use crate::input::Macro;
 use crate::paths::{Entry, Root};
 
-/// Expands the derive.
+/// Expands `#[derive(Leaf)]`.
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);
@@ -21,7 +21,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let root = Root::new(entry, renamed.as_ref());
     let ident = &input.ident;
     let (parameters, arguments, given) = fallback::parts(&input.generics);
-    // A generic type is a leaf for those type arguments for which it meets the bounds of a leaf.
+    // A generic type is a leaf if, with its type arguments, it meets the bounds of a leaf.
     let given = given.into_iter().flat_map(|clause| &clause.predicates);
     let needed = (!input.generics.params.is_empty()).then(|| {
         quote!(#ident #arguments: ::core::clone::Clone + ::core::fmt::Debug + ::core::marker::Send + ::core::marker::Sync)

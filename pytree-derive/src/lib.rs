@@ -5,8 +5,9 @@
 //! generates the checks of each field's kind. For an item with errors, `fallback` generates all messages and
 //! empty implementations, so that one mistake causes one error.
 //!
-//! Each macro exists twice: under its name for users of `pytree-core`, and with the prefix `Facade` for users of
-//! `pytree`, which re-exports it under its name. The two differ in the paths of the generated code: see `paths`.
+//! Each macro exists twice: under its own name for users of `pytree-core`, and with the prefix `Facade` for users of
+//! `pytree`, which re-exports the macro without the prefix. The generated code of the two differs in its paths; see
+//! `paths`.
 
 mod attributes;
 mod check;

@@ -1,7 +1,7 @@
 //! `#[module_object]`: makes `Box<dyn Trait>` a module.
 //!
-//! The trait gets a hidden supertrait with a blanket implementation for every module that implements the trait.
-//! The methods of this supertrait clone and rebuild a box.
+//! The trait gets a hidden supertrait, which is implemented for every module that implements the trait. The methods of
+//! this supertrait clone and rebuild a box.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -11,7 +11,7 @@ use crate::attributes;
 use crate::errors::Errors;
 use crate::paths::{Entry, Root};
 
-/// Expands the attribute.
+/// Expands `#[module_object]`.
 pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_module_object(arguments, &mut errors);

@@ -12,7 +12,7 @@ use syn::{
     ReturnType, Signature, Token, Type, Visibility, parse_quote,
 };
 
-/// The name of the panicking function, and the variants of the error.
+/// The arguments of the attribute: the name of the panicking function, and the variants of the error.
 struct Arguments {
     name: Ident,
     variants: Punctuated<Ident, Token![|]>,
@@ -29,7 +29,7 @@ impl Parse for Arguments {
     }
 }
 
-/// The function with the attribute. Its body is not parsed.
+/// The fallible function, which has the attribute. Its body is not parsed.
 struct Fallible {
     attributes: Vec<Attribute>,
     visibility: Visibility,
@@ -48,7 +48,7 @@ impl Parse for Fallible {
     }
 }
 
-/// Expands the attribute.
+/// Expands `#[panicking_twin]`.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = Arguments::parse.parse2(arguments);
     arguments
@@ -56,7 +56,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
         .unwrap_or_else(|error| error.to_compile_error())
 }
 
-/// Generates both functions.
+/// Generates both the fallible and the panicking function.
 fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     let Fallible {
         attributes,
@@ -184,8 +184,8 @@ impl Documentation {
         Some([&self.before_panics[..], &panics, &self.after_panics].concat())
     }
 
-    /// Returns the documentation of the fallible function. The errors are the section `# Errors` of the source, else
-    /// the variants in the attribute, else the error type.
+    /// Returns the documentation of the fallible function. Its section `# Errors` is that of the source. Without such a
+    /// section, it lists the variants in the attribute or, if there are none, names the error type.
     fn of_function(&self, twin: &str, error: &str, arguments: &Arguments) -> Vec<String> {
         let first = format!(" Returns an error where {twin} panics.");
         let mut lines = vec![first, String::new(), " # Errors".to_owned()];
@@ -206,7 +206,7 @@ impl Documentation {
     }
 }
 
-/// Returns the line of documentation in a `doc` attribute.
+/// Returns the line of documentation in a `doc` attribute, or `None` for any other attribute.
 fn text(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(doc) = &attribute.meta else {
         return None;
@@ -246,7 +246,8 @@ fn value_and_error(signature: &Signature) -> syn::Result<(&Type, String)> {
     Err(syn::Error::new_spanned(signature, message))
 }
 
-/// Returns the path prefix of the fallible function, and a call of it with the arguments of the panicking function.
+/// Returns the path prefix of the fallible function, and the code that calls this function with the arguments of the
+/// panicking function.
 fn call(signature: &Signature) -> syn::Result<(&'static str, TokenStream)> {
     let name = &signature.ident;
     let mut receiver = None;

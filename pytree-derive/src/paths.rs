@@ -1,12 +1,12 @@
-//! Finds the path of the crate for generated code.
+//! Finds the path by which generated code refers to the library.
 //!
-//! The macros do not read Cargo.toml. The macro that each crate re-exports generates the paths of this crate. A user
-//! who renames the crate writes `crate = path`.
+//! The macros do not read Cargo.toml. Each crate re-exports its own version of a macro, which generates the paths of
+//! this crate. A user who renames the crate writes `crate = path`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 
-/// The crate through which the macro is used.
+/// The crate from which the user imports the macro.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry {
     /// `pytree-core`.
@@ -15,8 +15,8 @@ pub(crate) enum Entry {
     Facade,
 }
 
-/// The path of the items of `pytree-core` that generated code uses: a hidden module whose name has the version. It
-/// keeps what generated code needs apart from the public API.
+/// The path of the items of `pytree-core` that generated code uses: a hidden module whose name contains the version.
+/// The module separates these items from the public API.
 #[derive(Clone)]
 pub(crate) struct Root(TokenStream);
 

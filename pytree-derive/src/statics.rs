@@ -11,7 +11,7 @@ use crate::input::{Input, Macro, Variant};
 use crate::kinds;
 use crate::paths::Entry;
 
-/// Expands the derive.
+/// Expands `#[derive(Static)]`.
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let read = Input::read(input, Macro::Static, entry, &mut errors);
@@ -72,7 +72,7 @@ fn value_name(input: &Input<'_>, variant: &Variant<'_>) -> String {
     syn::ext::IdentExt::unraw(variant.ident.unwrap_or(input.ident)).to_string()
 }
 
-/// Generates the conversion of a value to data: its name, and its fields as data.
+/// Generates the conversion of a value to data, which consists of the name of the value and its fields as data.
 fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let (pattern, name) = (variant.pattern(), value_name(input, variant));
@@ -86,7 +86,8 @@ fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     },)
 }
 
-/// Generates the conversion of data to a value. It fails if no variant has the name in the data, or a field is missing.
+/// Generates the conversion of data to a value. The conversion fails if no variant has the name that the data contain,
+/// or if a field is missing.
 fn from_data(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let arms = input.variants.iter().map(|variant| {
@@ -130,7 +131,7 @@ fn equality(input: &Input<'_>) -> TokenStream {
     })
 }
 
-/// Generates a display in the form of `Debug`.
+/// Generates the display of a value, in the form of `Debug`.
 fn show(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let pattern = variant.pattern();
     let name = value_name(input, variant);

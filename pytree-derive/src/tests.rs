@@ -1,4 +1,4 @@
-//! Tests what the macros generate and what they reject, by calling the functions that expand them.
+//! Tests which code the macros generate and which items they reject, by calling the functions that expand the macros.
 //!
 //! The tests of `pytree-core` check that the generated code compiles and works.
 
@@ -14,12 +14,12 @@ use crate::input::Macro;
 use crate::paths::Entry;
 use crate::{collection, expand, leaf, module_object, panicking_twin, statics};
 
-/// Expands a derive of `pytree-core` on an item.
+/// Expands the derive `name` of `pytree-core` for an item.
 fn derive(name: &str, item: &str) -> TokenStream {
     derive_for(name, item, Entry::Core)
 }
 
-/// Expands a derive on an item.
+/// Expands the derive `name` of the crate `entry` for an item.
 fn derive_for(name: &str, item: &str, entry: Entry) -> TokenStream {
     let input = syn::parse_str(item).unwrap();
     match name {
@@ -32,19 +32,19 @@ fn derive_for(name: &str, item: &str, entry: Entry) -> TokenStream {
     }
 }
 
-/// Expands `#[module_object]` of `pytree-core`.
+/// Expands `#[module_object]` of `pytree-core` for an item.
 fn object(arguments: &str, item: &str) -> TokenStream {
     let [arguments, item] = [arguments, item].map(|text| text.parse().unwrap());
     module_object::expand(arguments, &item, Entry::Core)
 }
 
-/// Expands `#[panicking_twin]`.
+/// Expands `#[panicking_twin]` for an item.
 fn twin(arguments: &str, item: &str) -> TokenStream {
     let [arguments, item] = [arguments, item].map(|text| text.parse().unwrap());
     panicking_twin::expand(arguments, item)
 }
 
-/// Returns the reported mistakes: the source text of each span, and its message.
+/// Returns the reported mistakes, each with the source text of its span and its message.
 fn mistakes(expanded: &TokenStream) -> Vec<(String, String)> {
     let tokens: Vec<TokenTree> = expanded.clone().into_iter().collect();
     tokens
@@ -62,7 +62,7 @@ fn mistakes(expanded: &TokenStream) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the last name in the path of each implemented trait, in order of the implementations.
+/// Returns the names of the implemented traits, without their paths, in the order of the implementations.
 fn implemented(expanded: &TokenStream) -> Vec<String> {
     struct Names(Vec<String>);
     impl<'ast> syn::visit::Visit<'ast> for Names {
@@ -78,7 +78,7 @@ fn implemented(expanded: &TokenStream) -> Vec<String> {
     names.0
 }
 
-/// Returns the code as text without spaces.
+/// Returns the generated code as text without spaces.
 fn text(expanded: &TokenStream) -> String {
     expanded.to_string().split_whitespace().collect()
 }

@@ -9,7 +9,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, Ident, Result, Token, braced, bracketed, parenthesized};
 
-/// A parsed value: a leaf, a container or `None`.
+/// A parsed tree: a leaf, a container or `None`.
 enum Value {
     None,
     List(Vec<Value>),
@@ -45,7 +45,8 @@ fn ends(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }
 
-/// Returns the next two tokens if they are an identifier and a group, and the group ends the value.
+/// If the rest of the value is an identifier and a group, returns the identifier, and the delimiter and content of the
+/// group.
 fn names_group(input: ParseStream<'_>) -> Option<(Ident, Delimiter, TokenStream)> {
     let ahead = input.fork();
     let name: Ident = ahead.parse().ok()?;
@@ -55,7 +56,7 @@ fn names_group(input: ParseStream<'_>) -> Option<(Ident, Delimiter, TokenStream)
     }
 }
 
-/// Returns the delimiter if the whole value is one group.
+/// If the rest of the value is a single group, returns the delimiter of this group.
 fn is_group(input: ParseStream<'_>) -> Option<Delimiter> {
     let ahead = input.fork();
     match ahead.parse().ok()? {
@@ -137,7 +138,8 @@ fn entries(content: ParseStream<'_>) -> Result<Vec<(Expr, Value)>> {
     Ok(entries.into_iter().collect())
 }
 
-/// Parses `field =`, with which the parentheses of a named tuple begin. Fails for the parentheses of a call.
+/// Parses `field =`, with which the content of a named tuple begins. Returns an error for the arguments of a function
+/// call.
 fn begins_with_field(input: ParseStream<'_>) -> Result<()> {
     input.parse::<Ident>()?;
     input.parse::<Token![=]>()?;

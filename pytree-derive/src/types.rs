@@ -1,4 +1,4 @@
-//! Reads the type of a field: the parameters that it mentions and the types that it contains.
+//! Reads the type of a field: the generic parameters that the type mentions, and the types that it contains.
 //!
 //! The tokens of a type never decide the kind of a field, because a type alias would hide them. Traits decide the kind.
 
@@ -9,17 +9,18 @@ use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{GenericArgument, Generics, Ident, PathArguments, Type, TypeParamBound, TypeTraitObject};
 
-/// What the type of a field mentions.
+/// Whether the type of a field mentions generic parameters or the item itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mentions {
-    /// Whether the type mentions a type or const parameter. Such a type is known only at each use of the item.
+    /// Whether the type mentions a type or const parameter of the item. Such a type is known only at each use of the
+    /// item.
     pub(crate) parameters: bool,
     /// Whether the type mentions the item itself, also indirectly. A bound on such a type would recurse without end.
     pub(crate) itself: bool,
 }
 
 impl Mentions {
-    /// Reads a type of an item named `ident`, in which `Self` was [replaced](spell_self).
+    /// Reads the type of a field of the item `ident`. In this type, `Self` is already [replaced](spell_self).
     pub(crate) fn of(ty: &Type, ident: &Ident, generics: &Generics) -> Self {
         let parameters: HashSet<String> = generics
             .type_params()
@@ -39,7 +40,7 @@ impl Mentions {
     }
 }
 
-/// Returns whether a path among the tokens begins with a wanted word.
+/// Returns whether any path in the tokens begins with a word that `is_wanted` accepts.
 fn mentions(tokens: TokenStream, is_wanted: &dyn Fn(&Ident) -> bool) -> bool {
     let mut after_colon = false;
     tokens.into_iter().any(|token| {

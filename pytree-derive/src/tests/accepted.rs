@@ -1,4 +1,4 @@
-//! Tests what is generated for items without mistakes.
+//! Tests the code that is generated for items without mistakes.
 
 use super::{derive, derive_for, implemented, mistakes, object, text};
 use crate::paths::Entry;

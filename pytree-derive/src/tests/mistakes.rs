@@ -2,7 +2,7 @@
 
 use super::{derive, implemented, mistakes, object};
 
-/// Asserts that a derive reports exactly the expected mistakes: pairs of source text and message.
+/// Asserts that a derive reports exactly the expected mistakes. Each mistake is a source text and its message.
 fn refused(name: &str, item: &str, expected: &[(&str, &str)]) {
     let expanded = derive(name, item);
     let found = mistakes(&expanded);
@@ -39,13 +39,13 @@ fn refused(name: &str, item: &str, expected: &[(&str, &str)]) {
     );
 }
 
-/// Asserts the mistake that is reported for a module with one field.
+/// Asserts which mistake is reported for a module whose single field has these attributes.
 fn field(attributes: &str, place: &str, message: &str) {
     let item = format!("struct Model {{ {attributes} field: Field }}");
     refused("Module", &item, &[(place, message)]);
 }
 
-/// Asserts the mistake that is reported for a module with an attribute.
+/// Asserts which mistake is reported for a module that has these attributes.
 fn item(attributes: &str, place: &str, message: &str) {
     let item = format!("{attributes} struct Model {{ #[param] field: Field }}");
     refused("Module", &item, &[(place, message)]);
@@ -402,7 +402,7 @@ fn module_object_is_trait_without_parameters() {
         let expanded = object(arguments, item);
         let expected = [(place.to_owned(), message.to_owned())];
         assert_eq!(mistakes(&expanded), expected, "{item}");
-        // A trait whose arguments alone are wrong is expanded all the same.
+        // If only the arguments of the attribute are wrong, the trait is expanded nevertheless.
         let item = item
             .replace(' ', "")
             .replace("Layer{}", "Layer:__LayerObject{}");

@@ -1,4 +1,5 @@
-//! The whole of a few expansions. The environment variable `UPDATE_SNAPSHOTS` writes them anew.
+//! Snapshot tests, which compare a few expansions with files. Set the environment variable `UPDATE_SNAPSHOTS` to
+//! overwrite the files.
 
 use std::path::Path;
 

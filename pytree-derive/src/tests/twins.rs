@@ -1,8 +1,8 @@
-//! What `#[panicking_twin]` writes, and what it refuses.
+//! Tests which code `#[panicking_twin]` generates, and which functions it rejects.
 
 use super::{mistakes, twin};
 
-/// The expansion of a documented function, as a file.
+/// Returns the expansion of a documented function as the formatted text of a file.
 fn shown(arguments: &str, item: &str) -> String {
     let expanded = twin(arguments, item);
     assert_eq!(mistakes(&expanded), []);

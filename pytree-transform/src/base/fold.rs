@@ -96,8 +96,8 @@ pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T
     part(&results, start, combine)
 }
 
-/// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. With at least
-/// eight blocks, threads can share even few rows. As in XLA, up to 32 rows are added one after the other.
+/// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. Because blocks
+/// are short, threads can share even few rows. As in XLA, up to 32 rows are added one after the other.
 pub(crate) fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
