@@ -1,9 +1,9 @@
 //! Collectives: operations over a named batch axis of an enclosing `vmap`.
 //!
-//! The mapped function sees one example; a collective in it combines all examples.
-//! [`Vmap::axis_name`](crate::Vmap::axis_name) binds the name. If nested batch axes share a name, the innermost is
-//! used. A value without the batch axis is the same for all examples. Collectives are differentiated, batched and
-//! compiled like other operations.
+//! The mapped function works on one example; a collective in this function combines all examples.
+//! [`Vmap::axis_name`](crate::Vmap::axis_name) binds the name of the axis. If nested batch axes share a name, the
+//! innermost axis is used. A value without the batch axis is the same for all examples. Collectives are differentiated,
+//! batched and compiled like other operations.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 use crate::tensor::trace::{at_line_by_default, axis_length};
 use crate::tensor::traceable::{Traceable, rebuild};
 
-/// Applies `apply` to each leaf and rebuilds the pytree from the results.
+/// Applies `apply` to each leaf of a pytree, and rebuilds the pytree from the results.
 #[track_caller]
 fn each_leaf<T: Traceable>(
     operation: &'static str,
@@ -38,7 +38,7 @@ fn each_leaf<T: Traceable>(
     rebuild(&treedef, results)
 }
 
-/// Returns an error if a name is given twice or not bound.
+/// Returns an error if the name of a batch axis occurs twice or is not bound.
 fn check(operation: &'static str, names: &AxisNames) -> Result<(), TensorError> {
     if let Some(name) = names.duplicate() {
         return Err(TensorError::DuplicateAxis {
@@ -147,18 +147,19 @@ pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// Maps the elements so that their order is reversed: the greatest becomes the least. The map is its own inverse.
+/// Maps the elements to elements in reverse order: the greatest becomes the least. This map is its own inverse.
 fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
     Ok(match leaf.dtype() {
         DType::F32 | DType::F64 => -leaf,
         DType::Bool => !leaf,
-        // This is the bitwise complement, because -1 has all bits set. Negation would overflow for the least integer.
+        // Computes the bitwise complement, because all bits of -1 are set. A negation would overflow for the least
+        // integer.
         DType::I32 | DType::I64 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), -1.0))?,
         DType::U32 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), f64::from(u32::MAX)))?,
     })
 }
 
-/// Gathers the values of all examples, for each leaf of a pytree.
+/// Gathers the values of all examples for each leaf of a pytree; each example receives all values.
 ///
 /// The examples are stacked along a new axis at `axis` of the result. If `tiled`, they are concatenated along the
 /// existing axis `axis` instead. Negative axes count from the end.
@@ -330,7 +331,7 @@ pub fn pshuffle<T: Traceable>(
 }
 
 /// Splits each leaf of a pytree along `split_axis` and sends one part to each example. Each example joins the parts
-/// it receives along `concat_axis`. Negative axes count from the end.
+/// that it receives along `concat_axis`. Negative axes count from the end.
 ///
 /// The split axis must be as long as the batch axis. It is removed, and the result has a new axis at `concat_axis`.
 /// If `tiled`, both axes are kept: the split axis is divided into one piece per example, and the received pieces are
@@ -364,13 +365,14 @@ pub fn all_to_all<T: Traceable>(
             return collectives::all_to_all(leaf, &names[0], split, concat);
         }
         let pieces = cut(leaf, split, &names[0])?;
-        // `all_to_all` inserts the axis of the received pieces at `concat`, before the axis to join with.
+        // `all_to_all` inserts the axis of the received pieces at `concat`, before the axis with which it is joined
+        // below.
         let sent = collectives::all_to_all(&pieces, &names[0], split, concat)?;
         joined(&sent, concat)
     })
 }
 
-/// Returns the tensor with `axis` divided into one piece per example. The new axis is inserted before `axis`.
+/// Divides `axis` of a tensor into one piece for each example. The axis of the pieces is inserted before `axis`.
 fn cut(leaf: &Tensor, axis: usize, name: &AxisName) -> Result<Tensor, TensorError> {
     let length = axis_length("all_to_all", name)?;
     let mut shape = leaf.info().shape.clone();

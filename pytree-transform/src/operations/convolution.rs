@@ -19,8 +19,8 @@ pub use crate::operations::convolution_layout::ConvDimensionNumbers;
 pub use crate::operations::window_padding::Padding;
 use crate::operations::window_padding::signed;
 
-/// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. The number of strides is
-/// the number of spatial axes.
+/// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. There is one stride for each
+/// spatial axis (an axis over which windows slide).
 ///
 /// With `x: [batch, space…, in]` and `kernel: [size…, in / groups, out]`, the result is `[batch, space…, out]`.
 /// [`dimension_numbers`](Self::dimension_numbers) selects other orders of the axes. The kernel is not flipped: this
@@ -50,7 +50,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Creates a convolution with these strides and this padding, no dilation, no groups, and the features last.
+    /// Creates a convolution with `strides` and `padding`, without dilation and groups, and with the features on the
+    /// last axis.
     #[must_use]
     pub fn new(strides: impl AsRef<[usize]>, padding: Padding) -> Self {
         let strides = Shape::from_slice(strides.as_ref());
@@ -66,8 +67,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the distance between neighbouring input elements, which are separated by zeros (`lhs_dilation` in JAX).
-    /// 1 by default.
+    /// Sets the distance between neighbouring input elements, which are separated by zeros (`lhs_dilation` in JAX). The
+    /// default is 1.
     #[must_use]
     pub fn input_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
         let input_dilation = Shape::from_slice(dilation.as_ref());
@@ -77,7 +78,7 @@ impl Convolution {
         }
     }
 
-    /// Sets the distance between neighbouring kernel elements (`rhs_dilation` in JAX). 1 by default.
+    /// Sets the distance between neighbouring kernel elements (`rhs_dilation` in JAX). The default is 1.
     #[must_use]
     pub fn kernel_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
         let kernel_dilation = Shape::from_slice(dilation.as_ref());
@@ -88,7 +89,7 @@ impl Convolution {
     }
 
     /// Sets the number of groups into which the input features are divided (`feature_group_count` in JAX). Each group
-    /// is convolved with its own output features of the kernel. 1 by default.
+    /// is convolved with its own output features of the kernel. The default is 1.
     #[must_use]
     pub fn feature_groups(self, feature_groups: usize) -> Self {
         Self {
@@ -97,8 +98,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the number of groups into which the batch is divided (`batch_group_count` in JAX). Each group is
-    /// convolved with its own output features of the kernel. 1 by default.
+    /// Sets the number of groups into which the batch is divided (`batch_group_count` in JAX). Each group is convolved
+    /// with its own output features of the kernel. The default is 1.
     #[must_use]
     pub fn batch_groups(self, batch_groups: usize) -> Self {
         Self {
@@ -107,7 +108,7 @@ impl Convolution {
         }
     }
 
-    /// Sets the order of the axes of input, kernel and result. [`ConvDimensionNumbers::ChannelsLast`] by default.
+    /// Sets the order of the axes of input, kernel and result. The default is [`ConvDimensionNumbers::ChannelsLast`].
     #[must_use]
     pub fn dimension_numbers(self, dimension_numbers: ConvDimensionNumbers) -> Self {
         Self {
@@ -132,9 +133,9 @@ impl Convolution {
 
     /// Returns the transposed convolution of `x` with `kernel`, like `jax.lax.conv_transpose`.
     ///
-    /// Zeros are inserted between the input elements, whose distance becomes the stride. So a spatial axis of the
-    /// result is about `stride` times as long as that of the input. The kernel is `[size…, in, out]` and is not
-    /// flipped.
+    /// Zeros are inserted between the input elements, so that their distance becomes the stride. So a spatial axis of
+    /// the result is about `stride` times as long as this axis of the input. The kernel has the shape `[size…, in,
+    /// out]` and is not flipped.
     ///
     /// # Panics
     /// Panics in the same cases as [`apply`](Self::apply), and if an input dilation or groups are set.
@@ -191,7 +192,7 @@ impl Convolution {
         dense.product(laid_out, &pairs)
     }
 
-    /// Returns the number of input elements that the dilated kernel covers along each axis.
+    /// Returns, for each spatial axis, the number of input elements that the dilated kernel covers.
     fn spans(&self, kernel: &Tensor) -> Shape {
         let sizes = kernel.shape().iter().zip(&self.kernel_dilation);
         sizes
@@ -202,14 +203,15 @@ impl Convolution {
             .collect()
     }
 
-    /// Returns the number of padding elements before and after each axis.
+    /// Returns the numbers of padding elements before and after the elements of each spatial axis.
     fn pairs(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<(isize, isize)> {
         let lengths = &x.shape()[1..x.rank() - 1];
         let spans = self.spans(kernel);
         self.padding.pairs(lengths, &spans, &self.strides)
     }
 
-    /// Returns the operands with their axes in the canonical order, or an error that lists every problem.
+    /// Returns the operands with their axes in the canonical order (batch, space, features), or an error that lists
+    /// every problem.
     #[track_caller]
     fn lay_out(
         &self,
@@ -312,14 +314,15 @@ impl Convolution {
     }
 }
 
-/// Operands with their axes in the canonical order, and the permutation that restores the order of the result.
+/// The operands with their axes in the canonical order (batch, space, features), and the permutation that gives the
+/// result the user's order of axes.
 struct LaidOut {
     x: Tensor,
     kernel: Tensor,
     result: Shape,
 }
 
-/// Returns the tensor with `axis` split into two axes: groups, and elements of a group.
+/// Splits `axis` of a tensor into two axes: an axis of `groups` groups, and an axis of the elements of a group.
 #[track_caller]
 fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();
@@ -328,7 +331,7 @@ fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, Tensor
     reshape(tensor, &shape)
 }
 
-/// Returns the tensor with its last two axes joined.
+/// Returns the tensor with its last two axes joined into one axis.
 #[track_caller]
 fn joined(tensor: &Tensor) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();

@@ -26,7 +26,7 @@ pub enum ConvDimensionNumbers {
     ChannelsLast,
     /// Input `NCHW`, kernel `OIHW`, result `NCHW`, with any number of spatial axes. This is the default of `jax.lax`.
     ChannelsFirst,
-    /// One letter per axis. Every letter other than N, C, I and O names a spatial axis, which windows slide over.
+    /// One letter per axis. Every letter other than N, C, I and O names a spatial axis, over which windows slide.
     Letters {
         /// The letters of the input, for instance `NHWC`.
         input: String,
@@ -37,8 +37,8 @@ pub enum ConvDimensionNumbers {
     },
 }
 
-/// The axes of input, kernel and result, listed in the canonical order. The canonical order is batch, space,
-/// features; for the kernel it is space, input features, output features.
+/// The positions of the axes of input, kernel and result, listed in the canonical order: batch, space, features; for
+/// the kernel, space, input features, output features.
 pub(super) struct Orders {
     pub(super) input: Shape,
     pub(super) kernel: Shape,
@@ -46,8 +46,8 @@ pub(super) struct Orders {
 }
 
 impl ConvDimensionNumbers {
-    /// Creates the order from letters, as in JAX: `("NHWC", "HWIO", "NHWC")`. The spatial axes have the order of the
-    /// kernel's letters.
+    /// Creates the order from letters as in JAX, for instance `("NHWC", "HWIO", "NHWC")`. The spatial axes are numbered
+    /// in the order of the kernel's letters.
     #[must_use]
     pub fn letters(input: &str, kernel: &str, result: &str) -> Self {
         Self::Letters {
@@ -57,7 +57,7 @@ impl ConvDimensionNumbers {
         }
     }
 
-    /// Returns the axes of each tensor in the canonical order, or the mistake in the letters.
+    /// Returns the positions of each tensor's axes in the canonical order, or the mistake in the letters.
     pub(super) fn orders(&self, space: usize) -> Result<Orders, Mistake> {
         match self {
             Self::ChannelsLast => {
@@ -102,7 +102,7 @@ impl ConvDimensionNumbers {
     }
 }
 
-/// Returns the position in `letters` of each letter of `before`, `sliding` and `behind`, in this order.
+/// Returns the positions in `letters` of the letters in `before`, `sliding` and `behind`, one after the other.
 fn order(
     letters: &str,
     before: &[char],

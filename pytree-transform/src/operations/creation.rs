@@ -1,4 +1,4 @@
-//! Constructors of tensors.
+//! Constructors of tensors, for instance zeros, ranges and identity matrices.
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{called, or_panic};
@@ -11,7 +11,7 @@ use crate::tensor::elementwise::Comparison;
 
 impl Tensor {
     /// Returns a tensor of the given dtype and shape with all elements equal to `value`. If the dtype is an integer
-    /// type, `value` is converted like with Rust's `as`.
+    /// type, `value` is converted like Rust's `as`.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.
@@ -27,7 +27,7 @@ impl Tensor {
         or_panic(create::full(dtype, shape.as_ref(), value))
     }
 
-    /// Returns a tensor of zeros.
+    /// Returns a tensor of zeros with the given dtype and shape.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.
@@ -44,7 +44,7 @@ impl Tensor {
         Self::full(dtype, shape, 0.0)
     }
 
-    /// Returns a tensor of ones.
+    /// Returns a tensor of ones with the given dtype and shape.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.

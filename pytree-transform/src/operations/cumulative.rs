@@ -7,7 +7,7 @@ use crate::operations::shape::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 
-/// An axis along which a cumulative operation runs from the last element to the first, as with `reverse=True` in JAX.
+/// An axis along which a cumulative operation runs from the last element to the first, like `reverse=True` in JAX.
 ///
 /// # Examples
 /// ```
@@ -19,8 +19,8 @@ use crate::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reversed(pub isize);
 
-/// The axis and the direction of a cumulative operation. An integer means that axis, from the first element to the
-/// last.
+/// The axis and the direction of a cumulative operation. It is created from an integer (this axis, from the first
+/// element to the last) or from a [`Reversed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningAxis {
     axis: isize,
@@ -48,7 +48,7 @@ impl RunningAxis {
     }
 }
 
-/// Defines a panicking method and its fallible version per row: `name try_name = function`.
+/// Defines a panicking method and its fallible version for each row `name try_name = function`.
 macro_rules! running {
     ($elements:literal: $($(#[$doc:meta])* $name:ident $try_name:ident = $function:ident $(($cumulation:expr))?;)*) => {
         impl Tensor {$(
@@ -71,8 +71,8 @@ macro_rules! running {
 running! {
     " Panics if `axis` is out of range, or if the elements are not numbers.":
 
-    /// Returns the cumulative sum along `axis`: each element plus all elements before it, or after it if the
-    /// axis is [`Reversed`].
+    /// Returns the cumulative sum along `axis`: each element plus all elements before it, or plus all elements after it
+    /// if the axis is [`Reversed`].
     ///
     /// # Examples
     /// ```
@@ -81,8 +81,8 @@ running! {
     /// ```
     cumsum try_cumsum = cumulative_sum;
 
-    /// Returns the cumulative product along `axis`: each element times all elements before it, or after it if the axis is
-    /// [`Reversed`].
+    /// Returns the cumulative product along `axis`: each element times all elements before it, or times all elements
+    /// after it if the axis is [`Reversed`].
     ///
     /// # Examples
     /// ```

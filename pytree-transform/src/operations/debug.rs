@@ -7,10 +7,10 @@ use crate::primitives::callback::DebugCallback;
 use crate::tensor::Tensor;
 use crate::tensor::trace::bind;
 
-/// Prints a line to stdout, like `println!`, as soon as the values of the operands are known.
+/// Prints a line to stdout, like `println!`, as soon as the values of its operands, which are tensors, are known.
 ///
-/// Under `jit` it prints at each run, and under `vmap` once per example. Under `grad` and `jvp` it prints the values
-/// without their tangents.
+/// Under `jit`, the line is printed at each run, and under `vmap` once per example. Under `grad` and `jvp`, the values
+/// are printed without their tangents.
 ///
 /// The operands are tensors, by value or by reference. A named operand fills the format placeholder of that name.
 /// Lines are printed in program order, and dead-code elimination keeps them. Equivalent to `jax.debug.print`.
@@ -53,8 +53,8 @@ macro_rules! debug_print {
     };
 }
 
-/// Calls `callback` with the values of the operands as soon as they are known: under `jit` at each run, and under
-/// `vmap` once per example. Equivalent to `jax.debug.callback`.
+/// Calls `callback` with the values of the operands as soon as these values are known: under `jit` at each run, and
+/// under `vmap` once per example. Equivalent to `jax.debug.callback`.
 ///
 /// # Examples
 /// ```

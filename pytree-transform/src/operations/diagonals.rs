@@ -15,8 +15,8 @@ use crate::primitives::slice::{pad, slice};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// Returns the diagonal of the last two axes, `offset` to the right of the main diagonal. In row-major order its
-/// elements are `columns + 1` positions apart.
+/// Returns the diagonal of the last two axes that is `offset` columns to the right of the main diagonal. In row-major
+/// order, the elements of a diagonal are `columns + 1` positions apart.
 #[track_caller]
 pub(super) fn diagonal_of_last(tensor: &Tensor, offset: isize) -> Result<Tensor, TensorError> {
     let (before, matrix) = tensor.shape().split_at(tensor.rank() - 2);
@@ -57,7 +57,7 @@ fn needs_matrix(operation: &'static str, tensor: &Tensor) -> Result<(), TensorEr
     ))
 }
 
-/// Returns the tensor with zeros at all elements for which `comparison` of the column with `row + offset` is false.
+/// Returns the tensor with zeros at all positions where `comparison` of the column with `row + offset` is false.
 #[track_caller]
 fn triangle(
     operation: &'static str,
@@ -68,7 +68,7 @@ fn triangle(
     needs_matrix(operation, tensor)?;
     let axes: Shape = (tensor.rank() - 2..tensor.rank()).collect();
     let matrix = &tensor.shape()[tensor.rank() - 2..];
-    // All offsets beyond the corners give the same triangle. The clamp prevents an overflow.
+    // All offsets beyond the corners select the same triangle. The clamp prevents an overflow.
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
     let offset = expect_some(i64::try_from(offset).ok(), "an offset that i64 holds");
     let offset = Tensor::scalar(offset);
@@ -80,10 +80,10 @@ fn triangle(
 }
 
 impl Tensor {
-    /// Returns the lower triangle of the last two axes, with zeros above it.
+    /// Returns the lower triangle of the last two axes. The elements above the triangle are zeros.
     ///
-    /// A positive `offset` keeps that many diagonals above the main diagonal. A negative `offset` zeroes the main
-    /// diagonal and the diagonals below it, `-offset` in all.
+    /// A positive `offset` keeps `offset` diagonals above the main diagonal, too. A negative `offset` also sets
+    /// `-offset` diagonals to zero: the main diagonal and those directly below it.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes.
@@ -100,10 +100,10 @@ impl Tensor {
         triangle("take the lower triangle of", self, Comparison::Le, offset)
     }
 
-    /// Returns the upper triangle of the last two axes, with zeros below it.
+    /// Returns the upper triangle of the last two axes. The elements below the triangle are zeros.
     ///
-    /// A negative `offset` keeps that many diagonals below the main diagonal. A positive `offset` zeroes the main
-    /// diagonal and the diagonals above it, `offset` in all.
+    /// A negative `offset` keeps `-offset` diagonals below the main diagonal, too. A positive `offset` also sets
+    /// `offset` diagonals to zero: the main diagonal and those directly above it.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes.
@@ -120,8 +120,8 @@ impl Tensor {
         triangle("take the upper triangle of", self, Comparison::Ge, offset)
     }
 
-    /// Returns the diagonal of two axes, `offset` to the right of the main diagonal. The two axes are removed, and
-    /// the diagonal is the last axis of the result.
+    /// Returns the diagonal of two axes that is `offset` columns to the right of the main diagonal. The two axes are
+    /// removed, and the diagonal is the last axis of the result.
     ///
     /// # Panics
     /// Panics if an axis is out of range, or if both axes are the same.
@@ -158,7 +158,7 @@ impl Tensor {
         diagonal_of_last(&transpose(self, &order)?, offset)
     }
 
-    /// Returns the sum of the diagonal of the first two axes.
+    /// Returns the sum over the main diagonal of the first two axes, which are removed.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes, or if the elements are bool.
@@ -178,10 +178,10 @@ impl Tensor {
         sum(&diagonal, &[diagonal.rank() - 1])
     }
 
-    /// Returns a matrix with these elements on a diagonal, `offset` to the right of the main diagonal, and zeros
-    /// elsewhere.
+    /// Returns a matrix with the elements of this vector on the diagonal that is `offset` columns to the right of the
+    /// main diagonal, and zeros elsewhere.
     ///
-    /// `[n]` becomes `[n + |offset|, n + |offset|]`. The inverse is [`diagonal`](Self::diagonal).
+    /// The shape `[n]` becomes `[n + |offset|, n + |offset|]`. The inverse is [`diagonal`](Self::diagonal).
     ///
     /// # Panics
     /// Panics unless the tensor has exactly one axis.
@@ -212,7 +212,7 @@ impl Tensor {
         }
         let (down, right) = ((-offset).max(0), offset.max(0));
         let _called = called("diag");
-        // With `side` zeros between them, consecutive elements are one row and one column apart.
+        // In row-major order, elements of the diagonal with `side` zeros between them are one row and one column apart.
         let first = down * side.cast_signed() + right;
         let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();
         let behind = (side * side).cast_signed() - last;

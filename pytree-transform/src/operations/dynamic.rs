@@ -1,4 +1,4 @@
-//! Slices of static sizes at start indices that are tensors. The start indices may be traced.
+//! Slices of static sizes whose start indices are tensors, which may be traced.
 
 use pytree_derive::panicking_twin;
 
@@ -12,7 +12,7 @@ use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison};
 
-/// Checks that starts and sizes match the tensor. The error lists every problem.
+/// Checks that the start indices and sizes of a slice match the tensor. The error lists every problem.
 fn check(
     operation: &'static str,
     found: &AbstractArray,
@@ -54,7 +54,7 @@ fn check(
     ))
 }
 
-/// Returns a start index counted from the front and clamped so that the window is in range.
+/// Converts a start index to an index that is counted from the front, and clamps it so that the slice is in range.
 #[track_caller]
 fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorError> {
     let number = |number: usize| Tensor::constant(start.dtype(), number as f64);
@@ -65,9 +65,10 @@ fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorE
 }
 
 impl Tensor {
-    /// Returns the window of the given sizes that starts at `starts`. `starts` has one scalar integer for each axis.
+    /// Returns the slice of the sizes `sizes` that begins at the indices `starts`. `starts` has one scalar integer
+    /// tensor for each axis.
     ///
-    /// A negative start counts from the end. A start that would put the window out of range is clamped, as in
+    /// A negative start counts from the end. A start at which the slice would be out of range is clamped, as in
     /// `jax.lax.dynamic_slice`.
     ///
     /// # Panics
@@ -105,15 +106,15 @@ impl Tensor {
         Ok(window)
     }
 
-    /// Returns the tensor with `update` written at the position `starts`. `update` has as many axes as the tensor, and
-    /// none of its axes is longer than that of the tensor.
+    /// Returns the tensor with `update` written at the indices `starts`. `update` has as many axes as the tensor, and
+    /// none of its axes is longer than the same axis of the tensor.
     ///
-    /// A negative start counts from the end. A start that would put the update out of range is clamped, as in
+    /// A negative start counts from the end. A start at which the update would be out of range is clamped, as in
     /// `jax.lax.dynamic_update_slice`.
     ///
     /// # Panics
-    /// Panics unless there is one scalar integer start for each axis, no axis of the update is longer than that of the
-    /// tensor, and the dtypes are equal.
+    /// Panics unless there is one scalar integer start for each axis, no axis of the update is longer than the same
+    /// axis of the tensor, and the dtypes are equal.
     ///
     /// # Examples
     /// ```
@@ -141,7 +142,8 @@ impl Tensor {
         if update.is_empty() {
             return Ok(self.clone());
         }
-        // For each element of the result, compute which element of `update` is written there, if any.
+        // For each element of the result, compute the element of `update` that is written there, and whether there is
+        // one.
         let (mut spread, mut inside) = (update.clone(), None);
         for (axis, start) in starts.iter().enumerate() {
             let (size, length) = (update.shape()[axis], self.shape()[axis]);

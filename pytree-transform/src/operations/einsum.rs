@@ -1,7 +1,7 @@
-//! Einstein summation: sums of products, described by a letter for each axis.
+//! Einstein summation: sums of products of tensors, in which a letter for each axis describes the sums.
 //!
-//! A letter that two operands share and the result lacks is contracted by `dot_general`. With more than two operands,
-//! each step multiplies the pair whose product saves the most memory.
+//! `dot_general` sums over a letter that two operands share and the result lacks. With more than two operands, each
+//! step multiplies the pair of operands whose product saves the most memory.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -74,7 +74,7 @@ pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, Tens
     contract(terms, &letters.result)
 }
 
-/// A tensor with a label for each axis.
+/// A tensor of an einsum, with a label for each axis.
 #[derive(Clone, Debug)]
 struct Term {
     tensor: Tensor,
@@ -94,7 +94,8 @@ impl Term {
         places.collect()
     }
 
-    /// Removes axes of length 1 that broadcast against other operands, because a product does not need them.
+    /// Removes the axes for which `repeats` returns true. They have length 1 and broadcast against other operands, so
+    /// the product does not need them.
     #[track_caller]
     fn without_repeats(self, repeats: impl Fn(Label, usize) -> bool) -> Result<Self, TensorError> {
         let axes = self.labels.iter().zip(self.tensor.shape());
@@ -107,7 +108,7 @@ impl Term {
         Ok(Self { tensor, labels })
     }
 
-    /// Takes the diagonal of axes with the same label.
+    /// Replaces axes that have the same label by their diagonal.
     #[track_caller]
     fn on_diagonals(mut self) -> Result<Self, TensorError> {
         let twice = |labels: &[Label]| {
@@ -131,7 +132,7 @@ impl Term {
         Ok(self)
     }
 
-    /// Sums over all axes for whose label `wanted` returns false.
+    /// Sums over all axes whose label `wanted` rejects.
     #[track_caller]
     fn summed(self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let places = 0..self.labels.len();
@@ -144,7 +145,7 @@ impl Term {
         })
     }
 
-    /// Returns the product of two terms, summed over the shared labels for which `wanted` returns false.
+    /// Returns the product of two terms, summed over the shared labels that `wanted` rejects.
     #[track_caller]
     fn product(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let shared = self
@@ -207,8 +208,8 @@ fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorErro
     transpose(&last.tensor, &last.axes(result))
 }
 
-/// Returns the pair for which the size of the product minus the sizes of both operands is least. If two pairs are
-/// equal, the first is returned.
+/// Returns the pair of terms for which the size of the product minus the sizes of both terms is least. If several pairs
+/// are equally good, returns the first of them.
 fn best_pair(terms: &[Term], result: &[Label]) -> Option<(usize, usize)> {
     let pairs =
         (0..terms.len()).flat_map(|left| (left + 1..terms.len()).map(move |right| (left, right)));

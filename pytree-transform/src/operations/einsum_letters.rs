@@ -1,16 +1,16 @@
-//! The letters of an einsum, which label each axis of each operand.
+//! The letters of an einsum, which are the labels of the axes of its operands and its result.
 
 use crate::base::error::Mistake;
 
-/// The label of an axis.
+/// The label of an axis of an operand or the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Letter(char),
-    /// An axis matched by `...`. The last of these axes is 0, the axis before it 1.
+    /// An axis that `...` matches, numbered from the last such axis: the last axis is 0, the axis before it is 1.
     Ellipsis(usize),
 }
 
-/// The labels of the operands and of the result.
+/// The labels of all axes of the operands and of the result.
 #[derive(Debug)]
 pub(super) struct Letters {
     pub(super) operands: Vec<Vec<Label>>,
@@ -59,7 +59,7 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     Ok([before, ellipsis, behind].concat())
 }
 
-/// Reports an operand whose number of letters is not its number of axes.
+/// Returns the mistake that the operand at position `place` has `rank` axes, but another number of letters.
 fn wrong_count(place: usize, rank: usize, letters: usize) -> Mistake {
     let fix = if letters < rank {
         "give each axis a letter, or write `...` for axes without a letter"
@@ -128,7 +128,7 @@ impl Letters {
         self.operands.iter().flatten().copied()
     }
 
-    /// Returns the number of axes that the ellipses match.
+    /// Returns the maximum number of axes that `...` matches in an operand.
     fn hidden(&self) -> usize {
         let axes = self.all().map(|label| match label {
             Label::Ellipsis(from_last) => from_last + 1,
@@ -137,7 +137,8 @@ impl Letters {
         axes.max().unwrap_or(0)
     }
 
-    /// Returns the implied result labels: the ellipsis, then the letters that occur once.
+    /// Returns the labels of the result if the subscripts contain no `->`: the axes of `...`, followed by the letters
+    /// that occur once.
     fn implied(&self, hidden: usize) -> Vec<Label> {
         let letter = |label: Label| match label {
             Label::Letter(letter) => Some(letter),
@@ -175,7 +176,7 @@ impl Letters {
         mistakes
     }
 
-    /// Returns the lengths of all axes with this label, in operands of these shapes.
+    /// Returns the lengths of all axes that have a label, in operands of the shapes `shapes`.
     fn lengths<'a>(
         &'a self,
         shapes: &'a [&[usize]],
@@ -187,12 +188,12 @@ impl Letters {
             .map(|(_, &length)| length)
     }
 
-    /// Returns whether a label has a length other than 1 in any operand.
+    /// Returns whether any axis with a label has a length other than 1.
     pub(super) fn is_longer(&self, shapes: &[&[usize]], label: Label) -> bool {
         self.lengths(shapes, label).any(|length| length != 1)
     }
 
-    /// Reports every label with lengths that are neither equal nor 1.
+    /// Returns a mistake for each label whose axes have lengths that are neither equal nor 1.
     pub(super) fn mismatches(&self, shapes: &[&[usize]]) -> Vec<Mistake> {
         let mut seen = Vec::new();
         let mut mistakes = Vec::new();

@@ -70,9 +70,9 @@ unary_methods! {
     cos = Unary::Cos, 1.0 => 0.5403023058681398;
     /// Returns the tangent of each element.
     tan = Unary::Tan, 1.0 => 1.5574077246549023;
-    /// Returns the inverse sine of each element, from -π/2 to π/2. It is NaN for elements outside of [-1, 1].
+    /// Returns the inverse sine of each element, from -π/2 to π/2. The result is NaN for elements outside of [-1, 1].
     asin = Unary::Asin, 1.0 => 1.5707963267948966;
-    /// Returns the inverse cosine of each element, from 0 to π. It is NaN for elements outside of [-1, 1].
+    /// Returns the inverse cosine of each element, from 0 to π. The result is NaN for elements outside of [-1, 1].
     acos = Unary::Acos, 0.0 => 1.5707963267948966;
     /// Returns the inverse tangent of each element, from -π/2 to π/2.
     atan = Unary::Atan, 1.0 => 0.7853981633974483;
@@ -84,9 +84,10 @@ unary_methods! {
     tanh = Unary::Tanh, 1.0 => 0.7615941559557649;
     /// Returns the inverse hyperbolic sine of each element.
     asinh = Unary::Asinh, 1.0 => 0.881373587019543;
-    /// Returns the inverse hyperbolic cosine of each element, which is at least 0. It is NaN for elements below 1.
+    /// Returns the inverse hyperbolic cosine of each element. The result is at least 0, and NaN for elements below 1.
     acosh = Unary::Acosh, 2.0 => 1.3169578969248166;
-    /// Returns the inverse hyperbolic tangent of each element. It is infinite at ±1, and NaN outside of [-1, 1].
+    /// Returns the inverse hyperbolic tangent of each element. The result is infinite at ±1, and NaN for elements
+    /// outside of [-1, 1].
     atanh = Unary::Atanh, 0.5 => 0.5493061443340548;
     /// Returns the logistic function 1 / (1 + e⁻ˣ) of each element.
     sigmoid = Unary::Logistic, 0.0 => 0.5;
@@ -94,7 +95,8 @@ unary_methods! {
     erf = Unary::Erf, 1.0 => 0.8427007929497149;
     /// Returns 1 - erf(x) of each element, accurate where the result is small.
     erfc = Unary::Erfc, 3.0 => 2.209049699858544e-5;
-    /// Returns the inverse error function of each element, defined on (-1, 1).
+    /// Returns the inverse error function of each element. The result is infinite at ±1, and NaN for elements outside
+    /// of [-1, 1].
     erf_inv = Unary::ErfInv, 0.8427007929497149 => 1.0;
 }
 
@@ -134,7 +136,7 @@ impl Tensor {
         self.powi(2)
     }
 
-    /// Returns 1 / x of each element.
+    /// Returns the reciprocal 1 / x of each element.
     ///
     /// # Panics
     /// Panics if the dtype is not a float type.
@@ -205,7 +207,7 @@ impl Tensor {
         self.log() * LOG10_E
     }
 
-    /// Converts degrees to radians.
+    /// Converts each element from degrees to radians.
     ///
     /// # Panics
     /// Panics if the dtype is not a float type.
@@ -223,7 +225,7 @@ impl Tensor {
         self * (PI / 180.0)
     }
 
-    /// Converts radians to degrees.
+    /// Converts each element from radians to degrees.
     ///
     /// # Panics
     /// Panics if the dtype is not a float type.
@@ -263,7 +265,7 @@ impl Tensor {
         if self.tracer().is_none() {
             return self.maximum(&zeros);
         }
-        // The maximum alone would give 0 half of the gradient.
+        // The gradient of the maximum alone would be 1/2 at 0.
         let bounded = self.stop_gradient().maximum(&zeros);
         self.greater(&zeros).select(self, &bounded)
     }
@@ -341,7 +343,7 @@ impl Tensor {
         }
     }
 
-    /// Replaces NaN by 0, ∞ by the greatest finite number, and -∞ by the least. Integers are unchanged.
+    /// Replaces NaN by 0, ∞ by the greatest finite number, and -∞ by the least finite number. Integers are unchanged.
     ///
     /// The derivative is 0 where an element was replaced. This does not remove NaN gradients of the function that
     /// produced the NaN: see [`select`](Self::select).
@@ -371,7 +373,7 @@ impl Tensor {
             .select(&of(-greatest), &below)
     }
 
-    /// Returns the same elements, which `grad` and `jvp` treat as constants.
+    /// Returns a tensor with the same elements, which `grad` and `jvp` treat as a constant.
     ///
     /// # Panics
     /// Panics if the tensor is traced and its transformation has finished.

@@ -1,4 +1,4 @@
-//! Basic indexing as in NumPy, and reading at the indices of another tensor.
+//! Basic indexing as in NumPy, and reading at indices that are elements of another tensor.
 
 mod plan;
 
@@ -21,10 +21,10 @@ use crate::tensor::elementwise::Comparison;
 pub enum Index {
     /// Selects the element at this position and removes the axis. A negative position counts from the end.
     At(isize),
-    /// Selects the elements from `start` up to, but not including, `end`. Negative bounds count from the end.
-    /// Positions that are out of range are left out, as in NumPy.
+    /// Selects the elements from `start` up to, but not including, `end`. Negative bounds count from the end. As in
+    /// NumPy, positions that are out of range are omitted.
     Range {
-        /// The first position. `None` means 0.
+        /// The first position of the range. `None` means 0.
         start: Option<isize>,
         /// The end of the range. `None` means the length of the axis.
         end: Option<isize>,
@@ -66,7 +66,7 @@ macro_rules! ix {
     };
 }
 
-/// The bounds of a range.
+/// The bounds of a range: its start, its end, and whether the end is included.
 type Bounds = (Option<isize>, Option<isize>, bool);
 
 fn from_bounds((start, end, inclusive): Bounds, step: isize) -> Index {
@@ -93,7 +93,8 @@ macro_rules! ranges {
     )*};
 }
 
-/// A number that can be converted to a position. A number greater than `isize::MAX` becomes `isize::MAX`.
+/// A Rust number that can be converted to a position on an axis. A number greater than `isize::MAX` becomes
+/// `isize::MAX`.
 trait Position: Copy {
     fn position(self) -> isize;
 }
@@ -123,9 +124,9 @@ positions!(isize, i32, usize);
 ranges! { [] RangeFull, |RangeFull| (None, None, false); }
 
 impl Tensor {
-    /// Returns the part of the tensor that the indices select, with one index per axis from the first axis on. Axes
-    /// without an index are kept whole. [`ix!`](crate::ix) builds the indices from positions and ranges with the
-    /// meaning they have in NumPy.
+    /// Returns the part of the tensor that the indices select. There is one index for each axis, from the first axis
+    /// on. Axes without an index are kept whole. [`ix!`](crate::ix) builds the indices from positions and ranges, which
+    /// have the same meaning as in NumPy.
     ///
     /// # Panics
     /// Panics if a position is out of range, or if there are more indices than axes.
@@ -169,7 +170,8 @@ impl Tensor {
     }
 
     /// Replaces each integer element by a vector of length `classes`, along a new last axis. The vector is 1 at the
-    /// position that the element gives, and 0 elsewhere. An element that is out of range gives all zeros.
+    /// position that equals the element, and 0 elsewhere. For an element that is out of range, all numbers of the
+    /// vector are 0.
     ///
     /// # Panics
     /// Panics if the elements are not integers.
@@ -207,7 +209,8 @@ mod tests {
         for (start, end, step) in (-6..=6)
             .flat_map(|s| (-6..=6).flat_map(move |e| [-3_isize, -2, -1, 1, 2].map(|k| (s, e, k))))
         {
-            // Apply Python's 0:4 between start and end, then take every |step|-th element from the first or the last.
+            // The reference selects the positions from start to end as Python does, and then takes every |step|-th of
+            // them, from the first or from the last.
             let shifted = |position: isize| if position < 0 { position + 4 } else { position };
             let mut expected: Vec<i32> = (0..4)
                 .filter(|&p| shifted(start) <= p && p < shifted(end))

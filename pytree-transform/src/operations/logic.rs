@@ -1,4 +1,4 @@
-//! Boolean reductions: all, any, and counts. A number is true if it is not 0. NaN is true.
+//! Boolean reductions: `all`, `any` and counts. A number is true if it is not 0. So NaN is true.
 
 use pytree_derive::panicking_twin;
 
@@ -40,7 +40,7 @@ fn count_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 reductions! {
     (all_over, "all", " the tensor is traced and its transformation has finished."):
 
-    /// Returns whether every element is true or nonzero, as a scalar. True for an empty tensor.
+    /// Returns whether every element is true or nonzero, as a scalar. The result is true for an empty tensor.
     ///
     /// # Examples
     /// ```
@@ -71,7 +71,7 @@ reductions! {
 reductions! {
     (any_over, "any", " the tensor is traced and its transformation has finished."):
 
-    /// Returns whether any element is true or nonzero, as a scalar. False for an empty tensor.
+    /// Returns whether any element is true or nonzero, as a scalar. The result is false for an empty tensor.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! The public operations on tensors. Each is composed of primitives.
+//! The public operations on tensors. Each operation is composed of primitives.
 
 pub(crate) mod collectives;
 pub mod convolution;

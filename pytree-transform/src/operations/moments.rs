@@ -120,8 +120,8 @@ impl Tensor {
     /// Returns the variance over `axes`, which are removed, with a corrected divisor: Σ(x - mean)² / (n - correction)
     /// for `n` elements. This is `jnp.var` with `correction` (or `ddof`).
     ///
-    /// A correction of 1 is Bessel's correction, which gives an unbiased estimate of the variance of the distribution
-    /// that the elements are drawn from. The result is NaN if `n` is at most `correction`.
+    /// A correction of 1 is Bessel's correction, which makes the result an unbiased estimate of the variance of the
+    /// distribution from which the elements are drawn. The result is NaN if `n` is at most `correction`.
     ///
     /// # Panics
     /// Panics if an axis is out of range or given twice, or if the dtype is not a float type.
@@ -145,7 +145,8 @@ impl Tensor {
         corrected_variance(VARIANCE, self, &axes, correction)
     }
 
-    /// Returns the square root of [`variance_with`](Self::variance_with).
+    /// Returns the standard deviation over `axes`, which are removed, with a corrected divisor: the square root of
+    /// [`variance_with`](Self::variance_with).
     ///
     /// # Panics
     /// Panics in the same cases as [`variance_with`](Self::variance_with).

@@ -36,25 +36,27 @@ binary_methods! {
     sub_from try_sub = elementwise::binary, Binary::Sub;
     /// Returns the elementwise product, like `*`.
     multiply try_mul = elementwise::binary, Binary::Mul;
-    /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`.
-    /// Division of an integer by 0 gives a result with all bits set. For Python's `//`, see
+    /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`. If an
+    /// integer is divided by 0, all bits of the quotient are set. For Python's `//`, see
     /// [`floor_divide`](Self::floor_divide).
     divide try_div = elementwise::binary, Binary::Div;
-    /// Returns the remainder of the division rounded toward zero, with the sign of the dividend, like Rust's `%` and
-    /// `lax.rem`. The remainder of an integer divided by 0 is the dividend. For Python's `%`, see
+    /// Returns the elementwise remainder of the division rounded toward zero, with the sign of the dividend, like
+    /// Rust's `%` and `lax.rem`. The remainder of an integer divided by 0 is the dividend. For Python's `%`, see
     /// [`remainder`](Self::remainder).
     rem try_rem = elementwise::binary, Binary::Rem;
-    /// Raises each element of this tensor to the power of an element of the other. Both tensors contain floats. The
-    /// result is NaN where the base is negative and the exponent is not a whole number. For integers, use
-    /// [`powi`](Self::powi).
+    /// Raises each element of this tensor to the power of the element of the other tensor at the same position. Both
+    /// tensors must contain floats. The result is NaN where the base is negative and the exponent is not a whole
+    /// number. For integers, use [`powi`](Self::powi).
     pow try_pow = elementwise::binary, Binary::Pow;
-    /// Returns the angle of each point (x, y), from -π to π, where y is this tensor and x is the other.
+    /// Returns the angle of each point (x, y), from -π to π. This tensor contains the y, and the other tensor the x.
     atan2 try_atan2 = elementwise::binary, Binary::Atan2;
-    /// Returns log(eˣ + eʸ) without overflow.
+    /// Returns log(eˣ + eʸ) of each pair of elements, without overflow.
     logaddexp try_logaddexp = elementwise::binary, Binary::LogAddExp;
-    /// Returns the larger element of each pair, or NaN if either is NaN. Equal elements share the gradient.
+    /// Returns the larger element of each pair, or NaN if either element is NaN. Equal elements receive half of the
+    /// gradient each.
     maximum try_maximum = elementwise::binary, Binary::Max;
-    /// Returns the smaller element of each pair, or NaN if either is NaN. Equal elements share the gradient.
+    /// Returns the smaller element of each pair, or NaN if either element is NaN. Equal elements receive half of the
+    /// gradient each.
     minimum try_minimum = elementwise::binary, Binary::Min;
     /// Returns, for each pair of elements, whether they are equal.
     equal try_equal = elementwise::compare, Comparison::Eq;
@@ -68,19 +70,21 @@ binary_methods! {
     greater try_greater = elementwise::compare, Comparison::Gt;
     /// Returns, for each pair of elements, whether the first is greater than or equal to the second.
     greater_equal try_greater_equal = elementwise::compare, Comparison::Ge;
-    /// Returns the bitwise exclusive or.
+    /// Returns the bitwise exclusive or of each pair of elements.
     bit_xor try_bit_xor = elementwise::binary, Binary::Xor;
-    /// Shifts the bits to the left. A shift by the bit width or more gives 0.
+    /// Shifts the bits of each element to the left. After a shift by the bit width or more, the result is 0.
     shift_left try_shift_left = elementwise::binary, Binary::ShiftLeft;
-    /// Shifts the bits to the right and fills with zeros. A shift by the bit width or more gives 0.
+    /// Shifts the bits of each element to the right, and fills with zeros. After a shift by the bit width or more, the
+    /// result is 0.
     shift_right try_shift_right = elementwise::binary, Binary::ShiftRight;
-    /// Shifts the bits to the right and fills with copies of the highest bit: division by a power of 2, rounded down.
+    /// Shifts the bits of each element to the right, and fills with copies of the highest bit. This is a division by a
+    /// power of 2, rounded down.
     shift_right_arithmetic try_shift_right_arithmetic = elementwise::binary, Binary::ShiftRightArithmetic;
 }
 
 /// Functions of two and three tensors composed of other operations.
 impl Tensor {
-    /// Returns the quotient rounded down, like Python's `//` and `jnp.floor_divide`.
+    /// Returns the elementwise quotient rounded down, like Python's `//` and `jnp.floor_divide`.
     ///
     /// # Panics
     /// Panics if the dtypes differ or the shapes do not broadcast.
@@ -107,7 +111,7 @@ impl Tensor {
             let quotient = &x / &y;
             return Ok(above.select(&(&quotient - 1), &quotient));
         }
-        // Where the divisor is 0, use the plain quotient, which is infinite or NaN.
+        // Where the divisor is 0, return the plain quotient, which is infinite or NaN.
         let dividend = y.equal(0.0).select(&x, &(&x - &rest));
         let quotient = dividend / &y;
         let above = rest.not_equal(0.0) & rest.sign().not_equal(y.sign());
@@ -151,7 +155,7 @@ impl Tensor {
         Ok((other_sign & rest.not_equal(&zeros)).select(&(&rest + &y), &rest))
     }
 
-    /// Returns √(x² + y²) without overflow or underflow in between.
+    /// Returns √(x² + y²) of each pair of elements, where the squares neither overflow nor underflow.
     ///
     /// # Panics
     /// Panics if the dtypes are not the same float type, or if the shapes do not broadcast.
@@ -181,8 +185,8 @@ impl Tensor {
         Ok(infinite.select(&infinity, &length))
     }
 
-    /// Returns 0 where this tensor is negative, 1 where it is positive, `at_zero` where it is 0, and NaN where it is
-    /// NaN.
+    /// Returns the step function of each element x: 0 where x is negative, 1 where x is positive, `at_zero` where x is
+    /// 0, and NaN where x is NaN.
     ///
     /// # Panics
     /// Panics if the dtypes are not the same float type, or if the shapes do not broadcast.
@@ -205,8 +209,8 @@ impl Tensor {
 
     /// Limits each element to the range from `low` to `high`.
     ///
-    /// An element equal to a bound shares the gradient with the bound, as in `jnp.clip`. In [`clamp`](Self::clamp)
-    /// neither receives a gradient.
+    /// If an element equals a bound, the element and the bound receive half of the gradient each, as in `jnp.clip`. In
+    /// [`clamp`](Self::clamp), neither of them receives a gradient.
     ///
     /// # Panics
     /// Panics if the dtypes differ or the shapes do not broadcast.
@@ -224,8 +228,8 @@ impl Tensor {
     }
 
     /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. If an element is
-    /// strictly between the bounds, the element receives the gradient. If it is strictly outside, the bound receives
-    /// the gradient.
+    /// strictly between the bounds, the element receives the gradient. If it is strictly outside of them, the nearer
+    /// bound receives the gradient.
     ///
     /// # Panics
     /// Panics if the dtypes differ or the shapes do not broadcast.
@@ -248,7 +252,7 @@ impl Tensor {
         let inside = self.greater(&low) & self.less(&high);
         let below = low.greater(self) & low.less(&high);
         let above = high.less(self);
-        // A NaN as lower bound is the result, also where the upper bound receives the gradient.
+        // Where the lower bound is NaN, the result is NaN, also where the upper bound would receive the gradient.
         let upper = if self.dtype().is_float() {
             let is_nan = low.isnan();
             let shift = Self::full_like(&low, f64::NAN);
@@ -265,7 +269,8 @@ impl Tensor {
     ///
     /// Both sides and their derivatives are computed everywhere. An infinite derivative of the side that is not
     /// selected makes the gradient NaN, because zero times infinity is NaN. To avoid this, select twice: first replace
-    /// the function's operand by a harmless number where its result is not used, then select the result.
+    /// the operand of the function by a harmless number where the function's result is not used, then select the
+    /// result.
     ///
     /// # Panics
     /// Panics if this is not a tensor of bools, if the dtypes differ, or if the shapes do not broadcast.

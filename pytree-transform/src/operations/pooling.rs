@@ -14,7 +14,8 @@ use crate::primitives::windows::{Sliding, windows};
 use crate::tensor::Tensor;
 
 /// A reduction of sliding windows over the spatial axes of a tensor `[…, space…, features]`. The window has one size
-/// per spatial axis. All axes before the spatial axes, for instance the batch axis, are kept.
+/// for each spatial axis (an axis over which windows slide). All axes before the spatial axes, for instance the batch
+/// axis, are kept.
 ///
 /// # Examples
 /// ```
@@ -33,17 +34,17 @@ pub struct Pooling {
     count_padding: bool,
 }
 
-/// The extracted windows, with the elements of each window along the axis before the last.
+/// The extracted windows. The elements of each window are along the axis before the last.
 struct Pooled {
     windows: Tensor,
     /// The number of elements of each window.
     size: usize,
-    /// The shape of the result.
+    /// The shape of the result, without the elements of the windows.
     shape: Shape,
 }
 
 impl Pooling {
-    /// Creates windows of this size with stride 1 and no padding, which are the defaults of Flax.
+    /// Creates a pooling with windows of the size `window`, stride 1 and no padding, which are the defaults of Flax.
     #[must_use]
     pub fn new(window: impl AsRef<[usize]>) -> Self {
         let window = Shape::from_slice(window.as_ref());
@@ -55,22 +56,22 @@ impl Pooling {
         }
     }
 
-    /// Sets the distance between neighbouring windows. 1 by default, as in Flax.
+    /// Sets the distance between neighbouring windows along each spatial axis. The default is 1, as in Flax.
     #[must_use]
     pub fn strides(self, strides: impl AsRef<[usize]>) -> Self {
         let strides = Shape::from_slice(strides.as_ref());
         Self { strides, ..self }
     }
 
-    /// Sets the padding. For a maximum the least value is padded, for a minimum the greatest, for a sum zeros. No
-    /// padding by default, as in Flax.
+    /// Sets the padding. The padding elements are the least value for a maximum, the greatest value for a minimum, and
+    /// zeros for a sum. By default there is no padding, as in Flax.
     #[must_use]
     pub fn padding(self, padding: Padding) -> Self {
         Self { padding, ..self }
     }
 
-    /// Sets whether padded zeros count in an [`average`](Self::average). They count by default, as in Flax
-    /// (`count_include_pad`).
+    /// Sets whether an [`average`](Self::average) counts the padding elements, which are zeros. It counts them by
+    /// default, as in Flax (`count_include_pad`).
     #[must_use]
     pub fn count_padding(self, count_padding: bool) -> Self {
         Self {
@@ -115,7 +116,7 @@ impl Pooling {
         self.extremum("take the minimum of windows of", Extremum::Min, x)
     }
 
-    /// Returns the sum of each window.
+    /// Returns the sum of the elements of each window.
     ///
     /// # Panics
     /// Panics if the window, strides or padding do not match `x`, or if `x` contains bools.
@@ -135,7 +136,7 @@ impl Pooling {
         sum(&pooled.windows, &[axis])
     }
 
-    /// Returns the mean of each window.
+    /// Returns the mean of the elements of each window.
     ///
     /// # Panics
     /// Panics if the window, strides or padding do not match `x`, or if `x` does not contain floats.

@@ -1,4 +1,4 @@
-//! Matrix products.
+//! Matrix products of tensors.
 
 use pytree_derive::panicking_twin;
 
@@ -10,7 +10,8 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// Returns the matrix product by NumPy's rule: `[…, m, k] × […, k, n] → […, m, n]`. The axes before the last two
-    /// broadcast. A vector `[k]` is a row on the left and a column on the right; its extra axis is removed.
+    /// broadcast. A vector `[k]` is a row as left operand and a column as right operand; the result lacks its
+    /// additional axis.
     ///
     /// # Panics
     /// Panics if the shapes do not match or the dtypes differ.
@@ -45,7 +46,7 @@ fn refused(left: &Tensor, right: &Tensor, problem: String, fix: &str) -> TensorE
     TensorError::shape("matmul", &[left.info(), right.info()], problem, fix)
 }
 
-/// Checks that there are axes to contract, and that their lengths are equal.
+/// Checks that both operands have an axis to contract, and that the lengths of these axes are equal.
 fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
     if left.dtype() != right.dtype() {
         return Err(TensorError::dtype(
@@ -84,12 +85,13 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
 struct Pairing {
     left: Part,
     right: Part,
-    /// The position in the result of each axis of the product: shared axes, then axes of the left, then of the right.
+    /// The position in the result of each axis of the product: first the shared axes, then the other axes of the left
+    /// operand, then those of the right operand.
     places: Shape,
 }
 
-/// One operand: its shape without batch axes of length 1 that broadcast against the other operand, and the positions
-/// in this shape of the batch axes that both operands have.
+/// One operand of the product. `shape` is its shape without the batch axes of length 1 that broadcast against the other
+/// operand. `shared` holds the positions in `shape` of the batch axes that both operands have.
 #[derive(Default)]
 struct Part {
     shape: Shape,
@@ -171,7 +173,7 @@ mod tests {
             let (x, y) = (noise(left, 1), noise(right, 2));
             let found = x.matmul(&y);
             assert_eq!(found.shape(), result, "{left:?} × {right:?}");
-            // With all axes in place, the product is a sum over the contracted axis.
+            // The reference broadcasts both operands to all axes, multiplies them, and sums over the contracted axis.
             let columns = if right.len() == 1 {
                 y.expand_dims(-1)
             } else {

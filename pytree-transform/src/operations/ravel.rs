@@ -11,7 +11,8 @@ use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;
 
-/// Rebuilds a model from a vector made by [`ravel`]. It stores the structure of the model and the shape of each leaf.
+/// Rebuilds a model from a vector that [`ravel`] returned. It stores the structure of the model and the shape of each
+/// leaf.
 pub struct Unravel<M> {
     treedef: TreeDef,
     leaves: Vec<AbstractArray>,
@@ -24,9 +25,9 @@ pub struct Unravel<M> {
 /// vector.
 ///
 /// The leaves are in the order of the tree, and the elements of each leaf in row-major order. A shared leaf is in the
-/// vector once. A model without leaves gives an empty `f32` vector.
+/// vector once. For a model without leaves, the vector is empty and has the dtype `f32`.
 ///
-/// Both directions are tensor operations, so they are differentiated, compiled and batched like any other.
+/// Both directions consist of tensor operations, so they can be differentiated, compiled and batched.
 ///
 /// # Examples
 /// ```
@@ -57,8 +58,8 @@ pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
 /// Returns the same as [`ravel`], or an error instead of a panic.
 ///
 /// # Errors
-/// Returns [`TreeError::LeafTypes`] if the dtypes of the leaves differ. The error lists each leaf whose dtype is not
-/// that of the first leaf.
+/// Returns [`TreeError::LeafTypes`] if the dtypes of the leaves differ. The error lists each leaf whose dtype differs
+/// from the dtype of the first leaf.
 pub fn try_ravel<M: Traceable>(model: &M) -> Result<(Tensor, Unravel<M>), TreeError> {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
     let dtype = leaves.first().map_or(DType::F32, Tensor::dtype);
@@ -102,7 +103,7 @@ impl<M: Traceable> Unravel<M> {
         self.length
     }
 
-    /// Returns whether there are no elements.
+    /// Returns whether the leaves have no elements.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -111,7 +112,7 @@ impl<M: Traceable> Unravel<M> {
     ///
     /// # Errors
     /// Returns [`TreeError::Unravel`] if `vector` does not have one axis of the expected length, and
-    /// [`TreeError::LeafTypes`] if its dtype is not that of the leaves.
+    /// [`TreeError::LeafTypes`] if its dtype is not the dtype of the leaves.
     pub fn unravel(&self, vector: &Tensor) -> Result<M, TreeError> {
         if vector.shape() != [self.length] {
             return Err(TreeError::Unravel {

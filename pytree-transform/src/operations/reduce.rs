@@ -12,7 +12,7 @@ use crate::primitives::reduce::Reduction;
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
 
-/// Returns the reduced tensor with the reduced axes restored with length 1.
+/// Returns the reduced tensor, with each reduced axis restored as an axis of length 1.
 #[track_caller]
 pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
     let length = |axis: usize| {
@@ -26,7 +26,7 @@ pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> 
     or_panic(shape::reshape(reduced, &shape))
 }
 
-/// Returns the number of elements that each result element reduces.
+/// Returns the number of elements that are reduced to one element of the result.
 pub(super) fn count(tensor: &Tensor, axes: &[usize]) -> f64 {
     axes.iter()
         .map(|&axis| tensor.shape()[axis])
@@ -47,7 +47,7 @@ pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
 #[track_caller]
 fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     check_float("take the mean of", tensor)?;
-    // Multiplies by the reciprocal of the constant, like XLA.
+    // Multiply by the reciprocal of the number of elements, like XLA.
     Ok(reduce::sum(tensor, axes)? * count(tensor, axes).recip())
 }
 

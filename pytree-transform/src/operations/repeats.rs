@@ -11,7 +11,7 @@ use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
 
-/// Returns the part from `start` up to, but not including, `limit` along one axis.
+/// Returns the part of a tensor from `start` up to, but not including, `limit` along one axis.
 #[track_caller]
 fn along(tensor: &Tensor, axis: usize, start: usize, limit: usize) -> Result<Tensor, TensorError> {
     let mut starts: Shape = tensor.shape().iter().map(|_| 0).collect();
@@ -23,7 +23,8 @@ fn along(tensor: &Tensor, axis: usize, start: usize, limit: usize) -> Result<Ten
 
 /// Operations that change the order and the number of elements.
 impl Tensor {
-    /// Shifts the elements along `axis` by `shift` places. Elements shifted past one end reappear at the other.
+    /// Shifts the elements along `axis` by `shift` positions. Elements that are shifted past one end reappear at the
+    /// other end.
     ///
     /// # Panics
     /// Panics if `axis` is out of range.
@@ -54,7 +55,7 @@ impl Tensor {
     }
 
     /// Repeats the whole tensor along each axis. If there are fewer repeats than axes, they apply to the last axes. If
-    /// there are more, the tensor gets new leading axes.
+    /// there are more repeats than axes, the tensor gets new leading axes.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.
@@ -82,7 +83,7 @@ impl Tensor {
         let own: Shape = (0..rank).map(|axis| 2 * axis + 1).collect();
         let whole = or_panic(reshape(self, &axes));
         let repeated = or_panic(broadcast_in_dim(&whole, &pairs, &own));
-        // The shape `pairs` was accepted, so the products of its lengths do not overflow.
+        // The broadcast to the shape `pairs` succeeded, so the products of the lengths in `pairs` do not overflow.
         let joined: Shape = (0..rank)
             .map(|axis| at(repeats, axis) * axes[axis])
             .collect();
@@ -146,8 +147,8 @@ impl Tensor {
         self.try_array_split(parts, axis)
     }
 
-    /// Splits the tensor along `axis` into `parts` parts. The first parts are longer by one if the length is not a
-    /// multiple of `parts`.
+    /// Splits the tensor along `axis` into `parts` parts. If the length of the axis is not a multiple of `parts`, the
+    /// first parts are longer by one.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, or if `parts` is 0.
@@ -190,8 +191,8 @@ impl Tensor {
         self.try_split_at(&places, axis)
     }
 
-    /// Splits the tensor along `axis` before each of the ascending `positions`. A position beyond the end gives an
-    /// empty part, as in NumPy.
+    /// Splits the tensor along `axis` before each of the ascending `positions`. As in NumPy, the part after a position
+    /// beyond the end is empty.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, or if the positions are not in ascending order.
@@ -254,7 +255,7 @@ impl Tensor {
 
 /// Evenly spaced numbers.
 impl Tensor {
-    /// Returns `count` evenly spaced numbers from `start` to `end`, including `end`: `[count]`.
+    /// Returns `count` evenly spaced numbers from `start` to `end`, including `end`, as a tensor of shape `[count]`.
     ///
     /// # Panics
     /// Panics if the dtype is not a float type.
@@ -276,7 +277,7 @@ impl Tensor {
         if count < 2 {
             return Self::full(dtype, [count], start);
         }
-        // Interpolates between both ends, so that both ends are exact.
+        // Interpolate between `start` and `end`, so that the first and the last number are exact.
         let steps = (count - 1) as f64;
         let towards = or_panic(create::iota(dtype, &[count - 1], 0)) / steps;
         let inner = start * (1.0 - &towards) + end * &towards;
@@ -284,8 +285,8 @@ impl Tensor {
     }
 
     /// Returns the coordinates of a grid. Result `i` has the elements of tensor `i` along axis `i`, repeated along all
-    /// other axes. The shape of each result consists of the lengths of all tensors. This is `indexing="ij"` of NumPy;
-    /// the default of NumPy swaps the first two axes.
+    /// other axes. The shape of each result consists of the lengths of all tensors. This is `np.meshgrid` with
+    /// `indexing="ij"`; the default of NumPy swaps the first two axes.
     ///
     /// # Panics
     /// Panics unless each tensor has exactly one axis.

@@ -8,7 +8,7 @@ use crate::base::error::{TensorError, called, or_panic};
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
-/// Returns the index of `axis`. A negative axis counts from the end.
+/// Returns `axis` counted from the front. A negative axis counts from the end.
 pub(crate) fn axis_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -17,7 +17,8 @@ pub(crate) fn axis_of(
     place_of(axis, found.rank()).ok_or_else(|| TensorError::axis(operation, found, axis))
 }
 
-/// Returns the index that a new axis has in the result. A negative axis counts from the end of the result.
+/// Returns the position of a new axis in the result, counted from the front. A negative axis counts from the end of the
+/// result.
 pub(crate) fn new_axis_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -34,7 +35,7 @@ pub(crate) fn new_axis_of(
     })
 }
 
-/// Returns the indices of `axes`, each of which may occur once. Negative axes count from the end.
+/// Returns `axes` counted from the front. Negative axes count from the end. Each axis may occur only once.
 pub(crate) fn axes_of(
     operation: &'static str,
     found: &AbstractArray,
@@ -56,7 +57,8 @@ pub(crate) fn axes_of(
     Ok(places)
 }
 
-/// Returns the position from the start, or `None` if it is not below `count`. A negative `place` counts from the end.
+/// Returns `place` counted from the front, or `None` if it is out of range for `count` places. A negative `place`
+/// counts from the end.
 fn place_of(place: isize, count: usize) -> Option<usize> {
     let place = if place < 0 {
         count.checked_sub(place.unsigned_abs())?
@@ -123,7 +125,7 @@ impl Tensor {
         shape::move_axis(self, from, to)
     }
 
-    /// Inserts a new axis of length 1, which is axis `axis` of the result. -1 means the last axis.
+    /// Inserts a new axis of length 1, which is axis `axis` of the result. The axis -1 is the last axis of the result.
     ///
     /// # Panics
     /// Panics if the position is out of range for the result.

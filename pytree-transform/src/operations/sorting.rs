@@ -1,7 +1,7 @@
-//! Sorting along an axis, and reading along an axis at the indices of another tensor.
+//! Sorting along an axis, and reading along an axis at indices that are elements of another tensor.
 //!
-//! Sorting reads the tensor at the sorting indices, so the gradient of each sorted element is added at its original
-//! position.
+//! Sorting reads the tensor at the sorting indices, so the gradient of each sorted element is added at the element's
+//! original position.
 
 use std::panic::Location;
 
@@ -149,8 +149,8 @@ impl Tensor {
         })
     }
 
-    /// Returns the index, as i32, at which each value would be inserted into this sorted tensor, `[n]`, to keep the
-    /// order.
+    /// Returns, for each value, the index, as i32, at which the value would be inserted into this sorted tensor of
+    /// shape `[n]` to keep it sorted.
     ///
     /// The index is before equal elements, as in `jnp.searchsorted` with `side="left"`. Each value is compared with
     /// each element.

@@ -1,4 +1,4 @@
-//! Stacking values of one structure, and unstacking them. Ensembles are built this way.
+//! Stacking of pytrees that have the same structure, for instance of the models of an ensemble, and unstacking.
 
 use pytree_core::graph;
 
@@ -6,7 +6,7 @@ use crate::base::dtype::DType;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::{Traceable, rebuild};
 
-/// Returns one value whose leaves are the leaves of the members, stacked along a new axis 0.
+/// Returns one pytree whose leaves are the leaves of all members, stacked along a new axis 0.
 ///
 /// # Examples
 /// ```

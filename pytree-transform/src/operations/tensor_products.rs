@@ -23,9 +23,9 @@ fn refused(
 }
 
 impl Tensor {
-    /// Returns the product over pairs of axes, like `jax.lax.dot_general`.
+    /// Returns the product of two tensors, summed over pairs of axes, like `jax.lax.dot_general`.
     ///
-    /// The contracted axes `contract.0[i]` of this tensor and `contract.1[i]` of the other are summed over and
+    /// The contracted axes `contract.0[i]` of this tensor and `contract.1[i]` of the other tensor are summed over and
     /// removed. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result has the batch axes, then the
     /// other axes of this tensor, then those of the other tensor. Negative axes count from the end.
     ///
@@ -68,8 +68,8 @@ impl Tensor {
         dot_general(self, other, (left, right), (left_batch, right_batch))
     }
 
-    /// Returns the product over pairs of axes, like `jnp.tensordot`. The axes `axes.0[i]` of this tensor and
-    /// `axes.1[i]` of the other are summed over and removed. Negative axes count from the end.
+    /// Returns the product of two tensors, summed over pairs of axes, like `jnp.tensordot`. The axes `axes.0[i]` of
+    /// this tensor and `axes.1[i]` of the other tensor are summed over and removed. Negative axes count from the end.
     ///
     /// # Panics
     /// Panics in the same cases as [`dot_general`](Self::dot_general).
@@ -93,8 +93,8 @@ impl Tensor {
         self.try_dot_general(other, axes, (&[], &[]))
     }
 
-    /// Returns the products of all pairs of elements: `[m] × [n] → [m, n]`. Both tensors are flattened first, as in
-    /// NumPy.
+    /// Returns the products of all pairs of elements of two tensors: `[m] × [n] → [m, n]`. Both tensors are flattened
+    /// first, as in NumPy.
     ///
     /// # Panics
     /// Panics if the dtypes differ, or if the elements are bool.
@@ -113,8 +113,8 @@ impl Tensor {
         dot_general(&left, &right, (&[], &[]), (&[], &[]))
     }
 
-    /// Returns the sum of products over the last axes: `[left…, k] × [right…, k] → [left…, right…]`. If an operand is
-    /// a scalar, returns the elementwise product.
+    /// Returns the product of two tensors, summed over their last axes: `[left…, k] × [right…, k] → [left…, right…]`.
+    /// If an operand is a scalar, returns the elementwise product.
     ///
     /// # Panics
     /// Panics if the lengths or the dtypes differ.
@@ -136,8 +136,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the sum of the products of all elements of two tensors with the same number of elements, like
-    /// `jnp.vdot`.
+    /// Multiplies two tensors with the same number of elements element by element, and returns the sum of the products,
+    /// like `jnp.vdot`.
     ///
     /// # Panics
     /// Panics if the numbers of elements or the dtypes differ.
@@ -165,7 +165,7 @@ impl Tensor {
     }
 
     /// Returns the Kronecker product: each element of this tensor is replaced by its product with the whole other
-    /// tensor. The tensor with fewer axes first gets leading axes of length 1.
+    /// tensor. If one tensor has fewer axes, it first gets leading axes of length 1.
     ///
     /// # Panics
     /// Panics if the dtypes differ, or if the elements are bool.

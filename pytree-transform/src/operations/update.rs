@@ -1,4 +1,4 @@
-//! Updates of a part of a tensor, like NumPy's `x[1:] = y` without mutation: [`Tensor::at`].
+//! Updates of a part of a tensor: [`Tensor::at`] returns a new tensor, where NumPy's `x[1:] = y` changes `x`.
 //!
 //! An update at ranges and positions pads the value to the shape of the tensor. An update at a tensor of indices is a
 //! scatter. A tensor of indices may be traced, but ranges are static.
@@ -25,7 +25,7 @@ use pytree_derive::panicking_twin;
 
 /// A part of a tensor to read or update. [`Tensor::at`] and [`Tensor::at_indices`] return it.
 ///
-/// Nothing changes in place: each method returns a new tensor.
+/// No method changes the tensor in place: each method returns a new tensor.
 #[derive(Clone, Debug)]
 #[must_use = "nothing changes in place: `set` and the other methods return the new tensor"]
 pub struct At<'t> {
@@ -69,7 +69,7 @@ impl Tensor {
     }
 
     /// Selects the slices along `axis` at an integer tensor of indices for an update: JAX's `x.at[i].set(y)` is
-    /// `x.at_indices(&i, 0).set(&y)`. In the shape of the part, the axes of `indices` replace `axis`.
+    /// `x.at_indices(&i, 0).set(&y)`. In the shape of the selected part, the axes of `indices` replace `axis`.
     ///
     /// As in JAX, a negative index counts from the end. An index that is out of range updates nothing. For such an
     /// index, [`get`](At::get) reads the nearest element.
@@ -90,7 +90,7 @@ impl Tensor {
 }
 
 impl At<'_> {
-    /// Returns the elements of the part.
+    /// Returns the elements of the selected part.
     ///
     /// # Panics
     /// Panics if the part is out of range.
@@ -115,7 +115,8 @@ impl At<'_> {
         }
     }
 
-    /// Returns the tensor with the part replaced by `value`. Where indices repeat, the last update is used.
+    /// Returns the tensor with the selected part replaced by `value`. If an index occurs several times, its last update
+    /// is used.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ.
@@ -133,7 +134,8 @@ impl At<'_> {
         self.update(Update::Set, &value)
     }
 
-    /// Returns the tensor with `value` added to the part. Where indices repeat, all updates are added.
+    /// Returns the tensor with `value` added to the selected part. If an index occurs several times, all its updates
+    /// are added.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
@@ -154,7 +156,8 @@ impl At<'_> {
         self.update(Update::Add, &value)
     }
 
-    /// Returns the tensor with the part multiplied by `value`. Where indices repeat, all updates are multiplied.
+    /// Returns the tensor with the selected part multiplied by `value`. If an index occurs several times, the element
+    /// is multiplied by all its updates.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
@@ -173,8 +176,8 @@ impl At<'_> {
         self.update(Update::Multiply, &value)
     }
 
-    /// Returns the tensor with the part replaced by the elementwise minimum of the part and `value`, or NaN if either
-    /// is NaN.
+    /// Returns the tensor with the selected part replaced by the elementwise minimum of the part and `value`. The
+    /// result is NaN where either of them is NaN.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
@@ -193,8 +196,8 @@ impl At<'_> {
         self.update(Update::Min, &value)
     }
 
-    /// Returns the tensor with the part replaced by the elementwise maximum of the part and `value`, or NaN if either
-    /// is NaN.
+    /// Returns the tensor with the selected part replaced by the elementwise maximum of the part and `value`. The
+    /// result is NaN where either of them is NaN.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
@@ -243,7 +246,7 @@ impl At<'_> {
     }
 }
 
-/// Returns the value broadcast to the shape of the part.
+/// Broadcasts the value of an update to the shape of the selected part.
 #[track_caller]
 fn fitted(found: &AbstractArray, value: &Tensor, part: &[usize]) -> Result<Tensor, TensorError> {
     broadcast_to(value, part).map_err(|_| {

@@ -1,16 +1,17 @@
-//! The padding of the axes that windows slide over, for convolutions and pooling.
+//! The padding of spatial axes, over which the windows of convolutions and pooling slide.
 
 use crate::base::error::Mistake;
 
-/// The padding of the axes that windows slide over.
+/// The padding of the spatial axes, over which windows slide.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Padding {
     /// Pads so that there are `⌈length / stride⌉` windows along each axis. If the number of padding elements is odd,
-    /// the additional element is after. This is the default, as in Flax.
+    /// there is one more after the elements than before them. This is the default, as in Flax.
     #[default]
     Same,
-    /// Pads like [`Padding::Same`]. If the number of padding elements is odd, the additional element is before.
+    /// Pads like [`Padding::Same`]. If the number of padding elements is odd, there is one more before the elements
+    /// than after them.
     SameLower,
     /// Does not pad, so all windows are inside of the tensor.
     Valid,
@@ -18,7 +19,8 @@ pub enum Padding {
     Explicit(Vec<(isize, isize)>),
 }
 
-/// Returns the padding before and after that gives `⌈length / stride⌉` windows of `span` elements.
+/// Returns the padding before and after an axis of length `length` for which there are `⌈length / stride⌉` windows of
+/// `span` elements.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let windows = length.div_ceil(stride);
     let needed = (windows.saturating_sub(1) * stride)
@@ -33,7 +35,7 @@ pub(super) fn signed(number: usize) -> isize {
 }
 
 impl Padding {
-    /// Reports explicit padding that does not have one pair per axis.
+    /// Returns the mistake of explicit padding that does not have one pair for each axis.
     pub(super) fn mistake(&self, axes: usize) -> Option<Mistake> {
         let Self::Explicit(pairs) = self else {
             return None;
@@ -46,7 +48,7 @@ impl Padding {
         })
     }
 
-    /// Returns the padding before and after each axis. Explicit padding must have one pair per axis.
+    /// Returns the padding before and after each axis. Explicit padding must have one pair for each axis.
     pub(super) fn pairs(
         &self,
         lengths: &[usize],

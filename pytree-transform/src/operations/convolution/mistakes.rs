@@ -4,7 +4,7 @@ use super::{ConvDimensionNumbers, Convolution};
 use crate::base::error::Mistake;
 
 impl Convolution {
-    /// Reports an input or kernel whose rank is not the number of strides plus two.
+    /// Reports an input or kernel whose number of axes is not the number of strides plus two.
     pub(super) fn wrong_ranks(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let strides = self.strides.len();
         let rank = strides + 2;
@@ -43,7 +43,8 @@ impl Convolution {
         mistakes
     }
 
-    /// Returns all mistakes of operands that have the right rank and their axes in the canonical order.
+    /// Returns all mistakes in the configuration and the shapes of operands that have the right number of axes, in the
+    /// canonical order (batch, space, features).
     pub(super) fn mistakes(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let axes = self.strides.len();
         let mut mistakes = Vec::new();

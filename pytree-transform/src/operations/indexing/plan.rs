@@ -1,5 +1,5 @@
-//! The plan of an indexing operation: a slice, a reversal and a reshape. The plan can also put a part back in its
-//! place.
+//! The plan of an indexing operation: a slice, a reversal and a reshape. The plan can also write a part back to the
+//! positions that it selects.
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,8 @@ use crate::base::error::TensorError;
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
-/// The ascending positions of a range on an axis: every `stride`-th from `start` up to, but not including, `limit`.
+/// The ascending positions of a range on an axis: every `stride`-th position from `start` up to, but not including,
+/// `limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Positions {
     start: usize,
@@ -35,7 +36,7 @@ impl Positions {
         // products.
         let stride = step.unsigned_abs().min(length.max(1));
         if step < 0 && start < end {
-            // The step counts from the last element backwards, so elements at the start may be left out.
+            // The step counts backwards from the last element, so elements at the start may be omitted.
             return Self {
                 start: start + (end - 1 - start) % stride,
                 limit: end,
@@ -54,8 +55,8 @@ impl Positions {
     }
 }
 
-/// An indexing plan: the slice to take, the axes to reverse, and the shape of the result. The result lacks the axes
-/// that are indexed by a position.
+/// An indexing plan: the slice to take, the axes to reverse, and the shape of the result. The shape of the result lacks
+/// each axis whose index is a single position.
 pub(in crate::operations) struct Plan {
     start: Shape,
     limit: Shape,

@@ -1,4 +1,4 @@
-//! Updates of the elements at a tensor of indices: scatters along an axis.
+//! Updates at indices that are elements of a tensor, by scatters along an axis.
 
 use std::panic::Location;
 
@@ -57,13 +57,13 @@ impl Scattered {
         })
     }
 
-    /// Returns the shape of the part.
+    /// Returns the shape of the part of `tensor` that the indices select.
     pub(super) fn shape(&self, tensor: &Tensor) -> Vec<usize> {
         let (before, after) = tensor.shape().split_at(self.axis);
         [before, self.indices.shape(), &after[1..]].concat()
     }
 
-    /// Returns the updates with a neutral value where an index is out of range, so that nothing is updated there.
+    /// Replaces updates whose index is out of range by the value `neutral`, which does not change an element.
     #[track_caller]
     fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
         let places = self.axis..self.axis + self.indices.rank();
@@ -99,13 +99,14 @@ impl Scattered {
                 binary(Binary::Add, tensor, &added)
             }
             Update::Multiply => by(ScatterBy::Multiply, 1.0),
-            // The infinities are converted to the dtype. For integers, this gives the greatest and the least value.
+            // The infinities are converted to the dtype of the tensor. For integers, they become the greatest and the
+            // least value.
             Update::Min => by(ScatterBy::Min, f64::INFINITY),
             Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
         })
     }
 
-    /// Finds the last update of each position and writes that update.
+    /// Finds the last update of each position, and writes this update to the position.
     #[track_caller]
     fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
         let (axis, length) = (self.axis, tensor.shape()[self.axis]);

@@ -43,8 +43,8 @@ impl Scan {
         });
         let active = Self::flags(&active[..of_constants], &carry, &active[all..]);
         let tangents = with_carry_tangents(primals, tangents, of_constants, &carry);
-        // The body's inputs are all primals, then the tangents of the active primals. The loop expects each group
-        // of primals (constants, carry, stacked inputs) followed by its tangents.
+        // The inputs of the body are all primals, followed by the tangents of the active primals. The loop expects each
+        // group of primals (constants, carry, stacked inputs) followed by its tangents.
         let mut place = active.len();
         let places: Vec<Option<usize>> = active
             .iter()
