@@ -20,9 +20,9 @@ mod support;
 use std::hint::black_box;
 
 use models::{A3, Lin, a3, leaf};
+use pytree::PytreeOf;
 use pytree::prelude::*;
 use pytree::transform::Traceable;
-use pytree::{Partition, PytreeOf};
 
 /// 1,000 layers, each at two places: 2,000 leaves.
 #[derive(Module, Clone)]

@@ -4,11 +4,11 @@
 //! Run it with `cargo run --example nnx_tour`.
 
 use pytree::Axes;
+use pytree::TreeError;
 use pytree::kind::{Intermediate, Perturbation, RngState};
 use pytree::nn::{Perturbed, Sown, capture, gelu, relu};
 use pytree::prelude::*;
 use pytree::random::{reseed, with_rngs};
-use pytree::{Partition, TreeError};
 
 /// A layer with dropout and running statistics, which stores the mean of its output.
 #[derive(Module, Clone, Debug)]

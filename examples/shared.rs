@@ -39,12 +39,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pytree::WeakRef;
 use pytree::core::shape::{NodeKind, Shape};
 use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
 use pytree::{Dictionary, TreeError};
-use pytree::{Partition, Pytree, WeakRef};
 
 /// Named lists. A list may have more than one name.
 pub(crate) type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;

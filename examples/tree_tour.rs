@@ -41,7 +41,7 @@ use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{KeyPath, TreeError};
-use pytree::{Leaf, Pytree, PytreeOf};
+use pytree::{Leaf, PytreeOf};
 
 /// A named tuple: a plain container, whose fields have no kind.
 #[derive(Pytree, Clone, Debug, PartialEq)]

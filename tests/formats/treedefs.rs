@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pytree::prelude::*;
-use pytree::{Pytree, Static, TreeBuilder, TreeDef, Weak};
+use pytree::{Static, TreeBuilder, TreeDef, Weak};
 
 use crate::fixture;
 

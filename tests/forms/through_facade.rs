@@ -1,7 +1,7 @@
 //! Uses only the facade, through its prelude: its derives find the core inside of it.
 
 use pytree::prelude::*;
-use pytree::{Collection, Leaf, Pytree, Static, module_object};
+use pytree::{Collection, Leaf, Static, module_object};
 
 #[derive(Module, Clone, Debug)]
 struct Line {

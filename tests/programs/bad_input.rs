@@ -3,6 +3,7 @@
 use pytree::AnyLeaf;
 use pytree::optim::sgd_momentum;
 use pytree::prelude::*;
+use pytree::vjp;
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Pair {

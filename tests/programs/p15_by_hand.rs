@@ -1,9 +1,9 @@
 //! A container type registered by hand, and a dynamic tree by macro.
 
+use pytree::Leaf;
 use pytree::core::shape::{Field, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;
-use pytree::{Leaf, Pytree};
 use pytree::{PytreeOf, TreeError};
 
 /// Two children and a name that is part of the structure.

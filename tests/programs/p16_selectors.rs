@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use pytree::at;
 use pytree::prelude::*;
-use pytree::{diff, edit, ravel};
+use pytree::{edit, ravel};
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Linear {

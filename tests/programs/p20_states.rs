@@ -1,6 +1,5 @@
 //! States as data: parts of a model used outside of training, and metadata that every function keeps.
 
-use pytree::Pytree;
 use pytree::kind::Intermediate;
 use pytree::prelude::*;
 use pytree::{Annotated, Metadata};

@@ -1,9 +1,9 @@
 //! A trained model is adapted: an optimiser for each group of parameters, with a schedule of its own, and weights that a
 //! pattern names become others with a correction of low rank beside them.
 
+use pytree::edit;
 use pytree::prelude::*;
 use pytree::{Frozen, TreeError};
-use pytree::{Partition, diff, edit};
 
 /// The weight of a layer. One of low rank is W + A B, of which only A and B are trained (Hu et al. 2021, "LoRA").
 #[derive(Module, Clone, Debug)]

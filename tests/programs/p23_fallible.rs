@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pytree::TensorError;
 use pytree::prelude::*;
 use pytree::transform::Jit;
+use pytree::vjp;
 
 /// Why a forward pass is impossible. It can't be cloned, and is returned as it is.
 #[derive(Debug)]

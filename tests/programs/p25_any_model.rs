@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::path::Path;
 
-use pytree::Model;
+use pytree::Freeze;
+use pytree::module_object;
 use pytree::prelude::*;
-use pytree::{Freeze, Partition, diff};
 
 /// What this program needs of a model besides training: a forward pass that may write states.
 trait Network: Model {

@@ -9,6 +9,7 @@ use pytree::control::{cond, scan, while_loop};
 use pytree::control::{map, switch};
 use pytree::prelude::*;
 use pytree::remat;
+use pytree::vjp;
 use pytree::{eval_shape, make_jaxpr};
 
 thread_local! {

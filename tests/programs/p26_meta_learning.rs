@@ -3,7 +3,6 @@
 use pytree::control::{ScanOptions, scan_with};
 use pytree::nn::convert_floats;
 use pytree::prelude::*;
-use pytree::{Pytree, diff};
 
 /// Examples to adapt to, and examples to be good at afterwards.
 #[derive(Pytree, Clone, Debug)]

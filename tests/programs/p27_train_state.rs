@@ -1,11 +1,10 @@
 //! All that a training run changes as one value: the model, its optimizer, a counter, and a moving average of the
 //! parameters.
 
-use pytree::Model;
+use pytree::Collection;
 use pytree::nn::summary;
 use pytree::optim::Chain;
 use pytree::prelude::*;
-use pytree::{Collection, Partition, diff};
 
 /// Values that follow the parameters.
 #[derive(Collection)]

@@ -1,7 +1,7 @@
 //! An ensemble: stacked models and stacked optimizers, which one step trains together.
 
 use pytree::prelude::*;
-use pytree::{diff, unstack};
+use pytree::unstack;
 
 #[derive(Module, Clone, Debug)]
 struct Net {

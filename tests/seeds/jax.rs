@@ -3,11 +3,11 @@
 use std::any::TypeId;
 use std::collections::BTreeMap;
 
+use pytree::Leaf;
 use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, TreeDef, TreeError};
-use pytree::{Leaf, Pytree};
 
 use crate::printed::{Printed, listed};
 

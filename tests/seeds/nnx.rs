@@ -14,7 +14,7 @@ use pytree::core::{StaticRef, Unflattener, Visitor};
 use pytree::kind::{Intermediate, Perturbation};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError, nodes};
-use pytree::{DynamicModule, Leaf, Partition, Pytree};
+use pytree::{DynamicModule, Leaf};
 
 use crate::nnx_tour::{Blocks, Model, Part, train_step};
 use crate::printed::{Printed, listed};

@@ -4,7 +4,6 @@ use std::any::TypeId;
 use std::fmt;
 
 use pytree::ModuleType;
-use pytree::Pytree;
 use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{DynamicModule, FieldKind, LeafKind, StaticRef, Unflattener, Visitor};
 use pytree::prelude::*;

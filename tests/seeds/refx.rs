@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
 use pytree::{LeafKind, TreeError};
-use pytree::{Partition, Pytree};
 
 use crate::printed::Printed;
 

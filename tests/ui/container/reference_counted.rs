@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use pytree::prelude::*;
 
-use pytree::Pytree;
 
 #[derive(Pytree)]
 struct Batch {

@@ -2,7 +2,6 @@
 
 use pytree::prelude::*;
 
-use pytree::Pytree;
 
 #[derive(Module)]
 struct Inner {

@@ -2,7 +2,6 @@
 
 use pytree::prelude::*;
 
-use pytree::Model;
 
 #[derive(Module)]
 struct Scale {

@@ -2,7 +2,6 @@
 
 use pytree::prelude::*;
 
-use pytree::Model;
 
 fn fit<M: Model>(_: &mut M) {}
 
