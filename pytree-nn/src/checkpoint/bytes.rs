@@ -113,12 +113,13 @@ pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
     })
 }
 
-/// Returns the name of a safetensors dtype in our notation, also for dtypes that [`DType`] lacks.
+/// Returns the name of a safetensors dtype in the notation of this library, such as `f32`. The dtype may be one that
+/// [`DType`] lacks.
 pub(super) fn dtype_name(dtype: Dtype) -> String {
     format!("{dtype:?}").to_lowercase()
 }
 
-/// Builds a tensor from bytes. The number of bytes must fit `dtype` and `shape`.
+/// Builds a tensor from the bytes of its elements. There must be as many bytes as a tensor of `dtype` and `shape` has.
 pub(super) fn tensor_of(dtype: DType, shape: &[usize], bytes: &[u8]) -> Tensor {
     with_number!(
         dtype,

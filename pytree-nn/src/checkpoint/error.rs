@@ -1,4 +1,4 @@
-//! Errors of checkpoints. [`CheckpointError::Mismatch`] lists all leaves that do not fit.
+//! Errors of checkpoints. [`CheckpointError::Mismatch`] lists all leaves that differ between a file and its template.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -18,9 +18,9 @@ pub enum CheckpointError {
     /// The operating system reported an error.
     #[error("cannot {operation} the checkpoint `{}`: {source}", .path.display())]
     Io {
-        /// The operation that failed.
+        /// The operation that failed: `read` or `write`.
         operation: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum CheckpointError {
     /// The file is not a safetensors file.
     #[error("cannot read the checkpoint `{}`: it is not a safetensors file ({problem}); give the path of a file that `save` wrote", .path.display())]
     Format {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The defect of the file.
         problem: String,
@@ -36,27 +36,27 @@ pub enum CheckpointError {
     /// The file is shorter or longer than its header says.
     #[error("cannot read the checkpoint `{}`: expected {expected} bytes, found {found}; it was cut off or damaged: copy it again, or load an earlier one", .path.display())]
     Length {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The length according to the header.
+        /// The length of the file according to its header, in bytes.
         expected: usize,
-        /// The actual length.
+        /// The actual length of the file, in bytes.
         found: usize,
     },
     /// The file has a newer format version than this library reads.
     #[error("cannot read the checkpoint `{}`: expected a format up to version {newest}, found version {found}; load it with a later version of this library, or save it again there in a format of version {newest}", .path.display())]
     Version {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The newest version that this library reads.
+        /// The newest format version that this library reads.
         newest: u32,
-        /// The version of the file.
+        /// The format version of the file.
         found: String,
     },
     /// The content of the file does not match its checksum.
     #[error("cannot read the checkpoint `{}`: expected content with the checksum {expected}, found {found}; it was changed or damaged after it was saved: copy it again, or load an earlier one", .path.display())]
     Checksum {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The checksum in the file's metadata, or `none`.
         expected: String,
@@ -66,9 +66,9 @@ pub enum CheckpointError {
     /// The leaves of the file differ from the leaves of the template.
     #[error("cannot load the checkpoint `{}`:{}{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
     Mismatch {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Each leaf that does not fit.
+        /// Each leaf that differs between the file and the template.
         mismatches: Vec<Mismatch>,
         /// The prefix whose replacement resolves most mismatches, if there is one.
         prefix: Option<OtherPrefix>,
@@ -133,7 +133,7 @@ pub enum Mismatch {
         /// The names of the two leaves in the file.
         stored: [String; 2],
     },
-    /// The shape or the dtype differs.
+    /// The shape or the dtype of the leaf in the file differs from its shape or dtype in the template.
     Different {
         /// The name of the leaf.
         name: String,

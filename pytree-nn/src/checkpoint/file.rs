@@ -1,4 +1,4 @@
-//! Reads files and checks their length.
+//! Reads safetensors files and checks their lengths.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<SafeTensors<'a>,
     })
 }
 
-/// Returns the length of the file according to its header, if the header can be read.
+/// Returns the length, in bytes, that a file has according to its header, if the header can be read.
 fn length_of_header(bytes: &[u8]) -> Option<usize> {
     const OFFSETS: &str = "\"data_offsets\":[";
     let (length, rest) = bytes.split_first_chunk::<8>()?;

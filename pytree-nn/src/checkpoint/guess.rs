@@ -30,7 +30,7 @@ impl<'n> Names<'n> {
         self.set.contains(name)
     }
 
-    /// Returns the most similar name, if any name is similar.
+    /// Returns the name that is most similar to `name`. Returns `None` if more than half of the longer name differs.
     pub(super) fn nearest(&self, name: &str, effort: &mut Effort) -> Option<String> {
         let step = last_step(name);
         let likely = self.by_last_step.get(step).into_iter().flatten();
@@ -56,7 +56,7 @@ fn last_step(name: &str) -> &str {
     &name[boundary.unwrap_or(name.len())..]
 }
 
-/// A prefix of names in the file that must be replaced to match the template.
+/// A prefix of names in a checkpoint file that must be replaced so that the names match the template.
 ///
 /// For example, the names in the file of a whole model begin with `model.`, while the template is
 /// the model itself.
@@ -74,12 +74,12 @@ pub struct OtherPrefix {
 }
 
 impl OtherPrefix {
-    /// Returns the prefix whose replacement turns most unused names of the file into missing names
-    /// of the template. There must be at least two, and at least half of the unused or of the
-    /// missing names.
+    /// Returns the prefix whose replacement turns most unused names of the file into missing names of the template.
+    /// Returns `None` if the replacement turns fewer than two names into missing names, or fewer than half of the
+    /// unused names and fewer than half of the missing names.
     pub(super) fn find(left: &Names<'_>, missing: &Names<'_>) -> Option<Self> {
         let count = left.all.len();
-        // A few samples suffice: a prefix that few names have explains nothing.
+        // Three sample names suffice, because a prefix that few names have resolves few mismatches.
         let samples = [0, count / 2, count.saturating_sub(1)];
         let samples = samples.iter().filter_map(|&at| left.all.get(at));
         let guesses = samples.filter_map(|sample| {
@@ -103,13 +103,15 @@ impl OtherPrefix {
             .filter(|guess| guess.fitting > 1 && 2 * guess.fitting >= count.min(missing.all.len()))
     }
 
-    /// Returns the name in the template that a name of the file corresponds to.
+    /// Returns the name `stored` of the file with the prefix of the template; `None` if it lacks the prefix of the
+    /// file.
     pub(super) fn expected(&self, stored: &str) -> Option<String> {
         let rest = stored.strip_prefix(&self.stored)?;
         Some(format!("{}{rest}", self.expected))
     }
 
-    /// Returns the name in the file that a name of the template corresponds to.
+    /// Returns the name `expected` of the template with the prefix of the file; `None` if it lacks the prefix of the
+    /// template.
     pub(super) fn stored(&self, expected: &str) -> Option<String> {
         let rest = expected.strip_prefix(&self.expected)?;
         Some(format!("{}{rest}", self.stored))
@@ -169,7 +171,7 @@ fn prefixes<'n>(stored: &'n str, expected: &'n str) -> Option<(&'n str, &'n str)
     None
 }
 
-/// Returns whether a step of a path begins at this byte.
+/// Returns whether a step of the path `name` begins at the byte `at`.
 fn begins_step(name: &str, at: usize) -> bool {
     let bytes = name.as_bytes();
     let is_in_front = at == 0 || matches!(bytes[at - 1], b'.' | b'/');

@@ -25,9 +25,9 @@ use crate::checkpoint::{CheckpointError, Mismatch, names};
 ///
 /// # Errors
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
-/// [`CheckpointError::Version`] or [`CheckpointError::Checksum`]. Returns
-/// [`CheckpointError::Mismatch`] with every leaf that is missing, unexpected, or of another shape
-/// or dtype.
+/// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged. Returns
+/// [`CheckpointError::Mismatch`] with every leaf that is only in the template or only in the file, or whose shape or
+/// dtype differs.
 pub fn load<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     template: &T,
@@ -110,22 +110,22 @@ impl<'f> LoadOptions<'f> {
         Self::default()
     }
 
-    /// Renames the leaves of the file: `rename` maps each name to the name in the template. Several
-    /// functions are applied one after the other. A regular expression can be used in the same way.
+    /// Renames the leaves of the file: `rename` maps each name in the file to the name in the template. If this method
+    /// is called several times, the functions are applied one after the other.
     #[must_use]
     pub fn rename(mut self, rename: impl Fn(&str) -> String + 'f) -> Self {
         self.renames.push(Box::new(rename));
         self
     }
 
-    /// Allows leaves that are not in the file. They keep the values of the template.
+    /// Allows leaves of the template that are not in the file. These leaves keep the values of the template.
     #[must_use]
     pub fn allow_missing(mut self) -> Self {
         self.may_miss = true;
         self
     }
 
-    /// Allows leaves of the file that are not in the template. They are ignored.
+    /// Allows leaves of the file that are not in the template. These leaves are ignored.
     #[must_use]
     pub fn allow_unused(mut self) -> Self {
         self.may_not_use = true;
@@ -172,10 +172,11 @@ impl fmt::Display for LoadReport {
     }
 }
 
-/// All leaves that do not match, and the prefix that explains most of them.
+/// All leaves that differ between a file and its template, and the prefix whose replacement resolves most differences.
 type Refused = (Vec<Mismatch>, Option<OtherPrefix>);
 
-/// Returns the leaves in the order of the template, or all mismatches.
+/// Returns the leaves of the file in the order of the template, or all mismatches as the error. `names` and `expected`
+/// are the names and the leaves of the template.
 fn matched(
     names: &[String],
     expected: Vec<Tensor>,
@@ -231,7 +232,8 @@ fn matched(
     Ok((leaves, report))
 }
 
-/// Returns the leaves of the template and of the file without a counterpart, and the prefix that explains most of them.
+/// Returns the leaves that are only in the template, the leaves that are only in the file, and the prefix of names
+/// whose replacement matches most of them.
 fn left_over(
     missing: &[(&String, AbstractArray)],
     found: &BTreeMap<String, (String, TensorView<'_>)>,

@@ -1,8 +1,7 @@
 //! The metadata of a file: the version of its format, the kinds of its leaves, and a checksum.
 //!
-//! safetensors files have a field for metadata, so other programs can read the file as before. The
-//! first version had only the kinds. `docs/formats.md` describes the keys, the checksum and the
-//! compatibility policy.
+//! safetensors files have a field for metadata, so other programs can read a file with this metadata. The first version
+//! of the format had only the kinds. `docs/formats.md` describes the keys, the checksum and the compatibility policy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,14 +13,14 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::dtype_name;
 
-/// The version that this library writes.
+/// The version of the format that this library writes.
 pub(super) const VERSION: u32 = 2;
 
 /// The prefix of the metadata keys of this library. The checksum covers all these keys except its own.
 const OURS: &str = "pytree.";
 const VERSION_KEY: &str = "pytree.version";
 const CHECKSUM_KEY: &str = "pytree.checksum";
-/// The kinds of the leaves: one line each, name and kind.
+/// The metadata key of the kinds. Its value has a line for each leaf with a kind: the name, a tab and the kind.
 const KINDS_KEY: &str = "pytree.kinds";
 
 /// The metadata of a file. Other programs may have written some of the keys.
@@ -90,9 +89,9 @@ impl Metadata {
         })
     }
 
-    /// Returns the XXH3-128 of the leaves in the order of their names, and then of our metadata in
-    /// the order of the keys. The length of each text and each list comes first, in eight bytes,
-    /// least significant byte first.
+    /// Returns the XXH3-128 hash of the leaves in the order of their names, followed by the metadata of this library in
+    /// the order of the keys. Before each text and each list, its length is hashed: eight bytes, least significant byte
+    /// first.
     fn checksum(&self, file: &SafeTensors<'_>) -> String {
         let mut hash = Xxh3::new();
         let mut add = |part: &[u8]| {
@@ -121,9 +120,10 @@ impl Metadata {
         format!("{:032x}", hash.digest128())
     }
 
-    /// Writes the metadata with its checksum into a file that has no metadata yet.
+    /// Writes the metadata and the checksum into `bytes`, a safetensors file that has no metadata yet.
     ///
-    /// The safetensors crate would write the keys in a random order, so two files of the same leaves would differ.
+    /// The safetensors crate is not used for this, because it writes the keys in a random order, so two files of the
+    /// same leaves would differ.
     pub(super) fn put_into(mut self, bytes: &mut Vec<u8>) -> Option<()> {
         let file = SafeTensors::deserialize(bytes).ok()?;
         let checksum = self.checksum(&file);

@@ -1,9 +1,9 @@
 //! Saves and loads the leaves of any pytree in a safetensors file.
 //!
-//! A leaf is stored under its key path; a shared leaf is stored once. Saving writes a temporary
-//! file and renames it, so there is a complete file at any time. The metadata hold the version of
-//! the format and a checksum, so a damaged file is rejected. Loading first compares the whole file
-//! with a template and then builds a new value. It never loads a part.
+//! A leaf is stored under its key path; a shared leaf is stored once. Saving writes a temporary file and renames it, so
+//! there is a complete file at any time. The metadata of a file contain the version of the format and a checksum, so a
+//! damaged file is rejected. Loading first compares the whole file with a template and then builds a new value. If a
+//! leaf does not match, nothing is loaded.
 
 mod bytes;
 mod error;
@@ -28,7 +28,7 @@ pub use error::{CheckpointError, Mismatch};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, LoadReport, load, load_with};
 
-/// The name under which a leaf is stored if it is the whole tree.
+/// The name under which the leaf is stored if the whole tree is a single leaf, whose key path is empty.
 const ROOT: &str = "value";
 
 /// A leaf of a checkpoint: see [`inspect`].
@@ -36,19 +36,19 @@ const ROOT: &str = "value";
 pub struct Entry {
     /// The key path of the leaf.
     pub name: String,
-    /// The dtype, for example `f32`.
+    /// The dtype of the leaf, for example `f32`.
     pub dtype: String,
-    /// The length of each axis.
+    /// The length of each axis of the leaf.
     pub shape: Vec<usize>,
-    /// The kind, for example `Param`, if the leaf was saved from a module.
+    /// The kind of the leaf, for example `Param`, if the leaf was saved from a module.
     pub kind: Option<String>,
 }
 
 /// Writes all leaves of a pytree to a safetensors file.
 ///
 /// The save is atomic: [`files::write`] writes a temporary file, flushes it to the disk, and
-/// renames it. If several programs save to the same path, the file of the last program remains. The same leaves always
-/// give the same bytes.
+/// renames this file. If several programs save to the same path, the file of the last program remains. The same leaves
+/// always give the same bytes.
 ///
 /// # Examples
 /// ```
@@ -63,8 +63,9 @@ pub struct Entry {
 /// ```
 ///
 /// # Errors
-/// Returns [`CheckpointError::Io`], [`CheckpointError::DType`] or [`CheckpointError::SameName`], and
-/// [`CheckpointError::Value`] if a leaf is traced.
+/// Returns [`CheckpointError::Io`] if the file cannot be written, [`CheckpointError::DType`] if the dtype of a leaf is
+/// not supported, [`CheckpointError::SameName`] if two leaves have the same key path, and [`CheckpointError::Value`] if
+/// a leaf is traced.
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
     let path = path.as_ref();
     // This reads all references at one instant, even if other threads write them.
@@ -100,7 +101,7 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
     })
 }
 
-/// Lists the leaves of a checkpoint in the order of their names. This needs no template.
+/// Lists the leaves of a checkpoint in the order of their names, without a template.
 ///
 /// # Examples
 /// ```
