@@ -19,8 +19,8 @@ const LINKS: usize = 40;
 
 /// Writes a file atomically: at any time the path has either the old or the new content.
 ///
-/// A symbolic link is followed, and its target is replaced or created. A replaced file keeps its
-/// permissions; a hard link to it keeps the old content. Temporary files that killed processes left
+/// A symbolic link is followed, and its target is replaced or created. The new file gets the permissions of the
+/// replaced file. A hard link to the replaced file keeps the old content. Temporary files that killed processes left
 /// for this path are removed.
 ///
 /// # Examples

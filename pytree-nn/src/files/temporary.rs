@@ -10,11 +10,11 @@ use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The prefix of all names. A hash of the name of the target follows.
+/// The prefix of the names of all temporary files. In a name, a hash of the target's name follows.
 const BEGINNING: &str = ".pytree-";
 const END: &str = ".tmp";
 
-/// A file that is removed unless it is renamed.
+/// A temporary file. When this value is dropped, the file is removed unless it was renamed.
 pub(super) struct Temporary {
     file: File,
     path: PathBuf,
@@ -23,8 +23,8 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates a file in the directory of the target, with the permissions of the file that it
-    /// replaces.
+    /// Creates and locks a temporary file in `directory`, which contains the file `target`. The temporary file gets
+    /// `permissions`, the permissions of the file to be replaced, if any.
     pub(super) fn new(
         directory: &Path,
         target: &OsStr,
@@ -92,7 +92,8 @@ fn beginning(target: &OsStr) -> String {
     format!("{BEGINNING}{:016x}-", xxh3_64(target.as_encoded_bytes()))
 }
 
-/// Returns a unique name. Containers that share a directory may have equal process numbers.
+/// Returns a unique name for a temporary file. The name contains a random number, because containers that share a
+/// directory may have equal process numbers.
 pub(super) fn unique_name(target: &OsStr, process: u32) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
