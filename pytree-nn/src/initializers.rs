@@ -8,8 +8,8 @@ use crate::random::Key;
 
 /// The distribution from which a parameter is initialized.
 ///
-/// Initializers that scale by the variance use the last two axes of a shape as inputs and outputs
-/// of the layer, and all axes before them as its receptive field.
+/// [`VarianceScaling`](Self::VarianceScaling) treats the last two axes of a parameter as the inputs and the outputs of
+/// the layer, and all axes before them as the receptive field of the layer.
 ///
 /// # Examples
 /// ```
@@ -21,18 +21,18 @@ use crate::random::Key;
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Initializer {
-    /// Zeros.
+    /// All elements are 0.
     Zeros,
-    /// Ones.
+    /// All elements are 1.
     Ones,
-    /// All elements are this number.
+    /// All elements are the given number.
     Constant(f64),
-    /// The normal distribution with mean 0 and this standard deviation.
+    /// The normal distribution with mean 0 and the given standard deviation.
     Normal(f64),
-    /// The uniform distribution over [0, scale).
+    /// The uniform distribution over [0, b), where b is the given number.
     Uniform(f64),
-    /// The standard normal distribution, truncated at two standard deviations, times this number. Because of the
-    /// truncation, the standard deviation is 0.8796 times this number.
+    /// The standard normal distribution, truncated at two standard deviations, times the given number. Because of the
+    /// truncation, the standard deviation is 0.8796 times the given number.
     TruncatedNormal(f64),
     /// A distribution with the variance scale / fan.
     VarianceScaling {
@@ -116,8 +116,8 @@ impl Initializer {
     /// Returns a new parameter of shape `shape`, drawn from the distribution.
     ///
     /// # Panics
-    /// If `dtype` is not a float, or if the variance depends on inputs and outputs and the shape has fewer than
-    /// two axes.
+    /// If `dtype` is not a float, or if this is a [`VarianceScaling`](Self::VarianceScaling) and the shape has fewer
+    /// than two axes.
     #[track_caller]
     pub fn initialize(&self, key: &Key, dtype: DType, shape: &[usize]) -> Tensor {
         match *self {
@@ -161,7 +161,7 @@ impl Initializer {
 /// The standard deviation of the standard normal distribution truncated at two standard deviations.
 const DEVIATION_WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
 
-/// Returns the number rounded to `dtype`. JAX rounds each step of the computation in this way.
+/// Returns `value` rounded to `dtype`. JAX rounds each step of the computation of a variance in this way.
 #[allow(clippy::cast_possible_truncation, reason = "the function rounds")]
 fn rounded(dtype: DType, value: f64) -> f64 {
     if dtype == DType::F64 {
