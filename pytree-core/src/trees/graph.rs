@@ -43,7 +43,7 @@ const SHARING: Sharing = Sharing::Preserve;
 /// See [`tree::leaves`](crate::tree::leaves).
 ///
 /// # Panics
-/// Where `tree::leaves` panics.
+/// In the same cases as `tree::leaves`.
 ///
 /// # Examples
 /// ```
@@ -64,7 +64,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
 /// See [`tree::any_leaves`](crate::tree::any_leaves).
 ///
 /// # Panics
-/// Where `tree::any_leaves` panics.
+/// In the same cases as `tree::any_leaves`.
 #[inline]
 pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
@@ -83,7 +83,7 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
 /// See [`tree::flatten`](crate::tree::flatten).
 ///
 /// # Panics
-/// Where `tree::flatten` panics.
+/// In the same cases as `tree::flatten`.
 ///
 /// # Examples
 /// ```
@@ -138,7 +138,7 @@ pub fn unflatten<T: Pytree, L: Leaf + Clone>(
 /// See [`tree::leaves_with_path`](crate::tree::leaves_with_path).
 ///
 /// # Panics
-/// Where `tree::leaves_with_path` panics.
+/// In the same cases as `tree::leaves_with_path`.
 #[inline]
 #[track_caller]
 pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPath, &L)> {
@@ -150,7 +150,7 @@ pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPa
 /// See [`tree::map`](crate::tree::map).
 ///
 /// # Panics
-/// Where `tree::map` panics.
+/// In the same cases as `tree::map`.
 ///
 /// # Examples
 /// ```
@@ -171,7 +171,7 @@ pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -
 /// See [`tree::map_to`](crate::tree::map_to).
 ///
 /// # Panics
-/// Where `tree::map_to` panics.
+/// In the same cases as `tree::map_to`.
 #[inline]
 #[track_caller]
 pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
@@ -186,7 +186,7 @@ pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
 /// See [`tree::map_with_path`](crate::tree::map_with_path).
 ///
 /// # Panics
-/// Where `tree::map_with_path` panics.
+/// In the same cases as `tree::map_with_path`.
 #[inline]
 #[track_caller]
 pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -204,7 +204,7 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
 /// The errors of `tree::map2`.
 ///
 /// # Panics
-/// Where `tree::map2` panics.
+/// In the same cases as `tree::map2`.
 #[inline]
 #[track_caller]
 pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
@@ -235,7 +235,7 @@ pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
 /// See [`tree::reduce`](crate::tree::reduce).
 ///
 /// # Panics
-/// Where `tree::reduce` panics.
+/// In the same cases as `tree::reduce`.
 ///
 /// # Examples
 /// ```
@@ -259,7 +259,7 @@ pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
 /// See [`tree::reduce_associative`](crate::tree::reduce_associative).
 ///
 /// # Panics
-/// Where `tree::reduce_associative` panics.
+/// In the same cases as `tree::reduce_associative`.
 #[inline]
 #[track_caller]
 pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -274,7 +274,7 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
 /// See [`tree::all`](crate::tree::all).
 ///
 /// # Panics
-/// Where `tree::all` panics.
+/// In the same cases as `tree::all`.
 #[track_caller]
 pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().all(predicate)
@@ -285,7 +285,7 @@ pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
 /// See [`tree::any`](crate::tree::any).
 ///
 /// # Panics
-/// Where `tree::any` panics.
+/// In the same cases as `tree::any`.
 #[track_caller]
 pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().any(predicate)
@@ -312,7 +312,7 @@ pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Key
 /// See [`tree::leaves_where`](crate::tree::leaves_where).
 ///
 /// # Panics
-/// Where `tree::leaves_where` panics.
+/// In the same cases as `tree::leaves_where`.
 #[inline]
 #[track_caller]
 pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -330,7 +330,7 @@ pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
 /// See [`tree::map_subtrees`](crate::tree::map_subtrees).
 ///
 /// # Panics
-/// Where `tree::map_subtrees` panics.
+/// In the same cases as `tree::map_subtrees`.
 #[inline]
 #[track_caller]
 pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
@@ -351,7 +351,7 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
 /// The errors of `tree::transpose`.
 ///
 /// # Panics
-/// Where `tree::transpose` panics.
+/// In the same cases as `tree::transpose`.
 #[inline]
 #[track_caller]
 pub fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(

@@ -132,7 +132,7 @@ impl<M, L> Index<&str> for Partition<M, L> {
     /// Returns the leaf at a path.
     ///
     /// # Panics
-    /// Where [`Partition::get`] returns an error.
+    /// If [`Partition::get`] returns an error for this path.
     #[track_caller]
     fn index(&self, path: &str) -> &L {
         match self.get(path) {
