@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Item, ItemMod, ItemUse, UseTree};
@@ -69,26 +69,28 @@ fn readme() -> String {
     code.collect()
 }
 
-fn programs() -> Vec<BTreeSet<String>> {
+/// Returns the code of each program.
+fn programs() -> Vec<String> {
     let folder = Path::new(ROOT).join("tests/programs");
-    let files = fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
-    let programs =
-        files.filter(|file| file.file_name().unwrap().to_string_lossy().starts_with('p'));
+    let files = fs::read_dir(folder).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    let is_program = |file: &PathBuf| {
+        let name = file.file_name().unwrap().to_string_lossy();
+        name.starts_with('p') && name.ends_with(".rs")
+    };
+    let programs = files.filter(is_program);
     programs
-        .map(|file| identifiers(&fs::read_to_string(file).unwrap()))
+        .map(|file| fs::read_to_string(file).unwrap())
         .collect()
 }
 
 #[test]
 fn prelude_names_are_in_use() {
-    let (readme, programs) = (identifiers(&readme()), programs());
+    let readme = identifiers(&readme());
+    let programs: Vec<BTreeSet<String>> = programs().iter().map(|code| identifiers(code)).collect();
     let uses = |name: &String| {
-        programs
-            .iter()
-            .filter(|program| program.contains(name))
-            .count()
+        let users = programs.iter().filter(|program| program.contains(name));
+        users.count()
     };
     let unused: Vec<String> = prelude()
         .into_iter()
@@ -103,11 +105,9 @@ fn prelude_names_are_in_use() {
 #[test]
 fn common_imports_are_in_the_prelude() {
     let mut imports: Vec<BTreeSet<String>> = Vec::new();
-    let folder = Path::new(ROOT).join("tests/programs");
-    for file in fs::read_dir(folder).unwrap() {
+    for code in programs() {
         let mut names = BTreeSet::new();
-        let file = syn::parse_file(&fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
-        for item in &file.items {
+        for item in &syn::parse_file(&code).unwrap().items {
             if let Item::Use(ItemUse {
                 tree: UseTree::Path(path),
                 ..
