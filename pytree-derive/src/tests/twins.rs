@@ -19,7 +19,7 @@ fn a_function_gets_its_documented_twin() {
         ///
         /// # Examples
         /// ```
-        /// # Errors are none here: this line is code.
+        /// # Errors is not a heading here, because this line is code.
         /// ```
         #[must_use]
         #[inline]
@@ -39,7 +39,7 @@ fn a_function_gets_its_documented_twin() {
 ///
 /// # Examples
 /// ```
-/// # Errors are none here: this line is code.
+/// # Errors is not a heading here, because this line is code.
 /// ```
 #[inline]
 #[must_use]
