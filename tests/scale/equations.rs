@@ -171,7 +171,7 @@ fn doubled(leaves: &[Tensor]) -> Vec<Tensor> {
 fn total(leaves: &[Tensor]) -> Tensor {
     let mut sum = Tensor::from(0.0_f32);
     for leaf in leaves {
-        sum = sum + leaf * 2.0;
+        sum += leaf * 2.0;
     }
     sum
 }

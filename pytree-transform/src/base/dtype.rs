@@ -5,6 +5,8 @@ use std::fmt;
 use pytree_core::{Element, ElementType};
 use smallvec::SmallVec;
 
+use crate::base::nested::NestedArray;
+
 /// The lengths of a tensor's axes.
 pub type Shape = SmallVec<[usize; 4]>;
 
@@ -52,7 +54,7 @@ impl fmt::Display for DType {
 }
 
 /// A Rust type that can be the element of a tensor.
-pub trait TensorElement: Element + Default + PartialOrd {
+pub trait TensorElement: Element + Default + PartialOrd + NestedArray<Number = Self> {
     /// The dtype of this Rust type.
     const DTYPE: DType;
 

@@ -51,6 +51,19 @@ pub enum TensorError {
         /// The number of elements that were passed.
         found: usize,
     },
+    /// Nested lists of one level differ in length.
+    #[error(
+        "cannot make a tensor of nested lists: the list at {} has length {found}, but the first list of its level has length {expected}; give all lists of a level the same length",
+        place_of(.place)
+    )]
+    Ragged {
+        /// The position of the list at each level.
+        place: Vec<usize>,
+        /// The length of the first list of this level.
+        expected: usize,
+        /// The length of the list.
+        found: usize,
+    },
     /// A number does not fit the dtype of the tensor with which it is combined.
     #[error(
         "cannot combine the number {number} with {found}: {} cannot represent it; convert the tensor first, for instance with `.convert(DType::F32)`",
@@ -281,6 +294,12 @@ fn expected_elements(shape: &[usize]) -> String {
         product.checked_mul(length as u128)
     });
     count.map_or_else(|| "more than 2^128".to_owned(), |count| count.to_string())
+}
+
+/// Returns the place of a nested list: `[1][0]`.
+fn place_of(place: &[usize]) -> String {
+    let positions: Vec<String> = place.iter().map(usize::to_string).collect();
+    format!("[{}]", positions.join("]["))
 }
 
 impl fmt::Debug for TensorError {

@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod fold;
 pub(crate) mod instructions;
 pub mod memory;
+pub(crate) mod nested;
 pub(crate) mod special;
 pub(crate) mod text_layout;
 pub(crate) mod threads;

@@ -7,7 +7,7 @@ mod numbers;
 
 use std::fmt;
 
-use self::numbers::{Format, item, scalar};
+use self::numbers::{Format, Style, item, scalar};
 use crate::base::array::{Array, Data};
 use crate::tensor::Tensor;
 
@@ -18,11 +18,37 @@ const PRECISION: usize = 8;
 
 impl fmt::Display for Tensor {
     /// Writes the elements like NumPy's `str`. For a traced tensor, writes its transformation, dtype and shape.
+    ///
+    /// A precision is the number of digits after the point of each element, and a width is the least width of each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.array() {
-            Some(array) => f.write_str(&display(array)),
-            None => fmt::Debug::fmt(self, f),
-        }
+        write_display(self, f, false)
+    }
+}
+
+impl fmt::LowerExp for Tensor {
+    /// Writes the elements as `Display`, each with an exponent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_display(self, f, true)
+    }
+}
+
+fn write_display(tensor: &Tensor, f: &mut fmt::Formatter<'_>, exponent: bool) -> fmt::Result {
+    let Some(array) = tensor.array() else {
+        return fmt::Debug::fmt(tensor, f);
+    };
+    let style = Style {
+        precision: f.precision(),
+        exponent,
+        width: f.width().unwrap_or(0),
+    };
+    if !array.shape().is_empty() {
+        return f.write_str(&display(array, style));
+    }
+    // A single number follows all options: fill, alignment and sign, too.
+    let text = display(array, Style { width: 0, ..style });
+    match text.strip_prefix('-') {
+        Some(digits) => f.pad_integral(false, "", digits),
+        None => f.pad_integral(true, "", &text),
     }
 }
 
@@ -34,20 +60,22 @@ pub(crate) fn write_debug(tensor: &Tensor, f: &mut fmt::Formatter<'_>) -> fmt::R
     }
 }
 
-fn display(array: &Array) -> String {
+fn display(array: &Array, style: Style) -> String {
     match &array.data {
+        _ if style.is_given() => {}
         Data::F32(elements) if array.shape().is_empty() => {
-            scalar(f64::from(elements[0]), &format!("{:e}", elements[0]))
+            return scalar(f64::from(elements[0]), &format!("{:e}", elements[0]));
         }
         Data::F64(elements) if array.shape().is_empty() => {
-            scalar(elements[0], &format!("{:e}", elements[0]))
+            return scalar(elements[0], &format!("{:e}", elements[0]));
         }
-        _ => Layout {
-            separator: " ",
-            width: LINE_WIDTH,
-        }
-        .write(array, 1),
+        _ => {}
     }
+    let layout = Layout {
+        separator: " ",
+        width: LINE_WIDTH,
+    };
+    layout.write(array, 1, style)
 }
 
 fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
@@ -59,7 +87,7 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
             separator: ", ",
             width: LINE_WIDTH - 1,
         }
-        .write(array, prefix.len() + 1)
+        .write(array, prefix.len() + 1, Style::default())
     };
     let mut extras = Vec::new();
     if (array.info.is_empty() && shape != [0]) || array.info.len() > THRESHOLD {
@@ -88,12 +116,13 @@ struct Layout {
 struct Writer<'a> {
     layout: Layout,
     array: &'a Array,
+    style: Style,
     format: Format,
     summarised: bool,
 }
 
 impl Layout {
-    fn write(self, array: &Array, indent: usize) -> String {
+    fn write(self, array: &Array, indent: usize, style: Style) -> String {
         if array.info.is_empty() {
             return "[]".to_owned();
         }
@@ -109,7 +138,8 @@ impl Layout {
         let writer = Writer {
             layout: self,
             array,
-            format: Format::of(array, &positions),
+            style,
+            format: Format::of(array, &positions, style),
             summarised,
         };
         writer.axis(0, 0, indent, self.width)
@@ -133,7 +163,7 @@ impl Writer<'_> {
     fn axis(&self, axis: usize, start: usize, indent: usize, width: usize) -> String {
         let shape = self.array.shape();
         let Some(&length) = shape.get(axis) else {
-            return self.format.write(item(self.array, start));
+            return self.format.write(item(self.array, start, self.style));
         };
         if axis + 1 == shape.len() {
             return self.row(start * length, length, indent, width);
@@ -162,7 +192,9 @@ impl Writer<'_> {
         let (mut text, mut line) = (String::new(), " ".repeat(indent));
         for index in shown(length, self.summarised) {
             let word = match index {
-                Some(index) => self.format.write(item(self.array, start + index)),
+                Some(index) => self
+                    .format
+                    .write(item(self.array, start + index, self.style)),
                 None => "...".to_owned(),
             };
             if line.len() + word.len() > room && line.len() > indent {
@@ -210,6 +242,42 @@ mod tests {
             Tensor::arange(DType::I32, 1001).to_string(),
             "[   0    1    2 ...  998  999 1000]"
         );
+    }
+
+    #[test]
+    fn format_options_apply_to_each_element() {
+        let loss = Tensor::from(0.123_456_f32);
+        assert_eq!(format!("{loss:.3}"), "0.123");
+        assert_eq!(
+            format!("{loss:>9.3}|{loss:<7.2}|{loss:+.1}"),
+            "    0.123|0.12   |+0.1"
+        );
+        assert_eq!(format!("{:08.3}", Tensor::from(-1.5)), "-001.500");
+        assert_eq!(
+            format!("{:6}|{:6}", Tensor::from(12), Tensor::from(1.5)),
+            "    12|   1.5"
+        );
+        assert_eq!(format!("{:.0}", Tensor::from(2.5_f64)), "2");
+        assert_eq!(format!("{loss:e} {loss:.2e}"), "1.23456e-01 1.23e-01");
+        assert_eq!(format!("{:.2e}", Tensor::from(1500)), "1.50e+03");
+        let row = Tensor::from([0.125_f32, -10.0, 3.136_59]);
+        assert_eq!(format!("{row:.2}"), "[  0.12 -10.00   3.14]");
+        assert_eq!(format!("{row:8.1}"), "[     0.1    -10.0      3.1]");
+        assert_eq!(format!("{row:.1e}"), "[ 1.2e-01 -1.0e+01  3.1e+00]");
+        let odd = Tensor::from([f64::NAN, f64::NEG_INFINITY, 1.0]);
+        assert_eq!(format!("{odd:.2}"), "[ nan -inf 1.00]");
+        assert_eq!(format!("{:.2}", Tensor::from(f32::NAN)), "nan");
+        assert_eq!(format!("{:4}", Tensor::from([1, -2])), "[   1   -2]");
+        assert_eq!(format!("{:6}", Tensor::from([1.5, 2.0])), "[   1.5    2. ]");
+        assert_eq!(
+            format!("{:.3}", Tensor::from([true, false])),
+            "[ True False]"
+        );
+        assert_eq!(
+            format!("{:.1}", Tensor::from([[1.0, 2.0], [3.0, 4.0]])),
+            "[[1.0 2.0]\n [3.0 4.0]]"
+        );
+        assert_eq!(format!("{:.2}", Tensor::zeros(DType::F32, [0])), "[]");
     }
 
     #[test]

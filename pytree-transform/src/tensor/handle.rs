@@ -293,65 +293,9 @@ impl<T: TensorElement, D: Dimension> From<ndarray::ArrayView<'_, T, D>> for Tens
     }
 }
 
-impl<T: TensorElement> From<Vec<T>> for Tensor {
-    fn from(elements: Vec<T>) -> Self {
-        Self::from_array(Array::new([elements.len()], elements))
-    }
-}
-
-impl<T: TensorElement> From<&[T]> for Tensor {
-    fn from(elements: &[T]) -> Self {
-        Self::from(elements.to_vec())
-    }
-}
-
 impl<T: TensorElement> From<T> for Tensor {
     fn from(value: T) -> Self {
         Self::scalar(value)
-    }
-}
-
-/// A nested array of numbers, such as `[[1.0, 2.0], [3.0, 4.0]]`.
-pub trait NestedArray {
-    /// The type of the numbers.
-    type Number: TensorElement;
-    /// Appends the length of this array to `shape`, followed by the lengths of the arrays nested in it.
-    fn push_shape(shape: &mut Vec<usize>);
-    /// Appends all numbers of the array to `numbers`, in row-major order.
-    fn push_numbers(&self, numbers: &mut Vec<Self::Number>);
-}
-
-impl<T: NestedArray, const N: usize> NestedArray for [T; N] {
-    type Number = T::Number;
-    fn push_shape(shape: &mut Vec<usize>) {
-        shape.push(N);
-        T::push_shape(shape);
-    }
-    fn push_numbers(&self, numbers: &mut Vec<T::Number>) {
-        self.iter().for_each(|item| item.push_numbers(numbers));
-    }
-}
-
-macro_rules! numbers {
-    ($($number:ty),*) => {$(
-        impl NestedArray for $number {
-            type Number = Self;
-            fn push_shape(_: &mut Vec<usize>) {}
-            fn push_numbers(&self, numbers: &mut Vec<Self>) {
-                numbers.push(*self);
-            }
-        }
-    )*};
-}
-numbers!(bool, i32, i64, u32, f32, f64);
-
-impl<T: NestedArray, const N: usize> From<[T; N]> for Tensor {
-    fn from(array: [T; N]) -> Self {
-        let mut shape = Vec::new();
-        <[T; N]>::push_shape(&mut shape);
-        let mut numbers = Vec::with_capacity(shape.iter().product());
-        array.push_numbers(&mut numbers);
-        Self::from_array(Array::new(shape, numbers))
     }
 }
 

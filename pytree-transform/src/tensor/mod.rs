@@ -5,9 +5,10 @@ mod display;
 pub(crate) mod elementwise;
 mod handle;
 pub(crate) mod jaxpr;
+mod nested;
 pub(crate) mod primitive;
 pub(crate) mod stage;
 pub(crate) mod trace;
 pub(crate) mod traceable;
 
-pub use self::handle::{NestedArray, Tensor};
+pub use self::handle::Tensor;

@@ -140,7 +140,7 @@ fn reverse_scan_agrees_with_reverse_rust_loop() {
         let mut sum = Tensor::from(0.0_f64);
         for at in [2, 1, 0] {
             c = (c * row(x, at)).tanh() + row(x, at);
-            sum = sum + (&c * row(x, at)).sum();
+            sum += (&c * row(x, at)).sum();
         }
         c.sum() + sum
     };
@@ -285,7 +285,7 @@ fn nested_scan_agrees_with_nested_rust_loops() {
             let mut sum = x.clone();
             let mut products = Tensor::from(0.0_f64);
             for y in [c.clone(), &c * &x] {
-                products = products + (&sum * &y).sum();
+                products += (&sum * &y).sum();
                 sum = (&sum + &y * &x).sin();
             }
             let kept = sum

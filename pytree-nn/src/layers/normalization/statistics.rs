@@ -150,14 +150,14 @@ impl<'a> Normalization<'a> {
     pub(super) fn normalize(&self, x: &Tensor, mean: Option<&Tensor>, variance: &Tensor) -> Tensor {
         let mut factor = (variance + self.epsilon).rsqrt();
         if let Some(scale) = self.scale {
-            factor = factor * self.along_features(scale, x);
+            factor *= self.along_features(scale, x);
         }
         let mut y = match mean {
             Some(mean) => (x - mean) * factor,
             None => x * factor,
         };
         if let Some(bias) = self.bias {
-            y = y + self.along_features(bias, x);
+            y += self.along_features(bias, x);
         }
         y
     }

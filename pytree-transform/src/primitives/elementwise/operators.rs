@@ -1,6 +1,9 @@
 //! Operators on tensors, and the numbers that they accept as operands.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, Div, DivAssign, Mul, MulAssign, Neg,
+    Not, Sub, SubAssign,
+};
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
@@ -112,6 +115,23 @@ macro_rules! operators {
         }
     )*};
 }
+
+/// Implements operators that assign their result: `total += &x`. Other handles of the tensor keep its old value.
+macro_rules! assigning_operators {
+    ($($trait:ident $method:ident $operation:ident),*) => {$(
+        impl<R: Operand> $trait<R> for Tensor {
+            #[track_caller]
+            fn $method(&mut self, right: R) {
+                let right = or_panic(right.beside(self));
+                *self = or_panic(elementwise::binary(Binary::$operation, self, &right));
+            }
+        }
+    )*};
+}
+assigning_operators!(
+    AddAssign add_assign Add, SubAssign sub_assign Sub, MulAssign mul_assign Mul, DivAssign div_assign Div,
+    BitAndAssign bitand_assign And, BitOrAssign bitor_assign Or
+);
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
 floats!(f32, f64);
 integers!(i32, i64, u32);
@@ -141,3 +161,38 @@ macro_rules! unary_operator {
 }
 unary_operator!(Neg neg);
 unary_operator!(Not not);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assigning_operators_change_one_handle() {
+        let mut x = Tensor::from([1.0_f32, 2.0]);
+        let before = x.clone();
+        x += 1.0;
+        x += &before;
+        x -= Tensor::from(1.0_f32);
+        assert_eq!(x, Tensor::from([2.0_f32, 4.0]));
+        x *= 3.0;
+        x /= &before;
+        assert_eq!(x, Tensor::from([6.0_f32, 6.0]));
+        assert_eq!(before, Tensor::from([1.0_f32, 2.0]));
+        let mut scalar = Tensor::from(1);
+        scalar += Tensor::from([1, 2]);
+        assert_eq!(scalar, Tensor::from([2, 3]));
+        let mut flags = Tensor::from([true, true]);
+        flags &= Tensor::from([true, false]);
+        flags |= Tensor::from(false);
+        assert_eq!(flags, Tensor::from([true, false]));
+        let refused = std::panic::catch_unwind(|| {
+            let mut x = Tensor::from(1);
+            x += 0.5;
+        });
+        let message = refused.unwrap_err().downcast::<String>().unwrap();
+        assert!(
+            message.contains("cannot combine the number 0.5 with i32[]"),
+            "{message}"
+        );
+    }
+}

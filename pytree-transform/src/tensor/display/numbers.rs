@@ -155,20 +155,72 @@ pub(super) enum Format {
     },
 }
 
+/// The options of a format string for each element.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Style {
+    /// The digits after the point. Without them and without an exponent, elements are written as by NumPy.
+    pub(super) precision: Option<usize>,
+    pub(super) exponent: bool,
+    /// The least width.
+    pub(super) width: usize,
+}
+
+impl Style {
+    /// Returns whether the text of an element does not depend on the other elements.
+    pub(super) fn is_given(self) -> bool {
+        self.precision.is_some() || self.exponent
+    }
+
+    /// Writes a number. `shortest` is the shortest text with an exponent that identifies it.
+    fn write(self, value: f64, shortest: &str) -> String {
+        if !value.is_finite() {
+            return not_finite(value).to_owned();
+        }
+        if !self.exponent {
+            let precision = self.precision.unwrap_or(PRECISION);
+            return format!("{value:.precision$}");
+        }
+        let text = self.precision.map_or_else(
+            || shortest.to_owned(),
+            |precision| format!("{value:.precision$e}"),
+        );
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, digits) = exponent
+            .strip_prefix('-')
+            .map_or(('+', exponent), |digits| ('-', digits));
+        format!("{mantissa}e{sign}{digits:0>2}")
+    }
+}
+
 /// An element to print.
 pub(super) enum Item {
     Text(String),
     Float(Float),
 }
 
-pub(super) fn item(array: &Array, position: usize) -> Item {
+pub(super) fn item(array: &Array, position: usize, style: Style) -> Item {
+    let integer = |value: i64| {
+        Item::Text(if style.exponent {
+            style.write(value as f64, &format!("{value:e}"))
+        } else {
+            value.to_string()
+        })
+    };
     match &array.data {
         Data::Bool(elements) => {
             Item::Text(if elements[position] { "True" } else { "False" }.to_owned())
         }
-        Data::I32(elements) => Item::Text(elements[position].to_string()),
-        Data::I64(elements) => Item::Text(elements[position].to_string()),
-        Data::U32(elements) => Item::Text(elements[position].to_string()),
+        Data::I32(elements) => integer(elements[position].into()),
+        Data::I64(elements) => integer(elements[position]),
+        Data::U32(elements) => integer(elements[position].into()),
+        Data::F32(elements) if style.is_given() => {
+            let value = elements[position];
+            Item::Text(style.write(value.into(), &format!("{value:e}")))
+        }
+        Data::F64(elements) if style.is_given() => {
+            let value = elements[position];
+            Item::Text(style.write(value, &format!("{value:e}")))
+        }
         Data::F32(elements) => {
             let value = elements[position];
             Item::Float(Float {
@@ -187,23 +239,42 @@ pub(super) fn item(array: &Array, position: usize) -> Item {
 }
 
 impl Format {
-    pub(super) fn of(array: &Array, positions: &[usize]) -> Self {
+    pub(super) fn of(array: &Array, positions: &[usize], style: Style) -> Self {
         let mut floats = Vec::new();
-        let mut width = 0;
+        let mut width = style.width;
         for &position in positions {
-            match item(array, position) {
+            match item(array, position, style) {
                 Item::Text(text) => width = width.max(text.len()),
                 Item::Float(float) => floats.push(float),
             }
         }
         if matches!(array.data, Data::Bool(_)) && !array.shape().is_empty() {
             // Like NumPy, pad `True` to the width of `False`, even if the array has no `False`.
-            width = 5;
+            width = width.max(5);
         }
         if floats.is_empty() {
             return Self::Padded { width };
         }
-        Self::of_floats(&floats, matches!(array.data, Data::F32(_)))
+        Self::of_floats(&floats, matches!(array.data, Data::F32(_))).at_least(style.width)
+    }
+
+    /// Returns the format with elements of at least this width.
+    fn at_least(mut self, width: usize) -> Self {
+        if let Self::Float {
+            with_exponent,
+            left,
+            right,
+            exponent_digits,
+        } = &mut self
+        {
+            let exponent = if *with_exponent {
+                *exponent_digits + 2
+            } else {
+                0
+            };
+            *left += width.saturating_sub(*left + 1 + *right + exponent);
+        }
+        self
     }
 
     fn of_floats(floats: &[Float], single: bool) -> Self {

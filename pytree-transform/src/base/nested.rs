@@ -1,0 +1,130 @@
+//! Nested arrays, vectors and slices of numbers: their shapes, and their numbers in row-major order.
+
+use crate::base::dtype::TensorElement;
+use crate::base::error::TensorError;
+
+/// A number, or arrays and vectors of numbers nested to any depth, such as `[[1.0, 2.0], [3.0, 4.0]]`.
+pub trait NestedArray: Sized {
+    /// The type of the numbers.
+    type Number: TensorElement;
+
+    /// Appends the length of a value, then the lengths of what is nested in it, as far as its first items show them.
+    /// `None` is an item of an empty vector.
+    #[doc(hidden)]
+    fn push_shape(value: Option<&Self>, shape: &mut Vec<usize>);
+
+    /// Appends the numbers of items in row-major order. Each item must have the given shape. `place` is the place of the
+    /// items among the nested vectors, for errors.
+    #[doc(hidden)]
+    fn push_numbers(
+        items: &[Self],
+        shape: &[usize],
+        place: &mut Vec<usize>,
+        numbers: &mut Vec<Self::Number>,
+    ) -> Result<(), TensorError>;
+
+    /// Returns the numbers of items by value. The default copies them.
+    #[doc(hidden)]
+    fn into_numbers(items: Vec<Self>, shape: &[usize]) -> Result<Vec<Self::Number>, TensorError> {
+        numbers_of(&items, shape)
+    }
+}
+
+/// Appends the numbers of lists, which must have the given shape.
+fn push_lists<'a, T: NestedArray + 'a>(
+    lists: impl Iterator<Item = &'a [T]>,
+    shape: &[usize],
+    place: &mut Vec<usize>,
+    numbers: &mut Vec<T::Number>,
+) -> Result<(), TensorError> {
+    let (expected, of_items) = (shape[0], &shape[1..]);
+    for (position, list) in lists.enumerate() {
+        place.push(position);
+        if list.len() != expected {
+            return Err(TensorError::Ragged {
+                place: place.clone(),
+                expected,
+                found: list.len(),
+            });
+        }
+        T::push_numbers(list, of_items, place, numbers)?;
+        place.pop();
+    }
+    Ok(())
+}
+
+impl<T: NestedArray, const N: usize> NestedArray for [T; N] {
+    type Number = T::Number;
+    fn push_shape(value: Option<&Self>, shape: &mut Vec<usize>) {
+        shape.push(N);
+        T::push_shape(value.and_then(|items| items.first()), shape);
+    }
+    fn push_numbers(
+        items: &[Self],
+        shape: &[usize],
+        place: &mut Vec<usize>,
+        numbers: &mut Vec<T::Number>,
+    ) -> Result<(), TensorError> {
+        push_lists(items.iter().map(<[T; N]>::as_slice), shape, place, numbers)
+    }
+}
+
+impl<T: NestedArray> NestedArray for Vec<T> {
+    type Number = T::Number;
+    fn push_shape(value: Option<&Self>, shape: &mut Vec<usize>) {
+        shape.push(value.map_or(0, Vec::len));
+        T::push_shape(value.and_then(|items| items.first()), shape);
+    }
+    fn push_numbers(
+        items: &[Self],
+        shape: &[usize],
+        place: &mut Vec<usize>,
+        numbers: &mut Vec<T::Number>,
+    ) -> Result<(), TensorError> {
+        push_lists(items.iter().map(Vec::as_slice), shape, place, numbers)
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl NestedArray for $number {
+            type Number = Self;
+            fn push_shape(_: Option<&Self>, _: &mut Vec<usize>) {}
+            fn push_numbers(
+                items: &[Self],
+                _: &[usize],
+                _: &mut Vec<usize>,
+                numbers: &mut Vec<Self>,
+            ) -> Result<(), TensorError> {
+                numbers.extend_from_slice(items);
+                Ok(())
+            }
+            fn into_numbers(items: Vec<Self>, _: &[usize]) -> Result<Vec<Self>, TensorError> {
+                Ok(items)
+            }
+        }
+    )*};
+}
+numbers!(bool, i32, i64, u32, f32, f64);
+
+/// Copies the numbers of items, each of which must have the given shape.
+pub(crate) fn numbers_of<T: NestedArray>(
+    items: &[T],
+    shape: &[usize],
+) -> Result<Vec<T::Number>, TensorError> {
+    let mut numbers = Vec::new();
+    let count = shape
+        .iter()
+        .fold(items.len(), |count, &length| count.saturating_mul(length));
+    // If the lists differ in length, there may be far fewer numbers, and the next call returns the error.
+    let _ = numbers.try_reserve_exact(count);
+    T::push_numbers(items, shape, &mut Vec::new(), &mut numbers)?;
+    Ok(numbers)
+}
+
+/// Returns the shape of items that all have the shape of the first one.
+pub(crate) fn shape_of<T: NestedArray>(items: &[T]) -> Vec<usize> {
+    let mut shape = vec![items.len()];
+    T::push_shape(items.first(), &mut shape);
+    shape
+}
