@@ -20,6 +20,7 @@ mod support;
 use std::hint::black_box;
 
 use models::{A3, Lin, a3, leaf};
+use pytree::Partition;
 use pytree::PytreeOf;
 use pytree::prelude::*;
 use pytree::transform::Traceable;

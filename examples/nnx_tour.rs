@@ -4,6 +4,7 @@
 //! Run it with `cargo run --example nnx_tour`.
 
 use pytree::Axes;
+use pytree::Partition;
 use pytree::TreeError;
 use pytree::kind::{Intermediate, Perturbation, RngState};
 use pytree::nn::{Perturbed, Sown, capture, gelu, relu};

@@ -39,6 +39,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pytree::Partition;
 use pytree::WeakRef;
 use pytree::core::shape::{NodeKind, Shape};
 use pytree::core::{Unflattener, Visitor};

@@ -148,8 +148,8 @@ pub mod prelude {
     pub use crate::optim::{Optimizer, adam, sgd};
     pub use crate::random::{Key, Rngs};
     pub use crate::{
-        DType, Filter, Model, Module, Partition, Pytree, Ref, Shared, Tensor, Tree, checkpoint,
-        diff, grad, graph, hessian, ix, jit, jit_mut, jvp, partition, stack, tree, value_and_grad,
+        DType, Filter, Model, Module, Pytree, Ref, Shared, Tensor, Tree, checkpoint, diff, grad,
+        graph, hessian, ix, jit, jit_mut, jvp, partition, stack, tree, value_and_grad,
         value_and_grad_mut, vmap, vmap_mut,
     };
 }

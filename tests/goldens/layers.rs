@@ -1,5 +1,6 @@
 //! Normalisation and embedding layers: initial parameters, outputs, running statistics and gradients.
 
+use pytree::Partition;
 use pytree::nn::{Embed, EmbedOptions, GroupNorm, LayerNorm, NormOptions, RmsNorm};
 use pytree::prelude::*;
 use pytree::transform::Jit;

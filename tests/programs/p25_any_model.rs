@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use pytree::Freeze;
+use pytree::Partition;
 use pytree::module_object;
 use pytree::prelude::*;
 

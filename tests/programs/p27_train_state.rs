@@ -2,6 +2,7 @@
 //! parameters.
 
 use pytree::Collection;
+use pytree::Partition;
 use pytree::nn::summary;
 use pytree::optim::Chain;
 use pytree::prelude::*;

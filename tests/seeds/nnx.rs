@@ -8,6 +8,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
+use pytree::Partition;
 use pytree::core::__derive_0_1::field::{Fallback, Probe};
 use pytree::core::shape::{Field, NodeKind, NodeShape};
 use pytree::core::{StaticRef, Unflattener, Visitor};

@@ -4,6 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pytree::Partition;
 use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
 use pytree::{LeafKind, TreeError};
