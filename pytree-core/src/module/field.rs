@@ -60,7 +60,7 @@ pub trait ParamField: Pytree {}
 pub trait StateField: Pytree {}
 
 /// A type whose values are leaves and must not be in a static field, even if they can be compared: arrays, modules,
-/// references (whose values change), and containers of them.
+/// shared nodes (whose sharing would be lost), references (whose values change), and containers of them.
 ///
 /// A tuple holds arrays if any of its elements does, which trait bounds cannot express. So the derive checks each type
 /// that is written in the field's type. It does not see the types inside an alias of a tuple or inside a user's struct.
@@ -155,8 +155,8 @@ impl<T: HoldsArrays, const N: usize> HoldsArrays for [T; N] {}
 impl<T: HoldsArrays> HoldsArrays for Option<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Box<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Arc<T> {}
-impl<T: HoldsArrays> HoldsArrays for Shared<T> {}
-impl<T: HoldsArrays> HoldsArrays for Weak<T> {}
+impl<T> HoldsArrays for Shared<T> {}
+impl<T> HoldsArrays for Weak<T> {}
 impl<T> HoldsArrays for Ref<T> {}
 impl<T> HoldsArrays for WeakRef<T> {}
 impl<K, T: HoldsArrays> HoldsArrays for BTreeMap<K, T> {}

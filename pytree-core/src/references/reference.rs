@@ -39,6 +39,9 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 /// again. If the call has run a user's function, the call fails with [`ReferenceError::Conflict`]. Another thread may
 /// write between a [`get`](Self::get) and a [`set`](Self::set): use [`update`](Self::update) instead of both.
 ///
+/// References have no `==` and no hash: their values change, may not be read everywhere, and may contain the reference
+/// itself. Compare values by [`get`](Self::get), and identities by [`same`](Self::same).
+///
 /// A reference that holds itself keeps itself alive. Use a [`WeakRef`] for one of the edges of such a cycle.
 ///
 /// # Examples
@@ -123,6 +126,10 @@ impl<T> Ref<T> {
     /// If another thread writes meanwhile, `function` is called again with the new value, so no update is lost.
     /// `function` may read the reference, but must not write it.
     ///
+    /// # Errors
+    /// [`ReferenceError`] if the reference may not be read or written here; see [`try_get`](Self::try_get) and
+    /// [`try_set`](Self::try_set).
+    ///
     /// # Examples
     /// ```
     /// use pytree_core::Ref;
@@ -134,21 +141,22 @@ impl<T> Ref<T> {
     /// });
     /// assert_eq!(count.get(), 400);
     /// ```
-    ///
-    /// # Panics
-    /// If the reference may not be read or written here; see [`try_get`](Self::try_get) and [`try_set`](Self::try_set).
-    #[track_caller]
-    pub fn update(&self, mut function: impl FnMut(T) -> T)
+    #[pytree_derive::panicking_twin(update)]
+    pub fn try_update(&self, mut function: impl FnMut(T) -> T) -> Result<(), ReferenceError>
     where
         T: Clone,
     {
-        allowed(self.exchange(|before| (function(before), ())));
+        self.exchange(|before| (function(before), ()))
     }
 
     /// Changes the value by a function that mutates a copy, and returns the result of the function.
     ///
     /// The copy then replaces the value. If another thread writes meanwhile, `function` is called again, as by
     /// [`update`](Self::update).
+    ///
+    /// # Errors
+    /// [`ReferenceError`] if the reference may not be read or written here; see [`try_get`](Self::try_get) and
+    /// [`try_set`](Self::try_set).
     ///
     /// # Examples
     /// ```
@@ -157,18 +165,15 @@ impl<T> Ref<T> {
     /// let last = stack.modify(|items| items.pop());
     /// assert_eq!((last, stack.get()), (Some(3), vec![1, 2]));
     /// ```
-    ///
-    /// # Panics
-    /// If the reference may not be read or written here; see [`try_get`](Self::try_get) and [`try_set`](Self::try_set).
-    #[track_caller]
-    pub fn modify<R>(&self, mut function: impl FnMut(&mut T) -> R) -> R
+    #[pytree_derive::panicking_twin(modify)]
+    pub fn try_modify<R>(&self, mut function: impl FnMut(&mut T) -> R) -> Result<R, ReferenceError>
     where
         T: Clone,
     {
-        allowed(self.exchange(|mut value| {
+        self.exchange(|mut value| {
             let result = function(&mut value);
             (value, result)
-        }))
+        })
     }
 
     /// Replaces the value by a new value that `make` computes from it. Calls `make` again if another thread has written

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{self, Arc, OnceLock};
 
@@ -20,6 +21,10 @@ use crate::node::shape;
 ///
 /// Cloning creates another handle of the node, and a handle dereferences to `&T`. The gradient of the node is the sum
 /// of the gradients at its paths. The node is counted, optimized and saved once.
+///
+/// As with an `Arc`, `==` and hashes compare the values, and two nodes with equal values are equal. [`same`](Self::same)
+/// compares the identities. The value never changes, so a node may be the key of a map, although Clippy's
+/// `mutable_key_type` warns.
 ///
 /// # Examples
 /// ```
@@ -101,6 +106,17 @@ impl<T> Deref for Shared<T> {
 impl<T> From<T> for Shared<T> {
     fn from(value: T) -> Self {
         Self::new(value)
+    }
+}
+impl<T: PartialEq> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+impl<T: Eq> Eq for Shared<T> {}
+impl<T: Hash> Hash for Shared<T> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (**self).hash(hasher);
     }
 }
 impl<T: fmt::Debug> fmt::Debug for Shared<T> {

@@ -18,6 +18,7 @@
 mod boundary;
 mod cells;
 mod cycles;
+mod equality;
 mod instants;
 mod levels;
 mod states;

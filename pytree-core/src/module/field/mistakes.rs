@@ -137,13 +137,13 @@ mistakes! {
     }
     /// A field marked `#[r#static]` holds arrays or references.
     StaticOfArrays {
-        message: "`{Self}` cannot be `#[r#static]`: it holds arrays or references",
+        message: "`{Self}` cannot be `#[r#static]`: it holds arrays, shared nodes or references",
         label: "they are leaves",
         note: "write `#[param]` instead if it is trained, `#[state]` or `#[state(Collection)]` if it is not",
     }
     /// A field of a type that derives `Static` holds arrays or references.
     StaticTypeOfArrays {
-        message: "`{Self}` cannot be in a static type: it holds arrays or references",
+        message: "`{Self}` cannot be in a static type: it holds arrays, shared nodes or references",
         label: "they are leaves",
         note: "derive `Module` or `Pytree` instead of `Static`",
     }
