@@ -61,7 +61,7 @@ impl AnyReference {
     }
 
     /// Returns whether the reference was written since it was created.
-    pub fn is_written(&self) -> bool {
+    pub(crate) fn is_written(&self) -> bool {
         self.0.is_written()
     }
 

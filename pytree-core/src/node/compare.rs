@@ -8,6 +8,7 @@ use crate::node::leaf::{ArrayInfo, ElementType, Leaf};
 
 /// The difference between the leaves at a path.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LeafDiff {
     /// The path of the leaves.
     pub path: KeyPath,
@@ -42,6 +43,7 @@ pub enum LeafChange {
 ///
 /// NaN equals NaN, and its difference from any number is infinite.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ValueDiff {
     /// The number of elements that differ.
     pub differing: usize,

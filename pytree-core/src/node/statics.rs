@@ -15,7 +15,7 @@ pub use self::data::{FloatBits, StaticData};
 
 /// The operations of a treedef on a static value: compare, hash, copy and display.
 #[derive(Debug)]
-pub struct StaticOperations {
+pub(crate) struct StaticOperations {
     eq: fn(&dyn Any, &dyn Any) -> bool,
     hash: fn(&dyn Any, &mut dyn Hasher),
     share: fn(&dyn Any) -> Arc<dyn Any + Send + Sync>,
@@ -25,7 +25,7 @@ pub struct StaticOperations {
 
 impl StaticOperations {
     /// Returns the operations of a type that implements [`StaticValue`].
-    pub const fn of<T: StaticValue>() -> Self {
+    pub(crate) const fn of<T: StaticValue>() -> Self {
         Self {
             eq: |left, right| match (left.downcast_ref::<T>(), right.downcast_ref::<T>()) {
                 (Some(left), Some(right)) => left.static_eq(right),
@@ -50,7 +50,8 @@ impl StaticOperations {
 
     /// Returns the operations of a type that implements `PartialEq + Debug`. Only the name of the type is hashed,
     /// because equal values may have different debug texts.
-    pub const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self {
+    pub(crate) const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self
+    {
         Self {
             eq: eq::<T>,
             hash: |_, mut hasher| std::any::type_name::<T>().hash(&mut hasher),
@@ -145,7 +146,10 @@ impl<'a> StaticRef<'a> {
     }
 
     /// Borrows a static value with the given operations.
-    pub fn with(value: &'a (dyn Any + Send + Sync), operations: &'static StaticOperations) -> Self {
+    pub(crate) fn with(
+        value: &'a (dyn Any + Send + Sync),
+        operations: &'static StaticOperations,
+    ) -> Self {
         Self { value, operations }
     }
 

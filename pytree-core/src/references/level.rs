@@ -18,6 +18,7 @@ use crate::base::error::{Access, ReferenceError};
 
 /// How a transformation runs its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LevelKind {
     /// The function runs directly, and its results are used.
     Running,

@@ -60,14 +60,12 @@ impl Filter {
     /// Accepts leaves at or below a path such as `layers[0]`. The path must exist in the tree that the filter is
     /// applied to. A leaf of a shared node is accepted if one of its places is there.
     ///
-    /// # Panics
-    /// If the text is not a key path.
-    #[track_caller]
-    pub fn path(path: impl AsRef<str>) -> Self {
-        match path.as_ref().parse() {
-            Ok(path) => Self(Rule::Path(path)),
-            Err(error) => panic!("{error}"),
-        }
+    /// # Errors
+    /// [`TreeError::PathSyntax`] if the text is not a key path.
+    #[pytree_derive::panicking_twin(path)]
+    pub fn try_path(path: impl AsRef<str>) -> Result<Self, TreeError> {
+        let path = path.as_ref().parse()?;
+        Ok(Self(Rule::Path(path)))
     }
 
     /// Accepts leaves whose path contains a step with this name: `weight` accepts `layers[0].weight`. A leaf of a shared

@@ -231,11 +231,23 @@ pub fn split_all<M: PytreeOf<L>, L: Leaf + Clone>(
 /// If a path of the filter does not exist.
 #[track_caller]
 pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Partition<M, L> {
-    let (leaves, treedef) = graph::flatten::<L, M>(whole);
-    match filter_leaves(&treedef, &leaves, filter) {
+    match try_filter(whole, filter) {
         Ok(part) => part,
         Err(error) => panic!("cannot select a part: {error}"),
     }
+}
+
+/// Returns the part of a tree that a filter accepts, or an error where [`filter`] panics.
+///
+/// # Errors
+/// [`TreeError::NoLeaf`] if a path of the filter does not exist.
+#[track_caller]
+pub fn try_filter<M: PytreeOf<L>, L: Leaf + Clone>(
+    whole: &M,
+    filter: &Filter,
+) -> Result<Partition<M, L>, TreeError> {
+    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    filter_leaves(&treedef, &leaves, filter)
 }
 
 impl<M, L: Leaf + Clone> Partition<M, L> {

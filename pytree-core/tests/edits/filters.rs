@@ -530,3 +530,15 @@ fn flags_of_shared_leaves_agree() {
         Err(TreeError::Prefix { .. })
     ));
 }
+
+#[test]
+fn wrong_paths_of_filters_are_errors() {
+    let error = Filter::try_path("a[").unwrap_err();
+    assert!(matches!(error, TreeError::PathSyntax { .. }), "{error}");
+    let filter = Filter::try_path("[2]").unwrap();
+    let error = partition::try_filter::<Vec<f64>, f64>(&vec![1.0, 2.0], &filter).unwrap_err();
+    assert!(matches!(error, TreeError::NoLeaf { .. }), "{error}");
+    let filter = Filter::try_path("[1]").unwrap();
+    let part = partition::try_filter::<Vec<f64>, f64>(&vec![1.0, 2.0], &filter).unwrap();
+    assert_eq!(part.leaves(), [2.0]);
+}

@@ -7,6 +7,7 @@ use crate::treedef::{Builder, NodeView, TreeDef};
 
 /// A reference in a graph structure: its path, and the leaves and the structure of its value.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ReferencePlace {
     /// The positions of the leaves of the reference's value.
     pub leaves: std::ops::Range<usize>,
