@@ -7,8 +7,9 @@
 //!
 //! The derive queries [`Probe`] for the type of each field, and passes the results to the traits of `mistakes`. Each of
 //! these traits represents one mistake and its fix, and is implemented for every type by a blanket `impl` that is
-//! marked `do_not_recommend`. So a wrong field causes exactly one error, which names the whole type of the field. The
-//! generated code that visits a field queries the probe, too, so that it causes no second error.
+//! marked `do_not_recommend`. So a mistake causes exactly one error. It names the type of the field or, if a type inside
+//! of it has no kind with any attribute, that type: an `Arc`, a closure, a type without a derive. The generated code
+//! that visits a field queries the probe, too, so that it causes no second error.
 //!
 //! [`leaf_field!`](crate::leaf_field) allows a leaf type of another crate as a field.
 
