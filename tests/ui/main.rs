@@ -15,6 +15,7 @@ fn mistakes_are_explained() {
         "item",
         "missing_kind",
         "object",
+        "operand",
         "references",
         "tree",
         "use",

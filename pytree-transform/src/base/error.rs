@@ -66,8 +66,9 @@ pub enum TensorError {
     },
     /// A number does not fit the dtype of the tensor with which it is combined.
     #[error(
-        "cannot combine the number {number} with {found}: {} cannot represent it; convert the tensor first, for instance with `.convert(DType::F32)`",
-        .found.dtype
+        "cannot combine the number {number} with {found}: {} cannot represent it; {}convert the tensor first, for instance with `.convert(DType::F32)`",
+        .found.dtype,
+        as_integer(.number, .found.dtype)
     )]
     Number {
         /// The number as text.
@@ -294,6 +295,14 @@ fn expected_elements(shape: &[usize]) -> String {
         product.checked_mul(length as u128)
     });
     count.map_or_else(|| "more than 2^128".to_owned(), |count| count.to_string())
+}
+
+/// Returns the advice to write a whole float as an integer, if the tensor accepts it.
+fn as_integer(number: &str, dtype: DType) -> String {
+    match number.strip_suffix(".0") {
+        Some(integer) if dtype != DType::Bool => format!("write `{integer}`, or "),
+        _ => String::new(),
+    }
 }
 
 /// Returns the place of a nested list: `[1][0]`.

@@ -4,7 +4,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called};
-use crate::primitives::elementwise::operators::Operand;
+use crate::primitives::elementwise::operators::{Operand, check_quotient};
 use crate::primitives::elementwise::{self};
 use crate::primitives::select;
 use crate::tensor::Tensor;
@@ -36,10 +36,6 @@ binary_methods! {
     sub_from try_sub = elementwise::binary, Binary::Sub;
     /// Returns the elementwise product, like `*`.
     multiply try_mul = elementwise::binary, Binary::Mul;
-    /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`. If an
-    /// integer is divided by 0, all bits of the quotient are set. For Python's `//`, see
-    /// [`floor_divide`](Self::floor_divide).
-    divide try_div = elementwise::binary, Binary::Div;
     /// Returns the elementwise remainder of the division rounded toward zero, with the sign of the dividend, like
     /// Rust's `%` and `lax.rem`. The remainder of an integer divided by 0 is the dividend. For Python's `%`, see
     /// [`remainder`](Self::remainder).
@@ -84,6 +80,22 @@ binary_methods! {
 
 /// Functions of two and three tensors composed of other operations.
 impl Tensor {
+    /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`.
+    /// Division of an integer by 0 gives a result with all bits set. For Python's `//`, see
+    /// [`floor_divide`](Self::floor_divide). An integer tensor is not divided by a float such as `2.0`, because JAX would
+    /// return floats.
+    ///
+    /// # Panics
+    /// Panics if the dtypes differ, if the shapes do not broadcast, or if an integer tensor is divided by a float.
+    #[must_use]
+    #[panicking_twin(divide)]
+    #[track_caller]
+    pub fn try_div(&self, other: impl Operand) -> Result<Self, TensorError> {
+        let _called = called("divide");
+        check_quotient(&other, self)?;
+        elementwise::binary(Binary::Div, self, &other.beside(self)?)
+    }
+
     /// Returns the elementwise quotient rounded down, like Python's `//` and `jnp.floor_divide`.
     ///
     /// # Panics

@@ -11,7 +11,14 @@ use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Unary};
 
-/// The right operand of an operator: a tensor, or a number that is converted to the dtype of the left operand.
+/// An operand on the right of an operator: a tensor, or a number that is converted to the tensor's dtype, like a weakly
+/// typed Python scalar in JAX. A whole float is converted to an integer dtype, but does not divide an integer tensor: the
+/// quotient would be rounded.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be combined with a tensor",
+    label = "expected a tensor, a reference to one, or a number",
+    note = "numbers are `f32`, `f64`, `i32`, `i64`, `u32` and `usize`; convert others first, for instance with `f64::from(number)`"
+)]
 pub trait Operand {
     /// Returns this operand as a tensor that can be combined with the tensor `other`; a number takes the dtype of
     /// `other`.
@@ -19,6 +26,35 @@ pub trait Operand {
     /// # Errors
     /// Returns [`TensorError::Number`] if the dtype of `other` cannot hold the number.
     fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError>;
+
+    /// Returns the number as it is written in Rust, if it is a float.
+    #[doc(hidden)]
+    fn as_float(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// Returns an error for a quotient of an integer tensor and a float: JAX returns floats, and a rounded quotient would be
+/// another number.
+pub(crate) fn check_quotient(number: &impl Operand, tensor: &Tensor) -> Result<(), TensorError> {
+    match number.as_float() {
+        Some(number) if !tensor.dtype().is_float() => {
+            Err(number_error(format!("{number:?}"), tensor))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns a number beside a tensor, as an operand of `operation`.
+fn beside(
+    operation: Binary,
+    number: &impl Operand,
+    tensor: &Tensor,
+) -> Result<Tensor, TensorError> {
+    if operation == Binary::Div {
+        check_quotient(number, tensor)?;
+    }
+    number.beside(tensor)
 }
 
 impl Operand for Tensor {
@@ -55,6 +91,9 @@ macro_rules! floats {
                 }
                 Ok(Tensor::constant(other.dtype(), number))
             }
+            fn as_float(&self) -> Option<f64> {
+                Some((*self).into())
+            }
         }
     )*};
 }
@@ -67,7 +106,8 @@ macro_rules! integers {
                 let out_of_range = || number_error(number, other);
                 Ok(match other.dtype() {
                     DType::I32 => Tensor::scalar(i32::try_from(number).map_err(|_| out_of_range())?),
-                    DType::I64 => Tensor::scalar(i64::from(number)),
+                    #[allow(clippy::useless_conversion, reason = "it is one for i64 only")]
+                    DType::I64 => Tensor::scalar(i64::try_from(number).map_err(|_| out_of_range())?),
                     DType::U32 => Tensor::scalar(u32::try_from(number).map_err(|_| out_of_range())?),
                     DType::Bool => return Err(out_of_range()),
                     #[allow(clippy::cast_lossless, clippy::cast_precision_loss, reason = "a float takes the nearest number")]
@@ -87,14 +127,14 @@ macro_rules! operators {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: Tensor) -> Tensor {
-                or_panic(elementwise::binary(Binary::$operation, &or_panic(self.beside(&right)), &right))
+                or_panic(elementwise::binary(Binary::$operation, &or_panic(beside(Binary::$operation, &self, &right)), &right))
             }
         }
         impl $trait<&Tensor> for $number {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: &Tensor) -> Tensor {
-                or_panic(elementwise::binary(Binary::$operation, &or_panic(self.beside(right)), right))
+                or_panic(elementwise::binary(Binary::$operation, &or_panic(beside(Binary::$operation, &self, right)), right))
             }
         }
     )*};
@@ -103,14 +143,14 @@ macro_rules! operators {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: R) -> Tensor {
-                or_panic(elementwise::binary(Binary::$operation, &self, &or_panic(right.beside(&self))))
+                or_panic(elementwise::binary(Binary::$operation, &self, &or_panic(beside(Binary::$operation, &right, &self))))
             }
         }
         impl<R: Operand> $trait<R> for &Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: R) -> Tensor {
-                or_panic(elementwise::binary(Binary::$operation, self, &or_panic(right.beside(self))))
+                or_panic(elementwise::binary(Binary::$operation, self, &or_panic(beside(Binary::$operation, &right, self))))
             }
         }
     )*};
@@ -122,7 +162,7 @@ macro_rules! assigning_operators {
         impl<R: Operand> $trait<R> for Tensor {
             #[track_caller]
             fn $method(&mut self, right: R) {
-                let right = or_panic(right.beside(self));
+                let right = or_panic(beside(Binary::$operation, &right, self));
                 *self = or_panic(elementwise::binary(Binary::$operation, self, &right));
             }
         }
@@ -134,7 +174,7 @@ assigning_operators!(
 );
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
 floats!(f32, f64);
-integers!(i32, i64, u32);
+integers!(i32, i64, u32, usize);
 // As left operands, only `f64` and one integer type are accepted. Then each literal has a unique type, and `(1.0 -
 // &x).exp()` needs no type annotation.
 operators!(left f64);
