@@ -84,7 +84,7 @@ fn elementwise() -> Vec<Call> {
         bools().powi(2); bools().square(); integers().reciprocal(); integers().trunc(); bools().trunc();
         integers().log2(); integers().log10(); integers().deg2rad(); integers().rad2deg(); bools().relu();
         two().population_count();
-        two().add_to(three()); two().sub_from(three()); two().multiply(three()); two().divide(three());
+        two().add(three()); two().subtract(three()); two().multiply(three()); two().divide(three());
         two().rem(three()); two().pow(three()); integers().pow(integers()); two().atan2(three());
         two().logaddexp(three()); two().maximum(three()); two().minimum(three()); two().equal(three());
         two().not_equal(three()); two().less(three()); two().less_equal(three()); two().greater(three());
@@ -314,4 +314,45 @@ fn messages_name_the_called_function() {
         problems.len(),
         problems.join("\n")
     );
+}
+
+/// Adds `(panicking, fallible)` for each attribute `panicking_twin` and each row of a macro table in a folder.
+fn add_twins(folder: &std::path::Path, twins: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_twins(&path, twins);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut twin = None;
+        for line in text.lines().map(str::trim) {
+            if let Some(rest) = line.strip_prefix("#[panicking_twin(") {
+                twin = rest.split([',', ')']).next();
+            } else if let Some((_, rest)) = line.split_once("fn ")
+                && let Some(twin) = twin.take()
+            {
+                let name = rest.split(['(', '<']).next().unwrap();
+                twins.push((twin.to_owned(), name.to_owned()));
+            } else if let [name, fallible, "=", ..] = line.split(' ').collect::<Vec<_>>()[..]
+                && fallible.starts_with("try_")
+            {
+                twins.push((name.to_owned(), fallible.to_owned()));
+            }
+        }
+    }
+}
+
+#[test]
+fn fallible_versions_are_named_after_their_twins() {
+    let mut twins = Vec::new();
+    for folder in ["src", "../pytree-nn/src", "../pytree-core/src"] {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        add_twins(&folder, &mut twins);
+    }
+    assert!(twins.len() > 100, "{} twins were found", twins.len());
+    twins.retain(|(name, fallible)| {
+        *fallible != format!("try_{name}") && *fallible != name.replacen('$', "$try_", 1)
+    });
+    assert!(twins.is_empty(), "{twins:?}");
 }

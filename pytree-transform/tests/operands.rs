@@ -37,13 +37,13 @@ fn integer_tensor_is_not_divided_by_a_float() {
     assert_eq!(&count / 2, Tensor::from([1, 2]));
     assert_eq!(&count * 2_usize, Tensor::from([6, 8]));
     // JAX returns floats: a rounded quotient would be another number.
-    let error = count.try_div(2.0).unwrap_err().to_string();
+    let error = count.try_divide(2.0).unwrap_err().to_string();
     assert_eq!(
         error,
         "cannot combine the number 2.0 with i32[2]: i32 cannot represent it; write `2`, or convert the tensor first, for \
          instance with `.convert(DType::F32)`"
     );
-    let error = count.try_mul(0.5).unwrap_err().to_string();
+    let error = count.try_multiply(0.5).unwrap_err().to_string();
     assert!(
         error.contains("cannot represent it; convert the tensor"),
         "{error}"

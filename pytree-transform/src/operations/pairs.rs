@@ -31,11 +31,11 @@ macro_rules! binary_methods {
 
 binary_methods! {
     /// Returns the elementwise sum, like `+`.
-    add_to try_add = elementwise::binary, Binary::Add;
+    add try_add = elementwise::binary, Binary::Add;
     /// Returns the elementwise difference, like `-`.
-    sub_from try_sub = elementwise::binary, Binary::Sub;
+    subtract try_subtract = elementwise::binary, Binary::Sub;
     /// Returns the elementwise product, like `*`.
-    multiply try_mul = elementwise::binary, Binary::Mul;
+    multiply try_multiply = elementwise::binary, Binary::Mul;
     /// Returns the elementwise remainder of the division rounded toward zero, with the sign of the dividend, like
     /// Rust's `%` and `lax.rem`. The remainder of an integer divided by 0 is the dividend. For Python's `%`, see
     /// [`remainder`](Self::remainder).
@@ -90,7 +90,7 @@ impl Tensor {
     #[must_use]
     #[panicking_twin(divide)]
     #[track_caller]
-    pub fn try_div(&self, other: impl Operand) -> Result<Self, TensorError> {
+    pub fn try_divide(&self, other: impl Operand) -> Result<Self, TensorError> {
         let _called = called("divide");
         check_quotient(&other, self)?;
         elementwise::binary(Binary::Div, self, &other.beside(self)?)
@@ -115,7 +115,7 @@ impl Tensor {
         let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
         let rest = x.try_rem(&y)?;
         if x.dtype() == DType::U32 {
-            return x.try_div(&y);
+            return x.try_divide(&y);
         }
         // Where the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.
         if !x.dtype().is_float() {

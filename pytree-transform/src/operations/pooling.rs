@@ -165,7 +165,7 @@ impl Pooling {
             return Ok(sums / size as f64);
         }
         let ones = create::full(x.dtype(), x.shape(), 1.0)?;
-        sums.try_div(self.try_sum(&ones)?)
+        sums.try_divide(self.try_sum(&ones)?)
     }
 
     #[track_caller]

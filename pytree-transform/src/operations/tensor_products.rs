@@ -132,7 +132,7 @@ impl Tensor {
         let _called = called("inner");
         match (self.rank().checked_sub(1), other.rank().checked_sub(1)) {
             (Some(left), Some(right)) => dot_general(self, other, (&[left], &[right]), (&[], &[])),
-            _ => self.try_mul(other),
+            _ => self.try_multiply(other),
         }
     }
 
