@@ -20,7 +20,8 @@ pub use crate::base::nested::NestedArray;
 pub use crate::base::warning::{Warning, WarningKind, reset_warning_hook, set_warning_hook};
 pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
 pub use crate::operations::collectives::{
-    all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle, psum,
+    Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle,
+    psum,
 };
 pub use crate::operations::cumulative::{Reversed, RunningAxis};
 pub use crate::operations::debug::debug_callback;

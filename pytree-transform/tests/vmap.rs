@@ -13,8 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, Module, Tree};
 use pytree_transform::{
-    Axes, DType, Jaxpr, Tensor, all_gather, all_to_all, axis_index, axis_size, grad, jit, jvp,
-    make_jaxpr, pmax, pmean, ppermute, pshuffle, psum, vmap, vmap_mut,
+    Axes, DType, Jaxpr, Tensor, Tiling, all_gather, all_to_all, axis_index, axis_size, grad, jit,
+    jvp, make_jaxpr, pmax, pmean, ppermute, pshuffle, psum, vmap, vmap_mut,
 };
 
 #[derive(Module, Clone, Debug)]
@@ -161,7 +161,7 @@ fn jit_retraces_for_each_axis_length() {
 
 #[test]
 fn nested_jit_depends_on_outer_axes() {
-    let inner = jit(|x: Tensor| all_gather(&x, "i", 0, false));
+    let inner = jit(|x: Tensor| all_gather(&x, "i", 0, Tiling::Stacked));
     let outer = jit(move |x: Tensor| inner(x).sum());
     for size in [2, 3] {
         let found = vmap(&outer).axis_name("i")(Tensor::ones(DType::F64, [size]));
@@ -349,7 +349,7 @@ fn recorded_under_axis(function: impl Fn(Tensor) -> Tensor + Send + Sync) -> Jax
 fn recorded_function_requires_its_batch_axis() {
     let summed = jit(|x: Tensor| psum(&x, "i"));
     let sums = recorded_under_axis(&*summed);
-    let gathers = recorded_under_axis(|x| all_gather(&x, "i", 0, false));
+    let gathers = recorded_under_axis(|x| all_gather(&x, "i", 0, Tiling::Stacked));
     for jaxpr in [&sums, &gathers] {
         let run = |x: Tensor| jaxpr.evaluate(&[x]).remove(0);
         let found = vmap(run).axis_name("i")(Tensor::from([1.0, 2.0, 4.0]));
@@ -408,14 +408,14 @@ fn invalid_collectives_name_the_mistake() {
     let call = |f: fn(Tensor) -> Tensor| message(|| drop(vmap(f).axis_name("i")(x.clone())));
     let text = call(|x| ppermute(&x, "i", [(0, 2), (0, 1), (1, 1)]));
     assert!(text.contains("(0, 2) is out of range on the batch axis `i` of length 2, example 0 sends twice, example 1 receives twice"), "{text}");
-    let text = call(|x| all_to_all(&x, "i", 0, 0, false));
+    let text = call(|x| all_to_all(&x, "i", 0, 0, Tiling::Stacked));
     assert!(
         text.contains("axis 0 has length 3, the batch axis `i` has 2"),
         "{text}"
     );
-    let text = call(|x| all_to_all(&x, "i", 0, 0, true));
+    let text = call(|x| all_to_all(&x, "i", 0, 0, Tiling::Tiled));
     assert!(text.contains("cannot be divided into 2 pieces"), "{text}");
-    let text = call(|x| all_gather(&x, "i", 2, false));
+    let text = call(|x| all_gather(&x, "i", 2, Tiling::Stacked));
     assert!(
         text.contains(
             "cannot all_gather f64[3]: axis 2 is out of range for a new axis in a result of 2 axes; use -2 to 1"

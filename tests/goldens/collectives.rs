@@ -1,7 +1,8 @@
 //! Operations over named batch axes: values, gradients of first and second order, jvp, and vmap around them.
 
-use pytree::collectives::{
-    AxisNames, all_gather, all_to_all, axis_index, pmax, pmean, pmin, ppermute, pshuffle, psum,
+use pytree::{
+    AxisNames, DType, Tensor, Tiling, all_gather, all_to_all, axis_index, grad, jit, pmax, pmean,
+    pmin, ppermute, pshuffle, psum, vmap,
 };
 use pytree::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
@@ -21,7 +22,10 @@ fn axis(parameters: &Value) -> AxisNames {
 fn example(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
     let axis = axis(parameters);
     let number = |name: &str| parameters[name].as_i64().unwrap() as isize;
-    let tiled = || parameters["tiled"].as_bool().unwrap();
+    let tiling = || match parameters["tiled"].as_bool().unwrap() {
+        true => Tiling::Tiled,
+        false => Tiling::Stacked,
+    };
     let sin = || x[0].sin();
     match name {
         "psum" => psum(&sin(), axis) * &x[0],
@@ -29,7 +33,7 @@ fn example(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
         "pmean" => pmean(&sin(), axis) * &x[0],
         "pmax" => pmax(&x[0].stop_gradient(), axis) * sin(),
         "pmin" => pmin(&x[0].stop_gradient(), axis) * sin(),
-        "all_gather" => all_gather(&sin(), axis, number("at"), tiled()),
+        "all_gather" => all_gather(&sin(), axis, number("at"), tiling()),
         "axis_index" => (axis_index(axis) + 1).convert(DType::F64) * sin(),
         "ppermute" => {
             let pairs = parameters["perm"].as_array().unwrap().iter().map(lengths);
@@ -37,7 +41,7 @@ fn example(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
             ppermute(&sin(), axis, pairs) * &x[0]
         }
         "pshuffle" => pshuffle(&sin(), axis, lengths(&parameters["perm"])) * &x[0],
-        "all_to_all" => all_to_all(&sin(), axis, number("split"), number("concat"), tiled()),
+        "all_to_all" => all_to_all(&sin(), axis, number("split"), number("concat"), tiling()),
         "normalize" => {
             let mean = pmean(&x[0], axis.clone());
             let variance = pmean(&x[0].square(), axis) - mean.square();

@@ -159,10 +159,19 @@ fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
     })
 }
 
+/// The way in which [`all_gather`] and [`all_to_all`] join the values of examples: `tiled` in JAX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tiling {
+    /// Stacks them along a new axis, as `tiled=False`.
+    Stacked,
+    /// Concatenates them along an existing axis, as `tiled=True`.
+    Tiled,
+}
+
 /// Gathers the values of all examples for each leaf of a pytree; each example receives all values.
 ///
-/// The examples are stacked along a new axis at `axis` of the result. If `tiled`, they are concatenated along the
-/// existing axis `axis` instead. Negative axes count from the end.
+/// With [`Tiling::Stacked`] the examples are stacked along a new axis at `axis` of the result. With [`Tiling::Tiled`] they
+/// are concatenated along the existing axis `axis`. Negative axes count from the end.
 ///
 /// With more than one name, the first name varies slowest. Equivalent to `jax.lax.all_gather`.
 ///
@@ -171,11 +180,11 @@ fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
 ///
 /// # Examples
 /// ```
-/// use pytree_transform::{Tensor, all_gather, vmap};
-/// let all = vmap(|x: Tensor| all_gather(&x, "batch", 0, false)).axis_name("batch");
+/// use pytree_transform::{Tensor, Tiling, all_gather, vmap};
+/// let all = vmap(|x: Tensor| all_gather(&x, "batch", 0, Tiling::Stacked)).axis_name("batch");
 /// assert_eq!(all(Tensor::from([1, 2])), Tensor::from([[1, 2], [1, 2]]));
 /// let rows = Tensor::from([[1, 2], [3, 4]]);
-/// let all = vmap(|x: Tensor| all_gather(&x, "batch", 0, true)).axis_name("batch");
+/// let all = vmap(|x: Tensor| all_gather(&x, "batch", 0, Tiling::Tiled)).axis_name("batch");
 /// assert_eq!(all(rows), Tensor::from([[1, 2, 3, 4], [1, 2, 3, 4]]));
 /// ```
 #[must_use]
@@ -184,8 +193,9 @@ pub fn all_gather<T: Traceable>(
     value: &T,
     axis_name: impl Into<AxisNames>,
     axis: isize,
-    tiled: bool,
+    tiling: Tiling,
 ) -> T {
+    let tiled = tiling == Tiling::Tiled;
     each_leaf("all_gather", value, &axis_name.into(), |leaf, names| {
         let place = if tiled {
             axis_of("all_gather", leaf.info(), axis)?
@@ -333,18 +343,18 @@ pub fn pshuffle<T: Traceable>(
 /// Splits each leaf of a pytree along `split_axis` and sends one part to each example. Each example joins the parts
 /// that it receives along `concat_axis`. Negative axes count from the end.
 ///
-/// The split axis must be as long as the batch axis. It is removed, and the result has a new axis at `concat_axis`.
-/// If `tiled`, both axes are kept: the split axis is divided into one piece per example, and the received pieces are
-/// concatenated along the concat axis. Equivalent to `jax.lax.all_to_all`.
+/// With [`Tiling::Stacked`] the split axis must be as long as the batch axis. It is removed, and the result has a new axis
+/// at `concat_axis`. With [`Tiling::Tiled`] both axes are kept: the split axis is divided into one piece per example, and
+/// the received pieces are concatenated along the concat axis. Equivalent to `jax.lax.all_to_all`.
 ///
 /// # Panics
 /// Panics if there is not exactly one bound axis name, if an axis is out of range for a leaf, or if the split axis
-/// and the batch axis have different lengths. If `tiled`, panics if the split axis cannot be divided evenly.
+/// and the batch axis have different lengths. If tiled, panics if the split axis cannot be divided evenly.
 ///
 /// # Examples
 /// ```
-/// use pytree_transform::{Tensor, all_to_all, vmap};
-/// let exchange = vmap(|x: Tensor| all_to_all(&x, "batch", 0, 0, false)).axis_name("batch");
+/// use pytree_transform::{Tensor, Tiling, all_to_all, vmap};
+/// let exchange = vmap(|x: Tensor| all_to_all(&x, "batch", 0, 0, Tiling::Stacked)).axis_name("batch");
 /// assert_eq!(exchange(Tensor::from([[1, 2], [3, 4]])), Tensor::from([[1, 3], [2, 4]]));
 /// ```
 #[must_use]
@@ -354,14 +364,14 @@ pub fn all_to_all<T: Traceable>(
     axis_name: impl Into<AxisNames>,
     split_axis: isize,
     concat_axis: isize,
-    tiled: bool,
+    tiling: Tiling,
 ) -> T {
     let names = axis_name.into();
     single("all_to_all", &names);
     each_leaf("all_to_all", value, &names, |leaf, names| {
         let split = axis_of("all_to_all", leaf.info(), split_axis)?;
         let concat = axis_of("all_to_all", leaf.info(), concat_axis)?;
-        if !tiled {
+        if tiling == Tiling::Stacked {
             return collectives::all_to_all(leaf, &names[0], split, concat);
         }
         let pieces = cut(leaf, split, &names[0])?;

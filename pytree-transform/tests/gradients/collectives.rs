@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use pytree_transform::{
-    Tensor, all_gather, all_to_all, axis_index, jit, pmax, pmean, pmin, ppermute, psum, vmap,
+    Tensor, Tiling, all_gather, all_to_all, axis_index, jit, pmax, pmean, pmin, ppermute, psum,
+    vmap,
 };
 
 use crate::sample::Domain::Real;
@@ -34,12 +35,12 @@ pub fn collectives() -> Vec<Case> {
         case("pmean", [(Real, &[3, 2])], |x| mapped(x, |x| (&x[0] - pmean(&x[0], "i")).sin())),
         case("pmax", [(Real, &[3, 2])], |x| mapped(x, |x| pmax(&x[0].sin(), "i") * &x[0])),
         case("pmin", [(Real, &[3, 2])], |x| mapped(x, |x| pmin(&x[0].sin(), "i") * &x[0])),
-        case("all_gather", [(Real, &[3, 2])], |x| mapped(x, |x| all_gather(&x[0].sin(), "i", 1, false) * x[0].expand_dims(1))),
-        case("all_gather tiled", [(Real, &[3, 2])], |x| mapped(x, |x| all_gather(&x[0].sin(), "i", 0, true).sum() * &x[0])),
+        case("all_gather", [(Real, &[3, 2])], |x| mapped(x, |x| all_gather(&x[0].sin(), "i", 1, Tiling::Stacked) * x[0].expand_dims(1))),
+        case("all_gather tiled", [(Real, &[3, 2])], |x| mapped(x, |x| all_gather(&x[0].sin(), "i", 0, Tiling::Tiled).sum() * &x[0])),
         case("axis_index", [(Real, &[3, 2])], |x| mapped(x, |x| axis_index("i").convert(pytree_transform::DType::F64) * x[0].sin())),
         case("ppermute", [(Real, &[3, 2])], |x| mapped(x, |x| ppermute(&x[0].sin(), "i", [(0, 2), (2, 1), (1, 0)]) * &x[0])),
         case("ppermute of some", [(Real, &[3, 2])], |x| mapped(x, |x| ppermute(&x[0].sin(), "i", [(0, 2), (2, 1)]) * &x[0])),
-        case("all_to_all", [(Real, &[2, 2, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, false) * x[0].t())),
-        case("all_to_all tiled", [(Real, &[2, 4, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, true).square())),
+        case("all_to_all", [(Real, &[2, 2, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, Tiling::Stacked) * x[0].t())),
+        case("all_to_all tiled", [(Real, &[2, 4, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, Tiling::Tiled).square())),
     ]
 }

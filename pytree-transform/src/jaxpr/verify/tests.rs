@@ -12,8 +12,8 @@ use crate::primitives::collectives::permute::{AllToAll, PPermute};
 use crate::tensor::elementwise::{Binary, Unary};
 use crate::tensor::primitive::Primitive;
 use crate::{
-    DType, Tensor, all_gather, all_to_all, axis_index, grad, jit, make_jaxpr, pmax, ppermute, psum,
-    vmap,
+    DType, Tensor, Tiling, all_gather, all_to_all, axis_index, grad, jit, make_jaxpr, pmax,
+    ppermute, psum, vmap,
 };
 
 /// Returns the jaxpr of the function `a, b -> sin a · b + c` for a constant `c`.
@@ -399,7 +399,7 @@ fn collective_operands_are_checked() {
         &sent,
         &["(`ppermute`, from", "but its shape rule gives (f32[4,2])"],
     );
-    let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, false), longer());
+    let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, Tiling::Stacked), longer());
     says(
         &gathered,
         &[
@@ -407,7 +407,7 @@ fn collective_operands_are_checked() {
             "(f32[3,3,2]), but its shape rule gives (f32[3,4,2])",
         ],
     );
-    let parted = broken_under_axis(|x| all_to_all(&x, "i", 0, 1, false), longer());
+    let parted = broken_under_axis(|x| all_to_all(&x, "i", 0, 1, Tiling::Stacked), longer());
     says(
         &parted,
         &[
@@ -452,7 +452,7 @@ fn collective_parameters_are_checked() {
         axis: 3,
         length: 3,
     };
-    let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, false), instead(behind));
+    let gathered = broken_under_axis(|x| all_gather(&x, "i", 0, Tiling::Stacked), instead(behind));
     says(
         &gathered,
         &["(`all_gather`, from", "axis 3 is out of range"],
@@ -463,7 +463,10 @@ fn collective_parameters_are_checked() {
         concat_axis: 2,
         length: 3,
     };
-    let parted = broken_under_axis(|x| all_to_all(&x, "i", 0, 1, false), instead(behind));
+    let parted = broken_under_axis(
+        |x| all_to_all(&x, "i", 0, 1, Tiling::Stacked),
+        instead(behind),
+    );
     says(&parted, &["(`all_to_all`, from", "axis 2 is out of range"]);
 }
 
@@ -478,7 +481,7 @@ fn batch_axes_match_recording() {
             "over the batch axis `i`, which was not bound when the jaxpr was recorded",
         ],
     );
-    let gather = |x: Tensor| all_gather(&x, "i", 0, false);
+    let gather = |x: Tensor| all_gather(&x, "i", 0, Tiling::Stacked);
     let longer = |jaxpr: &mut Jaxpr| jaxpr.batch_axes[0].1 = 5;
     let length = broken_under_axis(gather, longer);
     says(
