@@ -46,11 +46,12 @@ pub use pytree_nn::{Model, checkpoint, files};
 #[doc(hidden)]
 pub use pytree_transform::raw;
 pub use pytree_transform::{
-    AbstractArray, Axes, DType, Jaxpr, NestedArray, Reversed, RunningAxis, Shape, Tensor,
-    TensorElement, TensorError, Unravel, convolution, custom_jvp, custom_vjp, einsum, eval_shape,
-    grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut, jvp, linear_transpose, linearize,
-    make_jaxpr, memory, pooling, ravel, remat, saved_residuals, stack, try_einsum, try_ravel,
-    unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
+    AbstractArray, Axes, DType, Jaxpr, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
+    Shape, Tensor, TensorElement, TensorError, Unravel, convolution, custom_jvp, custom_vjp,
+    einsum, eval_shape, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut, jvp,
+    linear_transpose, linearize, make_jaxpr, memory, pooling, ravel, remat, saved_residuals, stack,
+    try_einsum, try_ravel, unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap,
+    vmap_mut,
 };
 
 /// A part of an `M`: the structure of the `M`, in which some leaves are absent.
@@ -114,8 +115,8 @@ pub mod control {
 /// Operations between the examples of a `vmap` with a named axis.
 pub mod collectives {
     pub use pytree_transform::{
-        AxisNames, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute,
-        pshuffle, psum,
+        AxisNames, Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin,
+        ppermute, pshuffle, psum,
     };
 }
 

@@ -1,8 +1,8 @@
 //! Operations over named batch axes: values, gradients of first and second order, jvp, and vmap around them.
 
-use pytree::{
-    AxisNames, DType, Tensor, Tiling, all_gather, all_to_all, axis_index, grad, jit, pmax, pmean,
-    pmin, ppermute, pshuffle, psum, vmap,
+use pytree::collectives::Tiling;
+use pytree::collectives::{
+    AxisNames, all_gather, all_to_all, axis_index, pmax, pmean, pmin, ppermute, pshuffle, psum,
 };
 use pytree::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;

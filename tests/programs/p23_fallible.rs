@@ -63,7 +63,7 @@ impl Net {
     }
 
     fn loss(&self, x: &Tensor, y: &Tensor) -> Result<Tensor, ForwardError> {
-        Ok(self.forward(x)?.try_sub(y)?.square().mean())
+        Ok(self.forward(x)?.try_subtract(y)?.square().mean())
     }
 }
 
