@@ -442,3 +442,42 @@ fn index_has_every_function() {
         "the page says that `graph` has the functions of `tree`"
     );
 }
+
+/// A user who gets a list of problems prints them.
+#[test]
+fn errors_and_differences_are_displayed() {
+    let root = Path::new(ROOT);
+    let texts: Vec<String> = ["pytree-core", "pytree-transform", "pytree-nn"]
+        .iter()
+        .flat_map(|member| sources(&root.join(member).join("src")))
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    let (mut found, mut silent) = (0, Vec::new());
+    for text in &texts {
+        let mut is_error = false;
+        for line in text.lines().map(str::trim) {
+            is_error |= line.starts_with("#[derive(") && line.contains("Error");
+            let declared = ["pub struct ", "pub enum "]
+                .iter()
+                .find_map(|prefix| line.strip_prefix(prefix));
+            let Some(declared) = declared else { continue };
+            let end = declared.find(|c: char| !c.is_alphanumeric());
+            let name = &declared[..end.unwrap_or(declared.len())];
+            let by_macro = std::mem::take(&mut is_error);
+            let parts = ["Error", "Mismatch", "Difference", "Problem", "Mistake"];
+            if parts.iter().any(|part| name.contains(part)) {
+                found += 1;
+                let ends = [
+                    format!("Display for {name} "),
+                    format!("Display for {name}<"),
+                ];
+                let is_displayed = |text: &String| ends.iter().any(|end| text.contains(end));
+                if !by_macro && !texts.iter().any(is_displayed) {
+                    silent.push(name.to_owned());
+                }
+            }
+        }
+    }
+    assert!(found >= 10, "{found} types were found");
+    assert!(silent.is_empty(), "these have no `Display`: {silent:?}");
+}

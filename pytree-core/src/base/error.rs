@@ -374,17 +374,23 @@ pub enum DifferenceKind {
     Static,
 }
 
+impl fmt::Display for DifferenceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NodeType => "node type",
+            Self::Arity => "number of children",
+            Self::Keys => "keys",
+            Self::Static => "static value",
+        })
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.why {
-            DifferenceKind::NodeType => "node type",
-            DifferenceKind::Arity => "number of children",
-            DifferenceKind::Keys => "keys",
-            DifferenceKind::Static => "static value",
-        };
         write!(
             f,
-            "{what} at {}: {} against {}",
+            "{} at {}: {} against {}",
+            self.why,
             self.path.or_root(),
             self.left,
             self.right

@@ -144,46 +144,14 @@ pub enum Mismatch {
     },
 }
 
-impl fmt::Debug for CheckpointError {
-    /// Uses the display form, because Rust prints this form when `main` returns an error.
+impl fmt::Display for Mismatch {
+    /// Writes the name of the leaf, the values in the template and in the file, and the most similar name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// The maximum number of mismatches that a message lists. Further mismatches are only counted.
-const LISTED: usize = 20;
-
-/// The maximum number of characters of a name that a message shows.
-const SHOWN: usize = 200;
-
-/// Returns a name for a message. A long name is shortened in the middle.
-fn shown(name: &str) -> Cow<'_, str> {
-    let boundary = |index: usize| name.char_indices().nth(index).map(|(at, _)| at);
-    let Some(_) = boundary(SHOWN) else {
-        return Cow::Borrowed(name);
-    };
-    let start = &name[..boundary(SHOWN / 2).unwrap_or(0)];
-    let end = name.char_indices().rev().nth(SHOWN / 2 - 1);
-    let end = end.map_or("", |(at, _)| &name[at..]);
-    Cow::Owned(format!("{start}…{end}"))
-}
-
-fn prefixed(prefix: Option<&OtherPrefix>) -> String {
-    prefix.map_or_else(String::new, |prefix| format!(" {prefix}"))
-}
-
-pub(super) fn list<'m>(
-    mismatches: impl IntoIterator<Item = &'m Mismatch, IntoIter: Clone>,
-) -> String {
-    let suggestion = |nearest: &Option<String>| match nearest {
-        Some(name) => format!("; did you mean {}?", shown(name)),
-        None => String::new(),
-    };
-    let mut text = String::new();
-    let mismatches = mismatches.into_iter();
-    for mismatch in mismatches.clone().take(LISTED) {
-        let line = match mismatch {
+        let suggestion = |nearest: &Option<String>| match nearest {
+            Some(name) => format!("; did you mean {}?", shown(name)),
+            None => String::new(),
+        };
+        let line = match self {
             Mismatch::Missing {
                 name,
                 expected,
@@ -221,8 +189,46 @@ pub(super) fn list<'m>(
                 format!("{}: expected {expected}, found {found}", shown(name))
             }
         };
-        text.push_str("\n  ");
-        text.push_str(&line);
+        f.write_str(&line)
+    }
+}
+
+impl fmt::Debug for CheckpointError {
+    /// Uses the display form, because Rust prints this form when `main` returns an error.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The maximum number of mismatches that a message lists. Further mismatches are only counted.
+const LISTED: usize = 20;
+
+/// The maximum number of characters of a name that a message shows.
+const SHOWN: usize = 200;
+
+/// Returns a name for a message. A long name is shortened in the middle.
+fn shown(name: &str) -> Cow<'_, str> {
+    let boundary = |index: usize| name.char_indices().nth(index).map(|(at, _)| at);
+    let Some(_) = boundary(SHOWN) else {
+        return Cow::Borrowed(name);
+    };
+    let start = &name[..boundary(SHOWN / 2).unwrap_or(0)];
+    let end = name.char_indices().rev().nth(SHOWN / 2 - 1);
+    let end = end.map_or("", |(at, _)| &name[at..]);
+    Cow::Owned(format!("{start}…{end}"))
+}
+
+fn prefixed(prefix: Option<&OtherPrefix>) -> String {
+    prefix.map_or_else(String::new, |prefix| format!(" {prefix}"))
+}
+
+pub(super) fn list<'m>(
+    mismatches: impl IntoIterator<Item = &'m Mismatch, IntoIter: Clone>,
+) -> String {
+    let mut text = String::new();
+    let mismatches = mismatches.into_iter();
+    for mismatch in mismatches.clone().take(LISTED) {
+        let _ = write!(text, "\n  {mismatch}");
     }
     let more = mismatches.skip(LISTED).count();
     if more > 0 {

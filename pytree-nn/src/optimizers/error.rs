@@ -99,14 +99,10 @@ pub enum GradientProblem {
     },
 }
 
-/// The maximum number of problems that a message lists. Further problems are only counted.
-const LISTED: usize = 20;
-
-fn list(problems: &[GradientProblem]) -> String {
-    let mut text = String::new();
-    let mut fixes = BTreeSet::new();
-    for problem in problems.iter().take(LISTED) {
-        let (line, fix) = match problem {
+impl GradientProblem {
+    /// Returns the text of the problem, and how to fix it.
+    fn line_and_fix(&self) -> (String, &'static str) {
+        match self {
             GradientProblem::Missing(path) => (
                 format!("{} received no gradient", path.or_root()),
                 "the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, freeze it with `Optimizer::with_filter(&model, …, &filter)`, or let its gradient be zero with `.with_missing_gradients(MissingGradients::Zero)`",
@@ -151,7 +147,25 @@ fn list(problems: &[GradientProblem]) -> String {
                 ),
                 "take the gradient of this model, or make a new optimizer if its shapes changed",
             ),
-        };
+        }
+    }
+}
+
+impl fmt::Display for GradientProblem {
+    /// Writes the parameter and the problem.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line_and_fix().0)
+    }
+}
+
+/// The maximum number of problems that a message lists. Further problems are only counted.
+const LISTED: usize = 20;
+
+fn list(problems: &[GradientProblem]) -> String {
+    let mut text = String::new();
+    let mut fixes = BTreeSet::new();
+    for problem in problems.iter().take(LISTED) {
+        let (line, fix) = problem.line_and_fix();
         text.push_str("\n  ");
         text.push_str(&line);
         fixes.insert(fix);
