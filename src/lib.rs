@@ -33,10 +33,10 @@ pub use pytree_core as core;
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
-    Freeze, Frozen, Key as PathKey, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType,
+    Freeze, Frozen, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType, PathKey,
     PytreeOf, Ref, ReferenceError, SelectPart, Selector, Shared, Tree, TreeBuilder, TreeDef,
-    TreeError, Weak, WeakRef, at, diff, edit, graph, kind, lint, match_structure, nodes, partition,
-    refs, tree,
+    TreeError, WeakRef, WeakShared, at, diff, edit, graph, kind, lint, match_structure, nodes,
+    partition, refs, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
@@ -133,9 +133,9 @@ pub mod transform {
     pub use pytree_transform::{
         Always, Arguments, BothOf, CustomJvp, CustomVjp, Fallible, Function, Grad, Gradient,
         Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, JaxprEquation, JaxprError, Jit,
-        JitMut, Linearization, Loss, Lowered, MakeJaxpr, Memory, Mut, Pullback, Remat, RematPolicy,
-        Retrace, RetraceDifference, Returned, Step, Traceable, ValueAndGrad, ValueAndGradMut, Vmap,
-        VmapMut, WithPullback, WritingFunction, verify,
+        JitMut, Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback, Remat,
+        RematPolicy, Retrace, RetraceDifference, Returned, Traceable, ValueAndGrad,
+        ValueAndGradMut, Vmap, VmapMut, WithPullback, WritingFunction, verify,
     };
 }
 

@@ -20,9 +20,9 @@ mod trees;
 pub use crate::base::error::{
     Access, PlaceProblem, ReferenceError, RegistrationProblem, TreeError, Unrepeated,
 };
-pub use crate::base::identity::Identity;
+pub use crate::base::identity::NodeIdentity;
 pub use crate::base::kind::{Collection, CollectionId, FieldKind, Frozen, LeafKind};
-pub use crate::base::path::{AsKeyPath, Key, KeyPath};
+pub use crate::base::path::{AsKeyPath, KeyPath, PathKey};
 pub use crate::base::{error, kind, path, suggest};
 pub use crate::contract::flatten::Sharing;
 pub use crate::contract::handles::{AnyReference, References};
@@ -40,11 +40,11 @@ pub use crate::node::insertion::InsertionOrder;
 pub use crate::node::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
 pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::node::{leaf, shape, statics};
-pub use crate::notations::dictionary::{Dictionary, Entry};
-pub use crate::notations::state::State;
+pub use crate::notations::dictionary::{Dictionary, DictionaryEntry};
+pub use crate::notations::state::StateDisplay;
 pub use crate::notations::{refs, state};
 pub use crate::references::reference::{Ref, WeakRef};
-pub use crate::references::shared::{Shared, Weak};
+pub use crate::references::shared::{Shared, WeakShared};
 pub use crate::references::{boundary, level};
 pub use crate::tools::diff::{ModelDiff, diff};
 pub use crate::tools::lint::{Finding, lint};

@@ -41,7 +41,7 @@ pub(crate) use self::prefix::{Fit, Meeting};
 pub(crate) use self::walk::Step;
 use crate::base::bug::expect_at;
 use crate::base::kind::LeafKind;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;
 
@@ -376,7 +376,7 @@ impl Node {
 const SHAPES: &str = "a shape for each stand-in of a treedef";
 
 impl KeyPath {
-    fn extend_by(&mut self, key: Option<Key>) {
+    fn extend_by(&mut self, key: Option<PathKey>) {
         if let Some(key) = key {
             self.push(key);
         }

@@ -125,7 +125,7 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     })
 }
 
-/// The lines of the documentation. The section `# Errors` is for the fallible function; all other lines are for the
+/// The lines of the doc comment. The section `# Errors` is for the fallible function; all other lines are for the
 /// panicking function.
 #[derive(Default)]
 struct Documentation {
@@ -168,7 +168,7 @@ impl Documentation {
         .push(line);
     }
 
-    /// Returns the documentation of the panicking function, or `None` if the source has neither of the sections
+    /// Returns the documentation of the panicking function, or `None` if the doc comment has neither of the sections
     /// `# Panics` and `# Errors`.
     fn of_twin(&self, link: &str) -> Option<Vec<String>> {
         let mut panics = self.panics.clone();
@@ -184,8 +184,9 @@ impl Documentation {
         Some([&self.before_panics[..], &panics, &self.after_panics].concat())
     }
 
-    /// Returns the documentation of the fallible function. Its section `# Errors` is that of the source. Without such a
-    /// section, it lists the variants in the attribute or, if there are none, names the error type.
+    /// Returns the documentation of the fallible function. Its section `# Errors` is copied from the doc comment. If
+    /// the doc comment has no such section, one is generated: it lists the error variants in the attribute or, if the
+    /// attribute has none, names the error type.
     fn of_function(&self, twin: &str, error: &str, arguments: &Arguments) -> Vec<String> {
         let first = format!(" Returns an error where {twin} panics.");
         let mut lines = vec![first, String::new(), " # Errors".to_owned()];

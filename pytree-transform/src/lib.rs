@@ -60,7 +60,7 @@ pub use crate::transformations::jvp::jvp;
 pub use crate::transformations::linear::{
     Linearization, linear_transpose, linearize, saved_residuals,
 };
-pub use crate::transformations::lowered::{Lowered, Memory, Step};
+pub use crate::transformations::lowered::{Lowered, LoweredStep, Memory};
 pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};
 pub use crate::transformations::retrace::{Retrace, RetraceDifference};
 pub use crate::transformations::returned::{Always, Fallible, Loss, Returned};

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use pytree_core::kind::State;
-use pytree_core::{Filter, Module, Pytree, Ref, Shared, Weak, WeakRef, graph};
+use pytree_core::{Filter, Module, Pytree, Ref, Shared, WeakRef, WeakShared, graph};
 use pytree_transform::{
     Axes, Tensor, associative_scan, cond, custom_vjp, fori_loop, grad, jacrev, jit, jvp,
     make_jaxpr, remat, scan, switch, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
@@ -465,12 +465,12 @@ fn cycles_survive_compilation() {
 fn weak_edges_survive_compilation() {
     #[derive(Pytree, Debug)]
     struct Tree {
-        parent: Weak<Tree>,
+        parent: WeakShared<Tree>,
         value: Tensor,
         children: Vec<Shared<Tree>>,
     }
-    let root = Shared::new_cyclic(|root: &Weak<Tree>| Tree {
-        parent: Weak::new(),
+    let root = Shared::new_cyclic(|root: &WeakShared<Tree>| Tree {
+        parent: WeakShared::new(),
         value: Tensor::from(2.0),
         children: vec![Shared::new(Tree {
             parent: root.clone(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pytree::prelude::*;
-use pytree::{Static, TreeBuilder, TreeDef, Weak};
+use pytree::{Static, TreeBuilder, TreeDef, WeakShared};
 
 use crate::fixture;
 
@@ -151,7 +151,7 @@ fn graphs_are_read() {
     let edges = (
         (shared.clone(), Shared::downgrade(&shared)),
         (cell.clone(), Ref::downgrade(&cell)),
-        (shared, Ref::new(1.0_f32), Weak::<Vec<f32>>::new()),
+        (shared, Ref::new(1.0_f32), WeakShared::<Vec<f32>>::new()),
     );
     in_all_versions(
         "graph",

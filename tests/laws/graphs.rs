@@ -8,9 +8,10 @@ use pytree::checkpoint;
 use pytree::core::boundary::{
     copy, flatten_as, flatten_with_references, unflatten_with_references,
 };
-use pytree::core::{Contents, Identity};
+use pytree::core::{Contents, NodeIdentity};
 use pytree::{
-    Filter, Pytree, Ref, Shared, Tensor, TreeDef, Weak, WeakRef, graph, jit, partition, refs, tree,
+    Filter, Pytree, Ref, Shared, Tensor, TreeDef, WeakRef, WeakShared, graph, jit, partition, refs,
+    tree,
 };
 
 use crate::cases;
@@ -22,7 +23,7 @@ struct Node {
     nodes: Vec<Shared<Node>>,
     #[pytree(recursive)]
     cells: Vec<Ref<Cell>>,
-    weak_nodes: Vec<Weak<Node>>,
+    weak_nodes: Vec<WeakShared<Node>>,
     #[pytree(recursive)]
     weak_cells: Vec<WeakRef<Cell>>,
 }
@@ -79,7 +80,7 @@ impl Pattern {
         let mut nodes: Vec<Shared<Node>> = Vec::new();
         for (number, edges) in self.nodes.iter().enumerate() {
             let before = |&at: &usize| (number > 0).then(|| nodes[at % number].clone());
-            let node = Shared::new_cyclic(|itself: &Weak<Node>| Node {
+            let node = Shared::new_cyclic(|itself: &WeakShared<Node>| Node {
                 number: Tensor::from(number as f64),
                 nodes: edges.nodes.iter().filter_map(before).collect(),
                 cells: edges
@@ -173,14 +174,14 @@ fn patterns() -> impl Strategy<Value = Pattern> {
         })
 }
 
-/// A graph as text: each node and reference by the number in which a walk meets it. Weak edges to what no strong one
+/// A graph as text: each node and reference by the number in which a walk meets it. WeakShared edges to what no strong one
 /// leads to lead to nothing.
 fn drawn(roots: &[Shared<Node>]) -> String {
     enum Item {
         Node(Shared<Node>),
         Cell(Ref<Cell>),
     }
-    let mut numbers: HashMap<Identity, usize> = HashMap::new();
+    let mut numbers: HashMap<NodeIdentity, usize> = HashMap::new();
     let mut items = Vec::new();
     let mut open: Vec<Item> = roots
         .iter()
@@ -211,8 +212,9 @@ fn drawn(roots: &[Shared<Node>]) -> String {
         open.extend(below.into_iter().rev());
         items.push(item);
     }
-    let number =
-        |identity: Option<Identity>| identity.and_then(|identity| numbers.get(&identity).copied());
+    let number = |identity: Option<NodeIdentity>| {
+        identity.and_then(|identity| numbers.get(&identity).copied())
+    };
     let of_nodes = |nodes: &[Shared<Node>]| {
         nodes
             .iter()
@@ -261,7 +263,7 @@ fn drawn(roots: &[Shared<Node>]) -> String {
 /// Takes the references of a graph apart that nothing else does.
 fn release(roots: &[Shared<Node>]) {
     let mut open: Vec<Shared<Node>> = roots.to_vec();
-    let mut seen: Vec<Identity> = Vec::new();
+    let mut seen: Vec<NodeIdentity> = Vec::new();
     while let Some(node) = open.pop() {
         if seen.contains(&node.identity()) {
             continue;
@@ -358,20 +360,20 @@ proptest! {
 }
 
 /// The references of a graph, in the order in which they are met.
-fn cells(roots: &Roots) -> Vec<Identity> {
+fn cells(roots: &Roots) -> Vec<NodeIdentity> {
     flatten_with_references::<Tensor, _>(roots).2.identities()
 }
 
 /// Whether a walk down the strong edges comes back to a reference that it is in, or meets a weak edge that leads
 /// somewhere.
 fn is_not_a_tree(roots: &[Shared<Node>]) -> bool {
-    fn node(value: &Node, inside: &mut Vec<Identity>) -> bool {
+    fn node(value: &Node, inside: &mut Vec<NodeIdentity>) -> bool {
         value.nodes.iter().any(|below| node(below, inside))
             || value.cells.iter().any(|below| cell(below, inside))
             || value.weak_nodes.iter().any(|weak| weak.upgrade().is_some())
             || value.weak_cells.iter().any(|weak| weak.upgrade().is_some())
     }
-    fn cell(reference: &Ref<Cell>, inside: &mut Vec<Identity>) -> bool {
+    fn cell(reference: &Ref<Cell>, inside: &mut Vec<NodeIdentity>) -> bool {
         if inside.contains(&reference.identity()) {
             return true;
         }
@@ -410,7 +412,7 @@ proptest! {
         fn count(roots: &Roots) {
             let mut open: Vec<Ref<Cell>> = Vec::new();
             let mut nodes: Roots = roots.clone();
-            let mut seen: Vec<Identity> = Vec::new();
+            let mut seen: Vec<NodeIdentity> = Vec::new();
             while !open.is_empty() || !nodes.is_empty() {
                 if let Some(node) = nodes.pop() {
                     nodes.extend(node.nodes.iter().cloned());

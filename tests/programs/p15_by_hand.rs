@@ -15,7 +15,7 @@ struct Special<T> {
 }
 
 impl<T: 'static> Special<T> {
-    const SHAPE: &'static NodeShape = &NodeShape::structure::<Self>(
+    const SHAPE: &'static NodeShape = &NodeShape::of_struct::<Self>(
         "Special",
         &[Field::plain("x"), Field::plain("y")],
         &["name"],

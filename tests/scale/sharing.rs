@@ -3,7 +3,7 @@
 use pytree::core::boundary;
 use pytree::core::refs;
 use pytree::prelude::*;
-use pytree::{Dictionary, Weak, nodes};
+use pytree::{Dictionary, WeakShared, nodes};
 
 use crate::measure::measure;
 
@@ -31,7 +31,7 @@ fn references(size: usize) -> Vec<Ref<f32>> {
 }
 
 /// Each node with a weak edge to the first.
-fn weak(size: usize) -> (Shared<f32>, Vec<Weak<f32>>) {
+fn weak(size: usize) -> (Shared<f32>, Vec<WeakShared<f32>>) {
     let node = Shared::new(1.0);
     let edges = (0..size).map(|_| node.downgrade()).collect();
     (node, edges)

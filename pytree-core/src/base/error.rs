@@ -77,7 +77,7 @@ pub enum TreeError {
         paths: Vec<KeyPath>,
     },
     /// A value contains values of references instead of the references.
-    #[error("cannot dereference a value that was dereferenced already: it has the value of a reference, and not the reference, at {}; pass the value with its references, or build it by `refs::reref` before", list_of_paths(.paths))]
+    #[error("cannot dereference a value that is already dereferenced: it contains a plain value instead of a reference at {}; pass the value with its references, or first rebuild the references with `refs::reref`", list_of_paths(.paths))]
     Dereferenced {
         /// The paths of these values.
         paths: Vec<KeyPath>,

@@ -10,16 +10,16 @@ use smallvec::SmallVec;
 /// The identity of a shared node or a reference: its memory address. No two nodes have the same identity while both are
 /// alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity(usize);
+pub struct NodeIdentity(usize);
 
-impl Identity {
+impl NodeIdentity {
     /// Returns the identity of the value behind an [`Arc`]. All its handles have the same identity.
     pub(crate) fn of<T: ?Sized>(node: &Arc<T>) -> Self {
         Self(Arc::as_ptr(node).cast::<()>() as usize)
     }
 }
 
-impl Identity {
+impl NodeIdentity {
     /// Returns the identity of a shared value from a borrow of the value.
     pub(crate) fn of_cell<T>(cell: &T) -> Self {
         Self(std::ptr::from_ref(cell).cast::<()>() as usize)
@@ -48,8 +48,8 @@ impl Hasher for AddressHasher {
 /// Numbers identities in the order in which they are inserted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdentityMap {
-    few: SmallVec<[(Identity, usize); 4]>,
-    table: HashMap<Identity, usize, BuildHasherDefault<AddressHasher>>,
+    few: SmallVec<[(NodeIdentity, usize); 4]>,
+    table: HashMap<NodeIdentity, usize, BuildHasherDefault<AddressHasher>>,
     next: usize,
 }
 
@@ -59,7 +59,7 @@ const FEW: usize = 16;
 impl IdentityMap {
     /// Gives an identity the next number. If the identity already has a number, returns that number as the error.
     #[inline]
-    pub(crate) fn insert(&mut self, identity: Identity) -> Result<(), usize> {
+    pub(crate) fn insert(&mut self, identity: NodeIdentity) -> Result<(), usize> {
         if self.table.is_empty() {
             if let Some(number) = self.get(identity) {
                 return Err(number);
@@ -82,13 +82,13 @@ impl IdentityMap {
     }
 
     /// Gives an identity the number `number`, unless the identity already has a number.
-    pub(crate) fn insert_as(&mut self, identity: Identity, number: usize) {
+    pub(crate) fn insert_as(&mut self, identity: NodeIdentity, number: usize) {
         self.next = number;
         let _ = self.insert(identity);
     }
 
     /// Returns the number of an identity; `None` if the identity has no number.
-    pub(crate) fn get(&self, identity: Identity) -> Option<usize> {
+    pub(crate) fn get(&self, identity: NodeIdentity) -> Option<usize> {
         if self.table.is_empty() {
             let mut few = self.few.iter();
             return few
@@ -99,7 +99,7 @@ impl IdentityMap {
     }
 
     /// Returns a map of the given identities, each with the number that it has in this map.
-    pub(crate) fn only(&self, identities: impl Iterator<Item = Identity>) -> Self {
+    pub(crate) fn only(&self, identities: impl Iterator<Item = NodeIdentity>) -> Self {
         let mut kept = Self::default();
         for identity in identities {
             if let Some(number) = self.get(identity) {

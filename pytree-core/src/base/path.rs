@@ -14,7 +14,7 @@ use crate::base::text::write_quoted;
 /// A step of a [`KeyPath`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Key {
+pub enum PathKey {
     /// A field of a struct: `.weight`.
     Field(Cow<'static, str>),
     /// A position in a sequence or tuple, or an integer key of a map: `[0]`.
@@ -25,7 +25,7 @@ pub enum Key {
     Other(String),
 }
 
-impl Key {
+impl PathKey {
     /// Returns the key that is displayed as `text` in brackets. An integer becomes [`Index`](Self::Index) and a quoted
     /// string becomes [`Text`](Self::Text), because parsing the displayed path gives these keys.
     pub(crate) fn of_display(text: &str) -> Self {
@@ -36,7 +36,7 @@ impl Key {
     }
 }
 
-impl Key {
+impl PathKey {
     /// Returns the step without punctuation, as in [`KeyPath::join`].
     pub(crate) fn plain(&self) -> String {
         match self {
@@ -56,7 +56,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for PathKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => {
@@ -95,7 +95,7 @@ fn is_bare(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(['\'', '"']) && name.chars().all(is_part)
 }
 
-/// The path from the root of a tree to a leaf or a node: a sequence of [`Key`]s.
+/// The path from the root of a tree to a leaf or a node: a sequence of [`PathKey`]s.
 ///
 /// # Examples
 /// ```
@@ -106,7 +106,7 @@ fn is_bare(name: &str) -> bool {
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct KeyPath(Vec<Key>);
+pub struct KeyPath(Vec<PathKey>);
 
 impl KeyPath {
     /// Returns the path of the root.
@@ -115,17 +115,17 @@ impl KeyPath {
     }
 
     /// Returns the steps from the root.
-    pub fn keys(&self) -> &[Key] {
+    pub fn keys(&self) -> &[PathKey] {
         &self.0
     }
 
     /// Appends a step.
-    pub fn push(&mut self, key: Key) {
+    pub fn push(&mut self, key: PathKey) {
         self.0.push(key);
     }
 
     /// Removes and returns the last step.
-    pub fn pop(&mut self) -> Option<Key> {
+    pub fn pop(&mut self) -> Option<PathKey> {
         self.0.pop()
     }
 
@@ -149,10 +149,10 @@ impl KeyPath {
     /// Formats the steps as a Python tuple, as Flax NNX prints a path: `('layers', 0, 'weight')`.
     pub fn tuple(&self) -> String {
         let steps = self.0.iter().map(|key| match key {
-            Key::Field(name) => quoted(name),
-            Key::Text(text) => quoted(text),
-            Key::Index(index) => index.to_string(),
-            Key::Other(text) => text.clone(),
+            PathKey::Field(name) => quoted(name),
+            PathKey::Text(text) => quoted(text),
+            PathKey::Index(index) => index.to_string(),
+            PathKey::Other(text) => text.clone(),
         });
         let steps: Vec<String> = steps.collect();
         let comma = if steps.len() == 1 { "," } else { "" };
@@ -201,8 +201,8 @@ impl AsKeyPath for String {
     }
 }
 
-impl FromIterator<Key> for KeyPath {
-    fn from_iter<I: IntoIterator<Item = Key>>(keys: I) -> Self {
+impl FromIterator<PathKey> for KeyPath {
+    fn from_iter<I: IntoIterator<Item = PathKey>>(keys: I) -> Self {
         Self(keys.into_iter().collect())
     }
 }
@@ -211,7 +211,7 @@ impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, key) in self.0.iter().enumerate() {
             match key {
-                Key::Field(name) if position == 0 && is_bare(name) => f.write_str(name)?,
+                PathKey::Field(name) if position == 0 && is_bare(name) => f.write_str(name)?,
                 key => key.fmt(f)?,
             }
         }
@@ -249,7 +249,7 @@ fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
             if named.starts_with(['\'', '"']) {
                 let (name, after) = parse_quoted(named)
                     .ok_or((position, "a quoted field name with a closing quote"))?;
-                path.push(Key::Field(name.into()));
+                path.push(PathKey::Field(name.into()));
                 rest = after;
                 continue;
             }
@@ -257,7 +257,7 @@ fn parse(text: &str) -> Result<KeyPath, (usize, &'static str)> {
             if end == 0 {
                 return Err((position, "a field name"));
             }
-            path.push(Key::Field(named[..end].to_owned().into()));
+            path.push(PathKey::Field(named[..end].to_owned().into()));
             rest = &named[end..];
         }
     }
@@ -300,16 +300,16 @@ fn parse_quoted(quoted: &str) -> Option<(String, &str)> {
 }
 
 /// Parses a key in brackets, given the text after `[`. Returns the key and the text after `]`.
-fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
+fn parse_bracket(inner: &str) -> Option<(PathKey, &str)> {
     if inner.starts_with(['\'', '"']) {
         let (name, after) = parse_quoted(inner)?;
-        return Some((Key::Text(name), after.strip_prefix(']')?));
+        return Some((PathKey::Text(name), after.strip_prefix(']')?));
     }
     let quoted = inner.strip_prefix('<').and_then(parse_quoted);
     if let Some((text, after)) = quoted
         && let Some(after) = after.strip_prefix(">]")
     {
-        return Some((Key::Other(text), after));
+        return Some((PathKey::Other(text), after));
     }
     let mut depth = 0_usize;
     let mut quote = None;
@@ -328,7 +328,7 @@ fn parse_bracket(inner: &str) -> Option<(Key, &str)> {
                 }
                 let key = key
                     .parse()
-                    .map_or_else(|_| Key::Other(key.to_owned()), Key::Index);
+                    .map_or_else(|_| PathKey::Other(key.to_owned()), PathKey::Index);
                 return Some((key, &inner[position + 1..]));
             }
             (None, ']' | ')' | '}') => depth = depth.checked_sub(1)?,

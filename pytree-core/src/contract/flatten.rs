@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::bug::{LEAVES, expect_next};
-use crate::base::identity::{Identity, IdentityMap};
+use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::depth::Depth;
 use crate::contract::handles::{AnyReference, References};
@@ -39,10 +39,10 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// visit them.
     known: Option<&'a References>,
     /// The shared nodes that have begun and not ended in a tree traversal, each with the number of nodes around it.
-    inside: Vec<(Identity, usize)>,
+    inside: Vec<(NodeIdentity, usize)>,
     /// For each weak edge, the position of its alias and the identity of its target. A target may be visited after the
     /// edge, so the numbers of the targets are looked up at the end of the traversal.
-    weak: Vec<(usize, Identity)>,
+    weak: Vec<(usize, NodeIdentity)>,
 }
 
 /// Stops a traversal whose recursion would overflow the stack.
@@ -111,7 +111,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     }
 
     /// Returns whether the field `known` contains the node with this identity. If so, records the number of the node.
-    fn is_known(&mut self, identity: Identity) -> bool {
+    fn is_known(&mut self, identity: NodeIdentity) -> bool {
         let number = self.known.and_then(|known| known.number(identity));
         if let Some(number) = number {
             self.builder.argument(number);
@@ -187,7 +187,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             self.inside.pop();
         }
     }
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         if self.sharing == Sharing::Duplicate {
             if let Some((_, depth)) = self.inside.iter().find(|(open, _)| *open == identity) {
                 let (path, back) = (self.builder.path(), self.builder.path_to(*depth));
@@ -238,7 +238,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             ),
         }
     }
-    fn weak(&mut self, target: Option<Identity>) {
+    fn weak(&mut self, target: Option<NodeIdentity>) {
         assert!(
             self.sharing == Sharing::Preserve || target.is_none(),
             "{}",

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::error::{ReferenceError, TreeError};
-use crate::base::identity::{Identity, IdentityMap};
+use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::commit::Staged;
@@ -17,7 +17,7 @@ use crate::treedef::TreeDef;
 
 /// The operations of graph functions on a reference of any type.
 pub(crate) trait AnyCell: Send + Sync {
-    fn identity(self: Arc<Self>) -> Identity;
+    fn identity(self: Arc<Self>) -> NodeIdentity;
     fn content(&self) -> Result<Content, ReferenceError>;
     /// Returns the address of the content.
     fn address(&self) -> usize;
@@ -56,7 +56,7 @@ pub struct AnyReference(pub(crate) Arc<dyn AnyCell>);
 
 impl AnyReference {
     /// Returns the identity of the reference.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> NodeIdentity {
         Arc::clone(&self.0).identity()
     }
 
@@ -129,7 +129,7 @@ impl References {
     }
 
     /// Returns the identities of the references.
-    pub fn identities(&self) -> Vec<Identity> {
+    pub fn identities(&self) -> Vec<NodeIdentity> {
         self.cells.iter().map(AnyReference::identity).collect()
     }
 
@@ -205,14 +205,14 @@ impl References {
     /// Returns only the references and shared nodes with the given `numbers`. Their new numbers are their positions in
     /// `numbers`.
     pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
-        let references: HashMap<Identity, &AnyReference> = self
+        let references: HashMap<NodeIdentity, &AnyReference> = self
             .cells
             .iter()
             .map(|reference| (reference.identity(), reference))
             .collect();
         let mut kept = Self::default();
         for node in numbers.into_iter().map(|number| self.node(number)) {
-            let identity = node.as_ref().map(Identity::of);
+            let identity = node.as_ref().map(NodeIdentity::of);
             match identity.and_then(|identity| references.get(&identity)) {
                 Some(reference) => kept.push_reference((*reference).clone()),
                 None => kept.push(node),
@@ -222,12 +222,12 @@ impl References {
     }
 
     /// Returns the number of the reference or shared node with this identity; `None` if `self` does not contain it.
-    pub(crate) fn number(&self, identity: Identity) -> Option<usize> {
+    pub(crate) fn number(&self, identity: NodeIdentity) -> Option<usize> {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
             for (number, node) in self.nodes.iter().enumerate() {
                 if let Some(node) = node {
-                    numbers.insert_as(Identity::of(node), number);
+                    numbers.insert_as(NodeIdentity::of(node), number);
                 }
             }
             if self.knows_shared {

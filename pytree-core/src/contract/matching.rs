@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::base::identity::{Identity, IdentityMap};
+use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::depth::Depth;
@@ -22,7 +22,7 @@ use crate::treedef::{Cursor, Step, TreeDef};
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     treedef: &'t TreeDef,
     next: Cursor<'t>,
-    /// Returns the other treedefs by their positions, which begin at 1.
+    /// Returns the treedef at a position, for the treedefs after the first, whose positions begin at 1.
     others: Option<&'t dyn Fn(usize) -> Option<&'t TreeDef>>,
     /// The position of `treedef`, which is 0 for the first treedef. The value differs from all treedefs before it.
     position: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     wanted: Option<&'t [u32]>,
     /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. Both
     /// are compared at the end of the walk, because a target may be visited after the edge.
-    weak: Vec<(Option<Identity>, Option<usize>)>,
+    weak: Vec<(Option<NodeIdentity>, Option<usize>)>,
 }
 
 impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
@@ -67,8 +67,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    /// Continues with other treedefs where the first treedef differs from the value. `others` returns these treedefs by
-    /// position, from 1.
+    /// Continues with other treedefs where the first treedef differs from the value. `others` returns the treedef at
+    /// a position, for the treedefs after the first, whose positions begin at 1.
     pub(crate) fn or(mut self, others: &'t dyn Fn(usize) -> Option<&'t TreeDef>) -> Self {
         self.others = Some(others);
         self
@@ -199,7 +199,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn exit(&mut self) {
         self.depth.exit();
     }
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         if self.sharing == Sharing::Duplicate {
             return SharedVisit::Descend;
         }
@@ -241,7 +241,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
             None => panic!("{}", crate::base::error::behind_a_reference(&self.path())),
         }
     }
-    fn weak(&mut self, target: Option<Identity>) {
+    fn weak(&mut self, target: Option<NodeIdentity>) {
         assert!(
             self.sharing == Sharing::Preserve || target.is_none(),
             "{}",

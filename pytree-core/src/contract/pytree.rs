@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::base::error::TreeError;
-use crate::base::identity::Identity;
-use crate::base::path::{Key, KeyPath};
+use crate::base::identity::NodeIdentity;
+use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
 use crate::contract::arena::Arena;
 use crate::contract::depth::Depth;
@@ -160,7 +160,7 @@ impl<F> EachLeaf<F> {
             .filter(|(shape, _)| !shape.get().kind().is_transparent());
         let key = |(shape, over): &(OwnedShape, usize)| match shape.get().field_key(*over) {
             Some(key) => key,
-            None => Key::Index(i128::try_from(*over).unwrap_or(i128::MAX)),
+            None => PathKey::Index(i128::try_from(*over).unwrap_or(i128::MAX)),
         };
         nodes.map(key).collect()
     }
@@ -186,7 +186,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     fn keep(&mut self, _: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
         panic!("{}", crate::base::error::behind_a_reference(&self.path()));
     }
-    fn weak(&mut self, target: Option<Identity>) {
+    fn weak(&mut self, target: Option<NodeIdentity>) {
         assert!(
             target.is_none(),
             "{}",
@@ -212,7 +212,7 @@ pub enum SharedVisit {
 /// A shared node of any type.
 pub trait SharedNode {
     /// Returns the identity of the node.
-    fn identity(&self) -> Identity;
+    fn identity(&self) -> NodeIdentity;
 
     /// Returns a handle that keeps the node alive.
     fn handle(&self) -> Arc<dyn std::any::Any + Send + Sync>;
@@ -221,7 +221,7 @@ pub trait SharedNode {
 /// A mutable reference to a value of any type.
 pub trait ReferenceNode {
     /// Returns the identity of the reference.
-    fn identity(&self) -> Identity;
+    fn identity(&self) -> NodeIdentity;
 
     /// Returns a handle of the reference.
     fn handle(&self) -> AnyReference;
@@ -276,7 +276,7 @@ pub trait Visitor<'a> {
     }
 
     /// Receives a shared node. The default visits its content at each of its paths, as tree functions do.
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         let _ = identity;
         SharedVisit::Descend
     }
@@ -308,7 +308,7 @@ pub trait Visitor<'a> {
     ///
     /// # Panics
     /// If the edge has a target and the visitor treats the value as a tree, which is the default.
-    fn weak(&mut self, target: Option<Identity>) {
+    fn weak(&mut self, target: Option<NodeIdentity>) {
         assert!(
             target.is_none(),
             "{}",

@@ -303,7 +303,7 @@ impl<T: fmt::Debug> fmt::Debug for Annotated<T> {
 
 impl TreeDef {
     /// Returns the metadata of each leaf, in order, collected from all [`Annotated`] nodes above the leaf. If several
-    /// nodes have the same name, the innermost node determines the value.
+    /// of these nodes have metadata of the same name, the value of the innermost node is used.
     pub fn leaf_metadata(&self) -> Vec<Metadata> {
         let mut all = Vec::with_capacity(self.num_leaves());
         // The end of each node with metadata that has not ended yet, and the metadata of the leaves below the node.

@@ -29,7 +29,7 @@ use crate::node::leaf::{AnyLeaf, Element, Leaf};
 use crate::node::shape::NodeShape;
 use crate::node::statics::StaticValue;
 use crate::references::reference::{Ref, WeakRef};
-use crate::references::shared::{Shared, Weak};
+use crate::references::shared::{Shared, WeakShared};
 use crate::trees::dynamic::Tree;
 use crate::trees::partition::Partition;
 
@@ -123,7 +123,7 @@ macro_rules! pass_through {
         #[diagnostic::do_not_recommend]
         impl<T: $field + Send + Sync> $field for Shared<T> {}
         #[diagnostic::do_not_recommend]
-        impl<T: $field + Send + Sync> $field for Weak<T> {}
+        impl<T: $field + Send + Sync> $field for WeakShared<T> {}
         #[diagnostic::do_not_recommend]
         impl<T: $field + Send + Sync> $field for Ref<T> {}
         #[diagnostic::do_not_recommend]
@@ -157,7 +157,7 @@ impl<T: HoldsArrays> HoldsArrays for Option<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Box<T> {}
 impl<T: HoldsArrays + ?Sized> HoldsArrays for Arc<T> {}
 impl<T> HoldsArrays for Shared<T> {}
-impl<T> HoldsArrays for Weak<T> {}
+impl<T> HoldsArrays for WeakShared<T> {}
 impl<T> HoldsArrays for Ref<T> {}
 impl<T> HoldsArrays for WeakRef<T> {}
 impl<K, T: HoldsArrays> HoldsArrays for BTreeMap<K, T> {}

@@ -147,7 +147,7 @@ impl Field {
 impl NodeShape {
     /// Creates the shape of a struct `T` with named fields, for a handwritten impl of `Pytree`. Pass the fields that
     /// are children and the names of the static fields, in the order in which they are visited.
-    pub const fn structure<T: 'static>(
+    pub const fn of_struct<T: 'static>(
         name: &'static str,
         fields: &'static [Field],
         statics: &'static [&'static str],

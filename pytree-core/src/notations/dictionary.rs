@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::{LeafMismatch, TreeError};
-use crate::base::path::{AsKeyPath, Key, KeyPath};
+use crate::base::path::{AsKeyPath, KeyPath, PathKey};
 use crate::base::text::short_name;
 use crate::contract::pytree::Pytree;
 use crate::node::compare::integers;
@@ -60,7 +60,7 @@ pub struct Dictionary {
 /// An entry of a [`Dictionary`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Entry<'d> {
+pub enum DictionaryEntry<'d> {
     /// A node; its children have entries of their own.
     Node(NodeView<'d>),
     /// `None`, or a weak edge without a target.
@@ -96,7 +96,7 @@ impl Dictionary {
     }
 
     /// Returns the entries, in order. A transparent node, such as `Some`, has no entry.
-    pub fn entries(&self) -> Vec<(KeyPath, Entry<'_>)> {
+    pub fn entries(&self) -> Vec<(KeyPath, DictionaryEntry<'_>)> {
         let treedef = self.tree.treedef();
         let parents = Parents::of(treedef);
         let aliases = Aliases::of(treedef);
@@ -108,12 +108,14 @@ impl Dictionary {
                 .alias_of(at)
                 .map(|number| aliases.firsts().get(number));
             let entry = match (node.kind(), first) {
-                (_, Some(first)) => first.cloned().map(Entry::Alias),
-                (NodeKind::Leaf, _) => Some(Entry::Leaf(expect_next(&mut leaves, LEAVES))),
+                (_, Some(first)) => first.cloned().map(DictionaryEntry::Alias),
+                (NodeKind::Leaf, _) => {
+                    Some(DictionaryEntry::Leaf(expect_next(&mut leaves, LEAVES)))
+                }
                 (NodeKind::Absent, _) => None,
-                (NodeKind::None | NodeKind::Alias, _) => Some(Entry::None),
+                (NodeKind::None | NodeKind::Alias, _) => Some(DictionaryEntry::None),
                 (kind, _) if kind.is_transparent() => None,
-                _ => Some(Entry::Node(node)),
+                _ => Some(DictionaryEntry::Node(node)),
             };
             let Some(entry) = entry else {
                 continue;
@@ -122,7 +124,7 @@ impl Dictionary {
             for (key, value) in node.keyed_statics() {
                 let mut path = path.clone();
                 path.push(key);
-                entries.push((path, Entry::Static(value)));
+                entries.push((path, DictionaryEntry::Static(value)));
             }
         }
         entries
@@ -230,7 +232,7 @@ impl fmt::Display for Lookup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("obj")?;
         self.0.keys().iter().try_for_each(|key| match key {
-            Key::Field(name) => write!(f, ".{name}"),
+            PathKey::Field(name) => write!(f, ".{name}"),
             key => write!(f, "[{}]", key.plain()),
         })
     }
@@ -243,11 +245,13 @@ impl fmt::Display for Dictionary {
             f.write_str(if position == 0 { "" } else { ",\n" })?;
             let place = Lookup(path);
             match entry {
-                Entry::Node(node) => write!(f, "{place}.__class__: <class '{}'>", node.name())?,
-                Entry::None => write!(f, "{place}: None")?,
-                Entry::Leaf(leaf) => write!(f, "{place}: {}", Shown(leaf))?,
-                Entry::Alias(first) => write!(f, "{place}: {}", Lookup(first))?,
-                Entry::Static(value) => write!(f, "{place}: {value:?}")?,
+                DictionaryEntry::Node(node) => {
+                    write!(f, "{place}.__class__: <class '{}'>", node.name())?
+                }
+                DictionaryEntry::None => write!(f, "{place}: None")?,
+                DictionaryEntry::Leaf(leaf) => write!(f, "{place}: {}", Shown(leaf))?,
+                DictionaryEntry::Alias(first) => write!(f, "{place}: {}", Lookup(first))?,
+                DictionaryEntry::Static(value) => write!(f, "{place}: {value:?}")?,
             }
         }
         f.write_str("}")

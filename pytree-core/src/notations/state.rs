@@ -1,7 +1,7 @@
 //! States: trees as nested dictionaries of variables, as in Flax NNX.
 //!
 //! A variable is a field that determines the kind of the leaves below it. Absent leaves, values without leaves and
-//! later occurrences of shared nodes do not appear. [`State`] displays a state. The files below convert a tree to a
+//! later occurrences of shared nodes do not appear. [`StateDisplay`] displays a state. The files below convert a tree to a
 //! flat list or to pure dictionaries and back, and change single leaves of a tree.
 
 mod flat;
@@ -17,7 +17,7 @@ use crate::trees::partition::Partition;
 
 /// A tree displayed as a state of Flax NNX; [`Tree::state`] and [`Partition::state`] return it.
 #[derive(Clone, Copy, Debug)]
-pub struct State<'t, L> {
+pub struct StateDisplay<'t, L> {
     tree: &'t Tree<L>,
 }
 
@@ -46,8 +46,8 @@ impl<L> Tree<L> {
     /// })",
     /// );
     /// ```
-    pub fn state(&self) -> State<'_, L> {
-        State { tree: self }
+    pub fn state(&self) -> StateDisplay<'_, L> {
+        StateDisplay { tree: self }
     }
 }
 
@@ -82,12 +82,12 @@ impl<M, L> Partition<M, L> {
     /// })",
     /// );
     /// ```
-    pub fn state(&self) -> State<'_, L> {
+    pub fn state(&self) -> StateDisplay<'_, L> {
         self.tree().state()
     }
 }
 
-impl<L: Leaf> fmt::Display for State<'_, L> {
+impl<L: Leaf> fmt::Display for StateDisplay<'_, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write::write_state(self.tree, f)
     }

@@ -15,7 +15,7 @@ pub(crate) use self::access::Mutable;
 use self::access::Updating;
 pub(crate) use self::cell::Cell;
 use crate::base::error::{ReferenceError, TreeError};
-use crate::base::identity::Identity;
+use crate::base::identity::NodeIdentity;
 use crate::base::kind::{Collection, CollectionId, FieldKind, LeafKind};
 use crate::contract::arena::Content;
 use crate::contract::handles::{AnyCell, AnyReference, allowed};
@@ -208,8 +208,8 @@ impl<T> Ref<T> {
     }
 
     /// Returns the identity of the reference.
-    pub fn identity(&self) -> Identity {
-        Identity::of(&self.0)
+    pub fn identity(&self) -> NodeIdentity {
+        NodeIdentity::of(&self.0)
     }
 }
 
@@ -246,14 +246,14 @@ impl<T> Clone for Ref<T> {
 
 thread_local! {
     /// The references that are being formatted. A reference that occurs inside its own value is written as `Ref(...)`.
-    static SHOWN: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
+    static SHOWN: RefCell<Vec<NodeIdentity>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A guard that marks a reference as being formatted.
 struct Showing;
 
 impl Showing {
-    fn begin(identity: Identity) -> Option<Self> {
+    fn begin(identity: NodeIdentity) -> Option<Self> {
         SHOWN.with_borrow_mut(|shown| {
             if shown.contains(&identity) {
                 return None;
@@ -283,7 +283,7 @@ impl<T: fmt::Debug> fmt::Debug for Ref<T> {
 }
 
 impl<T: Pytree + Send + Sync> ReferenceNode for Ref<T> {
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> NodeIdentity {
         Self::identity(self)
     }
     fn handle(&self) -> AnyReference {
@@ -308,7 +308,7 @@ impl<T: Pytree + Send + Sync> Pytree for Ref<T> {
 
 /// A handle of a [`Ref`] that does not keep the reference alive.
 ///
-/// Graph functions, transformations and checkpoints preserve the handle, like a [`Weak`](crate::Weak) edge.
+/// Graph functions, transformations and checkpoints preserve the handle, like a [`WeakShared`](crate::WeakShared) edge.
 pub struct WeakRef<T>(pub(crate) sync::Weak<Cell<T>>);
 
 impl<T> WeakRef<T> {

@@ -2,7 +2,7 @@
 //!
 //! A [`Shared`] is immutable and reference counted, and its identity is its address. Tree functions visit it at each of
 //! its paths, as JAX does. Graph functions, which all transformations and checkpoints use, visit it once and rebuild
-//! the sharing. A [`Weak`] edge refers to a shared node without keeping it alive, so it can close a cycle.
+//! the sharing. A [`WeakShared`] edge refers to a shared node without keeping it alive, so it can close a cycle.
 
 use std::any::Any;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::sync::{self, Arc, OnceLock};
 
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
-use crate::base::identity::Identity;
+use crate::base::identity::NodeIdentity;
 use crate::contract::pytree::{Pytree, SharedNode, SharedVisit, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape;
@@ -48,21 +48,21 @@ impl<T> Shared<T> {
     ///
     /// # Examples
     /// ```
-    /// use pytree_core::{Pytree, Shared, Weak};
+    /// use pytree_core::{Pytree, Shared, WeakShared};
     /// #[derive(Pytree)]
-    /// struct Node { value: f32, parent: Weak<Node>, children: Vec<Shared<Node>> }
+    /// struct Node { value: f32, parent: WeakShared<Node>, children: Vec<Shared<Node>> }
     ///
-    /// let root = Shared::new_cyclic(|root: &Weak<Node>| Node {
+    /// let root = Shared::new_cyclic(|root: &WeakShared<Node>| Node {
     ///     value: 1.0,
-    ///     parent: Weak::new(),
+    ///     parent: WeakShared::new(),
     ///     children: vec![Shared::new(Node { value: 2.0, parent: root.clone(), children: Vec::new() })],
     /// });
     /// let parent = root.children[0].parent.upgrade().expect("the root is alive");
     /// assert!(parent.same(&root));
     /// ```
-    pub fn new_cyclic(build: impl FnOnce(&Weak<T>) -> T) -> Self {
+    pub fn new_cyclic(build: impl FnOnce(&WeakShared<T>) -> T) -> Self {
         let node = Arc::new(OnceLock::new());
-        let value = build(&Weak(Arc::downgrade(&node)));
+        let value = build(&WeakShared(Arc::downgrade(&node)));
         // Before the value is set, no weak edge returns the node, so nothing else can set it.
         if node.set(value).is_err() {
             bug("a shared node whose value is set once");
@@ -71,8 +71,8 @@ impl<T> Shared<T> {
     }
 
     /// Returns a weak edge to the node.
-    pub fn downgrade(&self) -> Weak<T> {
-        Weak(Arc::downgrade(&self.0))
+    pub fn downgrade(&self) -> WeakShared<T> {
+        WeakShared(Arc::downgrade(&self.0))
     }
 
     /// Returns whether two handles refer to the same node.
@@ -81,8 +81,8 @@ impl<T> Shared<T> {
     }
 
     /// Returns the identity of the node.
-    pub fn identity(&self) -> Identity {
-        Identity::of(&self.0)
+    pub fn identity(&self) -> NodeIdentity {
+        NodeIdentity::of(&self.0)
     }
 }
 
@@ -126,7 +126,7 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
 }
 
 impl<T: Send + Sync + 'static> SharedNode for Shared<T> {
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> NodeIdentity {
         Self::identity(self)
     }
     fn handle(&self) -> Arc<dyn Any + Send + Sync> {
@@ -154,9 +154,9 @@ impl<T: Pytree + Send + Sync> Pytree for Shared<T> {
 /// Graph functions, transformations and checkpoints preserve weak edges. Tree functions reject a weak edge that has a
 /// target, and report the path of the edge. When a value is rebuilt, a weak edge to a node outside of the value loses
 /// its target.
-pub struct Weak<T>(pub(crate) sync::Weak<OnceLock<T>>);
+pub struct WeakShared<T>(pub(crate) sync::Weak<OnceLock<T>>);
 
-impl<T> Weak<T> {
+impl<T> WeakShared<T> {
     /// Creates an edge without a target.
     pub fn new() -> Self {
         Self(sync::Weak::new())
@@ -171,24 +171,24 @@ impl<T> Weak<T> {
     }
 }
 
-impl<T> Default for Weak<T> {
+impl<T> Default for WeakShared<T> {
     fn default() -> Self {
         Self::new()
     }
 }
-impl<T> Clone for Weak<T> {
+impl<T> Clone for WeakShared<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
-impl<T> fmt::Debug for Weak<T> {
+impl<T> fmt::Debug for WeakShared<T> {
     /// Writes `(...)`, as Python formats a cycle.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(...)")
     }
 }
 
-impl<T: Pytree + Send + Sync> Pytree for Weak<T> {
+impl<T: Pytree + Send + Sync> Pytree for WeakShared<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         visitor.weak(self.upgrade().map(|node| node.identity()));
     }

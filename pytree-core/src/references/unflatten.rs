@@ -10,7 +10,7 @@ use crate::contract::pytree::Pytree;
 use crate::contract::unflatten::{Contents, Numbered, Unflattener};
 use crate::node::shape::{self, NodeKind};
 use crate::references::reference::{Cell, Ref, WeakRef};
-use crate::references::shared::{Shared, Weak};
+use crate::references::shared::{Shared, WeakShared};
 
 /// A reference whose content is not built yet.
 struct Begun<T> {
@@ -157,9 +157,9 @@ impl Unflattener<'_> {
     }
 
     /// Unflattens a weak edge to a shared node.
-    pub(crate) fn weak<T: Pytree + Send + Sync>(&mut self) -> Result<Weak<T>, TreeError> {
+    pub(crate) fn weak<T: Pytree + Send + Sync>(&mut self) -> Result<WeakShared<T>, TreeError> {
         let target = self.weak_target(|_| Arc::new(OnceLock::<T>::new()))?;
-        Ok(target.map_or_else(Weak::new, |node| Weak(Arc::downgrade(&node))))
+        Ok(target.map_or_else(WeakShared::new, |node| WeakShared(Arc::downgrade(&node))))
     }
 
     /// Unflattens a weak handle of a reference.

@@ -92,7 +92,7 @@ pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
 
 impl ModelDiff {
     /// Returns the differences in structure, from the root down.
-    pub fn structure(&self) -> &[Difference] {
+    pub fn structural(&self) -> &[Difference] {
         &self.structure
     }
 

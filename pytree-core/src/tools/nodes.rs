@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use crate::base::bug::{LEAVES, expect_at};
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::contract::pytree::{Pytree, rebuilt};
 use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -163,7 +163,7 @@ fn met(view: NodeView<'_>) -> Met {
 /// let modules = children.iter().filter(|(_, child)| child.is_module());
 /// assert_eq!(modules.count(), 1);
 /// ```
-pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(Key, Met)> {
+pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
     let (leaves, treedef) = graph::flatten_any(model);
     let shared = treedef.numbered_nodes();
     let before = treedef.leaves_before();

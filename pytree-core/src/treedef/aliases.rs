@@ -2,7 +2,7 @@
 //! shared node or reference is the node itself, and each later occurrence is an alias.
 
 use super::{NodeView, TreeDef};
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
@@ -81,13 +81,13 @@ impl TreeDef {
         for path in paths {
             if let Ok(node) = self.follow(path) {
                 nodes.push(node);
-            } else if let Some((Key::Field(name), above)) = path.keys().split_last()
+            } else if let Some((PathKey::Field(name), above)) = path.keys().split_last()
                 && let above = above.iter().cloned().collect()
                 && let Ok(node) = self.follow(&above)
             {
                 // The path may be the path of a static field, which is not a node.
                 let mut first = self.path_of(self.content_of(node).position());
-                first.push(Key::Field(name.clone()));
+                first.push(PathKey::Field(name.clone()));
                 firsts.push(first);
             }
         }
@@ -110,7 +110,7 @@ impl TreeDef {
     }
 
     /// Returns the paths of the targets of all aliases at or below a child whose key `is_meant` accepts.
-    pub(crate) fn first_places_below(&self, is_meant: impl Fn(&Key) -> bool) -> Vec<KeyPath> {
+    pub(crate) fn first_places_below(&self, is_meant: impl Fn(&PathKey) -> bool) -> Vec<KeyPath> {
         let mut nodes = Vec::new();
         for node in self.nodes() {
             let keyed = node.keys().zip(node.children());

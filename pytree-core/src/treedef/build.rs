@@ -6,7 +6,7 @@ use super::{Counts, NOTHING, Node, NodeView, TreeDef};
 use std::sync::Arc;
 
 use crate::base::bug::bug;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;
 
@@ -208,7 +208,7 @@ impl Builder {
         position
     }
 
-    fn key(&self, node: usize, position: usize) -> Option<Key> {
+    fn key(&self, node: usize, position: usize) -> Option<PathKey> {
         let start = self.nodes[node].aux as usize;
         let end = self
             .nodes

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::keys::key_below;
 use super::{Inner, NOTHING, Node, TreeDef};
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::node::insertion::InsertionOrder;
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticRef};
@@ -262,7 +262,7 @@ impl<'a> NodeView<'a> {
     }
 
     /// Returns the keys of the children, in order. The child of a transparent node, such as `Some`, has no key.
-    pub fn keys(&self) -> impl Iterator<Item = Option<Key>> + use<'a> {
+    pub fn keys(&self) -> impl Iterator<Item = Option<PathKey>> + use<'a> {
         let node = *self;
         (0..self.num_children()).map(move |position| node.key(position))
     }
@@ -298,7 +298,7 @@ impl<'a> NodeView<'a> {
     }
 
     /// Returns the static values with the keys of their fields, in order.
-    pub(crate) fn keyed_statics(&self) -> impl Iterator<Item = (Key, StaticRef<'a>)> + use<'a> {
+    pub(crate) fn keyed_statics(&self) -> impl Iterator<Item = (PathKey, StaticRef<'a>)> + use<'a> {
         let shape = self.shape();
         let statics = self.statics().enumerate();
         statics.filter_map(move |(position, (_, value))| Some((shape.static_key(position)?, value)))
@@ -354,20 +354,20 @@ impl<'a> NodeView<'a> {
     }
 
     /// Returns the first child with the given key.
-    pub(crate) fn child_with_key(&self, key: &Key) -> Option<Self> {
+    pub(crate) fn child_with_key(&self, key: &PathKey) -> Option<Self> {
         if matches!(self.kind(), NodeKind::List | NodeKind::Tuple) {
-            let Key::Index(index) = key else {
+            let PathKey::Index(index) = key else {
                 return None;
             };
             return self.child(usize::try_from(*index).ok()?);
         }
-        let is_meant = |found: Option<Key>| found.as_ref() == Some(key);
+        let is_meant = |found: Option<PathKey>| found.as_ref() == Some(key);
         let position = self.keys().position(is_meant)?;
         self.child(position)
     }
 
     /// Returns the key of the child at a position among the children; `None` below a transparent node.
-    pub(crate) fn key(&self, position: usize) -> Option<Key> {
+    pub(crate) fn key(&self, position: usize) -> Option<PathKey> {
         key_below(self.shape(), self.aux(), position)
     }
 

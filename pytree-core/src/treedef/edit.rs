@@ -113,7 +113,7 @@ impl TreeDef {
     }
 }
 
-/// The form of options in Python, where a value that may be `None` stands for itself.
+/// The form of options in Python, which has no `Some`: an optional value is the value itself or `None`.
 impl TreeDef {
     /// Returns whether a node is a `Some` that the form of Python leaves out. The `Some` of `Some(None)` is not: without
     /// it the value would be `None`.
@@ -127,8 +127,8 @@ impl TreeDef {
                 .is_some_and(|content| !is_option(content))
     }
 
-    /// Returns the treedef without `Some` nodes, as JAX has it: a value that may be `None` stands for itself. A `Some`
-    /// around another option is kept, because `Some(None)` is not `None`.
+    /// Returns the treedef without `Some` nodes, as in JAX: each `Some` is replaced by its content. A `Some` around
+    /// another option is kept, because `Some(None)` is not `None`.
     ///
     /// # Examples
     /// ```

@@ -1,13 +1,13 @@
 //! The keys of children, and the paths of nodes.
 
 use super::TreeDef;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
 
 /// Returns the key of the child at `position` of a node with the given shape and static values; `None` if the node is
-/// transparent. The static values of a map begin with its keys.
-pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) -> Option<Key> {
+/// transparent, so that its child has the same path. The static values of a map begin with its keys.
+pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) -> Option<PathKey> {
     match shape.kind() {
         NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => {
             shape.field_key(position).or_else(|| index(position))
@@ -18,15 +18,15 @@ pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) ->
     }
 }
 
-fn index(position: usize) -> Option<Key> {
-    i128::try_from(position).ok().map(Key::Index)
+fn index(position: usize) -> Option<PathKey> {
+    i128::try_from(position).ok().map(PathKey::Index)
 }
 
-fn key_of_static(value: &StaticBox) -> Key {
+fn key_of_static(value: &StaticBox) -> PathKey {
     match value.data() {
-        StaticData::Integer(integer) => Key::Index(integer),
-        StaticData::Text(text) => Key::Text(text),
-        _ => Key::of_display(&format!("{value:?}")),
+        StaticData::Integer(integer) => PathKey::Index(integer),
+        StaticData::Text(text) => PathKey::Text(text),
+        _ => PathKey::of_display(&format!("{value:?}")),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::TreeDef;
 use crate::base::error::TreeError;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::base::suggest::{Effort, LOOKED_AT};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
     /// Returns whether a path leads to a static field.
     pub(crate) fn is_static(&self, path: &KeyPath) -> bool {
-        let Some(Key::Field(name)) = path.keys().last() else {
+        let Some(PathKey::Field(name)) = path.keys().last() else {
             return false;
         };
         let mut above = path.clone();

@@ -4,7 +4,7 @@ use super::keys::key_below;
 use super::{Inner, Node, TreeDef};
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::kind::{FieldKind, LeafKind};
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::StaticRef;
@@ -179,8 +179,8 @@ impl TreeDef {
     }
 
     /// Calls `visit` for each leaf, present or absent, in order. Passes to `visit` whether the leaf is present, and the
-    /// result of `decide` for the leaf's kind. Calls `decide` once for each field that determines a kind, and once for
-    /// all leaves outside of these fields.
+    /// result of `decide` for the leaf's kind. Calls `decide` once for each outermost field whose kind is `Param` or
+    /// `State`, and once for all leaves outside of these fields.
     pub(crate) fn walk_decisions<T: Copy>(
         &self,
         mut decide: impl FnMut(Option<LeafKind>) -> T,
@@ -221,7 +221,7 @@ impl TreeDef {
 
 impl Inner {
     /// Returns the key of the child at a position among the children; `None` below a transparent node.
-    fn child_key(&self, node: usize, position: usize) -> Option<Key> {
+    fn child_key(&self, node: usize, position: usize) -> Option<PathKey> {
         key_below(self.shape(node), self.aux_of(node), position)
     }
 }
@@ -230,7 +230,8 @@ impl Inner {
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a KeyPath,
-    /// The kind of the outermost field that determines a kind.
+    /// The kind of the outermost field around the leaf whose kind is `Param` or `State`; `None` if there is no such
+    /// field.
     field: Option<&'a FieldKind>,
     pub(crate) holds_leaf: bool,
 }
@@ -252,7 +253,8 @@ struct OpenNode<'a> {
 }
 
 impl<'a> OpenNode<'a> {
-    /// Returns the kind that the next child inherits: the kind of the outermost field that determines a kind.
+    /// Returns the field kind of the next child: that of the outermost field around it whose kind is `Param` or
+    /// `State`; `None` if there is no such field.
     fn child_kind(&self, inner: &'a Inner) -> Option<&'a FieldKind> {
         self.inherited.or_else(|| {
             let kind = inner.shape(self.node).field_kind(self.next);

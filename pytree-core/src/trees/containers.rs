@@ -107,7 +107,7 @@ part_is_partition! {
             Self::new((**self).map_leaves(function))
         }
     }
-    [T: PytreeOf<L> + Send + Sync] crate::references::shared::Weak<T> {}
+    [T: PytreeOf<L> + Send + Sync] crate::references::shared::WeakShared<T> {}
     [T: PytreeOf<L> + Send + Sync] crate::references::reference::Ref<T> {}
     [T: PytreeOf<L> + Send + Sync] crate::references::reference::WeakRef<T> {}
     [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T> { walk_entries!(); }
@@ -224,7 +224,7 @@ impl<T: Pytree> Pytree for Option<T> {
             return Ok(source.exit(None));
         }
         if !source.is_next(&shape::SOME) {
-            // In a tree of Python's form, a value that may be `None` stands for itself.
+            // A tree of Python's form has no `Some`: an optional value is the value itself or `None`.
             return T::unflatten(source).map(Some);
         }
         source.enter_fixed(&shape::SOME, 1)?;

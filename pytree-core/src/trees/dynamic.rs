@@ -291,7 +291,9 @@ pub(crate) fn same_but_for_some(
 
 /// Conversions between trees and values.
 impl<L> Tree<L> {
-    /// Returns the tree without `Some` nodes, as JAX has it: a value that may be `None` stands for itself.
+    /// Returns the tree without `Some` nodes, as in JAX: each `Some` is replaced by its content, unless the content is
+    /// another option.
+    ///
     /// [`to_value`](Self::to_value) accepts both forms. See [`TreeDef::without_some`].
     ///
     /// # Examples
@@ -536,11 +538,11 @@ impl<L> Tree<L> {
     /// # Examples
     /// ```
     /// use pytree_core::{StaticBox, Tree};
-    /// let layer = Tree::structure("Layer", vec![("weight", Tree::leaf(1))], vec![("rate", StaticBox::new(0.5))])?;
+    /// let layer = Tree::named_struct("Layer", vec![("weight", Tree::leaf(1))], vec![("rate", StaticBox::new(0.5))])?;
     /// assert_eq!(layer.to_string(), "Layer { weight: 1, rate = 0.5 }");
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
-    pub fn structure(
+    pub fn named_struct(
         name: &str,
         fields: Vec<(&str, Self)>,
         statics: Vec<(&str, StaticBox)>,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use self::rule::Rule;
 use crate::base::error::TreeError;
 use crate::base::kind::{Collection, CollectionId, LeafKind};
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::base::suggest::Effort;
 use crate::node::leaf::Leaf;
 use crate::treedef::TreeDef;
@@ -226,7 +226,7 @@ impl Filter {
     fn misspelt(&self, paths: &[KeyPath]) -> Vec<(String, Option<String>)> {
         let steps: BTreeSet<String> = paths
             .iter()
-            .flat_map(|path| path.keys().iter().map(Key::plain))
+            .flat_map(|path| path.keys().iter().map(PathKey::plain))
             .collect();
         let mut names = Vec::new();
         self.0.collect_names(&mut names);

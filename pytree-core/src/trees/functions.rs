@@ -7,7 +7,7 @@ use std::any::Any;
 
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::matching::Match;
@@ -290,7 +290,7 @@ pub(crate) fn all_leaves<'a, T: Pytree>(
 pub(crate) fn flatten_one_level<T: Pytree + ?Sized>(
     sharing: Sharing,
     tree: &T,
-) -> Option<Vec<(Option<Key>, Tree)>> {
+) -> Option<Vec<(Option<PathKey>, Tree)>> {
     let (leaves, treedef) = flatten_any(sharing, tree);
     Tree::from_parts(treedef, leaves).flatten_one_level()
 }

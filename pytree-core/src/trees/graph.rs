@@ -27,7 +27,7 @@
 //! ```
 
 use crate::base::error::TreeError;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -303,7 +303,7 @@ pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> boo
 ///
 /// See [`tree::flatten_one_level`](crate::tree::flatten_one_level).
 #[inline]
-pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Key>, Tree)>> {
+pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<PathKey>, Tree)>> {
     functions::flatten_one_level(SHARING, tree)
 }
 

@@ -213,7 +213,7 @@ fn disagreeing_pytree_impl_panics() {
 struct Silent(Linear);
 impl Silent {
     const SHAPE: &'static pytree_core::shape::NodeShape =
-        &pytree_core::shape::NodeShape::structure::<Self>(
+        &pytree_core::shape::NodeShape::of_struct::<Self>(
             "Silent",
             &[pytree_core::shape::Field::plain("inner")],
             &[],

@@ -1,20 +1,20 @@
 //! Models with parent pointers, and references that contain themselves.
 
 use pytree_core::{
-    AnyLeaf, Filter, Pytree, Ref, Shared, Tree, Weak, WeakRef, at, diff, edit, tree,
+    AnyLeaf, Filter, Pytree, Ref, Shared, Tree, WeakRef, WeakShared, at, diff, edit, tree,
 };
 
 #[derive(Pytree, Debug)]
 struct Node {
     value: f32,
-    parent: Weak<Node>,
+    parent: WeakShared<Node>,
     children: Vec<Shared<Node>>,
 }
 
 fn root(values: [f32; 3]) -> Shared<Node> {
-    Shared::new_cyclic(|root: &Weak<Node>| Node {
+    Shared::new_cyclic(|root: &WeakShared<Node>| Node {
         value: values[0],
-        parent: Weak::new(),
+        parent: WeakShared::new(),
         children: vec![
             Shared::new(Node {
                 value: values[1],
@@ -60,7 +60,7 @@ fn leaf_below_a_parent_pointer_is_replaced() {
 fn weak_edge_is_replaced() {
     let model = root([1.0, 2.0, 3.0]);
     let path = "children[0].parent";
-    let changed = edit::replace_at(&model, path, Weak::<Node>::new()).unwrap();
+    let changed = edit::replace_at(&model, path, WeakShared::<Node>::new()).unwrap();
     assert!(changed.children[0].parent.upgrade().is_none());
     assert!(changed.children[1].parent.upgrade().unwrap().same(&changed));
     let sibling = model.children[1].downgrade();
@@ -71,7 +71,7 @@ fn weak_edge_is_replaced() {
 
 #[test]
 fn weak_edges_lead_to_the_replacement_of_their_target() {
-    type Model = (Vec<Weak<Node>>, Shared<Node>, Weak<Node>);
+    type Model = (Vec<WeakShared<Node>>, Shared<Node>, WeakShared<Node>);
     let target = root([1.0, 2.0, 3.0]);
     let edge = target.downgrade();
     let model: Model = (vec![edge.clone()], target, edge);
@@ -84,7 +84,7 @@ fn weak_edges_lead_to_the_replacement_of_their_target() {
     // The content alone leaves the node in its places.
     let content = Node {
         value: 7.0,
-        parent: Weak::new(),
+        parent: WeakShared::new(),
         children: Vec::new(),
     };
     let changed = edit::replace_at(&model, "[1]", content).unwrap();
@@ -163,12 +163,12 @@ fn models_with_parent_pointers_are_compared() {
     let found = diff(&model, &root([1.0, 2.0, 4.0]));
     assert_eq!(found.compared(), 3);
     assert_eq!(found.leaves()[0].path.to_string(), "children[1].value");
-    assert!(found.structure().is_empty());
+    assert!(found.structural().is_empty());
     // An edge to another node is a difference in structure.
     let edge = model.children[1].downgrade();
     let other = edit::replace_at(&model, "children[0].parent", edge).unwrap();
     let found = diff(&model, &other);
-    assert!(found.leaves().is_empty() && found.structure().len() == 1);
+    assert!(found.leaves().is_empty() && found.structural().len() == 1);
 }
 
 #[test]

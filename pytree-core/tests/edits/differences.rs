@@ -149,7 +149,7 @@ fn leaves_of_only_one_model_are_listed() {
     assert_eq!(found.compared(), 5);
     assert_eq!(found.leaves(), []);
     assert!(!found.is_empty() && !found.within(1e9));
-    let kinds: Vec<DifferenceKind> = found.structure().iter().map(|one| one.why).collect();
+    let kinds: Vec<DifferenceKind> = found.structural().iter().map(|one| one.why).collect();
     assert_eq!(kinds, [DifferenceKind::Arity, DifferenceKind::NodeType]);
     assert_eq!(
         found.to_string(),
@@ -160,7 +160,7 @@ fn leaves_of_only_one_model_are_listed() {
 #[test]
 fn equal_leaves_in_different_structures_differ() {
     let found = diff(&vec![1.0_f32], &(1.0_f32,));
-    assert_eq!(found.structure().len(), 1);
+    assert_eq!(found.structural().len(), 1);
     assert!(!found.is_empty() && !found.within(1.0));
 }
 

@@ -181,7 +181,7 @@ fn merge_rejects_missing_and_repeated_leaves() {
 fn merge_reports_structure_differences_of_parts() {
     let one = |name, rate: f64| {
         let statics = vec![("rate", StaticBox::new(rate))];
-        Tree::structure(name, vec![("x", Tree::leaf(1.0))], statics).unwrap()
+        Tree::named_struct(name, vec![("x", Tree::leaf(1.0))], statics).unwrap()
     };
     let found = problems([part(one("A", 0.5), &[0]), part(one("A", 0.25), &[])]);
     assert_eq!(

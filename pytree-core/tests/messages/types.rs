@@ -103,7 +103,8 @@ struct Linear {
 #[test]
 fn shapes_with_equal_names_differ_by_fields() {
     let fields = vec![("weight", Tree::leaf(1.0))];
-    let plain = Tree::structure("Linear", fields, vec![("size", StaticBox::new(1_usize))]).unwrap();
+    let plain =
+        Tree::named_struct("Linear", fields, vec![("size", StaticBox::new(1_usize))]).unwrap();
     assert_eq!(
         plain.to_value::<Linear>().unwrap_err().to_string(),
         "cannot build `Linear { weight: Param, size = … }` at the root: the treedef has `Linear { weight, size = … }` there; use the treedef of a value of the same type"

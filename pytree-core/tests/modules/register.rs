@@ -311,16 +311,16 @@ fn many_fields_are_found_by_name() {
 
 #[test]
 fn a_value_with_a_parent_pointer_is_registered() {
-    use pytree_core::{Shared, Weak};
+    use pytree_core::{Shared, WeakShared};
     #[derive(pytree_core::Pytree)]
     struct Node {
         value: f32,
-        parent: Weak<Node>,
+        parent: WeakShared<Node>,
         child: Vec<Shared<Node>>,
     }
-    let node = Shared::new_cyclic(|root: &Weak<Node>| Node {
+    let node = Shared::new_cyclic(|root: &WeakShared<Node>| Node {
         value: 1.0,
-        parent: Weak::new(),
+        parent: WeakShared::new(),
         child: vec![Shared::new(Node {
             value: 2.0,
             parent: root.clone(),

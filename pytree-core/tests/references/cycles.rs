@@ -1,6 +1,6 @@
 //! Cycles: through a reference, and closed by weak edges.
 
-use pytree_core::{Pytree, Ref, Shared, Tree, TreeDef, Weak, WeakRef, graph, tree};
+use pytree_core::{Pytree, Ref, Shared, Tree, TreeDef, WeakRef, WeakShared, graph, tree};
 
 #[derive(Pytree, Clone, Debug)]
 enum Item {
@@ -57,14 +57,14 @@ fn tree_functions_reject_cycle_with_path() {
 
 #[derive(Pytree, Debug)]
 struct Node {
-    parent: Weak<Node>,
+    parent: WeakShared<Node>,
     value: f32,
     children: Vec<Shared<Node>>,
 }
 
 fn root() -> Shared<Node> {
-    Shared::new_cyclic(|root: &Weak<Node>| Node {
-        parent: Weak::new(),
+    Shared::new_cyclic(|root: &WeakShared<Node>| Node {
+        parent: WeakShared::new(),
         value: 1.0,
         children: [2.0, 3.0]
             .map(|value| {
@@ -104,7 +104,7 @@ fn weak_edge_may_precede_its_node() {
     let value = (node.downgrade(), node.clone(), node.downgrade());
     let (leaves, treedef) = graph::flatten::<i32, _>(&value);
     assert_eq!(treedef.to_string(), "PyTreeDef((alias 0, *, alias 0))");
-    let (before, node, after): (Weak<i32>, Shared<i32>, Weak<i32>) =
+    let (before, node, after): (WeakShared<i32>, Shared<i32>, WeakShared<i32>) =
         graph::unflatten(&treedef, leaves).unwrap();
     assert!(before.upgrade().unwrap().same(&node) && after.upgrade().unwrap().same(&node));
 
@@ -138,7 +138,7 @@ fn trees_have_no_weak_edges() {
     );
     assert!(panics(|| tree::leaves::<f32, _>(&root()).len()).contains("children[0].parent"));
     let alone = Shared::new(Node {
-        parent: Weak::new(),
+        parent: WeakShared::new(),
         value: 1.0,
         children: Vec::new(),
     });
@@ -183,7 +183,8 @@ fn weak_edge_to_missing_node_is_rejected() {
             other[at] = value;
             if let Ok(read) = TreeDef::from_bytes(&other) {
                 let leaves = vec![1_i32; read.num_leaves()];
-                let built: Result<(Weak<i32>, Shared<i32>), _> = graph::unflatten(&read, leaves);
+                let built: Result<(WeakShared<i32>, Shared<i32>), _> =
+                    graph::unflatten(&read, leaves);
                 drop(built);
             } else {
                 broken += 1;

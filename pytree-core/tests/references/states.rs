@@ -315,7 +315,7 @@ fn dereferenced_value_is_not_dereferenced_again() {
     let error = try_deref::<f32, _>(&values).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot dereference a value that was dereferenced already: it has the value of a reference, and not the reference, at 2 places:\n  [0]\n  [1][1]; pass the value with its references, or build it by `refs::reref` before"
+        "cannot dereference a value that is already dereferenced: it contains a plain value instead of a reference at 2 places:\n  [0]\n  [1][1]; pass the value with its references, or first rebuild the references with `refs::reref`"
     );
     let part = partition::filter::<_, f32>(&model, &Filter::everything());
     assert!(try_deref::<f32, _>(&(1.0_f32, part)).is_err());

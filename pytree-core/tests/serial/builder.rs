@@ -216,7 +216,7 @@ fn keys_belong_to_children_of_dictionaries() {
         "in the root: the key 'a' is not in a dictionary; \
          in [1][?]: a child of a dictionary has no key; call `key` before it; \
          in [1]: `dict` expects 0 children, found 1; \
-         in [2]: the key 'b' follows another key; give each a child; \
+         in [2]: the key 'b' directly follows another key, which has no child; add a child after each key; \
          in [3]: `OrderedDict` expects 1 children, found 0; \
          in [4]: the key 'd' occurs twice; \
          in [5]: the key 1 occurs twice"

@@ -3,8 +3,8 @@
 use pytree_core::kind::BatchStat;
 use pytree_core::shape::NodeKind;
 use pytree_core::{
-    CollectionId, LeafKind, Pytree, Ref, Shared, Tree, TreeBuilder, TreeDef, TreeError, Weak,
-    WeakRef, graph,
+    CollectionId, LeafKind, Pytree, Ref, Shared, Tree, TreeBuilder, TreeDef, TreeError, WeakRef,
+    WeakShared, graph,
 };
 
 fn reason(builder: &mut TreeBuilder<i32>) -> String {
@@ -32,7 +32,11 @@ fn built_graph_equals_flattened_graph() {
         node.clone(),
         state.clone(),
         vec![node.clone()],
-        (node.downgrade(), Weak::<i32>::new(), state.downgrade()),
+        (
+            node.downgrade(),
+            WeakShared::<i32>::new(),
+            state.downgrade(),
+        ),
         Ref::new(3),
         state,
     );
@@ -62,7 +66,7 @@ fn built_graph_equals_flattened_graph() {
 #[derive(Pytree, Clone, Debug)]
 struct Node {
     value: i32,
-    parent: Weak<Node>,
+    parent: WeakShared<Node>,
     children: Vec<Shared<Node>>,
 }
 

@@ -67,9 +67,9 @@ fn children_below_different_statics_are_compared() {
 fn nodes_with_one_name_are_told_apart() {
     let fields = || vec![("x", Tree::leaf(1)), ("y", Tree::leaf(2))];
     let tuple = Tree::named_tuple("Point", fields()).unwrap();
-    let plain = Tree::structure("Point", fields(), Vec::new()).unwrap();
+    let plain = Tree::named_struct("Point", fields(), Vec::new()).unwrap();
     let with_static = vec![("unit", StaticBox::new("m"))];
-    let with_static = Tree::structure("Point", fields(), with_static).unwrap();
+    let with_static = Tree::named_struct("Point", fields(), with_static).unwrap();
     let reported = |left: &Tree<i32>, right: &Tree<i32>| {
         let differences = left.treedef().differences(right.treedef());
         let prefix = left.treedef().prefix_differences(right.treedef());

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use pytree_core::boundary::{flatten_with_references, unflatten_with_references};
 use pytree_core::{
-    Contents, Identity, Pytree, Ref, Shared, TreeDef, TreeError, Weak, WeakRef, graph, refs,
+    Contents, NodeIdentity, Pytree, Ref, Shared, TreeDef, TreeError, WeakRef, WeakShared, graph,
+    refs,
 };
 
 /// A node of a graph: strong edges to nodes, references which lead on, and weak edges to both.
@@ -18,7 +19,7 @@ struct Node {
     nodes: Vec<Shared<Node>>,
     #[pytree(recursive)]
     cells: Vec<Ref<Cell>>,
-    weak_nodes: Vec<Weak<Node>>,
+    weak_nodes: Vec<WeakShared<Node>>,
     #[pytree(recursive)]
     weak_cells: Vec<WeakRef<Cell>>,
 }
@@ -81,8 +82,9 @@ impl Pattern {
         let cells: Vec<Ref<Cell>> = (0..self.cells.len()).map(cell).collect();
         let mut nodes: Vec<Shared<Node>> = Vec::new();
         for (number, [strong, through, weak, weak_cells]) in self.nodes.iter().enumerate() {
-            let node = Shared::new_cyclic(|itself: &Weak<Node>| {
-                let mut around: Vec<Weak<Node>> = nodes.iter().map(Shared::downgrade).collect();
+            let node = Shared::new_cyclic(|itself: &WeakShared<Node>| {
+                let mut around: Vec<WeakShared<Node>> =
+                    nodes.iter().map(Shared::downgrade).collect();
                 around.push(itself.clone());
                 let all: Vec<_> = cells.iter().map(Ref::downgrade).collect();
                 Node {
@@ -124,8 +126,8 @@ fn empty(cell: &Ref<Cell>) {
 }
 
 /// Reads every node and reference, each once: one that is not built yet would panic. Tells what was met, in order.
-fn read_all(roots: &Roots) -> Vec<(Identity, f32)> {
-    let mut met: HashMap<Identity, f32> = HashMap::new();
+fn read_all(roots: &Roots) -> Vec<(NodeIdentity, f32)> {
+    let mut met: HashMap<NodeIdentity, f32> = HashMap::new();
     let mut order = Vec::new();
     let mut nodes: Vec<Shared<Node>> = roots.0.clone();
     let mut cells = vec![roots.1.clone()];
@@ -135,7 +137,7 @@ fn read_all(roots: &Roots) -> Vec<(Identity, f32)> {
             if met.insert(node.identity(), node.number).is_none() {
                 order.push((node.identity(), node.number));
                 nodes.extend(node.nodes.iter().cloned());
-                nodes.extend(node.weak_nodes.iter().filter_map(Weak::upgrade));
+                nodes.extend(node.weak_nodes.iter().filter_map(WeakShared::upgrade));
                 cells.extend(node.cells.iter().cloned());
                 cells.extend(node.weak_cells.iter().filter_map(WeakRef::upgrade));
             }
@@ -197,9 +199,9 @@ fn is_built_or_refused(treedef: &TreeDef) {
         }
     }
     let others: (
-        Result<(Vec<Ref<Node>>, Shared<Cell>, Vec<Weak<Cell>>), _>,
+        Result<(Vec<Ref<Node>>, Shared<Cell>, Vec<WeakShared<Cell>>), _>,
         Result<Vec<Ref<f32>>, _>,
-        Result<(Vec<Weak<Node>>, Vec<Shared<Node>>), _>,
+        Result<(Vec<WeakShared<Node>>, Vec<Shared<Node>>), _>,
     ) = (
         graph::unflatten(treedef, leaves.clone()),
         graph::unflatten(treedef, leaves.clone()),

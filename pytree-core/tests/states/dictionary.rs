@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pytree_core::{Annotated, Dictionary, Entry, Module, Pytree, Shared, Tree, TreeError, tree};
+use pytree_core::{
+    Annotated, Dictionary, DictionaryEntry, Module, Pytree, Shared, Tree, TreeError, tree,
+};
 
 use crate::{mlp, tied};
 
@@ -128,12 +130,14 @@ fn entries_have_display_order() {
     let flat = Dictionary::flatten(&tied());
     let entries = flat.entries();
     assert_eq!(entries.len(), 4);
-    assert!(matches!(&entries[0].1, Entry::Node(node) if node.name() == "Tied"));
-    assert!(matches!(&entries[1].1, Entry::Leaf(leaf) if leaf.downcast_ref() == Some(&1.5_f32)));
+    assert!(matches!(&entries[0].1, DictionaryEntry::Node(node) if node.name() == "Tied"));
     assert!(
-        matches!(&entries[2], (path, Entry::Alias(first)) if path.to_string() == "head" && first.to_string() == "embed")
+        matches!(&entries[1].1, DictionaryEntry::Leaf(leaf) if leaf.downcast_ref() == Some(&1.5_f32))
     );
-    assert!(matches!(&entries[3].1, Entry::Leaf(_)));
+    assert!(
+        matches!(&entries[2], (path, DictionaryEntry::Alias(first)) if path.to_string() == "head" && first.to_string() == "embed")
+    );
+    assert!(matches!(&entries[3].1, DictionaryEntry::Leaf(_)));
 }
 
 fn hash<T: Pytree>(value: &T) -> u128 {

@@ -2,7 +2,7 @@
 
 use pytree_core::kind::{BatchStat, Intermediate};
 use pytree_core::{
-    Dictionary, Filter, Module, Partition, Pytree, Ref, Shared, Weak, graph, nodes, partition,
+    Dictionary, Filter, Module, Partition, Pytree, Ref, Shared, WeakShared, graph, nodes, partition,
 };
 
 #[derive(Module, Clone, Debug)]
@@ -124,7 +124,7 @@ fn equal_references_are_not_shared() {
 struct Node {
     value: f32,
     next: Option<Shared<Node>>,
-    back: Weak<Node>,
+    back: WeakShared<Node>,
 }
 
 /// Two nodes, of which the second leads back to the first.
@@ -136,7 +136,7 @@ fn ring() -> Shared<Node> {
             next: None,
             back: first.clone(),
         })),
-        back: Weak::new(),
+        back: WeakShared::new(),
     })
 }
 
@@ -222,7 +222,7 @@ struct Edges {
 }
 
 #[derive(Pytree, Clone, Debug)]
-struct Early(Weak<f32>, Weak<f32>);
+struct Early(WeakShared<f32>, WeakShared<f32>);
 
 #[test]
 fn weak_edge_to_popped_node_loses_target() {

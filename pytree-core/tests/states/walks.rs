@@ -1,4 +1,4 @@
-use pytree_core::{Key, KeyPath, Module, Pytree, Shared, edit, nodes, tree};
+use pytree_core::{KeyPath, Module, PathKey, Pytree, Shared, edit, nodes, tree};
 
 use crate::{Linear, Mlp, Tied, mlp, tied};
 
@@ -84,11 +84,14 @@ fn children_are_visited_at_each_path() {
     );
     assert!(children[1].1.is_module() && !children[3].1.is_module());
     let tree = tree!({"b": None, "a": [1, 2]});
-    let keys: Vec<Key> = nodes::iter_children(&tree)
+    let keys: Vec<PathKey> = nodes::iter_children(&tree)
         .into_iter()
         .map(|(key, _)| key)
         .collect();
-    assert_eq!(keys, [Key::Text("a".to_owned()), Key::Text("b".to_owned())]);
+    assert_eq!(
+        keys,
+        [PathKey::Text("a".to_owned()), PathKey::Text("b".to_owned())]
+    );
     assert!(nodes::iter_children(&2.5_f32).is_empty());
 }
 

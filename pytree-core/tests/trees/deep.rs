@@ -1,7 +1,7 @@
 //! A tree of a hundred thousand levels: every function is iterative, and linear.
 
 use pytree_core::shape::NodeKind;
-use pytree_core::{Key, KeyPath, Tree, TreeDef, TreeError};
+use pytree_core::{KeyPath, PathKey, Tree, TreeDef, TreeError};
 
 const LEVELS: usize = 100_000;
 
@@ -23,7 +23,7 @@ fn nested(inner: Tree<i64>) -> Tree<i64> {
 }
 
 fn bottom() -> KeyPath {
-    std::iter::repeat_n(Key::Index(0), LEVELS).collect()
+    std::iter::repeat_n(PathKey::Index(0), LEVELS).collect()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn subtrees_are_found_iteratively() {
     );
     assert_eq!(found.path(), bottom());
     let mut path = bottom();
-    path.push(Key::Index(2));
+    path.push(PathKey::Index(2));
     let error = tree.at(&path).unwrap_err();
     assert!(matches!(error, TreeError::NoSubtree { reached, .. } if reached == bottom()));
 }

@@ -93,7 +93,7 @@ fn fields_with_equal_names_are_rejected() {
         "{error}"
     );
     let statics = vec![("x", StaticBox::new(1))];
-    let error = Tree::structure("Layer", vec![("x", Tree::leaf(1))], statics).unwrap_err();
+    let error = Tree::named_struct("Layer", vec![("x", Tree::leaf(1))], statics).unwrap_err();
     assert!(
         error
             .to_string()
@@ -105,7 +105,7 @@ fn fields_with_equal_names_are_rejected() {
 #[test]
 fn dynamic_structure_equals_type_with_same_fields() {
     let fields = vec![("from", Tree::leaf(1_i64)), ("to", Tree::leaf(2))];
-    let tree = Tree::structure("Line", fields, Vec::new()).unwrap();
+    let tree = Tree::named_struct("Line", fields, Vec::new()).unwrap();
     let line = Line { from: 1, to: 2 };
     assert_eq!(*tree.treedef(), tree::structure(&line));
     assert_eq!(tree.to_value::<Line>().unwrap(), line);
@@ -115,7 +115,7 @@ fn dynamic_structure_equals_type_with_same_fields() {
 #[test]
 fn dynamic_structure_has_static_values() {
     let statics = vec![("rate", StaticBox::new(0.5)), ("name", StaticBox::new("a"))];
-    let tree = Tree::structure("Layer", vec![("w", Tree::leaf(1_i64))], statics).unwrap();
+    let tree = Tree::named_struct("Layer", vec![("w", Tree::leaf(1_i64))], statics).unwrap();
     assert_eq!(tree.to_string(), "Layer { w: 1, rate = 0.5, name = 'a' }");
     let node = tree.root().root();
     let statics: Vec<String> = node

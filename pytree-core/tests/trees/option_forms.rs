@@ -1,6 +1,7 @@
-//! Options of Rust against trees of Python's form, in which a value that may be `None` stands for itself.
+//! Options of Rust against trees of Python's form, which have no `Some`: an optional value is the value itself or
+//! `None`.
 
-use pytree_core::{Module, Shared, Tree, TreeError, Weak, graph, tree};
+use pytree_core::{Module, Shared, Tree, TreeError, WeakShared, graph, tree};
 
 use crate::integers;
 
@@ -95,7 +96,7 @@ fn sharing_survives_without_some() {
     let (first, rest): (Option<Shared<i64>>, Vec<Option<Shared<i64>>>) =
         graph::unflatten(&plain, leaves).unwrap();
     assert!(first.unwrap().same(rest[0].as_ref().unwrap()));
-    let empty: (Option<Weak<i64>>,) = (None,);
+    let empty: (Option<WeakShared<i64>>,) = (None,);
     assert_eq!(
         tree::structure(&empty).without_some(),
         tree::structure(&empty)

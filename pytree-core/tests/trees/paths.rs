@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use pytree_core::suggest::Effort;
-use pytree_core::{Key, KeyPath, StaticValue, Tree, TreeError, tree};
+use pytree_core::{KeyPath, PathKey, StaticValue, Tree, TreeError, tree};
 
 use crate::path;
 
@@ -28,7 +28,7 @@ fn escapes_denote_characters() {
     ] {
         assert_eq!(
             path(text).keys(),
-            [Key::Text(expected.to_owned())],
+            [PathKey::Text(expected.to_owned())],
             "{text}"
         );
     }
@@ -58,12 +58,12 @@ fn name_must_follow_point() {
     );
     assert_eq!(
         path("[0].a"),
-        path_of(&[Key::Index(0), Key::Field("a".into())])
+        path_of(&[PathKey::Index(0), PathKey::Field("a".into())])
     );
-    assert_eq!(path("a"), path_of(&[Key::Field("a".into())]));
+    assert_eq!(path("a"), path_of(&[PathKey::Field("a".into())]));
 }
 
-fn path_of(keys: &[Key]) -> KeyPath {
+fn path_of(keys: &[PathKey]) -> KeyPath {
     keys.iter().cloned().collect()
 }
 
@@ -74,17 +74,20 @@ fn text_keys_are_quoted() {
     ] {
         assert_eq!(
             path_of_key(text.to_owned()).keys(),
-            [Key::Text(text.into())]
+            [PathKey::Text(text.into())]
         );
     }
     for character in ['a', '\'', '"', '\u{7f}', '\u{301}', '\u{200b}'] {
-        assert_eq!(path_of_key(character).keys(), [Key::Text(character.into())]);
+        assert_eq!(
+            path_of_key(character).keys(),
+            [PathKey::Text(character.into())]
+        );
     }
 }
 
 #[test]
 fn other_keys_are_found_despite_brackets() {
-    let other = |text: &str| vec![Key::Other(text.to_owned())];
+    let other = |text: &str| vec![PathKey::Other(text.to_owned())];
     let key = |text: &str| (text.to_owned(), 1);
     assert_eq!(path_of_key((1, 2)).keys(), other("(1, 2)"));
     assert_eq!(path_of_key(((1,), vec![2])).keys(), other("((1,), [2])"));
@@ -126,12 +129,12 @@ impl StaticValue for Bare {
 
 #[test]
 fn displayed_key_parses_as_number_or_text() {
-    assert_eq!(path_of_key(Bare("3")).keys(), [Key::Index(3)]);
-    assert_eq!(path_of_key(Bare("-3")).keys(), [Key::Index(-3)]);
-    assert_eq!(path_of_key(Bare("'a'")).keys(), [Key::Text("a".into())]);
+    assert_eq!(path_of_key(Bare("3")).keys(), [PathKey::Index(3)]);
+    assert_eq!(path_of_key(Bare("-3")).keys(), [PathKey::Index(-3)]);
+    assert_eq!(path_of_key(Bare("'a'")).keys(), [PathKey::Text("a".into())]);
     assert_eq!(
         path_of_key(Bare("Relu")).keys(),
-        [Key::Other("Relu".into())]
+        [PathKey::Other("Relu".into())]
     );
 }
 
@@ -157,7 +160,7 @@ fn suggestion_has_fewest_edits() {
     }
 }
 
-fn any_key() -> impl Strategy<Value = Key> {
+fn any_key() -> impl Strategy<Value = PathKey> {
     let odd = prop::sample::select(vec![
         "", ".", "a.b", "[", "]", "a[0]", "'", "\"", "'a'", "<'a'>", "<", "12", "-0", "+5", "True",
         "None", "\\", "\n", "\u{301}", "(", "a]", "(']", "[]", "'x",
@@ -168,12 +171,13 @@ fn any_key() -> impl Strategy<Value = Key> {
         "[a-z.\\[\\]<>'\"\\\\()]{0,6}"
     ];
     prop_oneof![
-        text.clone().prop_map(|name| Key::Field(name.into())),
-        any::<i128>().prop_map(Key::Index),
-        any::<i8>().prop_map(|index| Key::Index(index.into())),
-        any::<bool>().prop_map(|flag| Key::Other(if flag { "True" } else { "False" }.to_owned())),
-        text.clone().prop_map(Key::Text),
-        text.prop_map(Key::Other),
+        text.clone().prop_map(|name| PathKey::Field(name.into())),
+        any::<i128>().prop_map(PathKey::Index),
+        any::<i8>().prop_map(|index| PathKey::Index(index.into())),
+        any::<bool>()
+            .prop_map(|flag| PathKey::Other(if flag { "True" } else { "False" }.to_owned())),
+        text.clone().prop_map(PathKey::Text),
+        text.prop_map(PathKey::Other),
     ]
 }
 
@@ -198,17 +202,17 @@ proptest! {
 #[test]
 fn odd_names_are_quoted() {
     for (key, shown) in [
-        (Key::Field("a.b".into()), ".'a.b'"),
-        (Key::Field("".into()), ".''"),
-        (Key::Field("it's [0]".into()), ".\"it's [0]\""),
-        (Key::Field("it's".into()), "it's"),
-        (Key::Other("a]".to_owned()), "[<'a]'>]"),
-        (Key::Other("7".to_owned()), "[<'7'>]"),
-        (Key::Other("(1, 2)".to_owned()), "[(1, 2)]"),
+        (PathKey::Field("a.b".into()), ".'a.b'"),
+        (PathKey::Field("".into()), ".''"),
+        (PathKey::Field("it's [0]".into()), ".\"it's [0]\""),
+        (PathKey::Field("it's".into()), "it's"),
+        (PathKey::Other("a]".to_owned()), "[<'a]'>]"),
+        (PathKey::Other("7".to_owned()), "[<'7'>]"),
+        (PathKey::Other("(1, 2)".to_owned()), "[(1, 2)]"),
     ] {
         assert_eq!(path_of(&[key]).to_string(), shown);
     }
-    let odd = Tree::structure(
+    let odd = Tree::named_struct(
         "Odd",
         vec![("a.b", Tree::leaf(1)), ("", Tree::leaf(2))],
         Vec::new(),

@@ -216,7 +216,7 @@ struct Noted {
 impl Pytree for Noted {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         static SHAPE: NodeShape =
-            NodeShape::structure::<Noted>("Noted", &[Field::plain("weight")], &["note"]);
+            NodeShape::of_struct::<Noted>("Noted", &[Field::plain("weight")], &["note"]);
         visitor.enter(&SHAPE, 1);
         if let Some(note) = &self.note {
             visitor.aux(StaticRef::new(note));
@@ -247,14 +247,14 @@ fn number_of_static_values_is_compared() {
 fn shapes_with_equal_descriptions_are_equal() {
     const FIELDS: &[Field] = &[Field::plain("x")];
     const OTHERS: &[Field] = &[Field::plain("y")];
-    let point = NodeShape::structure::<Point>("Point", FIELDS, &[]);
-    assert_eq!(point, NodeShape::structure::<Point>("Point", FIELDS, &[]));
-    assert_eq!(point, NodeShape::structure::<Gap>("Point", FIELDS, &[]));
+    let point = NodeShape::of_struct::<Point>("Point", FIELDS, &[]);
+    assert_eq!(point, NodeShape::of_struct::<Point>("Point", FIELDS, &[]));
+    assert_eq!(point, NodeShape::of_struct::<Gap>("Point", FIELDS, &[]));
     for other in [
-        NodeShape::structure::<Point>("Points", FIELDS, &[]),
-        NodeShape::structure::<Point>("Point", OTHERS, &[]),
-        NodeShape::structure::<Point>("Point", FIELDS, &["size"]),
-        NodeShape::structure::<Point>("Point", &[], &[]),
+        NodeShape::of_struct::<Point>("Points", FIELDS, &[]),
+        NodeShape::of_struct::<Point>("Point", OTHERS, &[]),
+        NodeShape::of_struct::<Point>("Point", FIELDS, &["size"]),
+        NodeShape::of_struct::<Point>("Point", &[], &[]),
     ] {
         assert_ne!(point, other);
     }

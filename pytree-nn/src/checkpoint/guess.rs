@@ -41,7 +41,8 @@ impl<'n> Names<'n> {
     }
 }
 
-/// The maximum number of bytes of a step that are compared, because names in a hostile file may be megabytes long.
+/// The maximum number of bytes of the last step of a name that are compared. There is a limit because names in a
+/// hostile file may be megabytes long.
 const STEP: usize = 64;
 
 /// Returns the last field, key or position of a path, or the end of a very long last step.

@@ -163,7 +163,7 @@ impl Embed {
                 EMBED,
                 format!("query: [.., {}]", features.unwrap_or_default()),
                 query,
-                "give the table as many features as the last axis of the query is long",
+                "the table must be [embeddings, features], and the length of the last axis of the query must equal `features`",
             ));
         }
         if query.dtype() != self.embedding.dtype() {

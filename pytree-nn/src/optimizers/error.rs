@@ -116,14 +116,14 @@ impl GradientProblem {
                     "{} was frozen, or a state, when the optimizer was made, and is a parameter now",
                     path.or_root()
                 ),
-                "make a new optimizer for the model as it is: `Optimizer::new(&model, …)`; or freeze again what was frozen",
+                "make a new optimizer for the current model: `Optimizer::new(&model, …)`; or freeze the parts that were frozen when the optimizer was made",
             ),
             GradientProblem::FrozenSince(path) => (
                 format!(
                     "{} was a parameter when the optimizer was made, and is frozen, or a state, now",
                     path.or_root()
                 ),
-                "make a new optimizer for the model as it is: `Optimizer::new(&model, …)`; or unfreeze again what was not frozen",
+                "make a new optimizer for the current model: `Optimizer::new(&model, …)`; or unfreeze the parts that were not frozen when the optimizer was made",
             ),
             GradientProblem::Parameter {
                 path,

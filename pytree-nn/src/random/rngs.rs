@@ -260,7 +260,7 @@ impl Rngs {
             .map(|(name, stream)| (name.as_str(), stream))
     }
 
-    /// Returns uniform numbers in [0, 1), from the next key of `default`: `[..shape]`.
+    /// Returns a tensor of the given shape with uniform numbers in [0, 1). Uses the next key of the stream `default`.
     ///
     /// # Panics
     /// As for [`next`](Self::next), and if `dtype` is not a float.
@@ -269,7 +269,8 @@ impl Rngs {
         self.next(DEFAULT).uniform(dtype, shape)
     }
 
-    /// Returns numbers of the standard normal distribution, from the next key of `default`: `[..shape]`.
+    /// Returns a tensor of the given shape with numbers of the standard normal distribution. Uses the next key of the
+    /// stream `default`.
     ///
     /// # Panics
     /// As for [`next`](Self::next), and if `dtype` is not a float.

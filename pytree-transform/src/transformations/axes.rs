@@ -8,7 +8,7 @@ use pytree_core::bug::{LEAVES, expect_at};
 use pytree_core::shape::NodeKind;
 use pytree_core::suggest::Effort;
 use pytree_core::{
-    Filter, Key, KeyPath, LeafKind, StaticBox, StaticData, StaticValue, Tree, TreeDef,
+    Filter, KeyPath, LeafKind, PathKey, StaticBox, StaticData, StaticValue, Tree, TreeDef,
 };
 
 use crate::tensor::Tensor;
@@ -38,7 +38,7 @@ pub enum Axes {
     /// Axes for each element of a list.
     List(Vec<Axes>),
     /// Axes for each key of a map.
-    Dict(Vec<(Key, Axes)>),
+    Dict(Vec<(PathKey, Axes)>),
     /// Axes for each field of a struct.
     Fields(Vec<(String, Axes)>),
     /// Filters with axes: the first filter that accepts a leaf decides the axis of the leaf.
@@ -83,9 +83,9 @@ impl Axes {
         let key = |value: K| {
             let value = StaticBox::new(value);
             match value.data() {
-                StaticData::Integer(integer) => Key::Index(integer),
-                StaticData::Text(text) => Key::Text(text),
-                _ => Key::Other(format!("{value:?}")),
+                StaticData::Integer(integer) => PathKey::Index(integer),
+                StaticData::Text(text) => PathKey::Text(text),
+                _ => PathKey::Other(format!("{value:?}")),
             }
         };
         let entries = entries.into_iter();
@@ -98,7 +98,7 @@ impl Axes {
 
     /// Returns axes by filters: the first filter that accepts a leaf decides the axis of the leaf.
     ///
-    /// Key paths begin at the subtree to which the filters apply. Some filter must accept each leaf, so write
+    /// PathKey paths begin at the subtree to which the filters apply. Some filter must accept each leaf, so write
     /// [`Filter::everything`] last.
     ///
     /// # Examples
@@ -206,7 +206,7 @@ impl Walk<'_> {
                 self.by_key(axes, &kinds, entries.collect(), treedef, path);
             }
             Axes::Fields(fields) => {
-                let field = |name: &String| Key::Field(name.clone().into());
+                let field = |name: &String| PathKey::Field(name.clone().into());
                 let entries = fields.iter().map(|(name, axes)| (field(name), axes));
                 let kinds = [
                     NodeKind::Struct,
@@ -245,7 +245,7 @@ impl Walk<'_> {
             return self.other_node(axes, treedef, path);
         }
         for (position, (member, child)) in members.iter().zip(&children).enumerate() {
-            let key = Key::Index(i128::try_from(position).unwrap_or(i128::MAX));
+            let key = PathKey::Index(i128::try_from(position).unwrap_or(i128::MAX));
             self.enter(member, child, &below(path, key));
         }
     }
@@ -254,7 +254,7 @@ impl Walk<'_> {
         &mut self,
         axes: &Axes,
         kinds: &[NodeKind],
-        entries: Vec<(Key, &Axes)>,
+        entries: Vec<(PathKey, &Axes)>,
         treedef: &TreeDef,
         path: &KeyPath,
     ) {
@@ -262,7 +262,7 @@ impl Walk<'_> {
         let Some(root) = root.filter(|root| kinds.contains(&root.kind())) else {
             return self.other_node(axes, treedef, path);
         };
-        let keys: Vec<Key> = root.keys().flatten().collect();
+        let keys: Vec<PathKey> = root.keys().flatten().collect();
         for (position, (key, _)) in entries.iter().enumerate() {
             if entries[..position].iter().any(|(other, _)| other == key) {
                 self.problem(path, &format!("{} is named twice", shown(key)));
@@ -333,14 +333,14 @@ impl Walk<'_> {
     }
 }
 
-fn below(path: &KeyPath, key: Key) -> KeyPath {
+fn below(path: &KeyPath, key: PathKey) -> KeyPath {
     path.keys().iter().cloned().chain([key]).collect()
 }
 
 /// Returns a key as messages write it.
-fn shown(key: &Key) -> String {
+fn shown(key: &PathKey) -> String {
     match key {
-        Key::Field(name) => format!("field `{name}`"),
+        PathKey::Field(name) => format!("field `{name}`"),
         key => format!("key {key}"),
     }
 }

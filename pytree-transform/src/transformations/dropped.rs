@@ -106,7 +106,7 @@ fn is_state(kind: Option<LeafKind>) -> bool {
     matches!(kind, Some(LeafKind::State(_)))
 }
 
-/// Returns the positions of the states from which a value of the same shape and dtype is computed that is not used.
+/// Returns the positions of the states from which an unused value of the same shape and dtype is computed.
 fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> {
     let count = jaxpr.variables.len();
     let (mut is_live, mut is_used) = (vec![false; count], vec![false; count]);
@@ -154,7 +154,7 @@ fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> 
     changed
 }
 
-/// Returns shape and dtype of each input.
+/// Returns the shape and dtype of each input.
 fn input_infos(jaxpr: &Jaxpr) -> Vec<&AbstractArray> {
     let inputs = jaxpr.inputs.iter();
     inputs
@@ -162,8 +162,8 @@ fn input_infos(jaxpr: &Jaxpr) -> Vec<&AbstractArray> {
         .collect()
 }
 
-/// Returns for each output of an equation the state from which it is computed, if it is computed from a state:
-/// preferably one with the same shape and dtype.
+/// Returns, for each output of an equation, a state from which the output is computed, preferably a state of the same
+/// shape and dtype; `None` if the output is computed from no state.
 fn origins_of_outputs(
     equation: &Equation,
     within: &Jaxpr,
@@ -205,12 +205,13 @@ fn origins_of_outputs(
     outputs.map(|output| inside[output.index()]).collect()
 }
 
-/// Returns whether an equation with bodies, such as a loop, returns one of its operands unchanged at a position.
+/// Returns whether the output at a position of an equation with bodies, such as a loop, is an unchanged operand.
 fn passes_through(equation: &Equation, position: usize) -> bool {
     operand_behind(equation, position).is_some()
 }
 
-/// Returns the operand that an equation with bodies returns unchanged at a position.
+/// If the output of an equation at a position is an unchanged operand that passes through its bodies, returns this
+/// operand.
 fn operand_behind(equation: &Equation, position: usize) -> Option<Variable> {
     let bodies = equation.primitive.bodies();
     let of_outputs = bodies
@@ -226,7 +227,7 @@ fn operand_behind(equation: &Equation, position: usize) -> Option<Variable> {
     operands.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Returns the position of the input to which a variable is equal because nothing changes it.
+/// If a variable is an unchanged input of the jaxpr, returns the position of that input.
 fn input_behind(body: &Jaxpr, mut variable: Variable) -> Option<usize> {
     loop {
         if let Some(at) = body.inputs.iter().position(|input| *input == variable) {

@@ -165,7 +165,7 @@ impl<A, R, O> Compiled<A, R, O> {
     }
 }
 
-/// The key of the last trace, and how it differs from the key of the previous trace.
+/// The key of the newest trace, and how it differs from the key of the trace before.
 #[derive(Default)]
 struct History {
     last: Option<Traced>,
@@ -435,7 +435,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
         self.compiled.why_retraced()
     }
 
-    /// Returns the function, recorded for an argument, as a jaxpr without dead code.
+    /// Returns the jaxpr of the function for the given argument, without dead code.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.

@@ -201,8 +201,8 @@ impl<P: Arguments, R: Traceable, O: 'static> JitMut<P, R, O> {
         self.compiled.why_retraced()
     }
 
-    /// Returns the function, recorded for some arguments, as a jaxpr without dead code. Its outputs are the written
-    /// values and the result. The arguments are not written.
+    /// Returns the jaxpr of the function for the given arguments, without dead code. Its outputs are the new values of
+    /// the `&mut` arguments, then the result. This method itself does not change the arguments.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.
@@ -211,8 +211,8 @@ impl<P: Arguments, R: Traceable, O: 'static> JitMut<P, R, O> {
         self.entry(&arguments).body.jaxpr.clone()
     }
 
-    /// Returns the program that runs for these arguments; see [`Jit::lower`](crate::Jit::lower). The arguments are not
-    /// written.
+    /// Returns the program that runs for the given arguments; see [`Jit::lower`](crate::Jit::lower). This method itself
+    /// does not change the arguments.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.

@@ -23,13 +23,13 @@ use crate::tensor::jaxpr::{Jaxpr, Variable};
 #[derive(Clone, Debug)]
 pub struct Lowered {
     jaxpr: Jaxpr,
-    schedule: Vec<Step>,
+    schedule: Vec<LoweredStep>,
     memory: Memory,
 }
 
 /// A step of a schedule: one equation, or several equations that run in one fused kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct LoweredStep {
     /// The positions of the equations of this step in the jaxpr, in ascending order. If an earlier step already lists a
     /// chain of views, this step lists only the last view of the chain.
     pub equations: Vec<usize>,
@@ -80,7 +80,7 @@ impl Lowered {
     }
 
     /// Returns the steps of the program in execution order.
-    pub fn schedule(&self) -> &[Step] {
+    pub fn schedule(&self) -> &[LoweredStep] {
         &self.schedule
     }
 
@@ -90,7 +90,7 @@ impl Lowered {
     }
 }
 
-fn step(between: &mut Between<'_>, planned: &Planned) -> Step {
+fn step(between: &mut Between<'_>, planned: &Planned) -> LoweredStep {
     let equations = match planned.single {
         Some(position) => {
             between.listed[position] = true;
@@ -98,7 +98,7 @@ fn step(between: &mut Between<'_>, planned: &Planned) -> Step {
         }
         None => between.equations(&planned.inputs, &planned.outputs),
     };
-    Step {
+    LoweredStep {
         equations,
         fused: planned.single.is_none(),
         reads: planned.inputs.len(),

@@ -48,7 +48,7 @@ pub enum RetraceDifference {
         path: KeyPath,
         /// The shape and dtype of the leaf in the previous trace.
         before: AbstractArray,
-        /// The shape and dtype of the leaf in the last trace.
+        /// The shape and dtype of the leaf in the newest trace.
         now: AbstractArray,
     },
     /// A named batch axis that the function uses has another length.
@@ -57,7 +57,7 @@ pub enum RetraceDifference {
         name: String,
         /// The length of the batch axis in the previous trace.
         before: usize,
-        /// The length of the batch axis in the last trace, or `None` if no enclosing `vmap` binds this name.
+        /// The length of the batch axis in the newest trace; `None` if no `vmap` around that trace binds the axis name.
         now: Option<usize>,
     },
     /// The function reads a reference that it captured, so each call traces it.
@@ -73,7 +73,7 @@ pub(crate) struct Traced {
 }
 
 impl Retrace {
-    /// Returns the differences between the last trace and a new trace of an argument with the signature `now`.
+    /// Returns the differences between the previous trace and a new trace of an argument with the signature `now`.
     pub(crate) fn between(
         line: &'static Location<'static>,
         last: &Traced,

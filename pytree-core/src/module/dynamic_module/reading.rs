@@ -4,7 +4,7 @@ use std::any::Any;
 
 use crate::base::error::RegistrationProblem;
 use crate::base::kind::FieldKind;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
 use crate::contract::arena::Arena;
 use crate::contract::pytree::Pytree;
@@ -21,7 +21,7 @@ fn paths_below(base: &KeyPath, treedef: &TreeDef) -> Vec<KeyPath> {
 
 /// Returns the path of a field, from the module.
 fn path_of_field(name: &str) -> KeyPath {
-    KeyPath::from_iter([Key::Field(name.to_owned().into())])
+    KeyPath::from_iter([PathKey::Field(name.to_owned().into())])
 }
 
 /// Returns a copy of a leaf as an `L`, if its type is `L` or `L` is [`AnyLeaf`].

@@ -174,7 +174,7 @@ impl<T: StaticValue> Probe<T> {
 impl<T: BuildHasher> Probe<T> {
     pub const IS_HASHER: bool = true;
 }
-/// Implements a constant for types that a message names.
+/// Sets a constant of [`Probe`] to true for the listed types, for which the derive has error messages of their own.
 macro_rules! named {
     ($constant:ident: $([$($generics:tt)*] $type:ty),* $(,)?) => {$(
         impl<$($generics)*> Probe<$type> {

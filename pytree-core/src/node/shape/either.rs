@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{DynamicShape, FROZEN, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
-use crate::base::path::Key;
+use crate::base::path::PathKey;
 
 /// The shape of a node, which a treedef stores besides the children and static values of the node.
 ///
@@ -126,16 +126,16 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns the key of a field that is a child.
-    pub(crate) fn field_key(self, position: usize) -> Option<Key> {
-        Some(Key::Field(match self {
+    pub(crate) fn field_key(self, position: usize) -> Option<PathKey> {
+        Some(PathKey::Field(match self {
             Self::Static(shape) => shape.fields.get(position)?.name.into(),
             Self::Dynamic(shape) => shape.field(position)?.0.to_owned().into(),
         }))
     }
 
     /// Returns the key of a static field.
-    pub(crate) fn static_key(self, position: usize) -> Option<Key> {
-        Some(Key::Field(match self {
+    pub(crate) fn static_key(self, position: usize) -> Option<PathKey> {
+        Some(PathKey::Field(match self {
             Self::Static(shape) => (*shape.statics.get(position)?).into(),
             Self::Dynamic(shape) => shape.static_name(position)?.to_owned().into(),
         }))

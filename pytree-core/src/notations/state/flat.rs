@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::base::bug::{bug, expect_next};
 use crate::base::error::{PlaceProblem, TreeError};
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::base::suggest::Effort;
 use crate::treedef::Aliases;
 use crate::treedef::TreeDef;
@@ -194,7 +194,7 @@ struct Nested<L> {
 enum Place<L> {
     Empty,
     Leaf(L),
-    Dict(IndexMap<Key, usize>),
+    Dict(IndexMap<PathKey, usize>),
 }
 
 impl<L> Default for Nested<L> {
@@ -211,7 +211,7 @@ impl<L> Nested<L> {
         let mut node = 0;
         for (above, key) in path.keys().iter().enumerate() {
             let key = match key {
-                Key::Field(name) => Key::Text(name.to_string()),
+                PathKey::Field(name) => PathKey::Text(name.to_string()),
                 key => key.clone(),
             };
             if matches!(self.nodes[node], Place::Empty) {
@@ -259,7 +259,7 @@ impl<L> Nested<L> {
         let mut builder = TreeBuilder::new();
         let mut nodes: Vec<Option<Place<L>>> = self.nodes.into_iter().map(Some).collect();
         // The remaining children of each dictionary that has not ended.
-        let mut open: Vec<indexmap::map::IntoIter<Key, usize>> = Vec::new();
+        let mut open: Vec<indexmap::map::IntoIter<PathKey, usize>> = Vec::new();
         let mut next = Some(0);
         while let Some(node) = next {
             match nodes.get_mut(node).and_then(Option::take) {
@@ -279,7 +279,7 @@ impl<L> Nested<L> {
             while let Some(children) = open.last_mut() {
                 if let Some((key, child)) = children.next() {
                     match key {
-                        Key::Index(index) => builder.key(index),
+                        PathKey::Index(index) => builder.key(index),
                         key => builder.key(key.plain()),
                     };
                     next = Some(child);

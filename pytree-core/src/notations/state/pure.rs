@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::flat::{Places, failed};
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
-use crate::base::path::{Key, KeyPath};
+use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::NodeKind;
 use crate::node::statics::{StaticBox, StaticData};
 use crate::treedef::NodeView;
@@ -21,7 +21,7 @@ fn pure_key(node: NodeView<'_>, position: usize) -> StaticBox {
     };
     own.unwrap_or_else(|| match node.key(position) {
         Some(key) => match pure(&key) {
-            Key::Index(index) => StaticBox::new(index),
+            PathKey::Index(index) => StaticBox::new(index),
             key => StaticBox::new(key.plain()),
         },
         None => StaticBox::new(StaticData::Unit),
@@ -156,25 +156,25 @@ impl<M, L: Clone> Partition<M, L> {
 }
 
 /// Returns the form of a key in pure dictionaries. The fields of a tuple struct become integers.
-fn pure(key: &Key) -> Key {
+fn pure(key: &PathKey) -> PathKey {
     match key {
-        Key::Field(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => integer(key),
-        Key::Field(name) => Key::Text(name.to_string()),
+        PathKey::Field(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => integer(key),
+        PathKey::Field(name) => PathKey::Text(name.to_string()),
         key => key.clone(),
     }
 }
 
 /// Converts a text key that is an integer, such as `"1"`, into the integer. Other keys stay the same.
-fn integer(key: &Key) -> Key {
+fn integer(key: &PathKey) -> PathKey {
     match key {
-        Key::Text(_) | Key::Field(_) => key
+        PathKey::Text(_) | PathKey::Field(_) => key
             .plain()
             .parse()
-            .map_or_else(|_| pure_text(key), Key::Index),
+            .map_or_else(|_| pure_text(key), PathKey::Index),
         key => key.clone(),
     }
 }
 
-fn pure_text(key: &Key) -> Key {
-    Key::Text(key.plain())
+fn pure_text(key: &PathKey) -> PathKey {
+    PathKey::Text(key.plain())
 }

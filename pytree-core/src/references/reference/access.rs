@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use crate::base::identity::Identity;
+use crate::base::identity::NodeIdentity;
 use crate::base::kind::LeafKind;
 
 thread_local! {
     /// The references whose new values are being computed on this thread.
-    static UPDATING: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
+    static UPDATING: RefCell<Vec<NodeIdentity>> = const { RefCell::new(Vec::new()) };
     /// The rules that must all accept the kind of a reference before it is written.
     static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
 }
@@ -19,13 +19,13 @@ pub(super) type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
 pub(super) struct Updating;
 
 impl Updating {
-    pub(super) fn begin(identity: Identity) -> Self {
+    pub(super) fn begin(identity: NodeIdentity) -> Self {
         UPDATING.with_borrow_mut(|all| all.push(identity));
         Self
     }
 
     /// Returns whether a new value of the reference is being computed on this thread.
-    pub(super) fn is_of(identity: Identity) -> bool {
+    pub(super) fn is_of(identity: NodeIdentity) -> bool {
         UPDATING.with_borrow(|all| all.contains(&identity))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::access::{Mutable, Updating};
 use crate::base::error::{Access, ReferenceError, TreeError};
-use crate::base::identity::Identity;
+use crate::base::identity::NodeIdentity;
 use crate::base::kind::LeafKind;
 use crate::contract::arena::Content;
 use crate::contract::commit::{Staged, wait_for_claims};
@@ -99,7 +99,7 @@ impl<T> Cell<T> {
     /// Checks whether the reference may be written here.
     pub(super) fn check_write(&self) -> Result<(), ReferenceError> {
         self.origin.check(Access::Write)?;
-        if Updating::is_of(Identity::of_cell(self)) {
+        if Updating::is_of(NodeIdentity::of_cell(self)) {
             return Err(ReferenceError::Updating);
         }
         let kind = self.kind();
@@ -152,8 +152,8 @@ impl AnyReference {
 }
 
 impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
-    fn identity(self: Arc<Self>) -> Identity {
-        Identity::of(&self)
+    fn identity(self: Arc<Self>) -> NodeIdentity {
+        NodeIdentity::of(&self)
     }
     fn content(&self) -> Result<Content, ReferenceError> {
         self.snapshot().map(|content| content as Content)

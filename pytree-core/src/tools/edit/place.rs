@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::error::TreeError;
-use crate::base::identity::Identity;
+use crate::base::identity::NodeIdentity;
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
@@ -23,7 +23,7 @@ use crate::treedef::TreeDef;
 pub(crate) struct Places {
     pub(crate) treedef: TreeDef,
     /// The identities of the shared nodes and references, by their first places.
-    identities: HashMap<usize, Identity>,
+    identities: HashMap<usize, NodeIdentity>,
     /// The dynamic trees inside, by their first node.
     dynamic: Vec<(usize, TreeDef)>,
 }
@@ -73,7 +73,7 @@ impl Places {
 /// Flattens a model, and records its shared nodes and dynamic trees.
 struct Recording<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
-    identities: HashMap<usize, Identity>,
+    identities: HashMap<usize, NodeIdentity>,
     dynamic: Vec<(usize, TreeDef)>,
 }
 
@@ -97,7 +97,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Recording<'a, F> {
         self.dynamic.push((self.inner.position(), treedef.clone()));
         self.inner.tree(treedef, leaves);
     }
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         let position = self.inner.position();
         let visit = self.inner.shared(identity);
         if visit == SharedVisit::Descend {
@@ -108,7 +108,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Recording<'a, F> {
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
         self.inner.keep(content)
     }
-    fn weak(&mut self, target: Option<Identity>) {
+    fn weak(&mut self, target: Option<NodeIdentity>) {
         self.inner.weak(target);
     }
 }

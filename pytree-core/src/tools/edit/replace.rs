@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::base::error::TreeError;
-use crate::base::identity::Identity;
+use crate::base::identity::NodeIdentity;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
@@ -23,7 +23,7 @@ pub(crate) struct Target<'t> {
     /// The number of the node in the graph form.
     pub(crate) node: usize,
     /// The identity of the node if it is a shared node or a reference, which is replaced at each of its places.
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<NodeIdentity>,
     /// If the node is in a dynamic tree: the dynamic tree, and the number of the node in it.
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
@@ -63,9 +63,9 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     /// The number of the replaced node, until it is met. Up to there, the new graph has the same nodes as the old one.
     target: Option<usize>,
     /// The identity of the replaced node, if the node is shared: it is replaced at each of its places.
-    identity: Option<Identity>,
+    identity: Option<NodeIdentity>,
     /// The identity of the new shared node, to which weak edges to the old node lead.
-    becomes: Option<Identity>,
+    becomes: Option<NodeIdentity>,
     value: &'a dyn Pytree,
     spliced: Option<&'a Spliced<'a>>,
     /// The current depth inside the replaced node, whose nodes are not forwarded; 0 outside.
@@ -145,7 +145,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
             _ => self.inner.tree(treedef, leaves),
         }
     }
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         if self.hidden > 0 {
             return SharedVisit::Skip;
         }
@@ -156,7 +156,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         }
         self.inner.shared(identity)
     }
-    fn weak(&mut self, target: Option<Identity>) {
+    fn weak(&mut self, target: Option<NodeIdentity>) {
         if self.hidden > 0 {
             return;
         }
@@ -175,11 +175,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
 
 /// Finds the identity of a shared node or reference.
 #[derive(Default)]
-struct FirstShared(Option<Identity>);
+struct FirstShared(Option<NodeIdentity>);
 
 impl FirstShared {
     /// Returns the identity of the first shared node or reference in a value.
-    fn of(value: &dyn Pytree) -> Option<Identity> {
+    fn of(value: &dyn Pytree) -> Option<NodeIdentity> {
         let mut visitor = Self::default();
         value.visit(&mut visitor);
         visitor.0
@@ -192,11 +192,11 @@ impl<'a> Visitor<'a> for FirstShared {
     fn aux(&mut self, _: StaticRef<'a>) {}
     fn leaf(&mut self, _: &'a dyn Leaf) {}
     fn exit(&mut self) {}
-    fn shared(&mut self, identity: Identity) -> SharedVisit {
+    fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         self.0.get_or_insert(identity);
         SharedVisit::Skip
     }
-    fn weak(&mut self, _: Option<Identity>) {}
+    fn weak(&mut self, _: Option<NodeIdentity>) {}
 }
 
 /// A dynamic tree in which one node is replaced by another value.

@@ -343,7 +343,9 @@ impl<L> TreeBuilder<L> {
                     aux.push(key);
                     return self;
                 }
-                format!("the key {key:?} follows another key; give each a child")
+                format!(
+                    "the key {key:?} directly follows another key, which has no child; add a child after each key"
+                )
             }
             _ => format!("the key {key:?} is not in a dictionary"),
         };

@@ -3,7 +3,7 @@
 use super::Tree;
 use crate::base::bug::{LEAVES, expect_at, expect_next};
 use crate::base::error::TreeError;
-use crate::base::path::{AsKeyPath, Key, KeyPath};
+use crate::base::path::{AsKeyPath, KeyPath, PathKey};
 use crate::base::suggest::Effort;
 use crate::node::shape::{self, NodeKind};
 use crate::treedef::{Builder, NodeView, Renumbered, TreeDef};
@@ -88,7 +88,7 @@ impl<'a, L> Subtree<'a, L> {
     /// let shown: Vec<String> = entries.map(|(key, child)| format!("{}: {}", key.unwrap(), child.to_tree())).collect();
     /// assert_eq!(shown, ["['b']: 1", "['a']: [2]"]);
     /// ```
-    pub fn entries_as_inserted(&self) -> Vec<(Option<Key>, Self)> {
+    pub fn entries_as_inserted(&self) -> Vec<(Option<PathKey>, Self)> {
         let root = self.root();
         let mut entries: Vec<_> = root.keys().zip(self.children()).map(Some).collect();
         let order = root.insertion_order().into_iter();
@@ -163,7 +163,7 @@ impl<L> Tree<L> {
     /// assert_eq!(shown, ["['a'][2]", "['b']1"]);
     /// assert!(tree!(1).flatten_one_level().is_none());
     /// ```
-    pub fn flatten_one_level(&self) -> Option<Vec<(Option<Key>, Self)>>
+    pub fn flatten_one_level(&self) -> Option<Vec<(Option<PathKey>, Self)>>
     where
         L: Clone,
     {

@@ -161,7 +161,7 @@ impl BatchNorm {
                 BATCH_NORM,
                 format!("x: [batch, .., {}] in training", self.mean.len()),
                 x,
-                "a single example equals its own mean: pass a batch or, under vmap, name the batch axis in `axis_name`",
+                "the mean of a single example is the example itself, so the normalized values would be zero: pass a batch or, under vmap, name the batch axis in `axis_name`",
             ));
         }
         let (mean, variance) = normalization.statistics(x, mask.as_ref());

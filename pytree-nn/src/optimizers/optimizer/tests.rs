@@ -204,7 +204,7 @@ fn later_freezing_or_thawing_is_reported() {
         error.contains("layers[0].weight was a parameter when the optimizer was made, and is frozen, or a state, now"),
         "{error}"
     );
-    assert!(error.contains("unfreeze again"), "{error}");
+    assert!(error.contains("unfreeze the parts"), "{error}");
     model.0.unfreeze();
     let whole = value_and_grad(loss)(&model).1;
     let error = optimizer
@@ -216,7 +216,7 @@ fn later_freezing_or_thawing_is_reported() {
         "{error}"
     );
     assert!(
-        error.ends_with("make a new optimizer for the model as it is: `Optimizer::new(&model, …)`; or freeze again what was frozen"),
+        error.ends_with("make a new optimizer for the current model: `Optimizer::new(&model, …)`; or freeze the parts that were frozen when the optimizer was made"),
         "{error}"
     );
     for_all.update(&mut model, &whole);

@@ -203,8 +203,9 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         });
     }
 
-    /// Computes the grain: a chunk may begin only at a multiple of it. Such a position begins a row, a repetition of
-    /// each repeated row and, if the kernel has totals, a block of each total.
+    /// Computes the grain: a chunk may begin only at a multiple of it. The grain is chosen so that, at each multiple, a
+    /// new row begins, each repeated row begins a new repetition and, if the kernel has totals, each total begins a new
+    /// block.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {

@@ -1,7 +1,7 @@
 //! The scalar function of each operation, for every dtype.
 //!
 //! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. If an
-//! operation has no function for a dtype, its shape rule rejects this dtype.
+//! operation has no function for a dtype, the shape rule of the operation rejects this dtype.
 
 #![allow(
     clippy::inline_always,
@@ -107,7 +107,7 @@ pub(crate) trait Kernels: TensorElement {
 #[cold]
 fn no_kernel(operation: &dyn Debug, dtype: DType) -> ! {
     bug(format_args!(
-        "no {operation:?} of {dtype}, because its shape rule rejects it"
+        "no {operation:?} of {dtype}, because the shape rule of the operation rejects this dtype"
     ))
 }
 

@@ -73,15 +73,15 @@ pub(crate) fn record<A: Traceable, R: Traceable>(
     }
 }
 
-/// Flattens the value that a rule returns. A captured tensor is replaced by its stand-in, the operand of the recorded
-/// call that has its value.
+/// Flattens the value that a rule returns. Each leaf that the rule captured is replaced by its stand-in: the operand
+/// that the recorded call has for the captured tensor.
 pub(crate) fn flatten<R: Traceable>(result: &R) -> (Vec<Tensor>, TreeDef) {
     let (leaves, treedef) = graph::flatten::<Tensor, R>(result);
     (standing_in(leaves), treedef)
 }
 
-/// Returns whether a tensor is being differentiated. If an argument of a function with a rule is, the rule must run
-/// now.
+/// Returns whether a tensor is being differentiated. If an argument of a function with a rule is being differentiated,
+/// the rule must run now.
 pub(crate) fn is_differentiated(tensor: &Tensor) -> bool {
     match tensor.tracer().map(|tracer| &tracer.payload) {
         Some(Payload::Jvp { primal, tangent }) => tangent.is_some() || is_differentiated(primal),
