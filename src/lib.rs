@@ -18,7 +18,7 @@
 //! assert!(gradient["slope"].item::<f32>() < 0.0);
 //! ```
 //!
-//! - `#[derive(Module)]` makes a struct a pytree and gives each leaf a kind. [`tree`], [`graph`], [`partition`] and
+//! - `#[derive(Module)]` makes a struct a pytree and gives each leaf a kind. [`mod@tree`], [`graph`], [`partition`] and
 //!   [`edit`] contain the functions on trees.
 //! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions. [`transform`] contains
 //!   the types of transformed functions, [`control`] loops and branches, [`collectives`] operations along a named axis.

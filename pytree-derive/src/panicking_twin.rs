@@ -78,7 +78,7 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     }
 
     let link = |name: &Ident| match scope {
-        "" => format!("[`{name}`]"),
+        "" => format!("[`{name}`](fn@{name})"),
         _ => format!("[`{name}`]({scope}{name})"),
     };
     let twin_link = link(&arguments.name);

@@ -246,7 +246,7 @@ impl fmt::Display for Dictionary {
             let place = Lookup(path);
             match entry {
                 DictionaryEntry::Node(node) => {
-                    write!(f, "{place}.__class__: <class '{}'>", node.name())?
+                    write!(f, "{place}.__class__: <class '{}'>", node.name())?;
                 }
                 DictionaryEntry::None => write!(f, "{place}: None")?,
                 DictionaryEntry::Leaf(leaf) => write!(f, "{place}: {}", Shown(leaf))?,

@@ -35,7 +35,7 @@ fn a_function_gets_its_documented_twin() {
 ///
 /// # Panics
 /// If there is no such axis.
-/// See [`try_sort`] for a fallible version.
+/// See [`try_sort`](fn@try_sort) for a fallible version.
 ///
 /// # Examples
 /// ```
@@ -53,7 +53,7 @@ where
         ::core::result::Result::Err(error) => ::core::panic!(\"{error}\"),
     }
 }
-/// Returns an error where [`sort`] panics.
+/// Returns an error where [`sort`](fn@sort) panics.
 ///
 /// # Errors
 /// [`TreeError::Axis`], [`TreeError::Shape`] or [`TreeError::DType`].

@@ -98,7 +98,7 @@ impl Axes {
 
     /// Returns axes by filters: the first filter that accepts a leaf decides the axis of the leaf.
     ///
-    /// PathKey paths begin at the subtree to which the filters apply. Some filter must accept each leaf, so write
+    /// Key paths begin at the subtree to which the filters apply. Some filter must accept each leaf, so write
     /// [`Filter::everything`] last.
     ///
     /// # Examples

@@ -102,7 +102,7 @@ fn jacobian<M: SelectPart<Tensor>>(
 /// elements than the argument.
 ///
 /// The Jacobian contains a gradient for each tensor of the result. The leaves of this gradient have the shape
-/// `[result…, leaf…]`. The same leaves as in [`grad`] are differentiated. A parameter that the result does not depend
+/// `[result…, leaf…]`. The same leaves as in [`grad`](crate::grad) are differentiated. A parameter that the result does not depend
 /// on is absent.
 ///
 /// # Examples
@@ -305,7 +305,7 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// ```
 ///
 /// # Panics
-/// The returned function panics under the same conditions as that of [`grad`].
+/// The returned function panics under the same conditions as that of [`grad`](crate::grad).
 #[track_caller]
 pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M>
 where

@@ -33,7 +33,8 @@ use crate::transformations::function::{Ending, call_inside_with_all, rebuild_res
 /// assert_eq!(absolute(Tensor::from(-2.0_f32)).item::<f32>(), 2.0);
 /// ```
 ///
-/// # Panics If the predicate is not a bool without axes, or the results differ in structure, shapes or dtypes.
+/// # Panics
+/// If the predicate is not a bool without axes, or the results differ in structure, shapes or dtypes.
 #[track_caller]
 pub fn cond<A, R>(
     predicate: &Tensor,
@@ -65,7 +66,8 @@ where
 /// assert_eq!(count.item::<i32>(), 1);
 /// ```
 ///
-/// # Panics If the predicate is not a bool without axes, or if the results or the written values differ in structure,
+/// # Panics
+/// If the predicate is not a bool without axes, or if the results or the written values differ in structure,
 /// shapes or dtypes. In these cases nothing is written.
 #[track_caller]
 pub fn cond_mut<M, R>(
@@ -131,7 +133,8 @@ fn choose_by_predicate<A: Traceable, R: Traceable>(
 /// assert_eq!(values.to_vec::<f32>(), [1.0, 0.0]);
 /// ```
 ///
-/// # Panics If the index is not an integer without axes, `branches` is empty, or the results of the branches differ in
+/// # Panics
+/// If the index is not an integer without axes, `branches` is empty, or the results of the branches differ in
 /// structure, shapes or dtypes.
 #[track_caller]
 pub fn switch<A, R>(index: &Tensor, branches: &[&dyn Fn(A) -> R], operand: A) -> R
