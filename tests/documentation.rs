@@ -376,7 +376,10 @@ fn functions_of(items: Vec<syn::Item>, module: &str) -> Vec<String> {
     for item in items {
         match item {
             syn::Item::Fn(function) if is_public(&function.vis) => {
-                names.push(function.sig.ident.to_string());
+                // A fallible function is found by the name of its twin.
+                let name = function.sig.ident.to_string();
+                let name = name.strip_prefix("try_").unwrap_or(&name);
+                names.push(name.to_owned());
             }
             syn::Item::Use(item) if is_public(&item.vis) => imported(&item.tree, &mut names),
             syn::Item::Mod(inner) if is_public(&inner.vis) && inner.ident != "prelude" => {
