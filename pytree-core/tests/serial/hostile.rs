@@ -369,7 +369,7 @@ fn alias_of_weak_edge_may_precede_node() {
     let list = [WEAK, LIST, LEAF, LEAF].concat();
     says(&list, WEAK.len(), awaited, "List");
     let edge = [WEAK, &[0x0c, 1, 0][..], &alias(0)].concat();
-    says(&edge, WEAK.len(), awaited, "WeakShared");
+    says(&edge, WEAK.len(), awaited, "Weak");
 
     let later = accepted(&[LIST, WEAK, &alias(0), SHARED, LEAF]);
     assert_eq!(later, "PyTreeDef([alias 0, *])");
