@@ -23,9 +23,9 @@ pub use crate::base::error::{
 pub use crate::base::identity::NodeIdentity;
 pub use crate::base::kind::{Collection, CollectionId, FieldKind, Frozen, LeafKind};
 pub use crate::base::path::{AsKeyPath, KeyPath, PathKey};
-pub use crate::base::{error, kind, path, suggest};
+pub use crate::base::{error, kind, path};
 pub use crate::contract::flatten::Sharing;
-pub use crate::contract::handles::{AnyReference, References};
+pub use crate::contract::handles::AnyReference;
 pub use crate::contract::pytree::{
     Pytree, PytreeOf, ReferenceNode, SharedNode, SharedVisit, Visitor,
 };
@@ -45,7 +45,6 @@ pub use crate::notations::state::StateDisplay;
 pub use crate::notations::{refs, state};
 pub use crate::references::reference::{Ref, WeakRef};
 pub use crate::references::shared::{Shared, WeakShared};
-pub use crate::references::{boundary, level};
 pub use crate::tools::diff::{ModelDiff, diff};
 pub use crate::tools::lint::{Finding, lint};
 pub use crate::tools::select::{Selector, at};
@@ -55,14 +54,21 @@ pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};
 pub use crate::trees::filter::Filter;
 pub use crate::trees::functions::match_structure;
 pub use crate::trees::partition::Partition;
-pub use crate::trees::select_part::{SelectPart, select_partition};
+pub use crate::trees::select_part::SelectPart;
 pub use crate::trees::{filter, graph, partition, tree};
 
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};
 
+// What pytree's other crates need besides the public API. Not for users.
 #[doc(hidden)]
-pub use crate::base::bug;
+pub use crate::base::{bug, suggest};
+#[doc(hidden)]
+pub use crate::contract::handles::References;
+#[doc(hidden)]
+pub use crate::references::{boundary, level};
+#[doc(hidden)]
+pub use crate::trees::select_part::select_partition;
 
 #[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;

@@ -1,9 +1,12 @@
 //! Programs of many equations: recorded, displayed, rewritten, compiled, run, differentiated and batched.
 
+use pytree::control::{cond, scan, while_loop};
 use pytree::prelude::*;
 use pytree::raw::each_pass;
+use pytree::transform::Jit;
 use pytree::transform::verify;
 use pytree::{Jaxpr, eval_shape, linear_transpose, linearize, make_jaxpr, remat, saved_residuals};
+use pytree::{ravel, unstack, vjp};
 
 use crate::measure::{Sheet, measure, refused};
 use crate::programs::{self, ALL, Program, vector};

@@ -9,6 +9,7 @@ use pytree::kind::OptState;
 use pytree::nn::summary;
 use pytree::prelude::*;
 use pytree::{Dictionary, PytreeOf, nodes};
+use pytree::{DynamicModule, Partition, TreeDef, at, edit};
 
 use crate::measure::{Sheet, measure, refused};
 use crate::models::{Layer, Layers, Sown, hashed, layers, numbers, sorted};

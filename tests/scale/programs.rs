@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pytree::control::{cond, scan};
 use pytree::prelude::*;
 
 /// A function of a vector, whose result is one.

@@ -4,6 +4,7 @@ use pytree::core::boundary;
 use pytree::core::refs;
 use pytree::prelude::*;
 use pytree::{Dictionary, WeakShared, nodes};
+use pytree::{TreeDef, edit};
 
 use crate::measure::measure;
 
