@@ -3,6 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pytree::TreeBuilder;
+use pytree::TreeDef;
 use pytree::prelude::*;
 use pytree_fuzz::call;
 

@@ -4,6 +4,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use pytree::einsum;
 use pytree::prelude::*;
 
 /// Reads operands, then the subscripts: the rest of the bytes.

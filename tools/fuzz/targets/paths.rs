@@ -3,6 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pytree::KeyPath;
 use pytree::prelude::*;
 
 fuzz_target!(|text: &str| {

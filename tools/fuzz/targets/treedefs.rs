@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pytree::prelude::*;
+use pytree::TreeDef;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(treedef) = TreeDef::from_bytes(bytes) else {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
+use pytree::TreeDef;
 use pytree::prelude::*;
 
 fuzz_target!(|bytes: &[u8]| {

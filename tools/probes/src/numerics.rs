@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use pytree::nn::softplus;
 use pytree::prelude::*;
 
 type Function = fn(&Tensor) -> Tensor;
