@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::iter::Zip;
 use std::slice::SliceIndex;
 
-/// The invariant that most walks over trees and parts rely on: there is an item for each leaf of the structure.
+/// The most common argument `expected` of the functions in this module: there is an item for each leaf of a structure.
 pub const LEAVES: &str = "an item for each leaf of a structure";
 
 /// Panics because of a bug in the library; the message names the expected state.

@@ -47,7 +47,7 @@ pub enum TreeError {
         path: KeyPath,
         /// The type to be built. If both names are equal, the fields or the Rust types are included.
         expected: String,
-        /// The node that the treedef has.
+        /// A description of the node that the treedef has at this path.
         found: String,
     },
     /// The number of children of a node differs from the number that the node's type requires.
@@ -70,19 +70,19 @@ pub enum TreeError {
         /// The type of the field.
         expected: &'static str,
     },
-    /// Leaves of a part cannot be written to references, because no reference contains them.
+    /// Some leaves of a part of a tree cannot be written to references, because no reference contains them.
     #[error("cannot update references: no reference contains {}; choose a part whose leaves are in references, or change the value itself", list(.paths))]
     NotInReference {
         /// The paths of the leaves that no reference contains.
         paths: Vec<KeyPath>,
     },
-    /// A value contains values of references instead of the references.
+    /// A value is already dereferenced: it contains plain values instead of references.
     #[error("cannot dereference a value that is already dereferenced: it contains a plain value instead of a reference at {}; pass the value with its references, or first rebuild the references with `refs::reref`", list_of_paths(.paths))]
     Dereferenced {
-        /// The paths of these values.
+        /// The paths of the plain values.
         paths: Vec<KeyPath>,
     },
-    /// A reference may not be read or written here.
+    /// A reference is used where its use is not allowed, or another thread has written it.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
     /// Two trees have different structures.
@@ -151,10 +151,10 @@ pub enum TreeError {
         /// The displayed forms of the filters that follow.
         filters: Vec<String>,
     },
-    /// The places of a shared leaf have different flags.
+    /// A shared leaf has different flags at two of its paths.
     #[error("cannot split by flags: the flag at {} differs from that at another place of the same shared leaf; give all its places the same flag", .path.or_root())]
     FlagsDiffer {
-        /// The path of the later place.
+        /// The later of the two paths.
         path: KeyPath,
     },
     /// A filter that must select at least one leaf selects none.
@@ -251,9 +251,9 @@ pub enum TreeError {
         "{}", crate::base::error::too_deep(*.limit, .path)
     )]
     TooDeep {
-        /// The limit, in nodes.
+        /// The greatest allowed depth, in nodes.
         limit: usize,
-        /// The path of the first node below the limit.
+        /// The path of the first node that is nested too deep.
         path: KeyPath,
     },
     /// A text is not a valid key path.
@@ -309,13 +309,13 @@ impl fmt::Debug for TreeError {
 }
 
 impl TreeError {
-    /// Returns whether another thread has written a reference after the call read the reference. The call may be
-    /// repeated; see [`boundary::repeated`](crate::references::boundary::repeated).
+    /// Returns whether the error is a conflict: another thread wrote a reference after the failed call had read it. The
+    /// call may be repeated; see [`boundary::repeated`](crate::references::boundary::repeated).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Reference(ReferenceError::Conflict { .. }))
     }
 
-    /// Replaces the operation named at the beginning of the message by `now`.
+    /// If the error is about the number or the types of leaves, replaces the operation that its message names by `now`.
     pub(crate) fn while_doing(mut self, now: &'static str) -> Self {
         if let Self::LeafCount { doing, .. } | Self::LeafTypes { doing, .. } = &mut self {
             *doing = now;
@@ -443,7 +443,7 @@ impl fmt::Display for SelectionMistake {
 /// A difference between a prefix and a full tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixMisfit {
-    /// The position of the full tree among the further trees of the call; `None` if there is only one full tree.
+    /// The index of the full tree in the argument `rest`; `None` if the call has only one full tree.
     pub tree: Option<usize>,
     /// The difference between the prefix (first) and the full tree (second).
     pub difference: Difference,
@@ -491,7 +491,7 @@ pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
     )
 }
 
-/// Returns the message of the panic that leaves behind a reference cannot be borrowed.
+/// Returns the panic message for leaves that cannot be borrowed because they are behind a reference.
 pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
     let place = if path.keys().is_empty() {
         String::new()
@@ -503,7 +503,7 @@ pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
     )
 }
 
-/// Returns the message of the panic that a tree cannot contain a weak edge with a target.
+/// Returns the panic message for a weak edge with a target in a value that is visited as a tree.
 pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     format!(
         "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge",
@@ -511,7 +511,7 @@ pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     )
 }
 
-/// Returns the message of the panic that a tree cannot contain a cycle.
+/// Returns the panic message for a cycle in a value that is visited as a tree.
 pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
     format!(
         "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps the cycle",
@@ -541,7 +541,7 @@ fn list<T: fmt::Display>(items: &[T]) -> String {
     text
 }
 
-/// Lists paths, of which the root has a name.
+/// Lists paths; the empty path is written as `the root`.
 fn list_of_paths(paths: &[KeyPath]) -> String {
     let paths: Vec<String> = paths.iter().map(KeyPath::or_root).collect();
     list(&paths)
@@ -564,7 +564,7 @@ fn no_static(filter: &str, places: &[KeyPath]) -> String {
     )
 }
 
-/// Formats the names of a filter that no path contains. If there are none, returns a general hint.
+/// Formats the misspelt names of a filter, each with a suggestion. If there are none, returns a general hint.
 fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
     if misspelt.is_empty() {
         return "; use a kind and a path that the tree has".to_owned();

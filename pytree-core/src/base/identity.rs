@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub struct NodeIdentity(usize);
 
 impl NodeIdentity {
-    /// Returns the identity of the value behind an [`Arc`]. All its handles have the same identity.
+    /// Returns the identity of the value behind an [`Arc`], which is the same for all clones of the `Arc`.
     pub(crate) fn of<T: ?Sized>(node: &Arc<T>) -> Self {
         Self(Arc::as_ptr(node).cast::<()>() as usize)
     }
@@ -45,7 +45,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// Numbers identities in the order in which they are inserted.
+/// Assigns numbers to identities, in the order in which the identities are inserted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdentityMap {
     few: SmallVec<[(NodeIdentity, usize); 4]>,

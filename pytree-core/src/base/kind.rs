@@ -47,8 +47,8 @@ impl CollectionId {
     /// Returns the identity of the collection `C`.
     ///
     /// # Panics
-    /// If the name of the collection is longer than 46 bytes. In a constant, as the derives generate, this is an error
-    /// at compile time.
+    /// If the name of the collection is longer than 46 bytes. The derives call this function in a constant, where the
+    /// panic is a compile error.
     pub const fn of<C: Collection>() -> Self {
         match Self::from_name(C::NAME) {
             Some(collection) => collection,

@@ -1,8 +1,8 @@
 //! Key paths, which lead from the root of a tree to a leaf or a node.
 //!
-//! A path is displayed as in Rust or Python, `layers[0].weight` or `['a'][1].x`. A name that would be read as something
-//! else is quoted as in Python: a field as `.'a.b'`, another key as `[<'a]'>]`. Parsing the displayed text returns the
-//! same path.
+//! A path is displayed as in Rust or Python, `layers[0].weight` or `['a'][1].x`. A name that the parser would misread
+//! is quoted as in Python: a field as `.'a.b'`, and a key that is neither an integer nor a text as `[<'a]'>]`. Parsing
+//! the displayed text returns the same path.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -282,7 +282,7 @@ fn escaped(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
     char::from_u32(code)
 }
 
-/// Parses a text in quotes, and returns it with the rest.
+/// Parses a quoted text. Returns the text without its quotes, and the rest after the closing quote.
 fn parse_quoted(quoted: &str) -> Option<(String, &str)> {
     let mut characters = quoted.char_indices();
     let (_, quote) = characters

@@ -16,8 +16,8 @@ const TEXTS: usize = 20;
 /// The cost of looking at a candidate without reading its text, in cells of the edit-distance table.
 const OF_A_CANDIDATE: usize = 32;
 
-/// The greatest number of path keys that are collected as candidates, because the paths of a deep tree with many leaves
-/// have too many keys in total.
+/// The greatest number of path keys that are collected as candidates. There is a limit because the paths of a deep tree
+/// with many leaves have too many keys in total.
 pub(crate) const LOOKED_AT: usize = 1_000_000;
 
 /// The remaining budget of work for the suggestions of a report.

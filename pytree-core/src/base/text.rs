@@ -65,7 +65,7 @@ pub(crate) fn write_float(
         });
     };
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    // The limits of Python's `repr`.
+    // Python's `repr` uses the fixed notation for these exponents.
     if (-4..16).contains(&exponent) {
         let fixed = value.to_string();
         let point = if fixed.contains('.') { "" } else { ".0" };
@@ -75,8 +75,8 @@ pub(crate) fn write_float(
     write!(f, "{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// Rewrites the bools and floats in the debug text of an array as in Python. `float` reads a word that is a float, and
-/// returns its text.
+/// Rewrites the bools and floats in the debug text of an array as in Python. `float` returns the Python text of a word
+/// that is a float, and `None` for any other word.
 pub(crate) fn write_elements(
     f: &mut impl fmt::Write,
     array: &str,

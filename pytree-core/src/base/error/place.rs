@@ -15,7 +15,8 @@ pub enum PlaceProblem {
         /// The most similar existing path.
         nearest: Option<KeyPath>,
     },
-    /// The path leads through a repeated occurrence of a shared node. Its leaves are listed only below its first path.
+    /// The path leads through a later occurrence of a shared node. The leaves of the node are listed only below its
+    /// first path.
     Alias {
         /// The given path.
         path: KeyPath,
@@ -30,7 +31,7 @@ pub enum PlaceProblem {
     BelowLeaf {
         /// The longer path.
         path: KeyPath,
-        /// The path of the leaf.
+        /// The path of the entry that is a leaf.
         leaf: KeyPath,
     },
 }

@@ -32,8 +32,8 @@ impl fmt::Display for Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepeated {
-    /// The value was flattened and is unflattened by two separate calls; only the caller can repeat the code between
-    /// them.
+    /// The value was flattened by one call and is unflattened by another, so only the caller can repeat the code
+    /// between the two calls.
     Caller,
     /// The transformation with this name has run a user's function.
     Function(&'static str),
