@@ -44,7 +44,8 @@ impl Arena {
         }
     }
 
-    /// Returns the first position at which `fits` returns false for the item and the stored content there.
+    /// Compares each item with the stored content at the same position by `fits`. Returns the first position for which
+    /// `fits` returns false.
     pub(crate) fn first_other<T>(
         &self,
         items: &[T],

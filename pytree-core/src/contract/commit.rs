@@ -1,9 +1,9 @@
 //! Writes the values that a call has computed: all at one instant, or none.
 //!
-//! A call keeps the contents that its references had when it began. At its end it claims the cells that it writes: a
-//! thread that reads or writes a claimed cell waits. If all references of the call still hold the same contents, the
-//! new values are stored, and all claims end. The old contents cannot be freed meanwhile, so an equal address means an
-//! unchanged content.
+//! A call keeps alive the contents that its references had at its beginning. At its end, the call claims the cells that
+//! it writes: other threads wait before they read or write a claimed cell. If all references of the call still have the
+//! same contents, the new values are stored, and all claims end. The old contents cannot be freed before that, so an
+//! equal address means an unchanged content.
 //!
 //! The call takes effect when all its cells are claimed. A lock of the process lets a single thread claim cells, so two
 //! calls never wait for each other's cells. The lock is held for comparisons and moves of pointers only.
@@ -27,7 +27,7 @@ pub(crate) fn wait_for_claims() {
     drop(claiming());
 }
 
-/// A value to be written to a reference after every check has passed.
+/// A value to be written to a reference after all checks have passed.
 pub(crate) struct Staged {
     cell: Arc<dyn AnyCell>,
     /// The new value; after the write, the old content of the cell.
@@ -42,7 +42,7 @@ impl Staged {
         }
     }
 
-    /// Writes all values, or none if a reference of `read` has changed since it was read.
+    /// Writes all values, or none if a reference in `read` has changed since it was read.
     ///
     /// # Errors
     /// [`TreeError::Reference`] if a reference may not be written here, or if another thread has written a reference of

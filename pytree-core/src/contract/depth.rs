@@ -4,24 +4,26 @@ use crate::node::shape::NodeKind;
 
 /// The greatest depth of nested typed values, in nodes. Dynamic trees have no limit.
 ///
-/// To build a struct of six fields (one of 128 bytes, two maps or lists) takes 4.8 KiB of stack a level in a debug
-/// build: 1.2 MiB at this depth, of the 2 MiB of a thread. Twice the depth overflows the stack.
+/// In a debug build, building nested structs of six fields (one of 128 bytes, two maps or lists) takes 4.8 KiB of stack
+/// for each struct: 1.2 MiB at this depth. A thread has 2 MiB, so twice the depth would overflow its stack.
 pub(crate) const DEPTH_LIMIT: usize = 256;
 
-/// What a node counts, in parts of a node. A transparent node takes little stack: if each level of that struct is in a
-/// `Some` and a reference, it takes 7 KiB, and 204 levels take 1.4 MiB.
+/// Depth is counted in eighths of a node. A transparent node, such as `Some`, counts as one eighth because it takes
+/// little stack: if each of the nested structs is inside a `Some` and a reference, a struct takes 7 KiB, and 204 of
+/// them take 1.4 MiB.
 const NODE: usize = 8;
 const TRANSPARENT: usize = 1;
 
-/// The greatest depth in transparent nodes alone. Only an impl of `Pytree` written by hand nests them without others.
+/// The greatest number of nested nodes, transparent or not. Only a handwritten impl of `Pytree` exceeds this limit
+/// first.
 pub(crate) const NODE_LIMIT: usize = 4 * DEPTH_LIMIT;
 
-/// The number of open nodes. It allocates nothing, because calls of compiled functions walk their arguments.
+/// The depth of a walk. It allocates no memory, because calls of compiled functions walk their arguments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Depth {
     nodes: usize,
     parts: usize,
-    /// A bit for each open node: whether it is transparent.
+    /// A bit for each node that has begun and not ended: whether the node is transparent.
     transparent: [u64; NODE_LIMIT / 64],
 }
 
@@ -29,7 +31,7 @@ impl Depth {
     /// Begins a node.
     ///
     /// # Errors
-    /// The limit that the node exceeds.
+    /// Returns the limit that the node exceeds.
     #[inline]
     pub(crate) fn enter(&mut self, kind: NodeKind) -> Result<(), usize> {
         self.parts = entered(self.parts, self.nodes, kind)?;
@@ -40,7 +42,7 @@ impl Depth {
         Ok(())
     }
 
-    /// Ends the innermost open node.
+    /// Ends the innermost node that has begun and not ended.
     #[inline]
     pub(crate) fn exit(&mut self) {
         self.nodes = self.nodes.saturating_sub(1);
@@ -50,10 +52,11 @@ impl Depth {
     }
 }
 
-/// Returns the depth in parts of a node after a node begins below `nodes` others, which count `parts`.
+/// Returns the depth of a new node, in eighths of a node. The node is below `nodes` other nodes, whose depth is
+/// `parts`.
 ///
 /// # Errors
-/// The limit that the node exceeds.
+/// Returns the limit that the node exceeds.
 #[inline]
 pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usize, usize> {
     let part = if kind.is_transparent() {

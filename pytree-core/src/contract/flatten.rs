@@ -38,14 +38,15 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// References and shared nodes that the caller already has. The traversal records only their numbers, and does not
     /// visit them.
     known: Option<&'a References>,
-    /// The shared nodes that have begun and not ended in a tree traversal, each with the number of nodes around it.
+    /// The shared nodes that have begun and not ended in a tree traversal, each with the number of nodes that contain
+    /// it.
     inside: Vec<(NodeIdentity, usize)>,
     /// For each weak edge, the position of its alias and the identity of its target. A target may be visited after the
     /// edge, so the numbers of the targets are looked up at the end of the traversal.
     weak: Vec<(usize, NodeIdentity)>,
 }
 
-/// Stops a traversal whose recursion would overflow the stack.
+/// Panics, because a deeper traversal would overflow the stack.
 #[cold]
 fn too_deep(builder: &Builder, limit: usize) -> ! {
     let path = builder.path_to(builder.num_open().saturating_sub(1));

@@ -142,7 +142,7 @@ impl References {
             .collect()
     }
 
-    /// Returns the same references without the shared nodes, which are then not recognized when they are visited again.
+    /// Returns the same references without the shared nodes. A later visit then does not recognize these shared nodes.
     #[must_use]
     pub fn without_shared(self) -> Self {
         Self {
@@ -152,7 +152,7 @@ impl References {
         }
     }
 
-    /// Adds the references of another value that the same call has read. The call then writes references only if the
+    /// Adds the references of another value that the same call has read. The call then writes to references only if the
     /// references of both values are unchanged.
     #[must_use]
     pub fn beside(mut self, other: Self) -> Self {
@@ -245,7 +245,7 @@ impl References {
         self.nodes.get(number).cloned().flatten()
     }
 
-    /// Replaces the handles of all nodes by `nodes`, the handles of the nodes of a built value.
+    /// Replaces the handles of all nodes by `nodes`, the handles of the nodes of a value that was built.
     pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
             nodes: nodes.map(Some).collect(),
@@ -277,7 +277,7 @@ impl References {
         self.cells.push(reference);
     }
 
-    /// Drops the handle of each shared node for whose number `keeps` returns false. References are not dropped.
+    /// Drops the handles of those shared nodes for whose numbers `keeps` returns false. References are not dropped.
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {

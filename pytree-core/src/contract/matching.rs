@@ -22,7 +22,7 @@ use crate::treedef::{Cursor, Step, TreeDef};
 pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     treedef: &'t TreeDef,
     next: Cursor<'t>,
-    /// Returns the treedef at a position, for the treedefs after the first, whose positions begin at 1.
+    /// Returns a stored treedef by its position. The first treedef has position 0 and is not returned by this function.
     others: Option<&'t dyn Fn(usize) -> Option<&'t TreeDef>>,
     /// The position of `treedef`, which is 0 for the first treedef. The value differs from all treedefs before it.
     position: usize,
@@ -67,8 +67,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    /// Continues with other treedefs where the first treedef differs from the value. `others` returns the treedef at
-    /// a position, for the treedefs after the first, whose positions begin at 1.
+    /// Continues with other treedefs where the first treedef differs from the value. `others` returns a treedef by its
+    /// position, which is at least 1 because the first treedef has position 0.
     pub(crate) fn or(mut self, others: &'t dyn Fn(usize) -> Option<&'t TreeDef>) -> Self {
         self.others = Some(others);
         self
@@ -99,7 +99,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         matches.then_some((self.references, self.position))
     }
 
-    /// Matches an alias of the node `number`, or an alias of no node if `number` is `None`.
+    /// Matches an alias of node `number`; if `number` is `None`, matches an alias without a target.
     fn alias(&mut self, number: Option<usize>) {
         self.next_is(move |next| next.pass_alias(number));
     }
@@ -136,8 +136,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         }
     }
 
-    /// Continues with the next treedef that equals the value so far and at the visited node. A treedef that differs is
-    /// not tried again.
+    /// Continues with the next treedef that equals the value up to and including the visited node. A treedef that
+    /// differs is not tried again.
     #[cold]
     #[inline(never)]
     fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) -> bool {
@@ -172,8 +172,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.dynamic_node(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. The aliases in the
-        // tree have numbers of their own, which begin after those of the nodes visited before.
+        // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. Its aliases number
+        // the nodes of this tree from 0, so the count of nodes numbered before the tree is added.
         let before = self.seen.len();
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(Shape::Static(shape), arity) => self.node(shape, arity),

@@ -44,8 +44,8 @@ pub trait Pytree: 'static {
 
 /// A pytree whose leaves are all of type `L`: a `PytreeOf<Tensor>` can be traced.
 ///
-/// The derive implements this trait for every `L` for which all fields implement it. So a type with ndarray leaves can
-/// derive `Module`, and is rejected only where tensors are required.
+/// The derive implements this trait for every `L` for which all fields implement the trait. So a type with ndarray
+/// leaves can derive `Module`, and is rejected only where tensors are required.
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
@@ -55,7 +55,7 @@ pub trait Pytree: 'static {
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Calls `visit` with each leaf in order; visits a shared node at each of its paths.
     ///
-    /// The derive writes the walk over the fields; the default uses [`Pytree::visit`].
+    /// The derive generates a walk over the fields; the default implementation uses [`Pytree::visit`].
     ///
     /// # Panics
     /// If a trait object in the tree holds a leaf of another type.
@@ -72,8 +72,8 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// its paths. Returns whether the two values have the same structure. The walk ends at the first difference, when
     /// `visit` may already have been called for earlier leaves.
     ///
-    /// The derive writes the walk over the fields. The default returns `false`, so that the caller compares the
-    /// structures in another way.
+    /// The derive generates a walk over the fields. The default implementation returns `false`, so that the caller
+    /// compares the structures in another way.
     fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, _other: &'a Self, _visit: &mut F) -> bool {
         false
     }
@@ -81,7 +81,7 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Applies `function` to each leaf in order and returns the value with the new leaves; copies a shared node to each
     /// of its paths.
     ///
-    /// The derive writes the walk over the fields; the default flattens and unflattens the tree.
+    /// The derive generates a walk over the fields; the default implementation flattens and unflattens the tree.
     ///
     /// # Panics
     /// If a trait object in the tree holds a leaf of another type.

@@ -1,8 +1,8 @@
 //! Turns: after repeated conflicts, a call runs alone, while no other thread writes a reference.
 //!
 //! A conflict means that another call has succeeded, so the program as a whole always advances. A turn helps a call
-//! that would fail again and again. Every wait for the end of a turn has a time limit, so a call that waits for another
-//! thread during its turn cannot block that thread forever.
+//! that would have a conflict again and again. Every wait for the end of a turn has a time limit, so a call that waits
+//! for another thread during its turn cannot block that thread forever.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -20,14 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 static TAKEN: Mutex<bool> = Mutex::new(false);
 static ENDED: Condvar = Condvar::new();
-/// The value of `TAKEN`, read by every write without a lock.
+/// A copy of the value of `TAKEN`, which every write reads without a lock.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static IS_MINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A guard of the turn: until the guard is dropped, writes of other threads wait. It cannot be sent to another thread.
+/// A guard of the turn: writes of other threads wait until it is dropped. The guard cannot be sent to another thread.
 #[derive(Debug)]
 struct Turn(PhantomData<*const ()>);
 
@@ -80,7 +80,7 @@ fn wait() {
 
 /// The attempts of a call that is repeated as long as other threads write references that the call has read.
 ///
-/// After several conflicts, the calls in conflict run one after another, and other writes wait for them.
+/// After several conflicts, only one of the calls in conflict runs at a time, and writes of other threads wait for it.
 #[derive(Debug, Default)]
 pub struct Attempts {
     conflicts: u32,

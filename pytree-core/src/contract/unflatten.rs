@@ -19,8 +19,8 @@ use crate::treedef::{NodeView, TreeDef};
 
 /// The source of the leaves while a value is unflattened.
 trait LeafSource {
-    /// Moves the next leaf into `slot`, an `Option` of the expected type. If the leaf has another type, returns it as
-    /// the error; `None` if there is no leaf.
+    /// Moves the next leaf into `slot`, an `Option` of the expected type. The error is the leaf if it has another type,
+    /// and `None` if there is no next leaf.
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), Option<Box<dyn Leaf>>>;
 
     /// Drops the next leaf and returns the identity and the name of its type.
@@ -65,9 +65,10 @@ pub struct Unflattener<'a> {
     pub(crate) next_number: usize,
     /// Whether an alias may refer to a node that contains it, or to a later node.
     pub(crate) leads_back: bool,
-    /// The greatest number of aliases that follow each other below the node that is built now.
+    /// The length of the longest chain of aliases below the node that is being built, in which each alias is inside the
+    /// target of the previous alias.
     pub(crate) links: usize,
-    /// The references of the value so far: new references, and existing references from `used`.
+    /// The references of the part that is already built: new references, and existing references from `used`.
     pub(crate) references: References,
     /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
@@ -89,24 +90,24 @@ pub struct Unflattener<'a> {
     numbers: Numbers,
 }
 
-/// Whether a number may become a number of another type.
+/// Whether a leaf that is a number may be converted to another type of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Numbers {
-    /// Each leaf has the type that the value needs.
+    /// Every leaf must have exactly the type that the value needs.
     #[default]
     Exact,
-    /// A number becomes an equal number of another type.
+    /// A number is converted if the other type has an equal value.
     Converted,
 }
 
 /// A node that is being built.
 #[derive(Clone, Copy, Debug)]
 struct OpenNode {
-    /// Its position in the treedef.
+    /// The position of the node in the treedef.
     start: usize,
-    /// The position after its subtree.
+    /// The position after the subtree of the node.
     end: usize,
-    /// The depth in parts of a node, this node included; see [`depth::entered`].
+    /// The depth of the node, including itself, in eighths of a node; see [`depth::entered`].
     parts: usize,
 }
 
@@ -133,7 +134,8 @@ impl Contents<'_> {
     }
 }
 
-/// A callback for each built node and leaf, children first. It receives the position among the nodes and the value.
+/// A callback for each built node and leaf, children first. It receives the position of the node in the treedef, and
+/// the built value.
 pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 
 /// The greatest depth of typed values nested through aliases, in nodes. Each alias counts as the depth of the treedef.
@@ -210,7 +212,7 @@ impl<'a> Unflattener<'a> {
         Ok(())
     }
 
-    /// Begins the next node, which may have any shape of one of the families in `kinds`, and returns the node.
+    /// Begins the next node, whose family must be one of `kinds`, and returns the node.
     ///
     /// # Errors
     /// [`TreeError::NodeType`] if the family of the next node is not in `kinds`, or if there is no next node.
@@ -366,7 +368,7 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Converts a leaf of another type, if conversions are allowed.
+    /// Converts `leaf`, whose type is not `L`, to an `L` if conversions are allowed; otherwise returns an error.
     #[cold]
     fn converted<L: Leaf>(&mut self, leaf: Option<&dyn Leaf>) -> Result<L, TreeError> {
         let number = leaf.filter(|_| self.numbers == Numbers::Converted);
@@ -410,7 +412,7 @@ impl<'a> Unflattener<'a> {
                 break;
             };
             let expected = (shape.identity)();
-            // The type of a leaf that was absent for a while is unknown: `()` is stored instead.
+            // The type of a leaf that was absent earlier is unknown: its shape stores `()` instead.
             if expected != found && expected != TypeId::of::<()>() {
                 mismatches.push(LeafMismatch {
                     path: node.path(),
@@ -436,7 +438,7 @@ impl<'a> Unflattener<'a> {
             }
         }
         self.aux += subtree.num_statics();
-        // Aliases outside of a dynamic tree do not refer to its nodes, but its nodes take numbers.
+        // No alias outside of the subtree refers to its shared nodes, but these nodes still take numbers.
         for _ in 0..subtree.num_numbered() {
             self.begin_numbered(|| Arc::new(()))?;
         }
@@ -477,7 +479,7 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
 }
 
-/// Builds a `T` like [`unflatten`]. A number may have another type if its value is kept.
+/// Builds a `T` like [`unflatten`]. A number of another type is accepted if the needed type has an equal value.
 pub(crate) fn unflatten_converted<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: Vec<L>,

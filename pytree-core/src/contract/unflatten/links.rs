@@ -17,13 +17,13 @@ pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// Whether the node has begun. A weak edge may refer to a node that has not begun.
     pub(crate) began: bool,
-    /// The greatest depth of nested shared nodes and references, including this node. It is 0 while the node is being
-    /// built, because a node is not dropped inside an edge that leads back to it.
+    /// The length of the longest chain of aliases below this node; see [`Unflattener::links`]. It is 0 while the node
+    /// is being built, because dropping an edge that leads back to a node does not drop the node.
     pub(crate) links: usize,
 }
 
 impl<'a> Unflattener<'a> {
-    /// If the next node is an alias, moves past it and returns its target; otherwise returns `None`.
+    /// If the next node is an alias, skips it and returns its target; otherwise returns `None`.
     pub(crate) fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
         let alias = self.node;
         let Some(node) = self.treedef.node(alias) else {
@@ -34,7 +34,7 @@ impl<'a> Unflattener<'a> {
                 let number = node.target();
                 let numbered = number.and_then(|number| self.numbered.get(number)?.as_ref());
                 if let Some(numbered) = numbered {
-                    // Between two aliases, a value is at most as deep as the treedef.
+                    // The part of a value between two aliases is at most as deep as the treedef.
                     let links = numbered.links + 1;
                     let depth = self.treedef.depth().min(NODE_LIMIT);
                     self.links = self.links.max(links);
@@ -92,8 +92,8 @@ impl<'a> Unflattener<'a> {
         }
     }
 
-    /// Stores the depth of nested shared nodes and references in node `number`, which ends now. `around` is the
-    /// greatest such depth of the siblings before this node.
+    /// Stores in node `number`, which has just been built, the length of the longest chain of aliases below the node.
+    /// `around` is the greatest such length among the siblings before the node.
     pub(crate) fn end_links(&mut self, number: usize, around: usize) {
         self.numbered_mut(number).links = self.links;
         self.links = self.links.max(around);
@@ -167,7 +167,7 @@ impl<'a> Unflattener<'a> {
         self.treedef.view(place).shape()
     }
 
-    /// Returns the existing node that the caller provides as node `number`; `None` if a new node must be built.
+    /// Returns the existing node that the caller provides for `number`; `None` if a new node must be built.
     fn used_as(&self, number: usize, shape: Shape<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
         let is_used = shape.kind() == NodeKind::Reference || contents == Contents::Same;
