@@ -35,7 +35,7 @@ pub enum LeafChange {
     ElementType,
     /// The elements differ or, for leaves that are not arrays, the displayed texts.
     Values,
-    /// It is unknown whether the elements differ, because they cannot be read, for instance inside a compiled function.
+    /// The elements cannot be read, for instance inside a compiled function, so it is unknown whether they differ.
     Unread,
 }
 
@@ -59,7 +59,7 @@ pub struct ValueDiff {
     pub left: f64,
     /// The right element at `position`.
     pub right: f64,
-    /// For arrays of 64-bit integers, the exact elements at `position`, which `left` and `right` may round.
+    /// For arrays of 64-bit integers, the exact elements at `position`; `left` and `right` may be rounded.
     pub integers: Option<(i128, i128)>,
 }
 
@@ -188,7 +188,7 @@ fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// Displays a leaf as in a tree.
+/// Displays a leaf in the same way as displays of trees.
 struct Shown<'l>(&'l dyn Leaf);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,7 +214,7 @@ pub(crate) fn same(left: &dyn Leaf, right: &dyn Leaf) -> bool {
 }
 
 impl LeafDiff {
-    /// Returns the columns of the difference table that follow the columns of the two leaves.
+    /// Returns the last four columns of a row of the difference table. The columns of the two leaves come before them.
     pub(crate) fn columns(&self) -> [String; 4] {
         let Some(values) = &self.values else {
             let what = match self.change {
@@ -244,7 +244,8 @@ impl LeafDiff {
     }
 }
 
-/// Formats an element with the digits of its dtype, which begins `array`, the displayed form of the array.
+/// Formats an element with as many digits as its dtype needs. `array` is the displayed array, which begins with the
+/// dtype.
 #[allow(clippy::cast_possible_truncation, reason = "it was an f32")]
 fn shown_as(array: &str, element: f64) -> String {
     if array.starts_with("f32") {

@@ -16,10 +16,10 @@ use crate::node::statics::{StaticBox, StaticData, StaticValue};
 pub struct InsertionOrder(Option<Arc<[u32]>>);
 
 impl InsertionOrder {
-    /// The insertion order of a map whose entries were inserted in the order of their keys.
+    /// The insertion order of a map whose entries were inserted in the order of the keys.
     pub const SORTED: &'static Self = &Self(None);
 
-    /// Creates the order of entries, given their positions among the sorted keys.
+    /// Creates the insertion order from the position of each entry among the sorted keys.
     pub(crate) fn of_positions(positions: &[usize]) -> Self {
         if positions.is_sorted() {
             return Self(None);
@@ -84,7 +84,7 @@ impl StaticValue for InsertionOrder {
 }
 
 /// Sorts the entries of a map by key, and returns the keys, the values and the insertion order. If several keys are
-/// equal, the first key determines the position, and the last value is kept.
+/// equal, the map has the insertion position of the first of these entries and the value of the last.
 pub(crate) fn sort_entries<T>(
     entries: Vec<(StaticBox, T)>,
 ) -> (Vec<StaticBox>, Vec<T>, InsertionOrder) {

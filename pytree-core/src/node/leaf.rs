@@ -1,7 +1,7 @@
 //! Leaves: the values of a pytree that have no children.
 //!
 //! A leaf is a number, a string, an array, a tensor or a value of a user's type. The types of leaves are compared only
-//! where a certain type is required. This module does no arithmetic.
+//! where a certain type is required. This module contains no arithmetic.
 
 mod array_info;
 mod number;
@@ -57,8 +57,8 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the elements as numbers in row-major order, if the leaf is an array or a number whose values can be read
-    /// now. Comparisons of models and the search for NaNs use these numbers.
+    /// Returns the elements as numbers in row-major order, if the leaf is an array or a number, and its elements can
+    /// currently be read. Comparisons of models and the search for NaNs use these numbers.
     ///
     /// `true` is one and `false` is zero. An integer beyond 2⁵³ is rounded to the nearest `f64`. The number of elements
     /// agrees with [`array_info`](Self::array_info).
@@ -66,8 +66,8 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the identity of the memory that holds the elements, if several leaves may use the same memory.
-    /// [`lint`](crate::tools::lint::lint) finds such leaves by this identity.
+    /// Returns the identity of the memory that holds the elements, if several leaves may share this memory.
+    /// [`lint`](crate::tools::lint::lint) uses the identity to find leaves that share memory.
     fn storage_identity(&self) -> Option<usize> {
         None
     }
@@ -147,7 +147,7 @@ impl dyn Leaf {
     }
 }
 
-/// Writes the methods of [`Leaf`] that are the same for every sized type that implements `Clone`.
+/// Generates the methods of [`Leaf`] that are the same for every sized type that implements `Clone`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __leaf_methods {
@@ -304,7 +304,7 @@ impl Leaf for &'static str {
 }
 __leaf_is_pytree!([] &'static str);
 
-/// Returns the text in Python of a float of an array, given its debug text.
+/// Returns Python's text for a float in an array, given the debug text `word` of the float.
 fn float_text(element: ElementType, word: &str) -> Option<String> {
     let mut text = String::new();
     match element {
@@ -412,8 +412,8 @@ impl fmt::Debug for AnyLeaf {
     }
 }
 /// Compares leaves as [`diff`](crate::diff()) does: arrays and numbers by shape, dtype and elements, where NaN equals
-/// NaN; other leaves by type and displayed text. Elements that cannot be read, as inside a compiled function, equal
-/// nothing.
+/// NaN; other leaves by type and displayed text. Leaves whose elements cannot be read, as inside a compiled function,
+/// are not equal to any leaf.
 impl PartialEq for AnyLeaf {
     fn eq(&self, other: &Self) -> bool {
         same(&*self.0, &*other.0)

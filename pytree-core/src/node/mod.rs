@@ -1,4 +1,4 @@
-//! The data of a tree's nodes besides their children: leaves, static values, shapes.
+//! The data of the nodes of a tree: leaves, static values and shapes.
 
 pub(crate) mod compare;
 pub(crate) mod insertion;

@@ -1,5 +1,5 @@
-//! Node shapes: the family, the name and the fields of a node, which a treedef stores beside children and static
-//! values.
+//! Node shapes: the family, the name and the fields of a node. A treedef stores the shape of each node, in addition to
+//! its children and static values.
 //!
 //! A [`NodeShape`] is a constant of the node's type. A [`DynamicShape`] is created at run time and is freed with the
 //! last structure that uses it. A [`Shape`] is either of them. Two shapes are equal if their descriptions are equal. As
@@ -32,7 +32,7 @@ pub enum NodeKind {
     Struct,
     /// A struct or enum variant with unnamed fields.
     TupleStruct,
-    /// A named tuple: displayed as in Python, and keyed by its fields.
+    /// A named tuple: displayed as in Python; children are keyed by field.
     NamedTuple,
     /// `Vec`, arrays and other sequences; children are keyed by index.
     List,
@@ -46,7 +46,7 @@ pub enum NodeKind {
     None,
     /// `Some`: displayed as its child.
     Some,
-    /// A boxed trait object, which is rebuilt by its static value; displayed as its child.
+    /// A boxed trait object, which is rebuilt by the constructor in its static value; displayed as its child.
     Object,
     /// The first occurrence of a shared node; displayed as its child.
     Shared,
@@ -71,7 +71,7 @@ impl NodeKind {
         )
     }
 
-    /// Returns the name of the built-in shape of the family; empty for families of named shapes.
+    /// Returns the name that all nodes of the family have; empty if each node shape of the family has its own name.
     pub(crate) const fn family_name(self) -> &'static str {
         match self {
             Self::Leaf => LEAF.name,
@@ -131,7 +131,7 @@ pub struct NodeShape {
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],
-    /// The identity of the node's type. It is the same for all arguments of a generic type.
+    /// The identity of the node's type. For a generic type, it does not depend on the type arguments.
     pub identity: fn() -> TypeId,
     /// The name of the Rust type, for messages.
     pub type_name: fn() -> &'static str,

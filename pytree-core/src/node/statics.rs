@@ -1,4 +1,4 @@
-//! Static values: the data of a treedef that are not leaves.
+//! Static values: the data in a treedef that are part of the structure and not leaves.
 //!
 //! A static value is visited by reference, together with a table of its operations. So types that do not implement
 //! [`StaticValue`] are accepted, and a value is cloned only when a treedef is built.
@@ -95,8 +95,8 @@ fn show<T: fmt::Debug + 'static>(value: &dyn Any, f: &mut fmt::Formatter<'_>) ->
         .map_or(Ok(()), |value| value.fmt(f))
 }
 
-/// Returns the type of a function pointer, without paths; `None` for other types. The type is displayed instead of the
-/// value, an address that differs from run to run.
+/// Returns the type of a function pointer, without module paths; `None` for other types. A function pointer is
+/// displayed by its type, because its value is an address that differs from run to run.
 fn function_type<T>() -> Option<String> {
     let name = std::any::type_name::<T>();
     let pointer = ["fn(", "for<", "unsafe fn(", "unsafe extern ", "extern "];
@@ -168,9 +168,9 @@ impl<'a> StaticRef<'a> {
         (self.operations.data)(self.value)
     }
 
-    /// Returns whether two values of different types have equal data. A `String` key equals a `&str` key, and a value
-    /// equals the value that was read from its bytes. Opaque values never are equal here, because different values may
-    /// have the same text.
+    /// Returns whether two values of different types have equal data. For instance, a `String` key equals a `&str` key,
+    /// and a value equals the value that was read from its bytes. Opaque values are never equal, because different
+    /// values may have the same text.
     #[cold]
     fn same_data_of_another_type(self, other: &Self) -> bool {
         if self.value.type_id() == other.value.type_id() {
@@ -226,7 +226,8 @@ impl StaticBox {
         self.as_static_ref().data()
     }
 
-    /// Returns a clone of the value if its type is `T`, or else a `T` built from its data, if possible.
+    /// Returns a clone of the value if its type is `T`. Otherwise returns a `T` built from the data of the value, if
+    /// possible.
     pub(crate) fn to_value<T: StaticValue>(&self) -> Option<T> {
         match self.downcast_ref::<T>() {
             Some(value) => Some(value.clone()),

@@ -1,11 +1,11 @@
-//! Conversions of numbers that keep the value.
+//! Conversions of numbers to other types without a change of the value.
 
 use std::any::Any;
 use std::fmt;
 
 use super::Leaf;
 
-/// A number of any element type, without loss.
+/// A number of any element type, stored without loss, with the name of its type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
     Integer(i128, &'static str),
@@ -16,14 +16,14 @@ pub(crate) enum Number {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
     Done,
-    /// The type has no equal value.
+    /// The target type has no equal value.
     DoesNotFit,
-    /// The type is not a type of numbers.
+    /// The target type is not a type of numbers.
     NotANumber,
 }
 
 impl Number {
-    /// Returns the number that a leaf is; `None` if it is something else.
+    /// Returns the leaf as a number; `None` if the leaf is not a number.
     pub(crate) fn of(leaf: &dyn Leaf) -> Option<Self> {
         macro_rules! attempt {
             ($($integer:ident)*; $($float:ident)*) => {
@@ -46,8 +46,8 @@ impl Number {
         }
     }
 
-    /// Puts the number into `slot`, an `Option` of the wanted type, if this type has an equal value. An integer may
-    /// become an integer or a float, and a float a float.
+    /// Puts the number into `slot`, an `Option` of the target type, if this type has an equal value. An integer can be
+    /// converted to an integer or a float, and a float to a float.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "the result is compared with the number"
@@ -85,7 +85,7 @@ impl Number {
         Conversion::NotANumber
     }
 
-    /// Returns the number as an equal `f64`, if there is one.
+    /// Returns an equal `f64`; `None` if no `f64` equals the number.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "an integer of up to 64 bits is far inside the range of the floats, so the way back is exact"

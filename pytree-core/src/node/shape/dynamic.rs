@@ -22,9 +22,8 @@ impl DynamicShape {
     /// Creates the shape of a struct whose fields are known only at run time: a named tuple, or a module built from
     /// data.
     ///
-    /// # Errors
-    /// [`TreeError::Build`] if two fields have the same name, or if the family `kind` has only constant shapes:
-    /// leaves, absent leaves, shared nodes, aliases and references of the argument.
+    /// [`TreeError::Build`] if two fields have the same name, or if shapes of the family `kind` cannot be created at
+    /// run time: leaves, absent leaves, shared nodes, aliases and references of the argument.
     pub fn new(
         kind: NodeKind,
         name: &str,
@@ -67,7 +66,7 @@ impl DynamicShape {
         ))
     }
 
-    /// Creates a shape of fields whose names differ; see [`new`](Self::new).
+    /// Creates a shape whose fields all have different names; see [`new`](Self::new).
     pub(crate) fn of_distinct<'n>(
         kind: NodeKind,
         name: &str,
@@ -114,8 +113,8 @@ impl DynamicShape {
     }
 }
 
-/// The stand-in for a shape created at run time. A node of a treedef refers to the stand-in, a constant of the family,
-/// so that nodes stay small and `Copy`. The treedef stores the shape itself in a table.
+/// Constants that represent shapes created at run time, one for each family. A node of a treedef refers to such a
+/// constant, a stand-in, so that nodes stay small and `Copy`. The shape itself is in a table of the treedef.
 #[derive(Debug)]
 pub(crate) struct StandIn;
 
@@ -136,7 +135,7 @@ const fn stand_in(kind: NodeKind) -> NodeShape {
     NodeShape::builtin(kind, "")
 }
 
-/// The stand-ins, indexed by family.
+/// The stand-ins, by family; see [`StandIn`].
 static STAND_INS: [NodeShape; 17] = [
     stand_in(NodeKind::Leaf),
     stand_in(NodeKind::Absent),

@@ -7,7 +7,7 @@ use super::{DynamicShape, FROZEN, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
 use crate::base::path::PathKey;
 
-/// The shape of a node, which a treedef stores besides the children and static values of the node.
+/// The shape of a node. A treedef stores it in addition to the children and static values of the node.
 ///
 /// Two shapes are equal if their descriptions are equal: the family, the name (without module path and generic
 /// arguments, with the variant of an enum), the fields with their kinds, and the names of the static fields. The shapes
@@ -61,7 +61,7 @@ impl From<&Arc<DynamicShape>> for OwnedShape {
 }
 
 impl<'a> Shape<'a> {
-    /// Returns a handle that keeps the shape alive.
+    /// Returns an [`OwnedShape`], which keeps the shape alive.
     pub fn to_owned_shape(self) -> OwnedShape {
         match self {
             Self::Static(shape) => OwnedShape::Static(shape),
@@ -96,7 +96,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the name and the kind of a field that is a child; fields of plain containers have no kind.
+    /// Returns the name and the kind of the field at `position` among the fields that are children. Fields of plain
+    /// containers have no kind.
     #[inline]
     pub fn field(self, position: usize) -> Option<(&'a str, Option<FieldKind>)> {
         match self {
@@ -108,7 +109,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the name of a field that is a child.
+    /// Returns the name of the field at `position` among the fields that are children.
     #[inline]
     pub fn field_name(self, position: usize) -> Option<&'a str> {
         match self {
@@ -117,7 +118,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the name as a text that does not borrow the shape.
+    /// Returns the name of the shape as a text that does not borrow the shape.
     pub(crate) fn name_text(self) -> Cow<'static, str> {
         match self {
             Self::Static(shape) => shape.name.into(),
@@ -125,7 +126,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the key of a field that is a child.
+    /// Returns the key of the field at `position` among the fields that are children.
     pub(crate) fn field_key(self, position: usize) -> Option<PathKey> {
         Some(PathKey::Field(match self {
             Self::Static(shape) => shape.fields.get(position)?.name.into(),
@@ -133,7 +134,7 @@ impl<'a> Shape<'a> {
         }))
     }
 
-    /// Returns the key of a static field.
+    /// Returns the key of the static field at `position`.
     pub(crate) fn static_key(self, position: usize) -> Option<PathKey> {
         Some(PathKey::Field(match self {
             Self::Static(shape) => (*shape.statics.get(position)?).into(),
@@ -141,7 +142,7 @@ impl<'a> Shape<'a> {
         }))
     }
 
-    /// Returns the kind of a field that is a child, if it has one.
+    /// Returns the kind of the field at `position` among the fields that are children; `None` if the field has no kind.
     #[inline]
     pub fn field_kind(self, position: usize) -> Option<&'a FieldKind> {
         match self {
@@ -164,7 +165,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the name of a static field.
+    /// Returns the name of the static field at `position`.
     #[inline]
     pub fn static_name(self, position: usize) -> Option<&'a str> {
         match self {
@@ -202,8 +203,8 @@ impl<'a> Shape<'a> {
         matches!(self, Self::Dynamic(_))
     }
 
-    /// Returns whether two shapes of the same family have the same description if their field kinds are first mapped by
-    /// `kind`.
+    /// Returns whether two shapes of the same family have the same description. The function `kind` is applied to the
+    /// kinds of all fields before they are compared.
     #[inline(never)]
     fn is_described_as(self, other: Shape<'_>, kind: fn(FieldKind) -> FieldKind) -> bool {
         self.name() == other.name()
@@ -217,8 +218,9 @@ impl<'a> Shape<'a> {
                 })
     }
 
-    /// Returns whether a value of the shape `built` can be built from a node of this shape. Both must have the same
-    /// type or, if this shape was created at run time, the same description. A frozen parameter matches a parameter.
+    /// Returns whether a value of the shape `built` can be built from a node of this shape. Both shapes must have the
+    /// same type or, if this shape was created at run time, the same description. A frozen parameter matches a
+    /// parameter.
     #[inline]
     pub(crate) fn becomes(self, built: &'static NodeShape) -> bool {
         let thawed = |kind| {

@@ -40,7 +40,7 @@ pub enum StaticData {
         /// The fields, by name or position.
         fields: Vec<(String, StaticData)>,
     },
-    /// A value that is known only by its type name and its text.
+    /// A value of which only the type name and the displayed text are known.
     Opaque {
         /// The short name of the type of the value.
         type_name: String,
@@ -50,7 +50,7 @@ pub enum StaticData {
 }
 
 impl StaticData {
-    /// Creates the data of a value that is known only by its type name and its text.
+    /// Creates the data of a value of type `T`, of which only the type name and the displayed text are known.
     pub fn opaque<T: ?Sized>(text: String) -> Self {
         Self::Opaque {
             type_name: short_name(std::any::type_name::<T>()),
