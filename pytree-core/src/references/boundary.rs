@@ -40,8 +40,8 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     flatten_visited(&value)
 }
 
-/// Flattens an argument, whose members may be borrowed from different places; see [`flatten_with_references`]. A node
-/// that two members share is visited once.
+/// Flattens an argument whose members may be borrowed from different memory locations; see [`flatten_with_references`].
+/// If two members share a node, the node is visited once.
 ///
 /// # Panics
 /// If a trait object in the argument holds a leaf of another type, or a reference may not be read here.
@@ -65,7 +65,7 @@ pub fn flatten_visited<L: Leaf + Clone>(
     })
 }
 
-/// Calls `read` again and again, until no other thread has written one of the references during the call.
+/// Calls `read` again and again, until no other thread writes one of the references during the call.
 fn at_one_instant<L>(
     read: impl Fn() -> (Vec<L>, TreeDef, References),
 ) -> (Vec<L>, TreeDef, References) {
@@ -103,7 +103,8 @@ pub fn flatten_any_with_references<T: Pytree + ?Sized>(
 /// Returns the leaves of a value and its references, if the value has the structure of a stored graph treedef and
 /// `accepts` its leaves.
 ///
-/// This function builds no treedef. If another thread writes a reference meanwhile, `accepts` may be called again.
+/// This function builds no treedef. If another thread writes one of the references during the call, `accepts` may be
+/// called again.
 pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
     treedef: &TreeDef,
@@ -116,9 +117,9 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
 
 /// Matches a value against several treedefs in one walk; see [`flatten_as`].
 ///
-/// `first` has position 0, and `others` returns the other treedefs, from position 1. If `wanted` is given, handles are
-/// collected only for the shared nodes whose numbers it lists. `choose` receives the position of the matching treedef
-/// and the leaves. Its result is returned with the leaves.
+/// `first` has position 0, and `others` returns the other treedefs by position, from position 1. If `wanted` is given,
+/// handles are collected only for the shared nodes whose numbers `wanted` lists. `choose` receives the position of the
+/// matching treedef and the leaves; this function returns its result with the leaves and references.
 fn matched<'t, L: Leaf + Clone>(
     value: &impl Visited<L>,
     first: &'t TreeDef,
@@ -224,11 +225,11 @@ pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
 
 /// Unflattens a flattened value after some of its leaves have changed.
 ///
-/// The value keeps its references. A reference is written if `is_changed` returns true for the position of one of its
-/// leaves.
+/// The value keeps its references. A reference is written if `is_changed` returns true for the position of one of the
+/// leaves in the content of the reference.
 ///
 /// # Errors
-/// The errors of [`unflatten_with_references`]; then nothing is written.
+/// Returns the errors of [`unflatten_with_references`]. If there is an error, nothing is written.
 pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,
@@ -247,10 +248,11 @@ pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
 
 /// Unflattens a flattened value after some of its static values have changed.
 ///
-/// The value keeps its references. A reference is written if a static value in it differs between `before` and `after`.
+/// The value keeps its references. A reference is written if a static value in its content differs between `before` and
+/// `after`.
 ///
 /// # Errors
-/// The errors of [`unflatten_with_references`]; then nothing is written.
+/// Returns the errors of [`unflatten_with_references`]. If there is an error, nothing is written.
 pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
     before: &TreeDef,
     after: &TreeDef,
@@ -274,8 +276,8 @@ fn returned(treedef: &TreeDef) -> Vec<u32> {
     numbers
 }
 
-/// The outcome of a function, without leaves: the structure of its result, and the structures of the values that it
-/// wrote to the references of its argument.
+/// The outcome of a function, without leaves: the structure of its result, and the structures of the values that the
+/// function wrote to the references of its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The structure of the result or, if references were written, of a tuple of the result and the written values.
@@ -288,10 +290,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Flattens the result of a function and the values of the written references; returns the leaves in this order and
-    /// their structure.
+    /// Flattens the result of a function and the values of the written references. Returns the leaves of the result,
+    /// then the leaves of these values, and their structure.
     ///
-    /// `argument` has the references of the argument; `written` lists positions among them.
+    /// `argument` contains the references of the argument; `written` lists the positions of the written references in
+    /// `argument`.
     ///
     /// # Panics
     /// If a trait object in the result holds a leaf of another type, or a reference may not be read here.
@@ -337,14 +340,14 @@ impl Outcome {
         (leaves, outcome)
     }
 
-    /// Flattens the argument of a function whose outcomes are known for some structures; see [`flatten_as`].
-    /// The members of the argument may be borrowed from different places.
+    /// Flattens the argument of a function whose outcomes are known for some structures of the argument; see
+    /// [`flatten_as`]. The members of the argument may be borrowed from different memory locations.
     ///
-    /// `known` returns a structure of an argument and an outcome for each position. The argument is walked once, or
-    /// twice if the outcome needs handles of other nodes. Among structures that differ only in the targets of weak
-    /// edges, only one is compared. `choose` receives the position of a matching structure and the leaves, and returns
-    /// the position of an outcome for this structure. This function returns the chosen position, the leaves and the
-    /// references.
+    /// `known` returns, by position, a structure of an argument and an outcome. The argument is walked once, or twice
+    /// if the chosen outcome needs handles of other shared nodes than the first outcome. Among structures that differ
+    /// only in the targets of weak edges, only one is compared. `choose` receives the position of a matching structure
+    /// and the leaves, and returns the position of an outcome for this structure. This function returns the chosen
+    /// position, the leaves and the references.
     ///
     /// Handles of shared nodes that the chosen outcome does not contain are dropped, so that a function that owns its
     /// argument may reuse the memory of these nodes.
@@ -364,7 +367,7 @@ impl Outcome {
         if outcome.returned == returned {
             return Some(found);
         }
-        // The chosen outcome needs handles of other nodes, so the argument is walked again.
+        // The chosen outcome needs other handles than those that were collected, so the argument is walked again.
         let again = |_, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
         let returned = outcome.returned.as_slice();
         matched(argument, treedef, &|_| None, Some(returned), again)
@@ -379,7 +382,8 @@ impl Outcome {
     /// Returns this outcome restricted to the references at the positions `written`, and the positions of the remaining
     /// leaves.
     ///
-    /// The function must not have written the other references, so their values contain only nodes of the argument.
+    /// The function must not have written the other references of the argument, so the values of these references
+    /// contain only nodes of the argument.
     #[must_use]
     pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
         if self.written.is_empty() {
@@ -428,7 +432,7 @@ impl Outcome {
         &self.result
     }
 
-    /// Returns the structures of the written values, each with the position of its reference.
+    /// Returns the structure of each written value, with the position of the reference to which it was written.
     pub fn written(&self) -> impl Iterator<Item = (usize, TreeDef)> {
         let values = self.whole.children().into_iter().skip(1);
         self.written.iter().copied().zip(values)

@@ -1,11 +1,12 @@
 //! Trace levels: the stack of transformations in which the code of a thread runs.
 //!
-//! This is the only such stack. A library of transformations begins a level on it, and stores in the level the data
-//! that it needs to trace operations. References need only the number and the kind of a level.
+//! This is the only such stack. A library of transformations begins levels on the stack, and stores in each level the
+//! data that it needs to trace operations. References need only the number and the kind of a level.
 //!
-//! A reference stores the level at which it was created. It is written only at that level; otherwise traced values
-//! would escape from their transformation. It is not read inside a recorded function, where its value would become a
-//! constant. A compiled function may read a reference of an enclosing transformation: its program is then used once.
+//! A reference stores the level at which it was created. It can be written only at that level; otherwise traced values
+//! would escape from their transformation. It cannot be read inside a recorded function, where its value would become a
+//! constant. A compiled function may read a reference of an enclosing transformation; the program that was compiled is
+//! then used only once.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -24,8 +25,9 @@ pub enum LevelKind {
     Running,
     /// The function is recorded. The recorded program runs later, possibly many times.
     Recording,
-    /// The function is recorded, and the recorded program is run often, unless [`has_read_captured`] is true: then it is
-    /// run once, now. So the function may read the references of enclosing transformations.
+    /// The function is recorded, and the recorded program is run often. The function may read the references of
+    /// enclosing transformations; then [`has_read_captured`] is true, and the recorded program is run only once,
+    /// immediately.
     Compiling,
 }
 
@@ -79,8 +81,8 @@ pub fn with_levels<R>(look: impl FnOnce(&[Level]) -> R) -> R {
     LEVELS.with_borrow(|levels| look(levels))
 }
 
-/// Returns whether the innermost level is [`Compiling`](LevelKind::Compiling), and its function has read a reference of
-/// an enclosing transformation. The reference may have another value when the function is called again.
+/// Returns whether the innermost level is [`Compiling`](LevelKind::Compiling) and its function has read a reference of
+/// an enclosing transformation. Such a reference may have another value when the function is called again.
 pub fn has_read_captured() -> bool {
     with_levels(|levels| {
         let innermost = levels.last();
@@ -111,13 +113,13 @@ pub struct TraceLevel {
 }
 
 impl TraceLevel {
-    /// Begins the level of a transformation, which error messages call `name`.
+    /// Begins the level of a transformation. Error messages refer to the transformation by `name`.
     #[must_use]
     pub fn begin(name: &'static str, kind: LevelKind) -> Self {
         Self::begin_with(name, kind, Rc::new(()))
     }
 
-    /// Begins the level of a transformation, and stores `content` in it for [`with_levels`].
+    /// Begins the level of a transformation, and stores `content` in the level; [`with_levels`] gives access to it.
     ///
     /// # Examples
     /// ```
@@ -177,7 +179,7 @@ impl Drop for TraceLevel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin(Option<OriginLevel>);
 
-/// The data of a level that a reference stores. The reference may outlive the level.
+/// The data that a reference stores about the level at which it was created. The reference may outlive the level.
 #[derive(Clone, Copy, Debug)]
 struct OriginLevel {
     id: LevelId,
@@ -214,7 +216,8 @@ impl Origin {
                 _ if access != Access::Read => true,
                 LevelKind::Running => false,
                 LevelKind::Recording => true,
-                // The value of a reference outside of all transformations would be a constant of the program.
+                // If the reference was created outside of all transformations, its value would become a constant of the
+                // program.
                 LevelKind::Compiling => self.0.is_none(),
             };
             match inside.iter().find(forbids) {

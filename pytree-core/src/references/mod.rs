@@ -1,4 +1,4 @@
-//! Shared nodes, mutable references, and their way across the boundary of a transformation.
+//! Shared nodes and mutable references, and how they cross the boundary of a transformation.
 
 pub mod boundary;
 pub mod level;

@@ -1,8 +1,9 @@
 //! Mutable references: a value at several paths of a tree, which can be read and written at each of them.
 //!
 //! A [`Ref`] returns copies of its value and never holds a guard. So threads cannot block each other, and a value can
-//! be replaced while it is in use. A reference is a node of a tree, and its value is the child. Graph functions visit a
-//! reference once. A transformation writes to the reference the value that the user's function wrote.
+//! be replaced while it is in use. A reference is a node of a tree, and its value is the child of the node. Graph
+//! functions visit a reference once. When a transformation ends, it writes to the reference the last value that the
+//! user's function wrote.
 
 mod access;
 mod cell;
@@ -34,15 +35,17 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 /// `jit`.
 ///
 /// Handles can be sent to other threads and used there. No lock is held while a new value is computed. A call of a
-/// transformation takes effect at one instant for all references of its argument that it reads or writes, or not at
-/// all: if another thread has written one of them during the call, nothing is written. A compiled program is then run
-/// again. If the call has run a user's function, the call fails with [`ReferenceError::Conflict`]. Another thread may
-/// write between a [`get`](Self::get) and a [`set`](Self::set): use [`update`](Self::update) instead of both.
+/// transformation takes effect at one instant for all references of its argument that the call reads or writes, or has
+/// no effect: if another thread has written one of these references during the call, nothing is written. A call that
+/// only runs a compiled program without effects is then repeated. If the call has run a user's function, the call fails
+/// with [`ReferenceError::Conflict`]. Another thread may write between a [`get`](Self::get) and a [`set`](Self::set):
+/// use [`update`](Self::update) instead of both.
 ///
-/// References have no `==` and no hash: their values change, may not be read everywhere, and may contain the reference
-/// itself. Compare values by [`get`](Self::get), and identities by [`same`](Self::same).
+/// References have no `==` and no hash, because their values change, cannot be read everywhere, and may contain the
+/// reference itself. Compare values by [`get`](Self::get), and identities by [`same`](Self::same).
 ///
-/// A reference that holds itself keeps itself alive. Use a [`WeakRef`] for one of the edges of such a cycle.
+/// A reference whose value contains the reference keeps itself alive. Use a [`WeakRef`] for one of the edges of such a
+/// cycle.
 ///
 /// # Examples
 /// ```
@@ -56,8 +59,8 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 pub struct Ref<T>(pub(crate) Arc<Cell<T>>);
 
 impl<T> Ref<T> {
-    /// Creates a reference to a value. The leaves of the value have the kind of the field that holds the reference, if
-    /// any.
+    /// Creates a reference to a value. If a field holds the reference, the leaves of the value have the kind of this
+    /// field.
     pub fn new(value: T) -> Self {
         Self::with_shape(value, &shape::REFERENCE)
     }
@@ -123,8 +126,8 @@ impl<T> Ref<T> {
 
     /// Replaces the value by the result of `function`.
     ///
-    /// If another thread writes meanwhile, `function` is called again with the new value, so no update is lost.
-    /// `function` may read the reference, but must not write it.
+    /// If another thread writes the reference during the call, `function` is called again with the new value, so no
+    /// update is lost. `function` may read the reference, but must not write it.
     ///
     /// # Errors
     /// [`ReferenceError`] if the reference may not be read or written here; see [`try_get`](Self::try_get) and
@@ -151,8 +154,8 @@ impl<T> Ref<T> {
 
     /// Changes the value by a function that mutates a copy, and returns the result of the function.
     ///
-    /// The copy then replaces the value. If another thread writes meanwhile, `function` is called again, as by
-    /// [`update`](Self::update).
+    /// The copy then replaces the value. If another thread writes the reference during the call, `function` is called
+    /// again, as by [`update`](Self::update).
     ///
     /// # Errors
     /// [`ReferenceError`] if the reference may not be read or written here; see [`try_get`](Self::try_get) and
@@ -176,8 +179,8 @@ impl<T> Ref<T> {
         })
     }
 
-    /// Replaces the value by a new value that `make` computes from it. Calls `make` again if another thread has written
-    /// the reference meanwhile.
+    /// Replaces the value by a new value that `make` computes from the old value. If another thread writes the
+    /// reference during the call, calls `make` again.
     fn exchange<R>(&self, mut make: impl FnMut(T) -> (T, R)) -> Result<R, ReferenceError>
     where
         T: Clone,
@@ -190,7 +193,8 @@ impl<T> Ref<T> {
             let (after, result) = make((*before).clone());
             drop(updating);
             turn::give_way();
-            // Either the old value or a new value that came too late is dropped here, while no lock is held.
+            // If another thread has written the reference, the new value is dropped here, and otherwise the old value.
+            // No lock is held.
             if cell.write_over(&before, after).is_ok() {
                 return Ok(result);
             }
@@ -312,7 +316,7 @@ impl<T: Pytree + Send + Sync> Pytree for Ref<T> {
 pub struct WeakRef<T>(pub(crate) sync::Weak<Cell<T>>);
 
 impl<T> WeakRef<T> {
-    /// Creates a handle that belongs to no reference.
+    /// Creates a handle that does not belong to any reference.
     pub fn new() -> Self {
         Self(sync::Weak::new())
     }

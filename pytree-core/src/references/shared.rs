@@ -1,8 +1,9 @@
 //! Shared nodes: one value at several paths of a tree.
 //!
-//! A [`Shared`] is immutable and reference counted, and its identity is its address. Tree functions visit it at each of
-//! its paths, as JAX does. Graph functions, which all transformations and checkpoints use, visit it once and rebuild
-//! the sharing. A [`WeakShared`] edge refers to a shared node without keeping it alive, so it can close a cycle.
+//! A [`Shared`] is immutable and reference counted, and its identity is its address. Tree functions visit a shared node
+//! at each of its paths, as JAX does. Graph functions, which all transformations and checkpoints use, visit it once and
+//! rebuild the sharing. A [`WeakShared`] edge refers to a shared node without keeping the node alive, so it can close a
+//! cycle.
 
 use std::any::Any;
 use std::fmt;
@@ -22,8 +23,8 @@ use crate::node::shape;
 /// Cloning creates another handle of the node, and a handle dereferences to `&T`. The gradient of the node is the sum
 /// of the gradients at its paths. The node is counted, optimized and saved once.
 ///
-/// As with an `Arc`, `==` and hashes compare the values, and two nodes with equal values are equal. [`same`](Self::same)
-/// compares the identities. The value never changes, so a node may be the key of a map, although Clippy's
+/// As with an `Arc`, `==` and hashes compare the values: two nodes with equal values are equal. [`same`](Self::same)
+/// compares the identities. The value never changes, so a node may be the key of a map, although Clippy's lint
 /// `mutable_key_type` warns.
 ///
 /// # Examples
@@ -63,7 +64,7 @@ impl<T> Shared<T> {
     pub fn new_cyclic(build: impl FnOnce(&WeakShared<T>) -> T) -> Self {
         let node = Arc::new(OnceLock::new());
         let value = build(&WeakShared(Arc::downgrade(&node)));
-        // Before the value is set, no weak edge returns the node, so nothing else can set it.
+        // No weak edge can be upgraded before the value is set, so no other code can set the value.
         if node.set(value).is_err() {
             bug("a shared node whose value is set once");
         }

@@ -15,7 +15,7 @@ use crate::references::shared::{Shared, WeakShared};
 /// A reference whose content is not built yet.
 struct Begun<T> {
     number: usize,
-    /// What was counted before the reference began; see [`Unflattener::end_links`].
+    /// The value of [`Unflattener::links`] before the reference began; see [`Unflattener::end_links`].
     links: usize,
     cell: Arc<Cell<T>>,
     value: Content<T>,
@@ -23,11 +23,11 @@ struct Begun<T> {
 
 /// What happens to the content of a reference after it is built.
 enum Content<T> {
-    /// It is the content of a new reference.
+    /// The content is stored in a new reference.
     Filled,
-    /// It is written to an existing reference after everything is built.
+    /// The content is written to an existing reference after everything is built.
     Staged(Arc<Cell<T>>),
-    /// It is dropped, because the existing reference keeps its content.
+    /// The content is dropped, because the existing reference keeps its old content.
     Kept,
 }
 
@@ -81,7 +81,7 @@ impl Unflattener<'_> {
         Ok(self.end_reference(begun, value))
     }
 
-    /// Begins a reference at its first place.
+    /// Begins a reference at its first occurrence.
     #[inline(never)]
     fn begin_reference<T: Pytree + Send + Sync>(&mut self) -> Result<Begun<T>, TreeError> {
         let kinds = [NodeKind::Reference];
@@ -136,8 +136,8 @@ impl Unflattener<'_> {
         built
     }
 
-    /// Unflattens the content of a reference. The frames of a debug build have room for each copy of a value, so the
-    /// value is moved to the heap in a function that does nothing else.
+    /// Unflattens the content of a reference. In a debug build, a stack frame has room for each copy of a value, so a
+    /// small function of its own moves the value to the heap.
     #[inline(never)]
     fn content<T: Pytree>(&mut self) -> Result<Arc<T>, TreeError> {
         T::unflatten(self).map(Arc::new)

@@ -19,8 +19,9 @@ pub struct ReferencePlace {
 
 impl ReferencePlace {
     /// Returns, for each leaf of a value that a function wrote to this reference, the position of the leaf at the same
-    /// path in the function's argument. Returns `None` if `written`, the structure of the written value, differs from
-    /// the structure of the old value. A reference of the argument inside the written value counts no leaves.
+    /// path in the function's argument. Returns `None` if `written`, the structure of this value, differs from the
+    /// structure of the old value. If the written value contains references of the argument, the leaves behind these
+    /// references are left out.
     pub fn leaves_of(&self, written: &TreeDef) -> Option<Vec<usize>> {
         let is_known = |node: NodeView<'_>| node.kind() == NodeKind::Argument;
         if !self.value.has_statics_of(written) && !written.nodes().any(is_known) {
@@ -64,7 +65,7 @@ impl TreeDef {
             .collect()
     }
 
-    /// Returns the static values in the content of each reference.
+    /// Returns, for each reference, the static values in its content.
     pub(super) fn reference_statics(&self) -> impl Iterator<Item = &[StaticBox]> {
         self.reference_nodes().map(|node| node.aux_below())
     }
@@ -81,9 +82,9 @@ impl TreeDef {
             .map(move |node| before[node.position()]..before[node.end()])
     }
 
-    /// Returns a copy of this structure in which each alias is replaced by a copy of its target, and for each leaf of
-    /// the copy the position of the same leaf in this structure. Returns `None` if there is no alias to replace. An
-    /// alias inside its own target stays an alias.
+    /// Returns a copy of this structure in which each alias is replaced by a copy of its target. Also returns, for each
+    /// leaf of the copy, the position of the same leaf in this structure. An alias inside its own target stays an
+    /// alias. Returns `None` if there is no alias to replace.
     pub fn with_all_places(&self) -> Option<(Self, Vec<usize>)> {
         let numbered = self.numbered_nodes();
         let target = |node: NodeView<'_>| {

@@ -1,4 +1,4 @@
-//! Decides which references may currently be written.
+//! The rules that determine which references this thread can currently write.
 
 use std::cell::RefCell;
 
@@ -8,14 +8,14 @@ use crate::base::kind::LeafKind;
 thread_local! {
     /// The references whose new values are being computed on this thread.
     static UPDATING: RefCell<Vec<NodeIdentity>> = const { RefCell::new(Vec::new()) };
-    /// The rules that must all accept the kind of a reference before it is written.
+    /// Functions that accept or reject the kind of a reference. A reference can be written only if all of them accept.
     static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) type AcceptsKind = Box<dyn Fn(Option<LeafKind>) -> bool>;
 
-/// A guard of a reference whose new value is being computed. Until the guard is dropped, this thread cannot write the
-/// reference.
+/// A guard that exists while the new value of a reference is computed. Until the guard is dropped, this thread cannot
+/// write the reference.
 pub(super) struct Updating;
 
 impl Updating {
@@ -36,7 +36,8 @@ impl Drop for Updating {
     }
 }
 
-/// A guard of a rule. Until the guard is dropped, this thread can write only references whose kinds the rule accepts.
+/// A guard of a function in `MUTABLE`. Until it is dropped, this thread can write only references whose kinds are
+/// accepted.
 pub(crate) struct Mutable;
 
 impl Mutable {
@@ -47,7 +48,7 @@ impl Mutable {
 }
 
 impl Mutable {
-    /// Returns whether references of a kind may currently be written.
+    /// Returns whether references of the given kind can currently be written.
     pub(super) fn accepts(kind: Option<LeafKind>) -> bool {
         MUTABLE.with_borrow(|all| all.iter().all(|accepts| accepts(kind)))
     }

@@ -29,7 +29,8 @@ pub(crate) struct Cell<T> {
 struct Held<T> {
     /// `None` only while the reference is being built.
     content: Option<Arc<T>>,
-    /// Whether a call is about to write this cell together with other cells. Other readers and writers wait meanwhile.
+    /// Whether a call is about to write this cell together with other cells. Other threads wait before they read or
+    /// write it.
     is_claimed: bool,
 }
 
@@ -48,7 +49,7 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Stores the value of a reference that is being built, which no call can claim yet.
+    /// Stores the value of a reference that is being built. No call can claim the reference yet.
     pub(crate) fn fill(&self, value: Arc<T>) {
         self.put(&mut self.lock(), Some(value));
     }
@@ -57,7 +58,7 @@ impl<T> Cell<T> {
         self.held.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the cell as soon as no call claims it.
+    /// Waits until no call claims the cell, and locks the cell.
     fn unclaimed(&self) -> RwLockWriteGuard<'_, Held<T>> {
         loop {
             let held = self.lock();
@@ -85,7 +86,7 @@ impl<T> Cell<T> {
         self.held_unclaimed()
     }
 
-    /// Returns the content as soon as no call claims the cell.
+    /// Waits until no call claims the cell, and returns the content.
     #[cold]
     fn held_unclaimed(&self) -> Option<Arc<T>> {
         self.unclaimed().content.clone()
@@ -96,7 +97,7 @@ impl<T> Cell<T> {
         self.shape.get().field_kind(0).and_then(LeafKind::of)
     }
 
-    /// Checks whether the reference may be written here.
+    /// Checks whether the reference may be written by the current code.
     pub(super) fn check_write(&self) -> Result<(), ReferenceError> {
         self.origin.check(Access::Write)?;
         if Updating::is_of(NodeIdentity::of_cell(self)) {
@@ -127,8 +128,8 @@ impl<T> Cell<T> {
         self.put(&mut self.unclaimed(), content)
     }
 
-    /// Replaces the value if it is still `before`. Returns the old value, or `value` as the error if it was not
-    /// written. The caller must have checked access by `check_write`.
+    /// Replaces the value if it is still `before`, and returns the old value. Otherwise returns `value` as the error.
+    /// The caller must have checked access by `check_write`.
     pub(super) fn write_over(&self, before: &Arc<T>, value: T) -> Result<Option<Arc<T>>, Arc<T>> {
         let content = Arc::new(value);
         let mut held = self.unclaimed();
