@@ -3,8 +3,9 @@
 //! A treedef is a flat array of nodes in preorder, and an array of their static values and keys. It is compared, hashed
 //! and walked without recursion, so its depth is not limited. Invariants: the subtree of node `i` is `nodes[i .. i +
 //! nodes[i].size]`; the static values of node `i` are `aux[nodes[i].aux .. nodes[i + 1].aux]`; leaves and absent leaves
-//! are nodes without children. A node whose shape was created at run time refers to a stand-in, and `dynamic` contains
-//! the shape. Other folders read the nodes through a [`NodeView`] and build treedefs with a [`Builder`].
+//! are nodes without children. If the shape of a node was created at run time, the node refers to a stand-in, which
+//! represents all such shapes of a family, and the shape is in `dynamic`. Other folders read the nodes through a
+//! [`NodeView`] and build treedefs with a [`Builder`].
 
 mod aliases;
 mod build;
@@ -48,7 +49,7 @@ use crate::node::statics::StaticBox;
 /// A node of a treedef.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The shape: a constant, or a stand-in for a shape created at run time.
+    /// The shape: a constant, or a stand-in for a shape created at run time, which is in [`Inner::dynamic`].
     shape: &'static NodeShape,
     /// The number of children.
     arity: u32,
@@ -57,8 +58,8 @@ struct Node {
     /// The position of the node's first static value in [`Inner::aux`].
     aux: u32,
     /// For an alias, the number of its target (shared nodes and references are numbered in preorder), or [`NOTHING`].
-    /// For a reference or shared node of the argument, its number in the argument. For a stand-in, the position of its
-    /// shape in [`Inner::dynamic`]. Zero for all other nodes.
+    /// For a node that refers to a shared node or reference of a function's argument, its number in the argument. For a
+    /// stand-in, the position of its shape in [`Inner::dynamic`]. Zero for all other nodes.
     target: u32,
 }
 
@@ -72,7 +73,7 @@ struct Inner {
     /// The shapes created at run time.
     dynamic: Vec<Arc<DynamicShape>>,
     leaves: usize,
-    /// An upper bound of the depth, in nodes, which is often exact.
+    /// An upper bound of the depth, in nodes. The bound is often exact.
     depth: usize,
     /// The number of shared nodes and references, to which aliases may refer.
     numbered: usize,
@@ -82,7 +83,7 @@ struct Inner {
     numbered_at: OnceLock<Box<[usize]>>,
 }
 
-/// The counts of the nodes of a treedef.
+/// The number of leaves, the depth, and the number of shared nodes and references of a treedef.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     leaves: usize,
@@ -94,9 +95,9 @@ struct Counts {
 ///
 /// Two treedefs are equal if their descriptions are equal: the families of the nodes, the names of types without
 /// modules and generic arguments, the fields with their kinds, and keys and static values. The Rust types are compared
-/// only when a value is built, so a stored structure can be used after its type has moved to another module. Serialized
-/// treedefs contain only a text of an opaque static value, such as a function. A value read from such a text differs
-/// from every other value. Clones share the treedef.
+/// only when a value is built, so a stored structure can be used after its type has moved to another module. A
+/// serialized treedef contains an opaque static value, such as a function, only as a text. A static value read from
+/// such a text differs from every other value. Clones share the treedef.
 ///
 /// # Examples
 /// ```
@@ -180,7 +181,8 @@ impl TreeDef {
         members
     }
 
-    /// Returns the subtree at a node as a separate treedef. An alias of a node outside of the subtree loses its target.
+    /// Returns the subtree at a node as a separate treedef. An alias whose target is outside of the subtree loses its
+    /// target.
     pub(crate) fn subtree(&self, node: usize) -> Self {
         if node == 0 {
             return self.clone();
@@ -258,8 +260,9 @@ impl TreeDef {
         }))
     }
 
-    /// Returns a copy of this treedef with other nodes and static values, and with the given number of leaves. The copy
-    /// must have the same depth, the same shapes created at run time, and as many shared nodes and references.
+    /// Returns a copy of this treedef with other nodes and static values; `leaves` is the number of leaves among the
+    /// nodes. The copy must have the same depth, the same shapes created at run time, and as many shared nodes and
+    /// references.
     fn with_nodes(&self, nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize) -> Self {
         let counts = Counts {
             leaves,
@@ -372,7 +375,7 @@ impl Node {
     }
 }
 
-/// The invariant that a message names if a stand-in has no shape.
+/// The invariant that a panic message names if the shape of a stand-in is missing.
 const SHAPES: &str = "a shape for each stand-in of a treedef";
 
 impl KeyPath {
@@ -384,7 +387,8 @@ impl KeyPath {
 }
 
 fn hash_parts(treedef: &Inner) -> u64 {
-    // The multiply-rotate hash of Firefox. It needs few instructions for each word, and is good enough for a table.
+    // The multiply-rotate hash of Firefox. It needs few instructions for each word, and is good enough for a hash
+    // table.
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
     let mut hash = treedef.nodes.len() as u64;
     let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);

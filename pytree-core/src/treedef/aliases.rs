@@ -11,8 +11,8 @@ impl TreeDef {
         self.node(node)?.target()
     }
 
-    /// Returns the same as [`alias_of`](Self::alias_of), but `None` for the alias of a weak edge, because a weak edge
-    /// is not an occurrence of its target.
+    /// Returns the same as [`alias_of`](Self::alias_of), but `None` if `node` is the alias in a weak edge, because a
+    /// weak edge is not an occurrence of its target.
     pub(crate) fn later_place_of(&self, node: usize) -> Option<usize> {
         let above = node.checked_sub(1).and_then(|above| self.node(above));
         let is_weak = above.is_some_and(|above| above.kind() == NodeKind::Weak);
@@ -31,14 +31,14 @@ impl TreeDef {
             if self.alias_of(node).is_none() {
                 return true;
             }
-            // A walk in preorder meets each cycle as an alias inside of its target.
+            // In preorder, each cycle contains an alias that is inside its own target.
             let number = self.later_place_of(node);
             let target = number.and_then(|number| self.numbered_nodes().get(number));
             target.is_some_and(|&target| self.view(target).end() <= node)
         })
     }
 
-    /// Returns the target of `node` if `node` is an alias with a target, and otherwise `node` itself.
+    /// If `node` is an alias with a target, returns the position of the target, and otherwise `node` itself.
     pub(crate) fn first_place_of(&self, node: usize) -> usize {
         let number = self.alias_of(node);
         let first = number.and_then(|number| self.numbered_nodes().get(number));
@@ -55,7 +55,7 @@ impl TreeDef {
             let (mut at, end) = (node, self.view(node).end());
             while at < end {
                 if std::mem::replace(&mut passed[at], true) {
-                    // An earlier walk has passed the whole subtree.
+                    // The whole subtree was walked before.
                     at = self.view(at).end();
                     continue;
                 }
@@ -70,8 +70,8 @@ impl TreeDef {
         found
     }
 
-    /// Returns the first paths of the nodes at the given paths, which may lead through aliases, and the first paths of
-    /// the targets of all aliases below these nodes. The first path of a node leads through no alias.
+    /// Returns the first paths of the nodes at the given paths, which may lead through aliases. Also returns the first
+    /// paths of the targets of all aliases below these nodes. The first path of a node does not lead through an alias.
     pub(crate) fn first_places<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p KeyPath>,
@@ -97,8 +97,8 @@ impl TreeDef {
         firsts
     }
 
-    /// Returns whether there is a leaf, present or absent, at or below a path only because the path leads through an
-    /// alias or because an alias is below the path.
+    /// Returns whether a leaf, present or absent, is at or below a path, but can be reached only through an alias on
+    /// the path or below the path.
     pub(crate) fn leads_behind_alias(&self, path: &KeyPath) -> bool {
         let has_place = |node: &usize| self.has_place(*node);
         self.follow(path).is_ok_and(|node| {
@@ -109,7 +109,8 @@ impl TreeDef {
         })
     }
 
-    /// Returns the paths of the targets of all aliases at or below a child whose key `is_meant` accepts.
+    /// Returns the paths of the targets of all aliases at or below those children of nodes whose keys `is_meant`
+    /// accepts.
     pub(crate) fn first_places_below(&self, is_meant: impl Fn(&PathKey) -> bool) -> Vec<KeyPath> {
         let mut nodes = Vec::new();
         for node in self.nodes() {
@@ -120,8 +121,8 @@ impl TreeDef {
         self.node_paths(&self.behind_aliases(nodes))
     }
 
-    /// Returns `node` and the nodes that have the same path: the content of a transparent node, and the target of an
-    /// alias in place of the alias. The outermost node is first.
+    /// Returns `node` and all nodes that have the same path, the outermost first. A transparent node has the path of
+    /// its child. An alias is replaced by its target.
     pub(crate) fn nodes_at_place_of(&self, node: usize) -> Vec<usize> {
         let mut nodes = Vec::new();
         let mut next = Some(node);
@@ -201,7 +202,7 @@ impl Aliases {
     pub(crate) fn first_of(&self, path: &KeyPath) -> Option<KeyPath> {
         let mut path = path.clone();
         let mut found = false;
-        // The new path may lead through an alias again. A path contains at most as many aliases as keys.
+        // The new path may lead through another alias. A path contains at most as many aliases as keys.
         for _ in 0..=path.keys().len() {
             let alias = self.all.iter().find(|(_, alias)| alias.is_prefix_of(&path));
             let Some((number, alias)) = alias else {

@@ -28,13 +28,13 @@ impl Builder {
         self.enter_with_target(shape, count(arity), 0);
     }
 
-    /// Enters a node with a shape created at run time; see [`enter`](Self::enter).
+    /// Begins a node whose shape was created at run time; the caller adds the children and calls [`exit`](Self::exit).
     pub(crate) fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
         let target = self.dynamic.position(shape);
         self.enter_with_target(StandIn::of(shape.kind()), count(arity), target);
     }
 
-    /// Enters a node with any shape; see [`enter`](Self::enter).
+    /// Begins a node of any shape; the caller adds the children and calls [`exit`](Self::exit).
     pub(crate) fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
         match shape {
             Shape::Static(shape) => self.enter(shape, arity),
@@ -42,7 +42,7 @@ impl Builder {
         }
     }
 
-    /// Returns the number of nodes that were entered but not exited.
+    /// Returns the number of nodes that have begun and not ended.
     #[inline]
     pub(crate) fn num_open(&self) -> usize {
         self.open.len()
@@ -96,7 +96,7 @@ impl Builder {
         }
     }
 
-    /// Enters a copy of a node of another treedef. The caller adds the children.
+    /// Begins a copy of a node of another treedef. The caller adds the children and calls [`exit`](Self::exit).
     pub(crate) fn node_of(&mut self, treedef: &TreeDef, node: usize) {
         let Node {
             shape,
@@ -111,8 +111,8 @@ impl Builder {
         self.aux.extend_from_slice(treedef.0.aux_of(node));
     }
 
-    /// Adds copies of a range of nodes of another treedef. The range contains whole subtrees. Aliases keep the numbers
-    /// of their targets.
+    /// Adds copies of a range of nodes of another treedef. The range must consist of whole subtrees. Aliases keep the
+    /// numbers of their targets.
     pub(crate) fn nodes_of(&mut self, treedef: &TreeDef, nodes: std::ops::Range<usize>) {
         let mut ends: Vec<usize> = Vec::new();
         for at in nodes {
@@ -131,7 +131,7 @@ impl Builder {
         ends.iter().for_each(|_| self.exit());
     }
 
-    /// Adds a whole tree as the next child. Calls `leaf_shape` for the shape of each leaf, in order.
+    /// Adds a copy of `treedef` as the next child. Calls `leaf_shape` for the shape of each leaf, in order.
     pub(crate) fn subtree_with(
         &mut self,
         treedef: &TreeDef,
@@ -145,7 +145,7 @@ impl Builder {
         }
     }
 
-    /// Adds a whole tree as the next child.
+    /// Adds a copy of `treedef` as the next child.
     pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
         self.leaves += treedef.num_leaves();
         self.depth = self.depth.max(self.open.len() + treedef.depth());
@@ -182,8 +182,8 @@ impl Builder {
         self.path_to(self.open.len())
     }
 
-    /// Returns the path of the node at `depth` among the nodes that were entered and not exited. If there is no such
-    /// node, returns the path of the next node.
+    /// Returns the path of node `depth` among the nodes that have begun and not ended, counted from the root. If there
+    /// is no such node, returns the path of the next node.
     pub(crate) fn path_to(&self, depth: usize) -> KeyPath {
         let mut path = KeyPath::root();
         for (level, &parent) in self.open.iter().enumerate().take(depth) {

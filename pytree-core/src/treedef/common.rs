@@ -1,7 +1,7 @@
 //! The common suffix of several structures: the smallest structure that has each of them as a prefix.
 //!
-//! Each leaf is replaced by the subtree of another structure at the same position. The common suffix exists if the
-//! nodes above the leaves agree, as defined in [prefix](super::prefix).
+//! In the common suffix, each leaf of a structure is replaced by the subtree of another structure at the same position.
+//! The common suffix exists if the nodes above the leaves agree, as defined in [prefix](super::prefix).
 
 use super::{Builder, Fit, TreeDef};
 use crate::base::error::{Difference, TreeError};
@@ -13,12 +13,12 @@ impl TreeDef {
     /// Each leaf of either structure is replaced by the subtree of the other structure at the same position. Where
     /// neither structure has a leaf, both must have the same node.
     ///
-    /// The comparison skips `Some`, shared nodes and boxed objects, as for prefixes. Where both structures have a leaf
-    /// or both have a node, the result has the skipped nodes of this structure, or those of `other` if this structure
-    /// has none there.
+    /// As for prefixes, the comparison skips `Some`, shared nodes and boxed objects. Where both structures have a leaf,
+    /// or neither has one, the result contains the skipped nodes of this structure; if this structure has none at this
+    /// position, it contains those of `other`.
     ///
     /// # Errors
-    /// Returns [`TreeError::Structure`] with all conflicts if there is no common suffix.
+    /// Returns [`TreeError::Structure`] with all differences if there is no common suffix.
     ///
     /// # Examples
     /// ```

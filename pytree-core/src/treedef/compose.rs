@@ -75,7 +75,7 @@ impl TreeDef {
     }
 }
 
-/// The new targets of aliases, for a treedef built from some nodes of another treedef.
+/// Finds the new targets of aliases when a treedef is built from only some of the nodes of another treedef.
 #[derive(Debug, Default)]
 pub(crate) struct Renumbered {
     /// The new number of each shared node or reference, by its old number; `None` if the node is left out.
@@ -85,7 +85,7 @@ pub(crate) struct Renumbered {
 }
 
 impl Renumbered {
-    /// Records the node of the other treedef that the builder receives next.
+    /// Records `node`, the node of the other treedef that `builder` receives next.
     pub(crate) fn next(&mut self, builder: &Builder, node: NodeView<'_>) {
         if node.kind().is_numbered() {
             self.numbers.push(Some(builder.next_number()));
@@ -95,7 +95,7 @@ impl Renumbered {
             .extend(target.map(|number| (builder.position(), number)));
     }
 
-    /// Records that the subtree at a node of the other treedef is left out.
+    /// Records that the subtree at `node`, a node of the other treedef, is left out.
     pub(crate) fn leave_out(&mut self, node: NodeView<'_>) {
         let numbered = node.below().filter(|node| node.kind().is_numbered());
         self.numbers.extend(numbered.map(|_| None));
@@ -148,7 +148,7 @@ impl TreeDef {
             .map_err(|error| error.while_doing("cannot fold"))?;
         let mut leaves = leaves.into_iter();
         let mut values: Vec<A> = Vec::new();
-        // The nodes with missing children, and the number of missing children.
+        // The position of each node with missing children, and the number of its missing children.
         let mut open: Vec<(usize, u32)> = Vec::new();
         for (at, node) in self.0.nodes.iter().enumerate() {
             if let Some((_, missing)) = open.last_mut() {
@@ -172,14 +172,14 @@ impl TreeDef {
         })
     }
 
-    /// Returns the paths of the nodes at the positions `targets`, which must be in ascending order. Walks through the
-    /// nodes once.
+    /// Returns the paths of the nodes at the positions `targets`, which must be in ascending order. Walks once over all
+    /// nodes.
     pub(crate) fn node_paths(&self, targets: &[usize]) -> Vec<KeyPath> {
         let mut targets = targets.iter().peekable();
         let mut paths = Vec::with_capacity(targets.len());
         let mut path = KeyPath::root();
-        // For each node around the current node: its position, the index of its next child, and whether the node itself
-        // has a key in `path`.
+        // For each node that contains the current node: its position, the index of its next child, and whether `path`
+        // contains a key for the node itself.
         let mut open: Vec<(usize, usize, bool)> = Vec::new();
         for at in 0..self.num_nodes() {
             let mut pushed = false;

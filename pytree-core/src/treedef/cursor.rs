@@ -65,7 +65,8 @@ impl TreeDef {
         })
     }
 
-    /// Returns the node at a position, which must exist. The root of a treedef without nodes is a `None` node.
+    /// Returns the node at a position, which must exist. For a treedef without nodes, returns a `None` node as the
+    /// root.
     #[inline]
     pub(crate) fn view(&self, position: usize) -> NodeView<'_> {
         self.node(position).unwrap_or(NodeView {
@@ -109,7 +110,7 @@ impl TreeDef {
     }
 }
 
-/// A position in a treedef that is read front to back: the next node and the next static value.
+/// A position in a treedef that is read in preorder: the next node and the next static value.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'t> {
     treedef: &'t Inner,
@@ -132,7 +133,7 @@ impl<'t> Cursor<'t> {
         self.node
     }
 
-    /// Returns the same position in another treedef; `None` if the treedefs differ before this position.
+    /// Returns a cursor at the same position in another treedef; `None` if the treedefs differ before this position.
     pub(crate) fn in_another(self, other: &'t TreeDef) -> Option<Self> {
         let (treedef, other) = (self.treedef, &*other.0);
         let nodes = other.nodes.get(..self.node)?;
@@ -149,7 +150,7 @@ impl<'t> Cursor<'t> {
         })
     }
 
-    /// Returns whether no node and no static value is left.
+    /// Returns whether the cursor has passed all nodes and all static values.
     pub(crate) fn is_at_end(self) -> bool {
         self.node == self.treedef.nodes.len() && self.aux == self.treedef.aux.len()
     }
@@ -166,7 +167,7 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Compares a shape by its description, because equal constants may have different addresses.
+    /// Compares the shapes by their descriptions, because equal constants may have different addresses.
     #[cold]
     #[inline(never)]
     fn has_equal_shape(self, node: &Node, shape: &'static NodeShape) -> bool {
@@ -204,7 +205,8 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Returns the number of the target of the alias that was passed last; `None` if the alias has no target.
+    /// Returns the number of the target of the alias that the cursor has just passed; `None` if the alias has no
+    /// target.
     pub(crate) fn passed_target(self) -> Option<usize> {
         self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()
     }
@@ -255,7 +257,7 @@ impl<'a> NodeView<'a> {
         self.node.arity as usize
     }
 
-    /// Returns the number of leaves at and below this node. The time is linear in the number of nodes below.
+    /// Returns the number of leaves at and below this node. The time is linear in the number of nodes of the subtree.
     pub fn num_leaves(&self) -> usize {
         let below = self.below();
         below.filter(|node| node.kind() == NodeKind::Leaf).count()
@@ -267,8 +269,8 @@ impl<'a> NodeView<'a> {
         (0..self.num_children()).map(move |position| node.key(position))
     }
 
-    /// Returns the positions of the children in the order in which they were inserted. Only a dictionary has another
-    /// order than that of its children.
+    /// Returns the positions of the children in insertion order, which differs from the order of the children only in a
+    /// dictionary.
     ///
     /// # Examples
     /// ```
@@ -292,7 +294,7 @@ impl<'a> NodeView<'a> {
     /// map.
     pub fn statics(&self) -> impl Iterator<Item = (&'a str, StaticRef<'a>)> + use<'a> {
         let names = self.shape().static_names();
-        // The static values of a node without static fields may be keys.
+        // A node without static fields may be a map, whose static values are its keys.
         let values = if names.len() == 0 { &[] } else { self.aux() };
         names.zip(values.iter().map(StaticBox::as_static_ref))
     }
@@ -326,7 +328,7 @@ impl<'a> NodeView<'a> {
         self.node.size as usize
     }
 
-    /// Returns the position after the subtree, which is the position of the next sibling if there is a sibling.
+    /// Returns the position after the subtree of this node. If there is a next sibling, this is its position.
     #[inline]
     pub(crate) fn end(&self) -> usize {
         self.position + self.size()
@@ -366,7 +368,7 @@ impl<'a> NodeView<'a> {
         self.child(position)
     }
 
-    /// Returns the key of the child at a position among the children; `None` below a transparent node.
+    /// Returns the key of the child at `position` among the children; `None` if this node is transparent.
     pub(crate) fn key(&self, position: usize) -> Option<PathKey> {
         key_below(self.shape(), self.aux(), position)
     }

@@ -1,4 +1,4 @@
-//! Writing a tree leaf by leaf: the structure in the notation of JAX, the value in the notation of Python.
+//! Displays a tree: its structure in the notation of JAX, or its value in the notation of Python.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use super::Inner;
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 
-/// The notation of a written tree. Ordered dictionaries and named tuples look different in the two notations.
+/// The notation in which a tree is displayed. Ordered dictionaries and named tuples look different in the two
+/// notations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notation {
     /// The structure, as JAX prints a treedef: `CustomNode(namedtuple[Point], [*, *])`.
@@ -98,8 +99,8 @@ fn brackets(kind: NodeKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes an alias as the number of its target. In a value, an alias inside of its target is written as in Python, for
-/// instance `[...]`.
+/// Writes an alias as the number of its target. In the notation [`Notation::Value`], an alias inside of its own target
+/// is written as in Python, for instance `[...]`.
 fn write_alias<W: fmt::Write>(
     inner: &Inner,
     f: &mut W,

@@ -1,4 +1,4 @@
-//! The table of a treedef's shapes that were created at run time, and the comparison of treedefs with such shapes.
+//! The table of the shapes of a treedef that were created at run time, and the comparison of treedefs with such shapes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{Inner, Node, SHAPES};
 use crate::base::bug::expect_at;
 use crate::node::shape::{DynamicShape, Shape, StandIn};
 
-/// The table of the shapes created at run time, while a treedef is built. It contains each shape once.
+/// The table of the shapes created at run time, for a treedef that is being built. The table contains each shape once.
 #[derive(Debug, Default)]
 pub(super) struct DynamicShapes {
     table: Vec<Arc<DynamicShape>>,
@@ -27,8 +27,8 @@ impl DynamicShapes {
         })
     }
 
-    /// Adds the shapes of the stand-ins among `nodes`, which were copied from the treedef `from`, to this table, and
-    /// makes the stand-ins refer to it.
+    /// Adds the shapes of those `nodes` that are stand-ins to this table, and makes the nodes refer to this table. The
+    /// nodes were copied from the treedef `from`.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;

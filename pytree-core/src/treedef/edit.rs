@@ -8,8 +8,8 @@ use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
 
 /// Replacing leaves by absent leaves or `None`, and the reverse.
 impl TreeDef {
-    /// Returns the treedef with other leaves present. Calls `keep` for each leaf, present or absent, in order. `keep`
-    /// receives whether the leaf is present in this treedef, and returns whether it is present in the result.
+    /// Returns a copy in which other leaves are present. Calls `keep` for each leaf, present or absent, in order.
+    /// `keep` receives whether the leaf is present in this treedef, and returns whether it is present in the copy.
     pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -26,7 +26,7 @@ impl TreeDef {
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
     }
 
-    /// Returns the treedefs of `N` parts. `assigned` contains the index of the part of each leaf. In all other parts
+    /// Returns the treedefs of `N` parts. For each leaf, `assigned` contains the index of its part. In all other parts
     /// the leaf is absent.
     pub(crate) fn split<const N: usize>(&self, assigned: &[u32]) -> [Self; N] {
         std::array::from_fn(|part| {
@@ -50,7 +50,8 @@ impl TreeDef {
         })
     }
 
-    /// Returns the treedef in which absent leaves are present if they are present in `other`, which has the same nodes.
+    /// Returns a copy in which each absent leaf is present if it is present in `other`. Both treedefs have the same
+    /// nodes.
     pub(crate) fn with_leaves_of(&self, other: &Self) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;
@@ -113,10 +114,10 @@ impl TreeDef {
     }
 }
 
-/// The form of options in Python, which has no `Some`: an optional value is the value itself or `None`.
+/// Conversion to the optional values of Python, which has no `Some`: an optional value is the value itself or `None`.
 impl TreeDef {
-    /// Returns whether a node is a `Some` that the form of Python leaves out. The `Some` of `Some(None)` is not: without
-    /// it the value would be `None`.
+    /// Returns whether a node is a `Some` that Python does not have. The outer `Some` of `Some(None)` is not such a
+    /// node, because without it the value would be `None`.
     pub(crate) fn is_implied_some(&self, node: usize) -> bool {
         let nodes = &self.0.nodes;
         let is_option = |node: &Node| matches!(node.shape.kind, NodeKind::Some | NodeKind::None);

@@ -26,8 +26,8 @@ impl TreeDef {
         self.is_static(path) || self.find(path, |_| true).is_some()
     }
 
-    /// Returns the error for a path that leads to no node. The error reports a static field at the path, or else
-    /// suggests the most similar path.
+    /// Returns the error for a path that leads to no node. If a static field has this path, the error says so;
+    /// otherwise it suggests the most similar path.
     pub(crate) fn no_node(&self, path: &KeyPath) -> TreeError {
         let path = path.clone();
         if self.is_static(&path) {
@@ -52,14 +52,14 @@ impl TreeDef {
 }
 
 impl TreeDef {
-    /// Returns an existing path similar to `path`, which leads to no node, if the last existing node on `path` was
-    /// reached through an alias or has an alias as a child; otherwise returns `None`. A walk over all nodes does not
-    /// find such a path, because it does not enter the targets of aliases.
+    /// Returns an existing path similar to `path`, which leads to no node. Returns `None` unless the last existing node
+    /// on `path` was reached through an alias, or has an alias as a child. Only then can the similar path lead through
+    /// an alias, so that a walk over all nodes does not find it.
     pub(crate) fn nearest_behind_alias(&self, path: &KeyPath) -> Option<KeyPath> {
         let (reached, passed) = self.follow(path).err()?;
         let mut nearest: KeyPath = path.keys().iter().take(passed).cloned().collect();
         let node = self.view(reached);
-        // A walk over all nodes finds the children of a node at its first occurrence, unless they are aliases.
+        // A walk over all nodes finds the children of a node below its first path, unless the children are aliases.
         let is_first = self.path_of(reached) == nearest;
         if is_first && !node.children().any(|child| child.target().is_some()) {
             return None;

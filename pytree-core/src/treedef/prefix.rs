@@ -1,8 +1,8 @@
 //! Prefixes of structures.
 //!
-//! A leaf of the prefix matches a whole subtree of the full structure. Above its leaves, the prefix has the same nodes
-//! as the full structure. `Some`, shared nodes and boxed objects have no counterpart in Python, so the comparison skips
-//! them: a leaf in a `Some` matches the content of a `Some`, a `None`, or a value outside of a `Some`.
+//! A leaf of the prefix matches a whole subtree of the full structure. All other nodes of the prefix are also nodes of
+//! the full structure. `Some`, shared nodes and boxed objects have no counterpart in Python, so the comparison skips
+//! these nodes: a leaf in a `Some` matches the content of a `Some`, a `None`, or a value outside of a `Some`.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use crate::node::statics::StaticBox;
 pub(crate) enum Fit {
     /// Both structures are equal.
     Equal,
-    /// Both structures are equal, where a `Some` in one may be its content in the other.
+    /// Both structures are equal, except that a `Some` in one structure may correspond to its content in the other.
     EqualButForSome,
     /// The first structure is a prefix of the second.
     Prefix,
@@ -25,7 +25,7 @@ pub(crate) enum Fit {
     CommonSuffix,
 }
 
-/// A pair of nodes in a walk through two structures. Nodes are numbered in preorder.
+/// An event of a walk through two structures. A number is the position of a node in preorder.
 pub(crate) enum Meeting {
     /// A leaf of the first structure, and the node of the second structure that it matches.
     Leaf { full: usize },
@@ -38,8 +38,8 @@ pub(crate) enum Meeting {
 }
 
 impl TreeDef {
-    /// Walks through two structures at once, until `visit` returns `false`. If the walk skips a subtree in both
-    /// structures, it continues at the next sibling in both, so the positions always correspond.
+    /// Walks through two structures at once, until `visit` returns `false`. A subtree is skipped in both structures, so
+    /// the current nodes of both structures always correspond.
     pub(crate) fn walk_with(&self, full: &Self, fit: Fit, mut visit: impl FnMut(Meeting) -> bool) {
         let (mut left, mut right) = (0, 0);
         loop {
@@ -252,8 +252,8 @@ impl TreeDef {
         self.misfits(full, Fit::Prefix)
     }
 
-    /// Returns the reasons why this structure is not a prefix of a tree. `tree` is the index of the tree if there are
-    /// several.
+    /// Returns the reasons why this structure is not a prefix of `full`. If `full` is one of several trees, `tree` is
+    /// its index.
     pub(crate) fn prefix_misfits(&self, full: &Self, tree: Option<usize>) -> Vec<PrefixMisfit> {
         let differences = self.prefix_differences(full).into_iter();
         differences
@@ -266,7 +266,7 @@ fn is_map(kind: NodeKind) -> bool {
     matches!(kind, NodeKind::Dict | NodeKind::OrderedDict)
 }
 
-/// The maximal number of keys that an error text lists. Of further keys the text gives only the number.
+/// The maximal number of keys that an error text lists. If there are more keys, the text says how many.
 const LISTED: usize = 20;
 
 fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a StaticBox>) -> String {
@@ -278,8 +278,7 @@ fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a StaticBox>) -> String {
     texts.join(", ")
 }
 
-/// Returns the texts of the keys of two maps. The second text also names the keys that the second map lacks, and its
-/// extra keys.
+/// Returns a text for the keys of each of two maps. The second text also lists the keys that only one of the maps has.
 fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
     let without = |keys: &'_ [StaticBox], other: &[StaticBox]| -> Vec<StaticBox> {
         let other: HashSet<&StaticBox> = other.iter().collect();
@@ -305,8 +304,8 @@ fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
     )
 }
 
-/// Orders structures: `a < b` if `a` is a prefix of `b` and `b` is not a prefix of `a`. All other unequal structures
-/// have no order, such as `Some(x)` and `x`, which are prefixes of each other.
+/// Orders structures: `a < b` if `a` is a prefix of `b` and `b` is not a prefix of `a`. Two unequal structures have no
+/// order if neither is a prefix of the other, or if each is, such as `Some(x)` and `x`.
 impl PartialOrd for TreeDef {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         if self == other {

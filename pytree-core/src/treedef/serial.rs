@@ -50,7 +50,7 @@ const MAGIC: &[u8] = b"PYTD";
 const VERSION: u8 = 1;
 
 /// The maximal size, in bytes, of a static value that is written once and then referred to by its number. Larger values
-/// are written each time they occur, so a treedef in memory is never much larger than its bytes.
+/// are written at each occurrence, so a treedef in memory is never much larger than its bytes.
 const REMEMBERED: usize = 64;
 
 /// The built-in shapes. The code of each shape is its index.

@@ -14,7 +14,7 @@ impl TreeDef {
         self.map_aux(|_, value| value.downcast_ref::<T>().map(&function))
     }
 
-    /// Returns the treedef with `value` at the given positions among all static values. `positions` must be sorted.
+    /// Returns a copy with `value` at the given positions among all static values. `positions` must be sorted.
     pub(crate) fn with_static<T: StaticValue>(&self, positions: &[usize], value: &T) -> Self {
         self.map_aux(|at, _| positions.binary_search(&at).is_ok().then(|| value.clone()))
     }
@@ -28,7 +28,7 @@ impl TreeDef {
         self.with_nodes(self.0.nodes.clone(), aux.collect(), self.0.leaves)
     }
 
-    /// Returns the treedef with `value` in every static field of a struct with the given name and the type `T`, and the
+    /// Returns a copy with `value` in every static field of a struct that has the given name and the type `T`, and the
     /// number of these fields.
     pub(crate) fn with_static_named<T: StaticValue>(&self, name: &str, value: &T) -> (Self, usize) {
         let structs = self

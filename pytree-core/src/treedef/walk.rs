@@ -1,4 +1,4 @@
-//! Walking the leaves of a treedef, present or absent, in order, with their paths or kinds.
+//! Walks over all leaves of a treedef, present or absent, in order, with their paths or kinds.
 
 use super::keys::key_below;
 use super::{Inner, Node, TreeDef};
@@ -106,8 +106,8 @@ impl TreeDef {
         if keys.is_empty() && accept(0) {
             return Some(0);
         }
-        // For each node on the way: its position, the index and the position of its next child, and the number of keys
-        // of its path.
+        // For each node on the path to the current node: its position, the index and the position of its next child,
+        // and the number of keys of its path.
         let mut open = vec![(0, 0, 1, 0)];
         while let Some((node, next, child, known)) = open.last_mut() {
             if *next == self.0.nodes[*node].arity as usize {
@@ -159,8 +159,8 @@ impl TreeDef {
         self.0.nodes[node..end].iter().any(Node::is_place)
     }
 
-    /// Finds the first leaf, present or absent, with the given path. Returns how many leaves, present or absent, are
-    /// before this leaf; how many present leaves are before it; and whether this leaf is present.
+    /// Finds the first leaf, present or absent, with the given path. Returns three values: how many leaves, present or
+    /// absent, come before this leaf; how many present leaves come before it; and whether it is present.
     pub(crate) fn place_at(&self, path: &KeyPath) -> Option<(usize, usize, bool)> {
         let nodes = &self.0.nodes;
         let behind_alias = || {
@@ -187,8 +187,8 @@ impl TreeDef {
         mut visit: impl FnMut(bool, T),
     ) {
         let without_kind = decide(None);
-        // For each node around the current node: its shape, the number of finished children, the number of children,
-        // and the inherited decision.
+        // For each node that contains the current node: its shape, the number of visited children, the number of all
+        // children, and the decision for a field around the node.
         let mut open: Vec<(Shape<'_>, u32, u32, Option<T>)> = Vec::new();
         for node in &self.0.nodes {
             let mut decision = None;
@@ -243,7 +243,7 @@ impl Place<'_> {
     }
 }
 
-/// A node of a walk, with children that are not visited yet.
+/// A node of a walk whose children have not all been visited.
 struct OpenNode<'a> {
     node: usize,
     next: usize,
@@ -253,8 +253,8 @@ struct OpenNode<'a> {
 }
 
 impl<'a> OpenNode<'a> {
-    /// Returns the field kind of the next child: that of the outermost field around it whose kind is `Param` or
-    /// `State`; `None` if there is no such field.
+    /// Returns the kind of the outermost field around the next child whose kind is `Param` or `State`; `None` if there
+    /// is no such field.
     fn child_kind(&self, inner: &'a Inner) -> Option<&'a FieldKind> {
         self.inherited.or_else(|| {
             let kind = inner.shape(self.node).field_kind(self.next);

@@ -15,7 +15,7 @@ use crate::node::shape::{self, DynamicShape, NodeKind, Shape, StandIn};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NOTHING, Node, TreeDef};
 
-/// A node, with the position of its shape instead of the shape. The size is zero until the subtree is read.
+/// A node that refers to its shape by a position. The size is zero until the subtree is read.
 struct NewNode {
     /// The position of the shape: the built-in shapes come first, then the shapes in the bytes.
     shape: usize,
@@ -36,11 +36,11 @@ pub(super) struct Reader<'a> {
     aux: Vec<StaticBox>,
     /// The positions of the shared nodes and references that were read, by their numbers.
     numbered: Vec<usize>,
-    /// The positions of references that contain the current node. References that have ended may remain until
-    /// [`may_refer_to`](Self::may_refer_to) removes them.
+    /// The positions of the references that contain the current node. The list may also contain references that have
+    /// ended, until [`may_refer_to`](Self::may_refer_to) removes them.
     references: Vec<usize>,
-    /// The largest number of a target of a weak edge, and the position of this edge in the bytes. The target may come
-    /// later, so the number is checked at the end.
+    /// The largest number of a target of a weak edge, and the position of this edge in the bytes. The number is checked
+    /// at the end, because the target may come later.
     furthest: Option<(usize, usize)>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
             let found = format!("version {version}");
             return Err(fail(self.at - 1, format!("version {VERSION}"), found));
         }
-        // Counts of nodes and static values are stored in 32 bits. Each node or value takes at least one byte.
+        // Counts of nodes and static values are stored in 32 bits, and each node or value takes at least one byte.
         if u32::try_from(self.bytes.len()).is_err() {
             return Err(fail(
                 self.at,
@@ -118,7 +118,8 @@ impl<'a> Reader<'a> {
     }
 
     fn all_nodes(&mut self) -> Result<(), TreeError> {
-        // For each node around the current node: its position, and the number of children that were not read yet.
+        // For each node that contains the current node: its position, and the number of its children that are not read
+        // yet.
         let mut open: Vec<(usize, usize)> = Vec::new();
         loop {
             let arity = self.node()?;
@@ -186,13 +187,13 @@ impl<'a> Reader<'a> {
         Ok(arity)
     }
 
-    /// Returns the family of the previous node.
+    /// Returns the family of the node that was read last.
     fn last_kind(&self) -> Option<NodeKind> {
         self.nodes.last().map(|node| self.kind(node.shape))
     }
 
-    /// Returns whether an alias that comes next may refer to node `number`. Either the node must have ended, or the
-    /// alias must be inside the node and inside a reference, because a reference exists before its content.
+    /// Returns whether an alias at this position may refer to node `number`. Either the whole subtree of the node has
+    /// been read, or the alias is inside both the node and a reference, because a reference exists before its content.
     fn may_refer_to(&mut self, number: usize) -> bool {
         let Some(&at) = self.numbered.get(number) else {
             return false;
@@ -285,7 +286,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the number of an alias's target, which is an earlier node. Below a weak edge, the target may be any node
+    /// Returns the number of the target of an alias. The target is an earlier node; in a weak edge, it may be any node
     /// or no node.
     fn alias(&mut self, position: usize, data: Option<StaticData>) -> Result<u32, TreeError> {
         let is_weak = self.last_kind() == Some(NodeKind::Weak);
@@ -424,7 +425,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns whether the shape is the shape of a [`Ref`](crate::Ref), with or without a kind.
+/// Returns whether `shape` is the shape of a [`Ref`](crate::Ref), with or without a kind.
 fn is_of_a_reference(shape: Shape<'_>) -> bool {
     let says_kind = match shape.field(0) {
         None => true,
@@ -463,7 +464,7 @@ fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), T
     Ok(())
 }
 
-/// Returns whether the predicate `is` holds for the data or for any data inside.
+/// Returns whether the predicate `is` holds for `data` or for any data inside it.
 fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
     is(data)
         || match data {
@@ -479,8 +480,8 @@ fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
         }
 }
 
-/// Converts a count to 32 bits. The header check rejects more than 4 GiB, and each counted item takes at least one
-/// byte.
+/// Converts a count to 32 bits. This cannot fail, because each counted item takes at least one byte, and a check of the
+/// header rejects more than 4 GiB.
 fn narrow(count: usize) -> u32 {
     match u32::try_from(count) {
         Ok(count) => count,

@@ -15,11 +15,12 @@ pub(super) struct Writer {
     bytes: Vec<u8>,
     /// Whether to omit the data that equality ignores.
     canonical: bool,
-    /// The codes of shapes, by memory address. This avoids writing a shape to look it up in `shapes`.
+    /// The codes of shapes, by memory address. A lookup in this map does not need the bytes of the shape, as `shapes`
+    /// does.
     addresses: HashMap<usize, usize>,
-    /// The numbers of shapes, by their bytes.
+    /// The numbers of the shapes that were written, by their bytes.
     shapes: HashMap<Vec<u8>, usize>,
-    /// The numbers of static values, by their bytes.
+    /// The numbers of the static values that were written, by their bytes.
     statics: HashMap<Vec<u8>, usize>,
 }
 

@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
             let shifted = low
                 .checked_shl(shift)
                 .filter(|shifted| shifted >> shift == low);
-            // A last byte of zero is rejected, so each number has a single form.
+            // A last byte of zero is rejected, so that each number can be written in only one way.
             let Some(shifted) = shifted.filter(|_| byte != 0 || shift == 0) else {
                 let expected = format!("{expected}, a number of 128 bits in its shortest form");
                 return Err(fail(position, expected, "another"));
