@@ -139,7 +139,7 @@ pub enum TreeError {
         /// The paths of the leaves that cannot be popped.
         paths: Vec<KeyPath>,
     },
-    /// No filter accepts some of the leaves.
+    /// Some leaves are not accepted by any filter.
     #[error("cannot split: no filter accepts {}; end the filters with `Filter::everything()` to take the rest", list(.paths))]
     Unassigned {
         /// The paths of the leaves that no filter accepts.

@@ -45,8 +45,8 @@ impl Staged {
     /// Writes all values, or none if a reference in `read` has changed since it was read.
     ///
     /// # Errors
-    /// [`TreeError::Reference`] if a reference may not be written here, or if another thread has written a reference of
-    /// `read` meanwhile.
+    /// [`TreeError::Reference`] if a reference may not be written by the current code, or if another thread has written
+    /// a reference in `read` since it was read.
     pub(crate) fn write_all(
         mut staged: Vec<Self>,
         read: Option<&References>,

@@ -9,8 +9,8 @@ use crate::node::shape::NodeKind;
 pub(crate) const DEPTH_LIMIT: usize = 256;
 
 /// Depth is counted in eighths of a node. A transparent node, such as `Some`, counts as one eighth because it takes
-/// little stack: if each of the nested structs is inside a `Some` and a reference, a struct takes 7 KiB, and 204 of
-/// them take 1.4 MiB.
+/// little stack: in a chain of nested structs that are each inside a `Some` and a reference, a struct takes 7 KiB, and
+/// the 204 structs within the limit take 1.4 MiB.
 const NODE: usize = 8;
 const TRANSPARENT: usize = 1;
 

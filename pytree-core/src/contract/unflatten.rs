@@ -72,7 +72,7 @@ pub struct Unflattener<'a> {
     pub(crate) references: References,
     /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references and shared nodes that the treedef contains only by number.
+    /// The references and shared nodes of a function's argument, to which the treedef of its result refers by number.
     known: Option<&'a References>,
     /// The references that the call has read. The staged values are written only if the contents of these references
     /// have not changed since.
@@ -511,7 +511,7 @@ pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
 pub(crate) struct Outside<'a> {
     /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references and shared nodes that the treedef contains only by number.
+    /// The references and shared nodes of a function's argument, to which the treedef of its result refers by number.
     pub(crate) known: Option<&'a References>,
     /// The references that the call has read. References are written only if the contents of these references have not
     /// changed since.

@@ -65,14 +65,14 @@ impl<T> Ref<T> {
         Self::with_shape(value, &shape::REFERENCE)
     }
 
-    /// Creates a reference to a parameter. The leaves of the value are parameters unless a field determines another
-    /// kind.
+    /// Creates a reference to a parameter. The leaves of the value are parameters unless the field that holds the
+    /// reference determines another kind.
     pub fn param(value: T) -> Self {
         Self::with_shape(value, &PARAM)
     }
 
-    /// Creates a reference to a state. The leaves of the value are states of the collection `C` unless a field
-    /// determines another kind.
+    /// Creates a reference to a state. The leaves of the value are states of the collection `C` unless the field that
+    /// holds the reference determines another kind.
     ///
     /// # Examples
     /// ```

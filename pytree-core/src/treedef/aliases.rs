@@ -140,7 +140,7 @@ impl TreeDef {
         nodes
     }
 
-    /// Follows transparent nodes and aliases, beginning at `node`, and returns the first node that is neither.
+    /// Follows aliases and transparent nodes, such as `Some`, beginning at `node`. Returns the first other node.
     pub(crate) fn content_of(&self, node: usize) -> NodeView<'_> {
         let content = self.nodes_at_place_of(node).last().copied();
         self.view(content.unwrap_or(node))

@@ -83,7 +83,7 @@ impl TreeDef {
         (left == self.num_nodes() && right == other.num_nodes()).then(|| builder.finish())
     }
 
-    /// Returns the first node at or below `node` that is not transparent.
+    /// Returns the first node at or below `node` that is not transparent (displayed as its only child).
     fn core(&self, node: usize) -> usize {
         let below = self.0.nodes[node..].iter();
         let passed = below.take_while(|node| node.shape.kind.is_transparent());

@@ -368,12 +368,12 @@ impl<'a> NodeView<'a> {
         self.child(position)
     }
 
-    /// Returns the key of the child at `position` among the children; `None` if this node is transparent.
+    /// Returns the key of the child at `position` among the children; `None` if this node is displayed as its child.
     pub(crate) fn key(&self, position: usize) -> Option<PathKey> {
         key_below(self.shape(), self.aux(), position)
     }
 
-    /// Returns the first node at or below this node that is not transparent.
+    /// Returns the first node at or below this node that is not transparent (displayed as its only child).
     pub(crate) fn inside(&self) -> Self {
         let is_passed = |node: &Self| node.kind().is_transparent() && node.num_children() == 1;
         let inside = self.below().find(|node| !is_passed(node));

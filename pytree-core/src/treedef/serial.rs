@@ -123,9 +123,9 @@ impl TreeDef {
     /// kinds, and the same static fields.
     ///
     /// # Errors
-    /// Returns [`TreeError::Bytes`] if the bytes are not a complete and consistent treedef: static values nest at most
-    /// 64 levels deep, keys that are plain data are distinct and in order, an alias comes after its shared node, and
-    /// the name of a collection has at most 46 bytes.
+    /// Returns [`TreeError::Bytes`] if the bytes are not a complete and valid treedef. In a valid treedef, static
+    /// values nest at most 64 levels deep, keys that are plain data are distinct and in order, an alias comes after its
+    /// shared node, and the name of a collection has at most 46 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TreeError> {
         Reader::new(bytes).treedef()
     }

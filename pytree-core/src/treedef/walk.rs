@@ -220,7 +220,8 @@ impl TreeDef {
 }
 
 impl Inner {
-    /// Returns the key of the child at a position among the children; `None` below a transparent node.
+    /// Returns the key of the child at `position` among the children of `node`; `None` if `node` is displayed as its
+    /// child.
     fn child_key(&self, node: usize, position: usize) -> Option<PathKey> {
         key_below(self.shape(node), self.aux_of(node), position)
     }
