@@ -51,7 +51,7 @@ impl fmt::Debug for DebugCallback {
     }
 }
 
-/// Returns the array at one position of its leading batch axes, without these axes.
+/// Returns one example of a batch: the part of `array` at `position` on its leading batch axes, without these axes.
 fn example(array: &Array, batch_axes: usize, position: usize) -> Tensor {
     let shape = &array.shape()[batch_axes..];
     let length: usize = shape.iter().product();

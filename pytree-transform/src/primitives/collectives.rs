@@ -1,8 +1,9 @@
 //! Primitives over named batch axes, which combine the examples of a `vmap`.
 //!
-//! Inside of the function of one example, `psum` is an operation on one tensor. The trace level of the `vmap` that
-//! binds the axis name turns `psum` into a sum over the batch axis. All other trace levels batch, differentiate and
-//! record `psum` by the ordinary rules. A collective is never evaluated: a name that no `vmap` binds is an error.
+//! Inside the function that a `vmap` maps, `psum` is an operation on the tensor of one example. The trace level of the
+//! `vmap` that binds the axis name turns `psum` into a sum over the batch axis. All other trace levels batch,
+//! differentiate and record `psum` by the ordinary rules. A collective is never evaluated: a name that no `vmap` binds
+//! is an error.
 //!
 //! If a shape rule needs a property of a batch axis, for instance its length, the property is a parameter of the
 //! primitive. So the same rule checks an operation when it is applied, and when the verifier reads it in a jaxpr.

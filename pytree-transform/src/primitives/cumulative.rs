@@ -187,7 +187,7 @@ macro_rules! log_add_exp {
     ($x:expr, $y:expr) => {{
         let difference = $x - $y;
         if difference.is_nan() {
-            // Both are infinities of the same sign, or one is NaN.
+            // Either both operands are infinities of the same sign, or one operand is NaN.
             $x + $y
         } else {
             $x.max($y) + (-difference.abs()).exp().ln_1p()
@@ -197,7 +197,8 @@ macro_rules! log_add_exp {
 
 /// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990): a
 /// recursive call on the combined pairs of neighbours returns every second result, and one more combination returns the
-/// other results. For equal extrema, the gradient is divided as in JAX's `associative_scan`.
+/// other results. If several elements equal an extremum, its gradient is divided among them as in JAX's
+/// `associative_scan`.
 fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let count = x.shape()[axis];
     if count < 2 {

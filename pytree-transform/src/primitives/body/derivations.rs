@@ -74,8 +74,8 @@ pub(crate) struct Batched {
     pub(crate) mapped: Vec<bool>,
 }
 
-/// The JVP of a function. The body takes the inputs and the tangents of the active inputs, and returns the outputs and
-/// their tangents. `has_tangent` says for each output whether it has a tangent.
+/// The JVP of a function. The body takes the inputs and the tangents of the active inputs (those with a tangent), and
+/// returns the outputs and their tangents. `has_tangent` says for each output whether it has a tangent.
 pub(crate) struct Pushed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_tangent: Vec<bool>,
@@ -94,7 +94,8 @@ fn forced(force: &[bool], position: usize) -> bool {
 }
 
 impl Body {
-    /// Returns the function batched along the given axis of each input; `None` means that the input is not batched.
+    /// Returns the function batched along the given axis of each input; `None` means that the input is not batched. An
+    /// output that `force` marks gets a batch axis in any case.
     pub(crate) fn batched(
         &self,
         axes: &[Option<usize>],
@@ -110,7 +111,7 @@ impl Body {
             })
     }
 
-    /// Derives the batched function, whose own derivative is `derivative`.
+    /// Derives the batched function. `derivative` says how the derivative of the batched function is computed.
     pub(crate) fn batch(
         &self,
         axes: &[Option<usize>],
@@ -164,7 +165,8 @@ impl Body {
         }
     }
 
-    /// Returns the JVP of the function with respect to the active inputs.
+    /// Returns the JVP of the function with respect to the inputs that `active` marks. An output that `force` marks
+    /// gets a tangent in any case.
     pub(crate) fn pushed(&self, active: &[bool], force: &[bool]) -> Arc<Pushed> {
         self.derivations
             .pushed
@@ -213,7 +215,8 @@ impl Body {
             })
     }
 
-    /// Returns the function split into a part that is known without the tangents and a part that is linear in them.
+    /// Returns the function split into a part that is known without the tangents of the `active` inputs, and a part
+    /// that is linear in these tangents. An output that `force` marks gets a tangent in any case.
     pub(crate) fn linearized(&self, active: &[bool], force: &[bool]) -> Arc<Linearized> {
         let key = (active.to_vec(), force.to_vec());
         self.derivations

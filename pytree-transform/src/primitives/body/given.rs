@@ -16,14 +16,16 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::{Interpreter, Trace, current_line};
 
 impl GivenRule {
-    /// Returns, for each argument, whether it is a float. The rule has tangents only for floats.
+    /// Returns, for each argument of the function, whether it is a float. A derivative rule has tangents only for
+    /// floats.
     fn floats(&self, body: &Body) -> Vec<bool> {
         let infos = body.input_infos();
         let arguments = infos[..self.arguments].iter();
         arguments.map(|info| info.dtype.is_float()).collect()
     }
 
-    /// Returns the rule restricted to tangents of the active inputs; the tangents of the other inputs are zeros.
+    /// Returns the user's rule, split and restricted to the tangents of the inputs that `active` marks. The tangents of
+    /// all other inputs are zeros.
     pub(crate) fn linearized(&self, body: &Body, active: &[bool]) -> Linearized {
         let infos = body.input_infos();
         let mut captured: Vec<String> = chosen(&infos[self.arguments..], &active[self.arguments..])

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::base::array::Array;
 use crate::tensor::jaxpr::Jaxpr;
 
-/// The arrays of a run, by slot number. All slots are empty between runs.
+/// The arrays that a running program holds, by slot number. A slot is a memory cell for one array. All slots are empty
+/// between runs.
 pub(crate) type Slots = Vec<Option<Arc<Array>>>;
 
 /// A function that compiles a jaxpr to a program.
@@ -16,7 +17,7 @@ pub(crate) type Compile = fn(&Jaxpr) -> Arc<dyn Program>;
 
 /// A compiled jaxpr that an executor can run.
 pub(crate) trait Program: Send + Sync {
-    /// Runs the program on `operands`. Reuses the memory of operands that nobody else holds. A loop may pass the same
-    /// `slots` to each run, so that they are allocated only once.
+    /// Runs the program on `operands`. Reuses the memory of an operand if the caller keeps no handle of it. A loop may
+    /// pass the same `slots` to each run, so that they are allocated only once.
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>>;
 }

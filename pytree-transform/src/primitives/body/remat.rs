@@ -29,8 +29,8 @@ impl RematPolicy {
         self == Self::Dots && primitive.is::<DotGeneral>()
     }
 
-    /// Returns a split of the function whose linear part recomputes the residuals from the inputs and the stored
-    /// values.
+    /// Returns `split` with a linear part that recomputes the residuals from the inputs and from the values that the
+    /// policy stores.
     pub(crate) fn recomputed(self, split: &Linearized) -> Linearized {
         if self == Self::Everything {
             return split.clone();

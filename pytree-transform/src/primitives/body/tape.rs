@@ -19,7 +19,7 @@ use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, ToShared, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
-/// The expectation named in the message of a library bug: what a transposition receives.
+/// What a transposition expects, as text for the panic message of a library bug.
 const COTANGENTS: &str = "a cotangent, or none for zeros, for each output";
 
 /// The linear operations on tangents that were recorded while a function ran.

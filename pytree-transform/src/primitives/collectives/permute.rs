@@ -157,7 +157,7 @@ impl LinearPrimitive for PPermute {
         for &(from, to) in &*self.pairs {
             sources[to] = Some(from);
         }
-        // An example without a source is replaced by zeros below, so any position is valid here.
+        // An example that receives nothing gets zeros below, so its source may be any valid position.
         let position = |source: &Option<usize>| i64::try_from(source.unwrap_or(0)).ok();
         let positions: Vec<i64> = sources
             .iter()

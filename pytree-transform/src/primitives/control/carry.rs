@@ -8,7 +8,7 @@ use crate::primitives::create::zeros;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 
-/// The expectation named in the message of a library bug: what the body of a loop returns.
+/// What the body of a loop must return, as text for the panic message of a library bug.
 pub(super) const CARRY: &str = "a value for each carried value";
 
 /// Repeats `step` and sets the flags that it returns, until no more flags are set. Returns the flags and the last

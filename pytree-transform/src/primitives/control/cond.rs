@@ -256,7 +256,7 @@ fn guarded(
     operands.iter().zip(axes).map(guard).unzip()
 }
 
-/// The expectation named in the message of a library bug: the list of branches is not empty.
+/// What a list of branches must not lack, as text for the panic message of a library bug.
 const BRANCH: &str = "a branch to choose";
 
 impl Primitive for Cond {

@@ -53,7 +53,8 @@ impl Scan {
     }
 }
 
-/// The expectation named in the message of a library bug: a stack and its elements have the same dtype.
+/// What an element to store must be, as text for the panic message of a library bug: a stack and its elements have one
+/// dtype.
 const STORED: &str = "elements of the recorded type";
 
 /// Returns one element of a stacked array: the part at `position` on the first axis.
@@ -212,7 +213,8 @@ impl Primitive for Scan {
         let all = self.constants + self.carry;
         let mut operands = operands.to_vec();
         let mut axes = axes.to_vec();
-        // The loop runs over the first axis of an input, which the body does not see.
+        // The scan loops over the first axis of each stacked input. Its body gets one element, which does not have this
+        // axis, so the numbers of the other axes are one less in the body.
         for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
             if *axis == Some(0) {
                 *operand = or_panic(move_axis(operand, 0, 1));

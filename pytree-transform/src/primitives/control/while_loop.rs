@@ -130,7 +130,8 @@ impl While {
         with_tangents(results, call(&body, &operands), &has_tangent)
     }
 
-    /// Returns the loop over a batch. Each example keeps its carry after its own condition is false.
+    /// Returns the loop over a batch. If the condition is false for an example, the carry of this example no longer
+    /// changes.
     fn by_example(&self, condition: &Body, body: &Body, size: usize) -> Self {
         let of_condition = condition.input_infos();
         let of_body = body.input_infos();
@@ -247,7 +248,8 @@ impl Primitive for While {
         let operands = with_mapped_carry(operands, axes, all, &carry, size);
         let results = if by_example {
             let primitive = self.by_example(&condition.body, &body.body, size);
-            // The body of the new loop also evaluates the condition, so it needs the constants of both.
+            // The body of the batched loop also evaluates the condition, so it takes the condition's constants before
+            // its own.
             let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
             bind_all(&primitive, &operands)
         } else {

@@ -15,15 +15,15 @@ use crate::base::instructions::are_portable;
 use crate::base::threads;
 
 /// The least number of multiplications for which several threads are used. One thread needs about a tenth of a
-/// millisecond for them.
+/// millisecond for this many multiplications.
 const PARALLEL: usize = 8 << 20;
 
-/// The least number of elements of a right operand with swapped rows and columns for which it is copied to another
-/// layout.
+/// A right operand that is stored column by column is copied to another layout only if it has at least this many
+/// elements.
 const LAID_OUT: usize = 1 << 12;
 
-/// The least number of rows of the result for which a right operand with swapped rows and columns is copied to another
-/// layout.
+/// A right operand that is stored column by column is copied to another layout only if the result has at least this
+/// many rows.
 const REUSED: usize = 16;
 
 /// The number of rows and columns of a block that is transposed at once.
@@ -44,8 +44,8 @@ pub(super) fn multiply<T: Factor>(
         ..
     } = *loops;
     let turned = columns.length * depth.length;
-    // The kernels read neighbouring columns of the right operand together. If these are not neighbours in memory, the
-    // kernels would gather them repeatedly.
+    // The kernels read neighbouring columns of the right operand together. If these columns are not neighbours in
+    // memory, the kernels would gather them repeatedly.
     let apart = loops.outer.iter().all(|axis| axis.right == 0) && depth.right == 1;
     if !apart || columns.right < 2 || turned < LAID_OUT || rows.length < REUSED {
         return divide(loops, left, right, target, threads);
@@ -223,8 +223,8 @@ macro_rules! float_factor {
                     stride(columns.right),
                     columns,
                 );
-                // The kernels expect the axis of the result that has stride 1 first. If this is the axis of the
-                // columns, multiply the transposed operands, which gives the transposed product.
+                // The kernels expect a result whose neighbouring rows have stride 1. If instead the neighbouring
+                // columns have stride 1, multiply the transposed operands, which gives the transposed product.
                 let (first, second) = if columns.result == 1 {
                     (right, left)
                 } else {

@@ -191,14 +191,14 @@ pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tens
     }
 }
 
-/// Replaces +∞ by 0, so that ∞ - ∞ becomes 0 and its exponential 1.
+/// Replaces +∞ by 0. If two tensors are subtracted, the difference of two infinities is then 0 instead of NaN.
 fn finite_or_zero(x: &Tensor) -> Tensor {
     let is_infinite = compare_with(Comparison::Eq, x, f64::INFINITY);
     or_panic(select(&is_infinite, &create::zeros_like(x), x))
 }
 
-/// Returns the share of the tangent of `x` in the tangent of `z`, the maximum or minimum of `x` and `other`: 1 if `x`
-/// is `z`, 1/2 if both are equal, otherwise 0.
+/// Returns the derivative of `z` with respect to `x`, where `z` is the maximum or minimum of `x` and `other`: 1 if only
+/// `x` equals `z`, 1/2 if `x` equals `other`, otherwise 0.
 fn share_of(x: &Tensor, other: &Tensor, z: &Tensor) -> Tensor {
     let chosen = or_panic(convert::convert(
         &or_panic(compare(Comparison::Eq, x, z)),

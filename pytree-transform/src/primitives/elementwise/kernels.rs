@@ -189,7 +189,7 @@ macro_rules! floats {
                     Binary::LogAddExp => elements.zip(|l, r| {
                         let difference = l - r;
                         if difference.is_nan() {
-                            // Both are infinities of the same sign, or one is NaN.
+                            // Either both operands are infinities of the same sign, or one operand is NaN.
                             l + r
                         } else {
                             l.max(r) + (-difference.abs()).exp().ln_1p()

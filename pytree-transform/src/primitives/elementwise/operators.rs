@@ -12,8 +12,8 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Unary};
 
 /// An operand on the right of an operator: a tensor, or a number that is converted to the tensor's dtype, like a weakly
-/// typed Python scalar in JAX. A whole float is converted to an integer dtype, but does not divide an integer tensor: the
-/// quotient would be rounded.
+/// typed Python scalar in JAX. A float without a fractional part can be combined with an integer tensor, but cannot
+/// divide it, because the quotient would be rounded.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor",
     label = "expected a tensor, a reference to one, or a number",
@@ -27,15 +27,15 @@ pub trait Operand {
     /// Returns [`TensorError::Number`] if the dtype of `other` cannot hold the number.
     fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError>;
 
-    /// Returns the number as it is written in Rust, if it is a float.
+    /// Returns the operand as an `f64` if it is a Rust float, or `None` if it is an integer or a tensor.
     #[doc(hidden)]
     fn as_float(&self) -> Option<f64> {
         None
     }
 }
 
-/// Returns an error for a quotient of an integer tensor and a float: JAX returns floats, and a rounded quotient would be
-/// another number.
+/// Returns an error if a float would divide an integer tensor. JAX returns a float tensor here, and a rounded quotient
+/// would have a different value.
 pub(crate) fn check_quotient(number: &impl Operand, tensor: &Tensor) -> Result<(), TensorError> {
     match number.as_float() {
         Some(number) if !tensor.dtype().is_float() => {
@@ -45,7 +45,7 @@ pub(crate) fn check_quotient(number: &impl Operand, tensor: &Tensor) -> Result<(
     }
 }
 
-/// Returns a number beside a tensor, as an operand of `operation`.
+/// Converts `number` to a tensor that `operation` can combine with `tensor`.
 fn beside(
     operation: Binary,
     number: &impl Operand,
@@ -82,7 +82,7 @@ macro_rules! floats {
             fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
                 let number = f64::from(*self);
                 if !other.dtype().is_float() {
-                    // An integer dtype accepts any whole number in its range, also if it is written as a float.
+                    // An integer dtype accepts any whole number in its range, even if the number is written as a float.
                     #[allow(clippy::cast_possible_truncation, reason = "the next line checks it")]
                     let whole = number as i64;
                     #[allow(clippy::float_cmp, reason = "only whole numbers are equal to their whole part")]

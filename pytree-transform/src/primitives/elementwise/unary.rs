@@ -130,7 +130,7 @@ impl Primitive for Unary {
             Self::Sin => Some(t * of(Self::Cos, x)),
             Self::Cos => Some(t * -of(Self::Sin, x)),
             Self::Tan => Some(t * (square(&y) + 1.0)),
-            // The code below uses the factors of 1 - x² and x² - 1, which is accurate near ±1.
+            // The code below writes 1 - x² and x² - 1 as products of two factors, which are accurate near ±1.
             Self::Asin => Some(t * of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Acos => Some(t * -of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
             Self::Atan => Some(t / (square(x) + 1.0)),

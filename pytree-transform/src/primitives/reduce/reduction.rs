@@ -92,8 +92,8 @@ ordered! {
     f64: Self::NEG_INFINITY, Self::INFINITY;
 }
 
-/// Reduces an array over `axes`. Neighbouring axes are reduced together, and groups of such axes in turn, the last
-/// group first.
+/// Reduces an array over `axes`. Reduced axes that are neighbours form a group, and the axes of a group are reduced
+/// together. The groups are reduced one after the other, the last group first.
 pub(super) fn reduce<T: TensorElement>(
     operand: &Array,
     axes: &[usize],

@@ -59,9 +59,9 @@ pub(crate) fn pad(
     };
     bind_one(&pad, &[operand, value])
 }
-/// The positions in the result of the elements along one axis.
+/// Where the elements along one axis of the operand are in the result.
 struct PaddedAxis {
-    /// The first element that is not removed, and the number of elements that are not removed.
+    /// The position of the first element that is not removed, and the number of elements that are not removed.
     first: usize,
     count: usize,
     /// The offset of the first remaining element in the result, and the distance between remaining neighbours.
@@ -101,7 +101,7 @@ impl Pad {
             PaddedAxis {
                 first,
                 count,
-                // Either product can overflow only if no code uses it, because at most one element remains.
+                // If a product overflows, at most one element remains on the axis, and no code uses this product.
                 place: place.wrapping_mul(steps[axis]),
                 step: step.wrapping_mul(steps[axis]),
                 stride: strides[axis],

@@ -223,7 +223,7 @@ impl Loops {
         Some(blocks.collect())
     }
 
-    /// Returns the axis number `place`, counted over the axes `outer`, the rows and the columns.
+    /// Returns the axis number `place`. The axes are numbered in this order: the axes `outer`, the rows, the columns.
     fn axis(&self, place: usize) -> &LoopAxis {
         match place.checked_sub(self.outer.len()) {
             None => &self.outer[place],
@@ -232,7 +232,8 @@ impl Loops {
         }
     }
 
-    /// Returns the loops with the length of the axis number `place` changed to `length`.
+    /// Returns the loops with the length of the axis number `place`, as counted by [`axis`](Self::axis), changed to
+    /// `length`.
     fn part(&self, place: usize, length: usize) -> Self {
         let mut part = self.clone();
         let axis = match place.checked_sub(self.outer.len()) {
@@ -244,8 +245,8 @@ impl Loops {
         part
     }
 
-    /// Divides the loops in two halves. Also returns the offsets of the second half in the left operand, the right
-    /// operand and the result, where the first half comes first. Returns `None` if no division keeps the kernel.
+    /// Divides the loops into two halves. Also returns the offsets at which the second half begins in the left operand,
+    /// the right operand and the result. Returns `None` if no two halves use the kernel of the whole.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
         let outermost = (0..self.outer.len() + 2)
             .filter(|&place| self.axis(place).length > 1)
