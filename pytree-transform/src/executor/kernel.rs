@@ -36,7 +36,7 @@ const TILE: usize = 512;
 const LONGEST_UNIT: usize = 1024;
 
 /// The least work of a kernel, measured in steps times elements, for which several threads are used. One thread needs
-/// about a tenth of a millisecond for it.
+/// about a tenth of a millisecond for this work.
 const PARALLEL: usize = 1 << 21;
 
 /// The least work of a chunk (the consecutive tiles that one thread runs), measured in steps times elements.
@@ -46,7 +46,7 @@ const SHORTEST_CHUNK: usize = PARALLEL / 4;
 /// take over the work of a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// The expectation named in the message of a library bug: a register is written before it is read.
+/// What a register must hold when it is read, as text for the panic message of a library bug.
 const MADE: &str = "a value that a fill or an earlier step of the kernel makes";
 
 /// Whether a kernel value has one number for each element, or one number for each row.
@@ -106,7 +106,7 @@ struct Store {
     register: usize,
     level: Level,
     info: AbstractArray,
-    /// The positions of the inputs whose memory the result may overwrite, if nobody else holds the input.
+    /// The positions of the inputs whose memory the result may overwrite, if the caller keeps no handle of the input.
     takes: SmallVec<[usize; 4]>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Kernel {
     /// Chunks begin at multiples of this number of elements, so that each chunk has whole rows, whole repetitions and
     /// whole blocks of totals.
     grain: usize,
-    /// The variables that the kernel reads from memory.
+    /// The variables that the kernel reads from memory, in the order of its inputs.
     pub(super) inputs: Vec<Variable>,
     /// The variables that the kernel writes to memory.
     pub(super) outputs: Vec<Variable>,

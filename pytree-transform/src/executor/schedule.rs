@@ -75,7 +75,8 @@ struct Group {
     row: Option<usize>,
     float: Option<DType>,
     members: Vec<(usize, Role)>,
-    /// The variables that members compute, which later members can read from registers.
+    /// The variables that the equations of the group compute. Later equations of the group can read them from
+    /// registers.
     inside: HashMap<Variable, Level>,
 }
 
@@ -189,7 +190,7 @@ impl<'j> Planner<'j> {
         small
     }
 
-    /// Schedules the kernel that begins with an equation, or the equation alone if no kernel can contain it.
+    /// Schedules the kernel that begins with the equation `start`, or this equation alone if no kernel can contain it.
     fn take(&mut self, start: usize) {
         let Some(group) = self.group(start) else {
             return self.alone(start);
@@ -290,8 +291,8 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Returns the equations of the kernel that begins with an equation, or `None` if no kernel can contain the
-    /// equation.
+    /// Returns the equations of the kernel that begins with the equation `start`, or `None` if no kernel can contain
+    /// this equation.
     fn group(&mut self, start: usize) -> Option<Group> {
         // The first equation may read a repetition of a repetition.
         let bases: SmallVec<[Variable; 4]> = self.jaxpr.equations[start]
@@ -328,7 +329,8 @@ impl<'j> Planner<'j> {
         Some(group)
     }
 
-    /// Returns the class of the values that an equation computes, or `None` if no kernel can contain the equation.
+    /// Returns the dtype class of the values that an equation computes, or `None` if no kernel can contain the
+    /// equation.
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;

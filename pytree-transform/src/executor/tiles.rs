@@ -23,7 +23,7 @@ use crate::primitives::elementwise::{Kernels, Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
-/// The expectation named in the message of a library bug: the dtypes that a result of a kernel may have.
+/// The dtypes that a result of a kernel may have, as text for the panic message of a library bug.
 const STORED: &str = "floats of the type of the kernel, or bools";
 
 /// A float type that tiles can hold: `f32` or `f64`.

@@ -10,7 +10,8 @@ use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
 use crate::tensor::jaxpr::{Equation, Variable};
 
-/// The maximum number of inputs that one result may overwrite. Each call checks all of these inputs, which takes time.
+/// The maximum number of inputs that one result may overwrite. Each run of the kernel checks all of these inputs, which
+/// takes time.
 const MOST_OFFERS: usize = 4;
 
 /// Builds a fused kernel from equations that are added one by one.
@@ -150,7 +151,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.inside.insert(output, (register, level));
     }
 
-    /// Makes the kernel write the value of a variable, which the kernel computes, to memory.
+    /// Makes the kernel write the value of `variable` to memory. The kernel must already compute this value.
     pub(in crate::executor) fn store(&mut self, variable: Variable) {
         let made = self.inside.get(&variable);
         let &(register, level) = expect_some(made, "a value that the kernel computes");
@@ -203,9 +204,9 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         });
     }
 
-    /// Computes the grain: a chunk may begin only at a multiple of it. The grain is chosen so that, at each multiple, a
-    /// new row begins, each repeated row begins a new repetition and, if the kernel has totals, each total begins a new
-    /// block.
+    /// Computes the grain: a chunk may begin only at an element whose position is a multiple of the grain. At each
+    /// multiple, a new row begins, each repeated row begins a new repetition and, if the kernel has totals, each total
+    /// begins a new block.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
@@ -216,7 +217,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let grain = rows
             .chain(blocks)
             .try_fold(kernel.row, least_common_multiple);
-        // If the multiple overflows, the kernel is shorter than the grain and is not divided.
+        // If the least common multiple overflows, it is greater than the length of the kernel, so the kernel is not
+        // divided.
         let grain = grain.unwrap_or(kernel.length).max(1);
         kernel.grain = grain * kernel.tile.div_ceil(grain);
     }

@@ -157,8 +157,8 @@ impl<F: Float> Accumulators<'_, F> {
         }
     }
 
-    /// Completes the last part of each total after the last tile, which ends before the element `at`. This part may be
-    /// shorter than the other parts.
+    /// Completes the last part of each total after the last tile, which ends before the element `at`. The last part may
+    /// be shorter than the other parts.
     #[inline(always)]
     pub(in crate::executor) fn end(&mut self, at: usize) {
         for accumulator in &mut self.0 {
