@@ -68,7 +68,7 @@ pub(super) fn lines(jaxpr: &Jaxpr) -> Vec<String> {
         .collect()
 }
 
-/// Returns the parameters of a primitive as text, as the primitive writes them.
+/// Returns the parameters of a primitive as text, in the form that its `write_parameters` writes.
 pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     struct Written<'a>(&'a dyn Primitive);
     impl fmt::Display for Written<'_> {
@@ -197,7 +197,7 @@ impl<'j> Names<'j> {
         while let Some((next, name)) = queue.pop_front() {
             let long = usize::from(place(next) != place(jaxpr) && next.equations.len() > LONG);
             if let Some(&position) = positions.get(&place(next)) {
-                // The jaxprs nested in this jaxpr were already counted when this jaxpr was first met.
+                // The jaxprs nested in this jaxpr were already counted when this jaxpr was counted for the first time.
                 counts[position].1 += 1 + long;
                 continue;
             }
@@ -287,7 +287,7 @@ impl<'j> Names<'j> {
         layout.text(format_args!("{name}:{info}"));
     }
 
-    /// Writes the constants and inputs of a jaxpr. They get the first names.
+    /// Writes the constants and inputs of a jaxpr, which are named before the results of its equations.
     fn binders(&mut self, layout: &mut Layout, scope: Scope) {
         let jaxpr = self.scopes[scope].jaxpr;
         let constants = jaxpr

@@ -278,7 +278,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the dtypes and shapes of an equation. All its operands are in the jaxpr.
+    /// Checks the dtypes and shapes of an equation. The caller has checked that the operands are variables of the
+    /// jaxpr.
     fn types(&mut self, equation: &Equation, place: &dyn Fn() -> String) {
         let jaxpr = self.jaxpr;
         let operands: Vec<&AbstractArray> = equation
@@ -286,7 +287,7 @@ impl Verifier<'_> {
             .iter()
             .map(|input| jaxpr.info(*input))
             .collect();
-        // `assign` reports outputs that are not in the jaxpr.
+        // The function `assign` reports outputs that are not variables of the jaxpr.
         let recorded: Vec<AbstractArray> = equation
             .outputs
             .iter()
