@@ -47,7 +47,7 @@ fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     }
 }
 
-/// Merges equal equations. A table holds the position of the first of several equal equations.
+/// Merges equal equations. A table holds, for each group of equal equations, the position of the first.
 fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.equations.len());
     let hasher = DefaultHashBuilder::default();

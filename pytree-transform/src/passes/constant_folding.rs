@@ -21,9 +21,9 @@ const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 /// What is known about a variable before the program runs.
 #[derive(Clone)]
 enum Known {
-    /// The whole array.
+    /// The elements are those of this array.
     Value(Arc<Array>),
-    /// An array without axes; all elements of the variable equal its value.
+    /// All elements have the same value: that of this array, which has no axes.
     Filled(Arc<Array>),
 }
 

@@ -59,8 +59,8 @@ impl Replacements {
         self.0[variable.index()]
     }
 
-    /// Replaces `variable` by `by`. No later call may replace `by`, because each variable is looked up in the table
-    /// only once.
+    /// Replaces `variable` by `by`. No later call may replace the variable `by`, because each variable is looked up in
+    /// the table only once.
     fn replace(&mut self, variable: Variable, by: Variable) {
         self.0[variable.index()] = by;
     }

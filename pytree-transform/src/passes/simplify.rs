@@ -79,7 +79,7 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// A jaxpr, and what is known about the equations before the current equation.
+/// A jaxpr, and what is known about the equations before the one that is being simplified.
 struct View<'j> {
     jaxpr: &'j Jaxpr,
     makers: &'j [Option<usize>],
