@@ -42,7 +42,7 @@ pub(crate) struct Array {
     pub(crate) data: Data,
 }
 
-/// Runs an expression in which a type name stands for the Rust type of a dtype.
+/// Runs an expression in which `$type` is an alias of the Rust type that corresponds to a dtype.
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -84,13 +84,13 @@ pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
     info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
 }
 
-/// Returns whether the system grants the memory of an array now. Without this check, a failed allocation of a `Vec`
-/// would abort the process.
+/// Returns whether the system grants the memory of an array, which a trial allocation shows. Without this check, a
+/// failed allocation of a `Vec` would abort the process.
 pub(crate) fn is_granted(info: &AbstractArray) -> bool {
     with_type!(info.dtype, T => Vec::<T>::new().try_reserve_exact(info.len()).is_ok())
 }
 
-/// Returns whether the system grants this many bytes now.
+/// Returns whether the system grants this many bytes, which a trial allocation shows.
 pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
@@ -219,8 +219,8 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
     strides
 }
 
-/// Returns memory for the `length` elements of a result. The elements are arbitrary, and the caller must overwrite all
-/// of them.
+/// Returns memory for `length` elements of a result. The elements have arbitrary values, and the caller must overwrite
+/// all of them.
 pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
         T::DTYPE,

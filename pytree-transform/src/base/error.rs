@@ -26,7 +26,7 @@ pub enum TensorError {
     /// The operands have unsupported or different dtypes.
     #[error("cannot {operation} {}: expected {expected}{}", operands(.found), conversion(.found, .expected))]
     DType {
-        /// The operation, as in the message.
+        /// The operation as a verb phrase for messages, for instance `add`.
         operation: &'static str,
         /// The dtypes and shapes of the operands.
         found: Vec<AbstractArray>,
@@ -36,7 +36,7 @@ pub enum TensorError {
     /// An axis is out of range.
     #[error("cannot {operation} {found}: axis {axis} is out of range; {}", axes_of(.found.rank()))]
     Axis {
-        /// The operation, as in the message.
+        /// The operation as a verb phrase for messages, for instance `sort`.
         operation: &'static str,
         /// The dtype and shape of the tensor.
         found: AbstractArray,
@@ -51,17 +51,17 @@ pub enum TensorError {
         /// The number of elements that were passed.
         found: usize,
     },
-    /// Nested lists of one level differ in length.
+    /// Nested lists at the same depth differ in length.
     #[error(
         "cannot make a tensor of nested lists: the list at {} has length {found}, but the first list of its level has length {expected}; give all lists of a level the same length",
         place_of(.place)
     )]
     Ragged {
-        /// The position of the list at each level.
+        /// The path of the list: one position for each depth.
         place: Vec<usize>,
-        /// The length of the first list of this level.
+        /// The length of the first list at the same depth.
         expected: usize,
-        /// The length of the list.
+        /// The length of the list at this path.
         found: usize,
     },
     /// A number does not fit the dtype of the tensor with which it is combined.
@@ -116,7 +116,7 @@ pub enum TensorError {
         bound_names(.bound)
     )]
     UnboundAxis {
-        /// The operation, as in the message.
+        /// The operation as a verb phrase for messages.
         operation: &'static str,
         /// The name of a batch axis that was passed.
         name: String,
@@ -126,7 +126,7 @@ pub enum TensorError {
     /// A batch axis is named twice.
     #[error("cannot {operation} over the batch axis `{name}` twice; name each axis once")]
     DuplicateAxis {
-        /// The operation, as in the message.
+        /// The operation as a verb phrase for messages.
         operation: &'static str,
         /// The name that was passed twice.
         name: String,
@@ -150,7 +150,7 @@ pub enum TensorError {
         "cannot {operation} a traced {found}: the {transformation} that made it has finished, or runs on another thread; return the tensor from the function instead of storing it"
     )]
     Escaped {
-        /// The operation, as in the message.
+        /// The operation as a verb phrase for messages.
         operation: &'static str,
         /// The dtype and shape of the tensor.
         found: AbstractArray,
@@ -297,7 +297,7 @@ fn expected_elements(shape: &[usize]) -> String {
     count.map_or_else(|| "more than 2^128".to_owned(), |count| count.to_string())
 }
 
-/// Returns the advice to write a whole float as an integer, if the tensor accepts it.
+/// Returns the advice to write a whole float as an integer, if the dtype can hold it.
 fn as_integer(number: &str, dtype: DType) -> String {
     match number.strip_suffix(".0") {
         Some(integer) if dtype != DType::Bool => format!("write `{integer}`, or "),
@@ -305,7 +305,7 @@ fn as_integer(number: &str, dtype: DType) -> String {
     }
 }
 
-/// Returns the place of a nested list: `[1][0]`.
+/// Returns the path of a nested list as text, for instance `[1][0]`.
 fn place_of(place: &[usize]) -> String {
     let positions: Vec<String> = place.iter().map(usize::to_string).collect();
     format!("[{}]", positions.join("]["))
@@ -318,7 +318,8 @@ impl fmt::Debug for TensorError {
     }
 }
 
-/// Returns the advice how to convert operands of wrong dtypes, or an empty text if the expected dtypes say enough.
+/// Returns advice on how to convert operands of wrong dtypes, or an empty text if the expected dtypes are advice
+/// enough.
 fn conversion(found: &[AbstractArray], expected: &str) -> String {
     let has = |dtype: DType| found.iter().any(|operand| operand.dtype == dtype);
     let floats = [DType::F64, DType::F32]

@@ -4,7 +4,8 @@
 use std::sync::OnceLock;
 
 /// Returns whether kernels use only instructions that every processor has, which the environment variable
-/// `PYTREE_PORTABLE=1` requests. Results are then the same on all machines of one word size, but kernels are slower.
+/// `PYTREE_PORTABLE=1` requests. Results are then the same on all machines with the same word size, but kernels are
+/// slower.
 pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
@@ -22,7 +23,7 @@ pub(crate) fn arch() -> pulp::Arch {
     })
 }
 
-// The instruction sets that the test names exist only on this architecture.
+// The test names instruction sets that only x86-64 has.
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;

@@ -8,13 +8,13 @@ pub trait NestedArray: Sized {
     /// The type of the numbers.
     type Number: TensorElement;
 
-    /// Appends the length of a value, then the lengths of what is nested in it, as far as its first items show them.
-    /// `None` is an item of an empty vector.
+    /// Appends the length of each level of nested lists, as read from the first item of each level. `value` is `None`
+    /// inside an empty vector, which has no first item.
     #[doc(hidden)]
     fn push_shape(value: Option<&Self>, shape: &mut Vec<usize>);
 
-    /// Appends the numbers of items in row-major order. Each item must have the given shape. `place` is the place of the
-    /// items among the nested vectors, for errors.
+    /// Appends the numbers of `items` in row-major order. Each item must have the shape `shape`. `place` is the path of
+    /// the items in the outermost list, for error messages.
     #[doc(hidden)]
     fn push_numbers(
         items: &[Self],
@@ -23,7 +23,7 @@ pub trait NestedArray: Sized {
         numbers: &mut Vec<Self::Number>,
     ) -> Result<(), TensorError>;
 
-    /// Returns the numbers of items by value. The default copies them.
+    /// Returns the numbers of `items` by value. The default implementation copies them.
     #[doc(hidden)]
     fn into_numbers(items: Vec<Self>, shape: &[usize]) -> Result<Vec<Self::Number>, TensorError> {
         numbers_of(&items, shape)
@@ -116,13 +116,13 @@ pub(crate) fn numbers_of<T: NestedArray>(
     let count = shape
         .iter()
         .fold(items.len(), |count, &length| count.saturating_mul(length));
-    // If the lists differ in length, there may be far fewer numbers, and the next call returns the error.
+    // If the lists differ in length, there may be far fewer than `count` numbers, and the next call returns an error.
     let _ = numbers.try_reserve_exact(count);
     T::push_numbers(items, shape, &mut Vec::new(), &mut numbers)?;
     Ok(numbers)
 }
 
-/// Returns the shape of items that all have the shape of the first one.
+/// Returns the shape of nested lists, which is the length of `items` followed by the shape of the first item.
 pub(crate) fn shape_of<T: NestedArray>(items: &[T]) -> Vec<usize> {
     let mut shape = vec![items.len()];
     T::push_shape(items.first(), &mut shape);

@@ -65,11 +65,11 @@ type Job<'a> = &'a (dyn Fn() + Sync);
 struct Workers {
     /// The number of worker threads, which are started at the first use.
     started: OnceLock<usize>,
-    /// A lock that the thread holds whose job the workers run.
+    /// Locked by the thread whose job the workers currently run.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// The number of jobs so far. It is written while `state` is locked, but threads that do not sleep yet read it
-    /// without the lock.
+    /// The number of jobs so far. It is written while `state` is locked, but workers that wait for a job and do not
+    /// sleep yet read it without the lock.
     jobs: AtomicUsize,
     /// The number of workers that run the current job. Like `jobs`, it is also read without the lock.
     running: AtomicUsize,
@@ -158,7 +158,7 @@ impl Workers {
         (0..woken).for_each(|_| self.job_arrives.notify_one());
     }
 
-    /// Runs one job after another until the process ends. This is the main function of a worker.
+    /// Runs one job after another until the process ends. This is the main function of a worker thread.
     fn serve(&self) {
         loop {
             let job = self.next_job();

@@ -15,7 +15,7 @@ pub enum WarningKind {
     Rebuilt,
     /// A compiled function is traced again in most of its calls.
     Retraced,
-    /// A compiled function changes states of its argument and drops them.
+    /// A compiled function changes states of its argument but does not return them, so the changes are lost.
     DroppedState,
 }
 
