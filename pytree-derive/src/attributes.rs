@@ -9,14 +9,14 @@ use syn::{Attribute, Ident, Meta, Path, Token};
 use crate::errors::{Errors, closest, did_you_mean};
 use crate::input::{Kind, Macro};
 
-/// An attribute that gives a field its kind, in the notation of the user.
+/// An attribute that gives a field its kind, as the user wrote it.
 pub(crate) struct KindAttribute<'a> {
     pub(crate) attribute: &'a Attribute,
     pub(crate) kind: Kind,
 }
 
 impl KindAttribute<'_> {
-    /// Returns the attribute in the notation of the user.
+    /// Returns the attribute as the user wrote it.
     pub(crate) fn name(&self) -> String {
         match &self.kind {
             Kind::Child => String::new(),
@@ -80,7 +80,7 @@ pub(crate) fn of_field<'a>(
     read
 }
 
-/// Checks that an attribute `#[param]` or `#[r#static]` has no argument, and returns its kind.
+/// Checks that an attribute such as `#[param]` or `#[r#static]` has no argument, and returns `kind`.
 fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> Option<Kind> {
     if matches!(attribute.meta, Meta::Path(_)) {
         return Some(kind);
@@ -137,7 +137,7 @@ enum Argument {
     Unknown(Ident),
 }
 
-/// Parses the arguments of an attribute. Messages contain `takes`, a description of the valid arguments.
+/// Parses the arguments of an attribute. `takes` describes the valid arguments for error messages.
 fn arguments(attribute: &Attribute, takes: &str, errors: &mut Errors) -> Vec<Argument> {
     let parse = |input: ParseStream<'_>| {
         let mut arguments = Vec::new();
@@ -225,7 +225,7 @@ fn arguments_of_field(
     is_static
 }
 
-/// Sets the flag of an argument, and reports an error if the flag was already set.
+/// Sets the flag `is_there` of an argument, and reports an error if the flag was already set.
 fn once(is_there: &mut bool, word: &Ident, errors: &mut Errors) {
     if std::mem::replace(is_there, true) {
         errors.push(word, format!("`{word}` is written twice: remove one"));

@@ -8,7 +8,7 @@ use crate::errors::Errors;
 use crate::input::{Kind, Macro};
 use crate::types::held_types;
 
-/// The beginning and the fix of a message about an item that must own its data but borrows.
+/// Parts of the message about an item that must own its data but borrows it: the beginning of the message and the fix.
 pub(crate) struct Owner {
     owns: &'static str,
     fix: &'static str,
@@ -68,7 +68,7 @@ pub(crate) fn references(ty: &Type, macro_: Macro, errors: &mut Errors) {
     }
 }
 
-/// Rule: an item is not a union, because a union does not know which of its fields it holds.
+/// Rule: an item is not a union, because generated code cannot know which field a union holds.
 pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
     if let Data::Union(data) = data {
         let what = match macro_ {

@@ -25,7 +25,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let root = Root::new(entry, renamed.as_ref());
     let name = syn::ext::IdentExt::unraw(ident).to_string();
     let (generics, arguments, where_clause) = input.generics.split_for_impl();
-    // Implement the trait even after an error, so that uses of the collection cause no further errors.
+    // Implement the trait even after an error, so that the places that use the collection cause no further errors.
     quote! {
         #errors
         #[automatically_derived]

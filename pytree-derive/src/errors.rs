@@ -8,7 +8,7 @@ use quote::ToTokens;
 pub(crate) struct Errors(Option<syn::Error>);
 
 impl Errors {
-    /// Adds an error whose span is that of the tokens `place`.
+    /// Adds an error that rustc reports at the tokens `place`.
     pub(crate) fn push(&mut self, place: impl ToTokens, message: impl std::fmt::Display) {
         self.add(syn::Error::new_spanned(place, message));
     }

@@ -44,8 +44,8 @@ pub(crate) fn in_scope(input: &Input<'_>, code: &TokenStream) -> TokenStream {
     }
 }
 
-/// Generates the implementation of one trait. It has the generic parameters and bounds of the item, and also
-/// `parameters` and `bounds`.
+/// Generates the implementation of the trait `trait_`. The implementation has the generic parameters and bounds of the
+/// item, and also `parameters` and `bounds`.
 pub(crate) fn implementation(
     input: &Input<'_>,
     parameters: &TokenStream,
@@ -60,7 +60,8 @@ pub(crate) fn implementation(
         .into_iter()
         .flat_map(|clause| &clause.predicates);
     let predicates = kinds::predicates(input);
-    // rustc shows the bound that does not hold, at the field, unless it sees that a derive wrote the trait.
+    // If a bound does not hold, rustc points at the field only if it cannot see that a derive wrote the trait. So give
+    // the trait the span of the item.
     let trait_ = located(trait_.clone(), ident.span());
     quote! {
         #[automatically_derived]
@@ -373,8 +374,8 @@ fn part(input: &Input<'_>) -> TokenStream {
     quote!(#of #select)
 }
 
-/// Generates the functions that walk over leaves of one type, field by field. A recursive item uses the default walks,
-/// because these count the depth.
+/// Generates the functions that walk over leaves of one type, field by field. A recursive item uses the default
+/// functions, because these count the depth of the recursion.
 fn walks(input: &Input<'_>) -> TokenStream {
     if input.children().any(|field| field.mentions.itself) {
         return TokenStream::new();

@@ -62,7 +62,7 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
     pub(crate) mentions: Mentions,
-    /// The place of the field: its name, or its type if it is unnamed.
+    /// The span for error messages about the field: that of its name, or of its type if the field is unnamed.
     pub(crate) span: Span,
 }
 

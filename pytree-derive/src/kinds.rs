@@ -67,20 +67,22 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// A mistake that is possible: the trait that reports it, the type that it names, and the condition under which it was
-/// made.
+/// A possible mistake: the type that the message names, the trait that has the message, and the condition under which
+/// the mistake was made.
 struct Mistake<'a> {
     ty: &'a Type,
     name: &'static str,
     when: TokenStream,
 }
 
-/// The types inside the type of a field that cause it to have no kind. One of them is reported instead of the whole type.
+/// The types inside a field's type that explain why the field's type cannot have its kind. The message names one of
+/// these types instead of the whole type.
 struct Causes<'a> {
-    /// The constant `__UNFIT`: for each held type whether it cannot be a field, with any attribute.
+    /// The constant `__UNFIT`, which says for each type inside the field's type whether no attribute allows it as a
+    /// field.
     unfit: TokenStream,
-    /// Each held type that may be a cause, with the condition under which it is: it is unfit, and so are the types
-    /// around it, and no type inside of it.
+    /// Each type that may be the cause, with the condition under which it is the cause: the type and all types that
+    /// contain it are unfit, and no type directly inside it is.
     found: Vec<(Held<'a>, TokenStream)>,
 }
 
@@ -125,7 +127,7 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// Returns the mistakes that have a message of their own if the field has the mistake `base`.
+    /// Returns the mistakes whose message is about the cause. Each of them was made only if the condition `base` holds.
     fn mistakes(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = Vec::new();
@@ -148,7 +150,8 @@ impl<'a> Causes<'a> {
         mistakes
     }
 
-    /// Returns the mistakes of a field without an attribute: each cause has a message.
+    /// Returns the mistakes of a field without an attribute. Each of them was made only if the condition `base` holds.
+    /// Every cause has a message.
     fn mistakes_without_kind(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = self.mistakes(input, base);
@@ -175,12 +178,13 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// Returns the mistakes that are possible for a field of this kind.
+/// Returns the mistakes that are possible for a field, depending on the kind of the field.
 fn mistakes<'a>(input: &Input<'_>, field: &'a Field, causes: &Causes<'a>) -> Vec<Mistake<'a>> {
     let ty = &field.ty;
     let whole = |name, when| Mistake { ty, name, when };
     let is_module = quote!(__Probe::IS_MODULE);
-    // The last mistake of a kind is one that some cause may explain better.
+    // `last` is the most general mistake. If a type inside the field's type causes it, a message about that type
+    // replaces it.
     let (mut mistakes, last) = match &field.kind {
         Kind::Child if input.macro_ == Macro::Pytree => {
             (vec![], ("ChildNotPytree", quote!(!__Probe::IS_PYTREE)))

@@ -21,7 +21,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let root = Root::new(entry, renamed.as_ref());
     let ident = &input.ident;
     let (parameters, arguments, given) = fallback::parts(&input.generics);
-    // A generic type is a leaf if, with its type arguments, it meets the bounds of a leaf.
+    // A generic type is a leaf if, with its type arguments, it satisfies the bounds of the trait.
     let given = given.into_iter().flat_map(|clause| &clause.predicates);
     let needed = (!input.generics.params.is_empty()).then(|| {
         quote!(#ident #arguments: ::core::clone::Clone + ::core::fmt::Debug + ::core::marker::Send + ::core::marker::Sync)

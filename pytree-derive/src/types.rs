@@ -83,10 +83,11 @@ fn replace_self(tokens: TokenStream, replacement: &TokenStream) -> TokenStream {
         .collect()
 }
 
-/// A type that is written in the type of a field.
+/// A type that occurs in the type of a field, or is this type.
 pub(crate) struct Held<'a> {
     pub(crate) ty: &'a Type,
-    /// The position of the type that directly contains it; `None` for the type of the field.
+    /// The position in the list of held types of the type that directly contains `ty`; `None` for the type of the
+    /// field.
     pub(crate) parent: Option<usize>,
 }
 
@@ -119,8 +120,8 @@ pub(crate) fn is_function(object: &TypeTraitObject) -> bool {
     })
 }
 
-/// Returns the type and all types that it contains, without the arguments of functions. A type comes before the types
-/// that it contains.
+/// Returns the type of a field and all types that it contains, except the arguments of functions. Each type comes
+/// before the types that it contains.
 pub(crate) fn held(ty: &Type) -> Vec<Held<'_>> {
     struct Walk<'ast> {
         found: Vec<Held<'ast>>,
