@@ -113,7 +113,7 @@ fn train(training: &Tensor, test: &Tensor, mut model: Autoencoder) -> Autoencode
     model
 }
 
-/// Formats images `[count, 64]` side by side as text.
+/// Formats images (`[count, 64]`) as text, side by side.
 fn picture(images: &Tensor) -> String {
     const INKS: [&str; 5] = ["  ", "..", "::", "**", "##"];
     let pixels = images.to_vec::<f32>();

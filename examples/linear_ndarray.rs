@@ -41,7 +41,7 @@ impl Linear {
         x.dot(&self.weight) + &self.bias
     }
 
-    /// Returns the mean squared error and its gradient, which is a `Linear`, too.
+    /// Returns the mean squared error and its gradient. The gradient has the type `Linear`, too.
     fn loss(&self, x: &Array2<f64>, y: &Array2<f64>) -> (f64, Self) {
         let residual = self.forward(x) - y;
         let count = residual.len() as f64;
@@ -54,7 +54,7 @@ impl Linear {
     }
 }
 
-/// Returns the model after one gradient step, by mapping over two trees of the same structure.
+/// Returns the model after one gradient step. The step maps over the leaves of the model and of the gradient together.
 fn step(model: Linear, gradient: &Linear, rate: f64) -> Result<Linear, TreeError> {
     graph::map2_any(model, gradient, |mut parameter, gradient| {
         if let (Some(mut parameter), Some(gradient)) = (

@@ -83,7 +83,7 @@ fn sow_and_pop() -> Result<(), TreeError> {
     Ok(())
 }
 
-/// A model with a gradient with respect to a hidden value.
+/// A model in which a hidden value is marked, so that the loss can be differentiated with respect to it.
 #[derive(Module, Clone, Debug)]
 pub(crate) struct Model {
     linear1: Linear,
@@ -108,10 +108,10 @@ impl Model {
     }
 }
 
-/// A part of the model.
+/// A part of a [`Model`]: some of its leaves, in its structure.
 pub(crate) type Part = Partition<Model>;
 
-/// Splits the model, differentiates with respect to two of the parts, and updates it.
+/// Splits the model into parts, differentiates the loss with respect to two of the parts, and updates the model.
 pub(crate) fn train_step(
     (mut model, mut optimizer, x, y): (Model, Optimizer<Model>, Tensor, Tensor),
 ) -> (Model, Optimizer<Model>, Tensor, Part) {

@@ -47,7 +47,7 @@ use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
 use pytree::{Dictionary, TreeError};
 
-/// Named lists. A list may have more than one name.
+/// Named lists. One list may have several names.
 pub(crate) type Lists<T> = BTreeMap<&'static str, Ref<Vec<T>>>;
 
 pub(crate) fn at_two_places<T>(list: Vec<T>) -> Lists<T> {
@@ -90,7 +90,7 @@ pub(crate) enum Item {
     Around(WeakRef<Vec<Item>>),
 }
 
-/// An item has no node of its own in a tree: it is visited as its content.
+/// An item adds no node of its own to a tree: the item is visited as its content.
 impl Pytree for Item {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         match self {
@@ -147,7 +147,7 @@ fn compiled() {
     println!("{}", Tree::of(&two));
 }
 
-/// Four handles of two references.
+/// A list of references and a further reference: four handles of two references.
 #[derive(Pytree, Clone, Debug)]
 struct Pair {
     a: Vec<Ref<Tensor>>,

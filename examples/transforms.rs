@@ -74,7 +74,7 @@
 
 use pytree::prelude::*;
 
-/// A line. The examples below differentiate it.
+/// The line `slope · x + offset`. The examples below differentiate its error.
 #[derive(Module, Clone, Debug)]
 struct Line {
     #[param]

@@ -130,7 +130,8 @@ fn prefixes() {
     let weights = Tensor::from([1.0_f32, 10.0]);
     let rows = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let columns = Tensor::from([[1.0_f32, 3.0], [2.0, 4.0]]);
-    // `None` means that no leaf of the subtree is mapped; a number is the axis of all its leaves; a tuple fits a tuple.
+    // `None` means that no leaf of an argument is mapped. A number is the mapped axis of all leaves of an argument. A
+    // tuple has an entry for each element of a tuple.
     let by_row = vmap(scores).in_axes((None, 0));
     println!(
         "{}",

@@ -25,11 +25,11 @@
 //! - [`nn`] contains layers, activations and losses; [`optim`] optimizers; [`random`] keys and streams of random numbers;
 //!   [`checkpoint`] saves and loads; [`debug`] prints and checks values inside of compiled functions.
 
-/// The crate of pytrees: what an implementation of `Pytree` or of a leaf type by hand needs besides the items below.
+/// The crate of pytrees, with further items for handwritten implementations of `Pytree` and of leaf types.
 pub use pytree_core as core;
 
-// Re-exports the traits without the derive macros of the same names. The macros of the facade are re-exported
-// below.
+// Re-exports the traits without the derive macros of the same names. The crate's own macros with these names are
+// re-exported below.
 pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,

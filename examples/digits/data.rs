@@ -11,7 +11,7 @@ pub(crate) const TRAINING: usize = 1437;
 /// The number of pixels of an image.
 pub(crate) const PIXELS: usize = 64;
 
-/// Images with pixels from 0 to 1, and their digits.
+/// Images with pixels from 0 to 1, and the digit that each image shows.
 pub(crate) struct Digits {
     pixels: Vec<f32>,
     digits: Vec<i32>,

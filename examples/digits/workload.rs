@@ -35,7 +35,7 @@ pub(crate) fn labels(stream: u64, count: usize, classes: u64) -> Vec<i32> {
         .collect()
 }
 
-/// Returns the numbers in `0..count`, sorted by their pseudo-random words.
+/// Returns the numbers in `0..count` in a pseudo-random order: number `i` is sorted by word `i` of the stream.
 #[allow(dead_code, reason = "not every program that shares this file shuffles")]
 pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
@@ -43,7 +43,7 @@ pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
     order
 }
 
-/// Returns weight `[inputs][outputs]` and bias of linear layer number `layer`.
+/// Returns the weight (`[inputs][outputs]`) and the bias of linear layer number `layer`.
 pub(crate) fn linear(layer: u64, inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>) {
     let bound = (1.0 / (inputs as f64).sqrt()) as f32;
     (
