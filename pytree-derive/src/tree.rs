@@ -45,7 +45,7 @@ fn ends(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }
 
-/// If the rest of the value is an identifier and a group, returns the identifier, and the delimiter and content of the
+/// If the remaining input is an identifier and a group, returns the identifier, and the delimiter and content of the
 /// group.
 fn names_group(input: ParseStream<'_>) -> Option<(Ident, Delimiter, TokenStream)> {
     let ahead = input.fork();
@@ -56,7 +56,7 @@ fn names_group(input: ParseStream<'_>) -> Option<(Ident, Delimiter, TokenStream)
     }
 }
 
-/// If the rest of the value is a single group, returns the delimiter of this group.
+/// If the remaining input is a single group, returns the delimiter of this group.
 fn is_group(input: ParseStream<'_>) -> Option<Delimiter> {
     let ahead = input.fork();
     match ahead.parse().ok()? {

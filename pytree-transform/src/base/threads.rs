@@ -3,8 +3,8 @@
 //! Waking a thread takes some ten microseconds, so callers divide only work of a tenth of a millisecond or more.
 //!
 //! Invariants:
-//! - A thread that waits here runs only parts of its own job. It never runs a task of the user, because the task would
-//!   run inside the waiting thread's trace. For this reason, the library does not wait in a general thread pool.
+//! - A thread that waits in this module runs only parts of its own job. It never runs a task of the user, because the
+//!   task would run inside the waiting thread's trace. So the library does not wait in a general thread pool.
 //! - The workers have one job at a time. A caller runs its parts alone if the workers are busy or if it runs inside a
 //!   job. So no caller waits for another caller's job, and nested calls cannot deadlock.
 //! - The division of work never changes a result: see [`crate::base::fold`] for sums, and

@@ -294,7 +294,8 @@ impl<'j> Planner<'j> {
     /// Returns the equations of the kernel that begins with the equation `start`, or `None` if no kernel can contain
     /// this equation.
     fn group(&mut self, start: usize) -> Option<Group> {
-        // The first equation may read a repetition of a repetition.
+        // If the first equation reads a repetition of a repetition, the inner repetition must be in memory. So write
+        // the values that the equation reads to memory first.
         let bases: SmallVec<[Variable; 4]> = self.jaxpr.equations[start]
             .inputs
             .iter()

@@ -61,7 +61,7 @@ struct Side<'a> {
     contract: &'a [usize],
     batch: &'a [usize],
     free: Shape,
-    /// The positions in the result of the operand's free axes.
+    /// For each free axis of the operand, the position of this axis in the result.
     kept: Shape,
 }
 
@@ -88,7 +88,7 @@ impl DotGeneral {
         )
     }
 
-    /// Returns `axes` of one operand as they are numbered after a batch axis is inserted at position `batch`.
+    /// Returns the numbers that the axes `axes` of an operand have after a batch axis is inserted at position `batch`.
     fn shifted(axes: &[usize], batch: Option<usize>) -> Shape {
         axes.iter()
             .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))

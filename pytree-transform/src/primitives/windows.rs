@@ -87,14 +87,14 @@ impl Sliding {
         self.axes().map(count).collect()
     }
 
-    /// Returns the shape of [`Windows`] of a tensor of the shape `whole`.
+    /// Returns the shape of the result of [`Windows`] for an operand of the shape `whole`.
     fn of_windows(&self, whole: &[usize]) -> Shape {
         let after = &whole[self.first + self.lengths.len()..];
         let parts = [&whole[..self.first], &self.counts(), &self.sizes, after];
         parts.concat().into_iter().collect()
     }
 
-    /// Returns the shape of the tensor whose [`Windows`] have the shape `windows`.
+    /// Returns the shape of the operand for which the result of [`Windows`] has the shape `windows`.
     fn of_whole(&self, windows: &[usize]) -> Shape {
         let after = &windows[self.first + 2 * self.lengths.len()..];
         let parts = [&windows[..self.first], &self.lengths, after];

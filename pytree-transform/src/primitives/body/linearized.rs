@@ -20,7 +20,7 @@ pub(crate) struct Linearized {
     pub(crate) outputs: usize,
     /// For each output, whether it has a tangent.
     pub(crate) has_tangent: Vec<bool>,
-    /// The known part without the residuals that equal inputs.
+    /// The known part without those residuals that equal an input of the function.
     brief: Arc<Body>,
     /// For each residual, the position of the input that it equals, or `None` if the residual is computed.
     forwarded: Vec<Option<usize>>,

@@ -165,7 +165,7 @@ impl<T: Factor> Part<'_, T> {
     }
 }
 
-/// An element type that matrices can be multiplied in.
+/// An element type for which there are kernels of matrix products.
 pub(super) trait Factor: TensorElement + Send + Sync {
     /// Returns `self` plus the product of `left` and `right`.
     fn plus_product(self, left: Self, right: Self) -> Self;

@@ -35,10 +35,11 @@ pub(crate) trait Zip<T> {
     fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
 }
 
-/// An array to which a function is applied. The results overwrite its elements if nobody else holds the array.
+/// An array to which a function is applied. The results overwrite the array's elements if this is its only handle.
 pub(super) struct InPlace(pub(super) Arc<Array>);
 
-/// Two arrays of the same shape to which a function is applied. The results overwrite an array that nobody else holds.
+/// Two arrays of the same shape to which a function is applied. The results overwrite an array if this is its only
+/// handle.
 pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
 
 impl<T: TensorElement> Map<T> for InPlace {
