@@ -106,7 +106,7 @@ struct Store {
     register: usize,
     level: Level,
     info: AbstractArray,
-    /// The positions of the inputs whose memory the result may overwrite, if the caller keeps no handle of the input.
+    /// The positions of the inputs whose memory the result may overwrite, if no other handle of the input exists.
     takes: SmallVec<[usize; 4]>,
 }
 

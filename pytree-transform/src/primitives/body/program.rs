@@ -17,7 +17,7 @@ pub(crate) type Compile = fn(&Jaxpr) -> Arc<dyn Program>;
 
 /// A compiled jaxpr that an executor can run.
 pub(crate) trait Program: Send + Sync {
-    /// Runs the program on `operands`. Reuses the memory of an operand if the caller keeps no handle of it. A loop may
-    /// pass the same `slots` to each run, so that they are allocated only once.
+    /// Runs the program on `operands`. Reuses the memory of an operand if no other handle of it exists. A loop may pass
+    /// the same `slots` to each run, so that they are allocated only once.
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>>;
 }
