@@ -1,7 +1,7 @@
 //! The dynamic tree: a treedef with its leaves.
 //!
-//! A dynamic tree needs no recursion: a tree of a million levels is two arrays. It is a pytree itself, with the
-//! structure of the value from which it was created.
+//! The structure and the leaves are two flat arrays, even for a tree of a million levels, so functions on dynamic trees
+//! do not recurse. A dynamic tree is a pytree itself, with the structure of the value from which it was created.
 
 mod any;
 mod builder;
@@ -64,8 +64,8 @@ impl<L> Tree<L> {
         Self { treedef, leaves }
     }
 
-    /// Creates a tree in which some leaves are absent. An absent leaf is not the same as the node `None`. Gradients are
-    /// such trees.
+    /// Creates a tree from one item per leaf of `treedef`, in which each item `None` makes its leaf absent. An absent
+    /// leaf is not the same as the node `None`. Gradients are such trees.
     ///
     /// # Errors
     /// [`TreeError::LeafCount`] if `leaves` has too few or too many items.
@@ -93,8 +93,9 @@ impl<L> Tree<L> {
         }))
     }
 
-    /// Returns a tree with other leaves present. `leaf` receives whether a leaf is present in the treedef, and returns
-    /// the new leaf, if it is present in the result.
+    /// Returns a tree with the structure of `treedef`, except for which leaves are present. `leaf` is called for each
+    /// leaf in order and receives whether the leaf is present in `treedef`. It returns the leaf of the new tree, or
+    /// `None` if the leaf is absent there.
     fn of_present(treedef: &TreeDef, mut leaf: impl FnMut(bool) -> Option<L>) -> Self {
         let mut kept = Vec::with_capacity(treedef.num_leaves());
         let treedef = treedef.with_presence(|present| {
@@ -106,7 +107,8 @@ impl<L> Tree<L> {
         Self::from_parts(treedef, kept)
     }
 
-    /// Returns a tree of the same structure in which only the leaves whose positions `keep` accepts are present.
+    /// Returns a tree with the structure of `treedef` in which only those leaves are present whose positions `keep`
+    /// accepts.
     pub(crate) fn select(treedef: &TreeDef, leaves: &[L], keep: impl Fn(usize) -> bool) -> Self
     where
         L: Clone,
@@ -166,8 +168,8 @@ impl<L> Tree<L> {
 
     /// Applies `function` to each leaf and the corresponding leaf of `other`, and returns a tree of the results.
     ///
-    /// The result has the structure of this tree. Where one tree has a `Some`, the other may have its content, as trees
-    /// of JAX do.
+    /// The result has the structure of this tree. Where one tree has a `Some` node, the other tree may have the content
+    /// of the `Some` instead, because trees of JAX have no `Some` nodes.
     ///
     /// # Errors
     /// [`TreeError::Structure`] with all differences, if the structures differ.
@@ -193,7 +195,7 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Returns the leaf at `path`. A leaf in a shared node is found at each of its places.
+    /// Returns the leaf at `path`. A leaf in a shared node is found at each path of the node.
     ///
     /// # Errors
     /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
@@ -212,7 +214,7 @@ impl<L> Tree<L> {
         Ok(&self.leaves[position])
     }
 
-    /// Returns the position of the leaf at `path` among the leaves.
+    /// Returns the index in `leaves` of the leaf at `path`.
     pub(crate) fn position(&self, path: &KeyPath) -> Result<usize, TreeError> {
         match self.treedef.place_at(path) {
             Some((_, position, true)) => Ok(position),
@@ -272,8 +274,8 @@ pub(crate) fn same_structure(
     })
 }
 
-/// Returns [`TreeError::Structure`] with all differences if two structures differ. Where one has a `Some`, the other may
-/// have its content.
+/// Returns [`TreeError::Structure`] with all differences if two structures differ. It is not a difference if one
+/// structure has a `Some` node and the other has the content of the `Some` instead.
 pub(crate) fn same_but_for_some(
     doing: &'static str,
     left: &TreeDef,
@@ -312,17 +314,17 @@ impl<L> Tree<L> {
 }
 
 impl<L: Leaf + Clone> Tree<L> {
-    /// Returns a value as a tree. An option that is `Some` is a node of its own; see [`without_some`](Tree::without_some).
+    /// Converts a value to a tree. A `Some` becomes a node with one child; see [`without_some`](Tree::without_some).
     pub fn from_value<T: PytreeOf<L>>(value: &T) -> Self {
         let (leaves, treedef) = crate::trees::tree::flatten(value);
         Self::from_parts(treedef, leaves)
     }
 
-    /// Builds a value from the tree. For an `Option` the tree has `None`, a `Some`, or the content of the `Some`, as trees
-    /// of JAX do.
+    /// Builds a value from the tree. If the value has an `Option`, the tree may have `None`, a `Some` node or, as in
+    /// JAX, the content of the `Some`.
     ///
-    /// A number becomes a number of another type if its value is kept: an integer an integer or a float, a float a
-    /// float. Other functions, such as [`cast`](Tree::cast), need leaves of the exact type.
+    /// A number is converted to another type if this does not change its value: an integer to an integer or a float, a
+    /// float to a float. Other functions, such as [`cast`](Tree::cast), need leaves of the exact type.
     ///
     /// # Errors
     /// [`TreeError`] if the structure of the tree does not match `T`, or if a number has no equal value of the type that
@@ -403,8 +405,8 @@ impl<L: Leaf + Clone> Pytree for Tree<L> {
         Ok(Self { treedef, leaves })
     }
 }
-/// The leaf type `L` itself: a `Tree<Self>` is a `Tree<L>`. Only `L` implements the trait, which exists for its message:
-/// the message names the conversion.
+/// Requires that `Self` is the type `L`, so a `Tree<Self>` is a `Tree<L>`. The trait exists for its compile error,
+/// which says how to convert the tree.
 #[diagnostic::on_unimplemented(
     message = "expected a `Tree<{L}>`, found a `Tree` whose leaves are of type `{Self}`",
     label = "a tree whose leaves are all `{L}` is needed here",

@@ -58,7 +58,8 @@ impl Filter {
     }
 
     /// Accepts leaves at or below a path such as `layers[0]`. The path must exist in the tree that the filter is
-    /// applied to. A leaf of a shared node is accepted if one of its places is there.
+    /// applied to. A leaf in a shared node has several paths, and is accepted if any of them is at or below the given
+    /// path.
     ///
     /// # Errors
     /// [`TreeError::PathSyntax`] if the text is not a key path.
@@ -68,8 +69,8 @@ impl Filter {
         Ok(Self(Rule::Path(path)))
     }
 
-    /// Accepts leaves whose path contains a step with this name: `weight` accepts `layers[0].weight`. A leaf of a shared
-    /// node is accepted if one of its places has such a path.
+    /// Accepts leaves whose path contains a step with this name: `weight` accepts `layers[0].weight`. A leaf in a
+    /// shared node has several paths, and is accepted if any of them contains the name.
     pub fn path_contains(name: impl Into<String>) -> Self {
         Self(Rule::Contains(name.into()))
     }
@@ -86,8 +87,8 @@ impl Filter {
         Self::predicate_with_kind(move |path, _, leaf| predicate(path, leaf))
     }
 
-    /// Accepts leaves for which `predicate` returns true. It also receives the kind of the leaf, which contains the
-    /// collection of a state.
+    /// Accepts leaves for which `predicate` returns true. The predicate also receives the kind of the leaf. If the leaf
+    /// is a state, the kind contains the collection.
     ///
     /// # Examples
     /// ```
@@ -126,27 +127,27 @@ impl Filter {
             .unwrap_or_else(Self::everything)
     }
 
-    /// Returns whether the filter accepts the leaf with this path and kind. For a structure with shared nodes, call
-    /// [`resolved`](Self::resolved) before.
+    /// Returns whether the filter accepts the leaf with this path and kind. If the structure has shared nodes, call
+    /// [`resolved`](Self::resolved) first, and this method on the result.
     pub fn accepts(&self, path: &KeyPath, kind: Option<LeafKind>, leaf: &dyn Leaf) -> bool {
         self.0.accepts(path, kind, Some(leaf))
     }
 
-    /// Returns whether the filter accepts a static field by its path. Filters by kind, type or predicate accept only
-    /// leaves.
+    /// Returns whether the filter accepts the static field at a path. Filters by kind, type or predicate accept no
+    /// static field.
     pub(crate) fn accepts_static(&self, path: &KeyPath) -> bool {
         self.0.accepts(path, None, None)
     }
 
-    /// Returns the paths that the filter names.
+    /// Returns the paths that the filter contains; see [`Filter::path`].
     pub(crate) fn paths(&self) -> Vec<&KeyPath> {
         let mut paths = Vec::new();
         self.0.collect_paths(&mut paths);
         paths
     }
 
-    /// Returns the filter for a structure in which a leaf has only the path of its first place: it also accepts the
-    /// leaves of shared nodes that have another place where this filter accepts them.
+    /// Returns the filter for a structure in which each leaf of a shared node has only its first path. The returned
+    /// filter accepts such a leaf at its first path if this filter accepts any of its paths.
     ///
     /// # Examples
     /// ```
@@ -183,7 +184,7 @@ impl Filter {
                 let path = path.clone();
                 Err(TreeError::StaticField { path })
             }
-            // The leaves of a shared node have only their first paths here.
+            // `walk_places` lists only the first path of a leaf in a shared node.
             Some(path) => {
                 let nearest = || {
                     let mut places = Vec::new();
@@ -200,8 +201,8 @@ impl Filter {
 
     /// Returns for each leaf, in order, whether the filter accepts it.
     ///
-    /// Optimizers use this function, because their selection must not be empty. Without the check a misspelt name would
-    /// silently select nothing.
+    /// Optimizers use this function, because the set of leaves that they train must not be empty. Without the check a
+    /// misspelt name would silently select nothing.
     ///
     /// # Errors
     /// The errors of [`check`](Self::check), and [`TreeError::NothingSelected`] if no leaf is accepted.
@@ -222,7 +223,8 @@ impl Filter {
         })
     }
 
-    /// Returns the names that no path contains, each with the most similar name.
+    /// Returns the names in the filter that occur in none of `paths`, each with the most similar name that occurs in
+    /// them.
     fn misspelt(&self, paths: &[KeyPath]) -> Vec<(String, Option<String>)> {
         let steps: BTreeSet<String> = paths
             .iter()

@@ -35,8 +35,8 @@ use crate::treedef::key_below;
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
 ///
-/// A shared node or a reference has a label. [`again`](Self::again) adds the node at another place, and
-/// [`weak`](Self::weak) adds a weak edge to it. The label may be used before the node is added.
+/// A shared node or a reference has a label. [`again`](Self::again) adds the same node at another path, and
+/// [`weak`](Self::weak) adds a weak edge to it. Both may be called before the node itself is added.
 ///
 /// ```
 /// use pytree_core::{Shared, TreeBuilder, graph};
@@ -59,19 +59,20 @@ pub struct TreeBuilder<L = AnyLeaf> {
     problems: Problems,
 }
 
-/// The position of a label among the labels.
+/// The position of a label in [`Labels::entries`].
 type LabelAt = usize;
 
 /// The labels of shared nodes and references.
 #[derive(Debug, Default)]
 struct Labels {
     positions: HashMap<String, LabelAt>,
-    /// For each label its text, and the position of its node among the places, if the node was added.
+    /// For each label, its text and, if the node with this label was added, the position of the node in
+    /// [`TreeBuilder::places`].
     entries: Vec<(String, Option<usize>)>,
 }
 
 impl Labels {
-    /// Returns the position of a label, which is new if it was not used before.
+    /// Returns the position of a label, and adds the label if it is new.
     fn position(&mut self, label: &str) -> LabelAt {
         if let Some(&position) = self.positions.get(label) {
             return position;
@@ -117,14 +118,14 @@ impl Problems {
     }
 }
 
-/// A leaf, a tree, a node or an edge that was added.
+/// An item that was added to a builder: a leaf, a tree, a node or an edge.
 #[derive(Debug)]
 enum Place<L> {
     Leaf(L),
     Tree(Tree<L>),
-    /// Another place of a shared node or a reference.
+    /// A further occurrence of the shared node or the reference with this label.
     Again(LabelAt),
-    /// A weak edge; `None` has no target.
+    /// A weak edge to the node with this label; without a target if `None`.
     Weak(Option<LabelAt>),
     Node {
         /// The label of a shared node or a reference.
@@ -279,7 +280,7 @@ impl<L> TreeBuilder<L> {
     }
 
     /// Begins a reference with a label. The reference has one child, its content, and becomes a [`Ref`](crate::Ref)
-    /// that [`Ref::new`](crate::Ref::new) could have created.
+    /// without a kind of its own, as [`Ref::new`](crate::Ref::new) creates it.
     pub fn begin_reference(&mut self, label: &str) -> &mut Self {
         self.begin_labelled(&shape::REFERENCE, label)
     }
@@ -308,7 +309,7 @@ impl<L> TreeBuilder<L> {
         self
     }
 
-    /// Adds the shared node or the reference with a label at another place.
+    /// Adds the shared node or the reference with a label again, at the path of the next child.
     ///
     /// A shared node can contain itself only through a reference or a weak edge. A reference can contain itself.
     pub fn again(&mut self, label: &str) -> &mut Self {
@@ -437,7 +438,7 @@ impl<L> TreeBuilder<L> {
         Ok(tree)
     }
 
-    /// Adds a leaf, a tree or a node as the next child of the innermost open node, or as the root.
+    /// Adds a leaf, a tree or a node as the next child of the innermost node that has not ended, or as the root.
     fn add(&mut self, place: Place<L>) -> usize {
         let at = self.places.len();
         let problem = match self.open_node() {
@@ -457,7 +458,7 @@ impl<L> TreeBuilder<L> {
         at
     }
 
-    /// Returns the innermost node that has not ended: its shape, its keys or static values, and its children.
+    /// Returns the shape, the keys or static values, and the children of the innermost node that has not ended.
     fn open_node(&mut self) -> Option<(Shape<'_>, &mut Vec<StaticBox>, &mut Vec<usize>)> {
         match &mut self.places[*self.open.last()?] {
             Place::Node {

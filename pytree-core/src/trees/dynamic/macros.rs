@@ -2,18 +2,18 @@
 
 /// Writes a dynamic [`Tree`](crate::Tree) in a notation like Python's.
 ///
-/// | written | is |
+/// | notation | meaning |
 /// |---|---|
 /// | `[…]` | a list |
-/// | `(…)` | a tuple, also of one item or none |
-/// | `{key: value, …}` | a dictionary, in the order of its keys |
-/// | `ordered {key: value, …}` | a dictionary in the order given |
+/// | `(…)` | a tuple of any length |
+/// | `{key: value, …}` | a dictionary, sorted by key |
+/// | `ordered {key: value, …}` | a dictionary in the given order |
 /// | `Name(field = value, …)` | a named tuple |
 /// | `None` | a node without leaves |
 /// | any other expression | a leaf, or the tree of a value that is a [`Pytree`](crate::Pytree) |
 ///
-/// A key is an expression, so write a text in quotes; `key.clone()` or `-1` may be a key. Keys and values are
-/// evaluated. A tree may have any length and depth.
+/// Keys and values are Rust expressions, so a key can be `key.clone()` or `-1`, and a key that is a text needs quotes.
+/// A tree may have any length and depth.
 ///
 /// # Examples
 /// ```

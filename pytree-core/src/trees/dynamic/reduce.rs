@@ -66,8 +66,9 @@ impl<L> Tree<L> {
     /// structure of the subtree at the first leaf of `outer` is used.
     ///
     /// # Errors
-    /// [`TreeError::Transpose`] with all differences, if the tree has another structure. If `inner` is `None`:
-    /// [`TreeError::Prefix`] if `outer` is not a prefix, and [`TreeError::Build`] if `outer` has no leaves.
+    /// [`TreeError::Transpose`] with all differences, if this is not a tree of the structure `outer` whose leaves are
+    /// trees of the structure `inner`. If `inner` is `None`: [`TreeError::Prefix`] if `outer` is not a prefix of this
+    /// tree, and [`TreeError::Build`] if `outer` has no leaves.
     ///
     /// # Examples
     /// ```
@@ -126,8 +127,7 @@ fn halves<L: Clone>(leaves: &[L], function: &mut impl FnMut(L, L) -> L) -> Optio
     }
 }
 
-/// Combines leaves by halves, like [`halves`]. The first half is computed on another thread if at least two `threads`
-/// are available.
+/// Combines leaves in the order of [`halves`]. The first half is computed on another thread if `threads` is at least 2.
 fn halves_in_parallel<L: Clone + Send + Sync>(
     leaves: &[L],
     function: &(impl Fn(L, L) -> L + Sync),

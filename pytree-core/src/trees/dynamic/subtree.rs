@@ -13,7 +13,7 @@ use crate::treedef::{Builder, NodeView, Renumbered, TreeDef};
 pub struct Subtree<'a, L> {
     tree: &'a Tree<L>,
     node: usize,
-    /// The number of the tree's leaves before this subtree.
+    /// The number of leaves of the tree that come before this subtree.
     first_leaf: usize,
 }
 
@@ -25,7 +25,7 @@ impl<L> Clone for Subtree<'_, L> {
 impl<L> Copy for Subtree<'_, L> {}
 
 impl<'a, L> Subtree<'a, L> {
-    /// Returns the root of the subtree: name, keys and static values.
+    /// Returns a view of the root of the subtree, with its name, keys and static values.
     pub fn root(&self) -> NodeView<'a> {
         self.tree.treedef.view(self.node)
     }
@@ -76,8 +76,8 @@ impl<'a, L> Subtree<'a, L> {
         })
     }
 
-    /// Returns the children of the root with their keys, in the order in which they were inserted. Only a dictionary
-    /// has another order than that of its children. See [`children`](Self::children).
+    /// Returns the children of the root with their keys, in the order in which they were inserted. This order differs
+    /// from the order of [`children`](Self::children) only for a dictionary, whose children are sorted by key.
     ///
     /// # Examples
     /// ```
@@ -119,8 +119,8 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns the subtree at `path`. A transparent node such as `Some` and its child have the same path. In this case
-    /// the transparent node is returned.
+    /// Returns the subtree at `path`. A transparent node, such as `Some`, has the same path as its child. If both are
+    /// at `path`, the transparent node is returned.
     ///
     /// # Errors
     /// [`TreeError::NoSubtree`] with the longest prefix of the path that leads to a node.
@@ -142,7 +142,7 @@ impl<L> Tree<L> {
         let node = self.treedef.follow(path);
         let node =
             node.map_err(|(node, reached)| no_subtree(path, reached, self.treedef.view(node)))?;
-        // The content of a later place of a shared node is at the first place.
+        // If the path leads to an alias of a shared node, the content is at the target of the alias.
         let node = self.treedef.first_place_of(node);
         let before = self.treedef.nodes_in(0..node);
         Ok(Subtree {
@@ -181,8 +181,8 @@ impl<L> Tree<L> {
     /// Use this to apply a function to any choice of subtrees: cut the tree, apply the function to the result, and
     /// [`join`](Tree::join) the subtrees.
     ///
-    /// Each subtree becomes a separate tree. An alias in it loses its target if the target is in another of these
-    /// trees.
+    /// Each subtree becomes a separate tree. An alias loses its target if the alias and the target are then in
+    /// different trees.
     ///
     /// # Examples
     /// ```

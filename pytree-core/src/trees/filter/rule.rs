@@ -1,4 +1,4 @@
-//! The decision of a filter about a leaf.
+//! The rules by which a filter accepts or rejects a leaf.
 
 use std::any::TypeId;
 use std::fmt;
@@ -72,7 +72,8 @@ impl Rule {
         Self::Any(Box::new(terms(self).followed_by(terms(other))))
     }
 
-    /// Returns a rule that also accepts the first places of shared nodes with a later place that this rule accepts.
+    /// Returns the rule for a structure in which each shared node has only its first path. The returned rule accepts
+    /// this first path if this rule accepts any path of the node.
     pub(super) fn resolved(&self, treedef: &TreeDef) -> Self {
         match self {
             Self::Path(path) => self.clone().or_paths(treedef.first_places([path])),

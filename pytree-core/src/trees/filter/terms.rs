@@ -1,7 +1,7 @@
-//! The terms of `a | b | …` or `a & b & …`, in a flat list.
+//! The terms of a rule `a | b | …` or `a & b & …`, in a flat list.
 //!
-//! Nested terms would need a recursion as deep as the number of terms. The paths among the terms are sorted once, so a
-//! single search finds whether any of them leads to a leaf.
+//! Nested terms would need a recursion as deep as the number of terms. The terms that are paths are sorted once, so a
+//! single search finds whether a leaf is at or below any of these paths.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -48,8 +48,9 @@ impl Terms {
         other
     }
 
-    /// Returns the terms resolved for a structure. The paths that `path_of` returns are resolved at once, and what they
-    /// lead to is added as terms that `term_of` creates.
+    /// Returns the terms for a structure in which each shared node has only its first path; see [`Rule::resolved`]. The
+    /// paths that `path_of` returns are looked up together. For each first path that is found, `term_of` creates an
+    /// additional term.
     pub(super) fn resolved(
         &self,
         treedef: &TreeDef,
@@ -71,7 +72,8 @@ impl Terms {
         self.terms.iter()
     }
 
-    /// Creates the terms and sorts the paths that `path_of` returns.
+    /// Returns the index of the terms: the sorted paths that `path_of` returns, and the positions of all other terms.
+    /// The index is created by the first call.
     pub(super) fn index(&self, path_of: fn(&Rule) -> Option<&KeyPath>) -> &Index {
         self.index.get_or_init(|| {
             let mut paths: Vec<&KeyPath> = self.iter().filter_map(path_of).collect();
@@ -103,10 +105,10 @@ impl Terms {
 }
 
 impl Index {
-    /// Returns whether a path is at or below one of the sorted paths.
+    /// Returns whether `path` is at or below one of the sorted paths.
     pub(super) fn leads_to(&self, path: &KeyPath) -> bool {
-        // In the sorted order, only paths below a path P come between P and another path below P, and `dedup_by` has
-        // removed them. So only the last path that is not greater than `path` can be above it.
+        // In sorted order, a path is followed by all paths below it, and `dedup_by` has removed these paths from the
+        // list. So only the last listed path that is not greater than `path` can be a prefix of `path`.
         let not_greater = self.paths.partition_point(|known| known <= path);
         let last = not_greater.checked_sub(1).map(|last| &self.paths[last]);
         last.is_some_and(|last| last.is_prefix_of(path))

@@ -1,7 +1,7 @@
-//! Puts the nodes of a builder in their final order, and numbers what aliases refer to.
+//! Puts the nodes of a builder in their final order, and assigns the numbers by which aliases refer to nodes.
 //!
-//! The final order is not that of the calls, because dictionaries are sorted. The first place of a shared node in the
-//! final order becomes the node, and the other places become aliases.
+//! Nodes may have been added in another order, because the entries of a dictionary are sorted. The first occurrence of
+//! a shared node in the final order becomes the node, and the later occurrences become aliases.
 
 use super::{LabelAt, Labels, Place, Problems};
 use crate::base::bug::bug;
@@ -13,16 +13,16 @@ use crate::node::statics::StaticBox;
 use crate::treedef::Builder;
 use crate::trees::dynamic::Tree;
 
-/// Where a labelled node is in the final order.
+/// The number and the depth of a labelled node that has begun.
 #[derive(Clone, Copy)]
 struct Numbered {
     /// The number by which aliases refer to the node.
     number: usize,
-    /// The depth of the node, until it ends.
+    /// The depth of the node while its children are added; `None` after the node has ended.
     open: Option<usize>,
 }
 
-/// A node that has begun: its children that have not begun, and its label.
+/// A node that has begun and not ended: its children that are not yet added, and its label.
 struct Open {
     children: std::vec::IntoIter<usize>,
     label: Option<LabelAt>,
@@ -35,17 +35,18 @@ struct Order<'l, L> {
     problems: &'l mut Problems,
     builder: Builder,
     leaves: Vec<L>,
-    /// The nodes that have begun and not ended. The first is not a node: its child is the root.
+    /// The nodes that have begun and not ended. The first entry is not a node: its only child is the root.
     open: Vec<Open>,
-    /// The depths of the references among `open`.
+    /// The depths of those nodes in `open` that are references.
     references: Vec<usize>,
-    /// For each label its node, if it has begun.
+    /// For each label, the number and depth of its node; `None` if the node has not begun.
     numbered: Vec<Option<Numbered>>,
-    /// The weak edges: the position of the alias, the label of the target, and the path.
+    /// The weak edges: the position of the alias in the treedef, the label of the target, and the path of the edge.
     weak: Vec<(usize, LabelAt, KeyPath)>,
 }
 
-/// Builds the tree from its leaves, trees and nodes. All of them except the first are children of a node.
+/// Builds the tree from the items that were added to a builder. The first item is the root, and each other item is the
+/// child of one node.
 pub(super) fn in_order<L>(
     places: Vec<Place<L>>,
     labels: &Labels,
@@ -77,7 +78,7 @@ pub(super) fn in_order<L>(
 }
 
 impl<L> Order<'_, L> {
-    /// Ends the innermost open node.
+    /// Ends the innermost node that has not ended.
     fn end(&mut self) {
         let Some(open) = self.open.pop() else {
             return;
@@ -91,7 +92,7 @@ impl<L> Order<'_, L> {
         }
     }
 
-    /// Adds the place at a position as the next child.
+    /// Adds the item at position `at` of `places` as the next child.
     fn place(&mut self, at: usize) {
         match self.places.get_mut(at).and_then(Option::take) {
             Some(Place::Leaf(leaf)) => {
@@ -158,10 +159,11 @@ impl<L> Order<'_, L> {
         });
     }
 
-    /// Adds another place of a labelled node: an alias, or the node itself if this is its first place.
+    /// Adds an occurrence of a labelled node: the node itself if this is its first occurrence, otherwise an alias.
     fn again(&mut self, label: LabelAt) {
         if let Some(Numbered { number, open }) = self.numbered[label] {
-            // A reference exists before its content, so an alias inside of both can be built.
+            // A reference is created before its content. So a node can contain an alias of itself if the node is a
+            // reference, or if there is a reference between the node and the alias.
             if open.is_some_and(|open| self.references.last().is_none_or(|&last| last < open)) {
                 let what = format!(
                     "the shared node `{}` contains itself; use a weak edge or a reference",
@@ -193,7 +195,7 @@ impl<L> Order<'_, L> {
         }
     }
 
-    /// Sets the targets of weak edges, which may have begun later.
+    /// Sets the targets of all weak edges. A target may come after the edge, so this runs after all nodes are added.
     fn set_targets(&mut self) {
         for (alias, label, path) in std::mem::take(&mut self.weak) {
             match self.numbered[label] {
