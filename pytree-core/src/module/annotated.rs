@@ -1,7 +1,8 @@
 //! Values with metadata: names of axes for sharding, separate learning rates, or any other data about a leaf.
 //!
-//! An [`Annotated`] is a transparent node, like [`Shared`](crate::Shared): it has the paths and the display of its
-//! value. The metadata is static data in the treedef, so parts, transformations and checkpoints preserve the metadata.
+//! An [`Annotated`] is a transparent node, like [`Shared`](crate::Shared): it adds no key to a path, and is displayed
+//! as its value. The metadata is static data in the treedef, so parts, transformations and checkpoints preserve the
+//! metadata.
 
 use std::any::TypeId;
 use std::fmt;
@@ -23,7 +24,7 @@ use crate::trees::select_part::{SelectPart, select_partition};
 
 /// The metadata of a value: an ordered map of names and static data.
 ///
-/// Equality depends on the names, the data and their order, so equal metadata is displayed equally.
+/// Two metadata are equal if they have equal names and data in the same order. So equal metadata is displayed equally.
 ///
 /// # Examples
 /// ```
@@ -36,7 +37,7 @@ use crate::trees::select_part::{SelectPart, select_partition};
 #[derive(Clone, Debug, Default, PartialEq, Eq, pytree_derive::Leaf)]
 pub struct Metadata(Vec<(String, StaticData)>);
 
-/// The name of the record in which metadata is stored as data.
+/// The name of the [`StaticData`] record that represents metadata.
 const RECORD: &str = "Metadata";
 
 impl Metadata {
@@ -45,14 +46,15 @@ impl Metadata {
         Self(Vec::new())
     }
 
-    /// Sets the value of a name and returns the metadata. A new name is added last.
+    /// Stores `value` under `name`, and returns the metadata. An existing value of this name is replaced. A new name is
+    /// added at the end.
     #[must_use]
     pub fn with<V: StaticValue>(mut self, name: &str, value: V) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Sets the value of a name. A new name is added last.
+    /// Stores `value` under `name`. An existing value of this name is replaced. A new name is added at the end.
     pub fn set<V: StaticValue>(&mut self, name: &str, value: V) {
         self.insert(name.to_owned(), value.static_data());
     }
@@ -64,19 +66,19 @@ impl Metadata {
         }
     }
 
-    /// Removes the value of a name and returns it.
+    /// Removes `name` and its data, and returns the data.
     pub fn remove(&mut self, name: &str) -> Option<StaticData> {
         let position = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(position).1)
     }
 
-    /// Returns the data of a name.
+    /// Returns the data that is stored under `name`.
     pub fn get(&self, name: &str) -> Option<&StaticData> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, data)| data)
     }
 
-    /// Returns the value of a name, if it exists and is a `V`.
+    /// Returns the value that is stored under `name`, if there is one and its type is `V`.
     pub fn value<V: StaticValue>(&self, name: &str) -> Option<V> {
         V::from_static_data(self.get(name)?)
     }
@@ -96,7 +98,7 @@ impl Metadata {
         self.0.is_empty()
     }
 
-    /// Adds the metadata `other`. Its values replace existing values of the same name.
+    /// Adds the metadata `other`. If both have a value of the same name, the value of `other` is used.
     pub(crate) fn extend(&mut self, other: Self) {
         for (name, data) in other.0 {
             self.insert(name, data);
@@ -220,8 +222,8 @@ impl<T> Annotated<T> {
     }
 }
 
-/// The shape of an annotated value. It has one child and one static value, like the node of a trait object, but its own
-/// identity.
+/// The shape of an annotated value. Like the node of a trait object, the node has one child and one static value, but
+/// the two shapes have different identities.
 static SHAPE: NodeShape = NodeShape {
     identity: TypeId::of::<Annotated<()>>,
     type_name: std::any::type_name::<Annotated<()>>,
@@ -306,7 +308,8 @@ impl TreeDef {
     /// of these nodes have metadata of the same name, the value of the innermost node is used.
     pub fn leaf_metadata(&self) -> Vec<Metadata> {
         let mut all = Vec::with_capacity(self.num_leaves());
-        // The end of each node with metadata that has not ended yet, and the metadata of the leaves below the node.
+        // For each enclosing node that has metadata: the position at which the node ends, and the metadata of leaves in
+        // it.
         let mut open: Vec<(usize, Metadata)> = Vec::new();
         for node in self.nodes() {
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {

@@ -1,9 +1,9 @@
 //! Modules whose fields are registered at run time.
 //!
-//! The type of a derived module determines which of its fields are parameters, states, modules and static. The fields
-//! of a [`DynamicModule`] are registered one by one by a program that knows them only at run time, for instance from a
-//! description or a file. The node of a dynamic module in a treedef equals the node of a derived type with the same
-//! name and fields, so a dynamic module can be converted into the derived type and back.
+//! For a module that is a derived type, the type determines which fields are parameters, states, modules or static. The
+//! fields of a [`DynamicModule`] are registered one by one by a program that knows them only at run time, for instance
+//! from a description or a file. In a treedef, the node of a dynamic module equals the node of a derived type with the
+//! same name and fields. So a dynamic module can be converted into the derived type and back.
 
 mod below;
 mod kinds;
@@ -30,11 +30,11 @@ use crate::trees::dynamic::Tree;
 
 /// A module whose fields are registered at run time.
 ///
-/// Fields that are trees come first, then static fields, each in the order of registration. Registration checks the
-/// values: a parameter has float leaves, a sub-module has a kind for each leaf, and a name occurs once. A call that
-/// fails changes nothing, and its error lists all problems.
+/// Fields that are trees come before static fields; otherwise fields are in the order of registration. Each
+/// registration checks the value and the name: a parameter must have float leaves, each leaf of a sub-module must have
+/// a kind, and names must be unique. If a call fails, the module is unchanged, and the error lists all problems.
 ///
-/// A [`Shared`](crate::Shared) node in a value is copied to each of its paths, as in trees.
+/// If a value contains a [`Shared`](crate::Shared) node, the node is copied to each of its paths, as in trees.
 ///
 /// # Examples
 /// ```
@@ -188,8 +188,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             .map(|position| &self.values[position])
     }
 
-    /// Returns the leaves of a field that is a tree mutably. Unlike [`set`](Self::set), this does not check changed
-    /// leaves; [`lint`](crate::tools::lint::lint) finds mistakes in them.
+    /// Returns the leaves of a field that is a tree mutably. Changes to the leaves are not checked, unlike changes with
+    /// [`set`](Self::set); [`lint`](crate::tools::lint::lint) finds mistakes in the leaves.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).
@@ -229,7 +229,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Replaces the value of a field that is a tree. The new value may have any structure that the field's kind allows.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the field does not exist or is static, or if its kind does not allow the value.
+    /// [`TreeError::Registration`] if the field does not exist or is static, or if the field's kind does not allow the
+    /// value.
     pub fn set(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         const DOING: &str = "change a field of";
         let position = self.tree_place(DOING, name)?;

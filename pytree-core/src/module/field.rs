@@ -1,4 +1,4 @@
-//! The types that fields may have. Traits of the field's type enforce them.
+//! The types that fields may have, and the traits that enforce them.
 //!
 //! A type implements [`ModuleField`], [`ParamField`], [`StateField`] or [`StaticValue`] if a field of this type may be
 //! a module, a parameter, a state or static. A container implements the trait if its content does. [`HoldsArrays`]
@@ -7,9 +7,10 @@
 //!
 //! The derive queries [`Probe`] for the type of each field, and passes the results to the traits of `mistakes`. Each of
 //! these traits represents one mistake and its fix, and is implemented for every type by a blanket `impl` that is
-//! marked `do_not_recommend`. So a mistake causes exactly one error. It names the type of the field or, if a type inside
-//! of it has no kind with any attribute, that type: an `Arc`, a closure, a type without a derive. The generated code
-//! that visits a field queries the probe, too, so that it causes no second error.
+//! marked `do_not_recommend`. So a mistake causes exactly one error. The error names the type of the field. If the
+//! field's type contains a type that no attribute allows, such as an `Arc`, a closure or a type without a derive, the
+//! error names this inner type instead. The generated code that visits a field queries the probe, too, so that it
+//! causes no second error.
 //!
 //! [`leaf_field!`](crate::leaf_field) allows a leaf type of another crate as a field.
 
@@ -64,7 +65,8 @@ pub trait StateField: Pytree {}
 /// shared nodes (whose sharing would be lost), references (whose values change), and containers of them.
 ///
 /// A tuple holds arrays if any of its elements does, which trait bounds cannot express. So the derive checks each type
-/// that is written in the field's type. It does not see the types inside an alias of a tuple or inside a user's struct.
+/// that is written in the field's type. The derive does not see the types inside an alias of a tuple or inside a user's
+/// struct.
 pub trait HoldsArrays {}
 
 /// Allows a leaf type as a field.
@@ -106,8 +108,8 @@ impl<M: 'static, L: Leaf + Clone + ParamField> ParamField for Partition<M, L> {}
 impl<M: 'static, L: Leaf + Clone> StateField for Partition<M, L> {}
 impl<M, L> HoldsArrays for Partition<M, L> {}
 
-/// Implements a trait of fields for containers whose contents implement the trait. `do_not_recommend` makes error
-/// messages name the whole type of a field instead of its content.
+/// Implements a field trait for containers whose contents implement it. With `do_not_recommend`, error messages name
+/// the whole type of a field instead of its content.
 macro_rules! pass_through {
     ($($field:ident)*) => {$(
         #[diagnostic::do_not_recommend]

@@ -12,14 +12,14 @@ use crate::treedef::{NodeView, TreeDef};
 pub(super) enum Change {
     /// Turns parameters into states of the collection [`Frozen`](crate::Frozen).
     Freeze,
-    /// Turns states of the collection [`Frozen`](crate::Frozen) into parameters. A field whose leaves have kinds of
-    /// their own does not change: it is the field of a [`Freeze`](crate::Freeze), and was not a parameter.
+    /// Turns states of the collection [`Frozen`](crate::Frozen) into parameters, except for fields whose leaves have
+    /// kinds of their own. Such a field belongs to a [`Freeze`](crate::Freeze), and was not a parameter.
     Thaw,
 }
 
 impl Change {
-    /// Returns the new kind of a field of kind `kind`. `has_own` returns whether the leaves of the field have kinds of
-    /// their own.
+    /// Returns the kind that a field of kind `kind` has after the change. `has_own` returns whether the leaves of the
+    /// field have kinds of their own, from fields inside the value.
     pub(super) fn of(
         self,
         kind: Option<FieldKind>,

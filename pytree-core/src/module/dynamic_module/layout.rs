@@ -1,6 +1,6 @@
 //! The fields of a module while they are registered.
 //!
-//! A shape contains a copy of all names. So the shape of the module is created when a tree is requested, and not each
+//! A shape contains a copy of all names. So the shape of the module is created when it is first needed, and not each
 //! time a field is registered.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub(super) enum Place {
     Static(usize),
 }
 
-/// The number of fields from which a table is faster than a scan.
+/// The maximum number of fields for which a field is found by a scan, which is then faster than a lookup in a table.
 const FEW: usize = 16;
 
 /// The names of a module and of its fields, with their kinds.
@@ -31,9 +31,9 @@ pub(super) struct Layout {
     name: Arc<str>,
     fields: Vec<TreeField>,
     statics: Vec<Arc<str>>,
-    /// The position of each field by name; empty while there are few fields.
+    /// The position of each field by name; empty if there are at most [`FEW`] fields.
     table: HashMap<Arc<str>, Place>,
-    /// The shape of the module's node, created at the first request.
+    /// The shape of the module's node, created when it is first needed.
     shape: OnceLock<Arc<DynamicShape>>,
 }
 

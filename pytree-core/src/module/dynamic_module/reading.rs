@@ -13,13 +13,13 @@ use crate::treedef::TreeDef;
 use crate::trees::dynamic::Tree;
 use crate::trees::functions::flatten_as_tree;
 
-/// Returns the paths of a tree's leaves, which begin at the module. `base` is the path from the module to the tree.
+/// Returns the paths of a tree's leaves, starting at the module. `base` is the path from the module to the tree.
 fn paths_below(base: &KeyPath, treedef: &TreeDef) -> Vec<KeyPath> {
     let below = |path: KeyPath| base.keys().iter().chain(path.keys()).cloned().collect();
     treedef.leaf_paths().into_iter().map(below).collect()
 }
 
-/// Returns the path of a field, from the module.
+/// Returns the path of a field, starting at the module.
 fn path_of_field(name: &str) -> KeyPath {
     KeyPath::from_iter([PathKey::Field(name.to_owned().into())])
 }
@@ -66,7 +66,8 @@ pub(super) fn read_tree<L: Leaf, T: Pytree>(
     Err(paths.zip(leaves).filter_map(problem).collect())
 }
 
-/// Returns the value of a field as a tree, or the problems of its leaf types and kinds; see [`read_tree`].
+/// Returns the value of a field as a tree. The error lists each leaf whose type or kind the field does not allow; see
+/// [`read_tree`].
 pub(super) fn read_checked<L: Leaf, T: Pytree>(
     value: &T,
     name: &str,

@@ -1,4 +1,4 @@
-//! The mistakes of fields, one trait each, with the messages that rustc reports.
+//! The mistakes that a field can have: one trait for each mistake, with the message that rustc reports.
 //!
 //! The derive evaluates `CHECK` of each trait with a result of [`Probe`](crate::module::field::Probe) as the const
 //! argument. `CHECK` exists only for `false`, so a field with the mistake does not compile.
@@ -38,20 +38,20 @@ mistakes! {
         label: "mark a leaf that is not trained",
         note: "write `#[state]` or `#[state(Collection)]` on the field",
     }
-    /// Integers, sizes and flags without an attribute.
+    /// A field of integers, sizes or flags has no attribute.
     IntegerNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it a leaf or part of the structure?",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
         note: "a number that changes is a leaf: `#[state] step: Tensor`, which begins as `Tensor::from(0)`; a model without tensors has an `i64` or `u64`",
     }
-    /// Static values without an attribute: names, settings.
+    /// A field of static values, such as names or settings, has no attribute.
     StaticNeedsKind {
         message: "a field of type `{Self}` needs a kind",
         label: "is it part of the structure?",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
     }
-    /// A type without a derive, or of another crate, in a field without an attribute.
+    /// A field has no attribute, and its type has no derive or is of another crate.
     TypeNeedsDerive {
         message: "`{Self}` is not a module, and a field of it has no kind",
         label: "which part of the model is it?",
@@ -59,31 +59,31 @@ mistakes! {
         note: "if it is part of the structure, as a setting is, write `#[r#static]` on the field and `#[derive(Static, Clone)]` on the type",
         note: "wrap a type of another crate in a type of your own",
     }
-    /// Modules, leaves and static values in one tuple or container.
+    /// A field mixes modules, leaves and static values in one tuple or container.
     FieldMixesKinds {
         message: "`{Self}` mixes values of several kinds, so the field has no kind",
         label: "its parts need different attributes",
         note: "give each part a field of its own, or move them to a struct that derives `Module`: there a module has no attribute, a leaf has `#[param]` or `#[state]`, and a static value has `#[r#static]`",
     }
-    /// `Arc` and `Rc`.
+    /// The type of a field is an `Arc` or an `Rc`.
     CountedNeedsShared {
         message: "`{Self}` cannot be a field: the first update would separate its copies",
         label: "write `Shared` instead",
         note: "`Shared<T>` is an `Arc<T>` that stays shared in every transformation, `Ref<T>` is one that can also be written",
     }
-    /// `Cell`, `RefCell`, `Mutex` and `RwLock`.
+    /// The type of a field is a `Cell`, a `RefCell`, a `Mutex` or an `RwLock`.
     CellNeedsRef {
         message: "`{Self}` cannot be a field: no transformation would see what is written to it",
         label: "write `Ref` instead",
         note: "`Ref<T>` is a value that is written through `&self`; with `&mut self` a plain field suffices",
     }
-    /// A box of a trait without `#[module_object]`.
+    /// The type of a field is a box of a trait that has no `#[module_object]`.
     ObjectNeedsAttribute {
         message: "`{Self}` is not a module: its trait has no `#[module_object]`",
         label: "holds a value of any type that implements the trait",
         note: "write `#[module_object]` above the trait, and `Box<dyn Trait>` in the field, without an attribute",
     }
-    /// A boxed closure.
+    /// The type of a field is a boxed closure.
     FieldOfClosure {
         message: "`{Self}` cannot be a field: closures cannot be compared",
         label: "a treedef compares what is not a leaf",
@@ -115,7 +115,7 @@ mistakes! {
         label: "its own fields have kinds",
         note: "remove `#[state]`: a module needs no attribute",
     }
-    /// Sizes as a state.
+    /// A field marked `#[state]` holds sizes.
     StateOfSize {
         message: "`{Self}` cannot be `#[state]`: it has another size on another machine",
         label: "is it a counter or part of the structure?",

@@ -51,7 +51,7 @@ pub trait Fallback {
     const IS_TUPLE: bool = false;
     /// Whether the type is `usize` or `isize`.
     const IS_SIZE: bool = false;
-    /// Whether the type creates hashers. Such a type is an argument of a map.
+    /// Whether the type creates hashers, as `RandomState` does. A map has such a type as a type argument.
     const IS_HASHER: bool = false;
 
     /// Does nothing, because a compile error was reported for the field.
@@ -90,7 +90,7 @@ pub trait Fallback {
         panic!("{}", not_a_field())
     }
 
-    /// Returns the value that the data represents, if the type is a [`StaticValue`] that can be built from data.
+    /// Returns the value that `StaticData` represents, if the type is a [`StaticValue`] that can be built from data.
     fn from_data(_: &StaticData) -> Option<Self::Value>
     where
         Self::Value: Sized,
@@ -205,8 +205,8 @@ impl<T: Clone + 'static> Probe<T> {
     }
 }
 
-/// The two ways to treat a value as static: by [`StaticValue`], and by `PartialEq + Debug`. The first way that is
-/// `Some` is used.
+/// The two ways to treat a value as static: as a [`StaticValue`], or by `PartialEq + Debug`. A way that the type of the
+/// value does not allow is `None`. The first way that is `Some` is used.
 pub type StaticWays<'a> = [Option<StaticRef<'a>>; 2];
 
 /// Returns the value as a static value. Returns `()` if its type cannot be static, because a compile error was
