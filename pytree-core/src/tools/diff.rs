@@ -13,7 +13,7 @@ use crate::trees::functions::{flatten_as_tree, flatten_borrowed};
 
 /// The differences between two models, as [`diff`] returns them.
 ///
-/// They are displayed as a table of the leaves that differ, and a list of the other differences.
+/// The difference is displayed as a table of the leaves that differ, and a list of the other differences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelDiff {
     structure: Vec<Difference>,
@@ -29,8 +29,9 @@ pub struct ModelDiff {
 /// by shape, dtype and elements; their Rust types do not matter. Other leaves are compared by type and by displayed
 /// text.
 ///
-/// A shared node is compared at each of its places. If one of the models contains itself or has a weak edge with a
-/// target, it has no tree form: then both are compared as graphs, and a shared node at its first place.
+/// A shared node is compared at each of its paths. A model that contains itself, or a weak edge with a target, cannot
+/// be converted to a tree. If one of the models is such a model, both are compared as graphs, in which a shared node is
+/// compared only at its first path.
 ///
 /// # Examples
 /// ```
@@ -91,7 +92,7 @@ pub fn diff<A: Pytree, B: Pytree>(left: &A, right: &B) -> ModelDiff {
 }
 
 impl ModelDiff {
-    /// Returns the differences in structure, from the root down.
+    /// Returns the differences between the structures of the models, from the root down.
     pub fn structural(&self) -> &[Difference] {
         &self.structure
     }
@@ -101,12 +102,12 @@ impl ModelDiff {
         &self.leaves
     }
 
-    /// Returns the leaves that only the left model has, in order.
+    /// Returns the paths of the leaves that only the left model has, in order.
     pub fn only_left(&self) -> &[KeyPath] {
         &self.only_left
     }
 
-    /// Returns the leaves that only the right model has, in order.
+    /// Returns the paths of the leaves that only the right model has, in order.
     pub fn only_right(&self) -> &[KeyPath] {
         &self.only_right
     }

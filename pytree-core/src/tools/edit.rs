@@ -171,9 +171,9 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
 
 /// Replaces the node or leaf at a path such as `layers[0]` by `value`.
 ///
-/// The new value must have the type of the old value, but may have another structure, for instance a longer `Vec`. At
-/// the path of an `Option` (even of `None`), a `Shared` or a boxed trait object, `value` may be the whole or only its
-/// content. A shared node is replaced at all its paths.
+/// The new value must have the type of the old value, but may have another structure, for instance a longer `Vec`. If
+/// the path leads to an `Option` (even if it is `None`), a `Shared` or a boxed trait object, `value` may be the whole
+/// object or only its content. A shared node is replaced at all its paths.
 ///
 /// # Examples
 /// ```
@@ -202,11 +202,11 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
     outcome
 }
 
-/// Sets each static field of the value's type that the filter selects.
+/// Sets each static field that has the type of `value` and that the filter selects.
 ///
 /// A filter selects a static field by its path, with [`Filter::path`] or [`Filter::path_contains`]. The last step of
-/// the path is the name of the field. Leaves and sharing do not change. A field in a shared node has only its first
-/// path. To set the fields of all modules of one type, use [`apply`].
+/// the path is the name of the field. Leaves and sharing do not change. A field in a shared node is selected only by
+/// the first path of the node. To set the fields of all modules of one type, use [`apply`].
 ///
 /// # Examples
 /// ```
@@ -231,7 +231,7 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// ```
 ///
 /// # Errors
-/// [`TreeError::NoStatic`] with all static fields of that type if the filter selects none of them, or
+/// [`TreeError::NoStatic`] with all static fields of the type `T` if the filter selects none of them, or
 /// [`TreeError::NoNode`] if a path of the filter does not exist.
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
@@ -242,7 +242,7 @@ pub fn set_static<M: Pytree, T: StaticValue>(
 }
 
 /// Sets the fields like [`set_static`], but returns a conflict error if another thread writes a reference of the model
-/// meanwhile.
+/// during the call.
 fn set_static_once<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -270,7 +270,7 @@ fn set_static_once<M: Pytree, T: StaticValue>(
     boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
 }
 
-/// Replaces one of several nodes with the same path: the first node that can be replaced by `value`.
+/// Replaces the first of `nodes` that can be replaced by `value`. All of `nodes` have the same path.
 pub(crate) fn replace_any<M: Pytree, N: Pytree>(
     model: &M,
     places: &Places,
@@ -309,7 +309,7 @@ fn rebuild<M: Pytree>(
     ))
 }
 
-/// Returns a node or leaf as an `N`, if it is an `N` or an [`AnyLeaf`] that contains an `N`.
+/// Returns `value` as an `N`, if it is an `N` or an [`AnyLeaf`] that contains an `N`.
 fn downcast<N: 'static>(value: &mut dyn Any) -> Option<&mut N> {
     if value.is::<N>() {
         value.downcast_mut()

@@ -16,7 +16,7 @@ use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::tools::nodes::duplicates_of;
 use crate::trees::functions::flatten_borrowed;
 
-/// A finding of [`lint`]. The displayed text of a mistake names the fix.
+/// A fact about a model that [`lint`] reports. If it is a mistake, the displayed text says how to fix the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -26,7 +26,7 @@ pub enum Finding {
         paths: Vec<KeyPath>,
     },
     /// Leaves that use the same memory without being in a shared node. At least one of them is a parameter. An update
-    /// gives them different values.
+    /// of the model gives these leaves different values.
     SameStorage {
         /// The paths of the leaves.
         paths: Vec<KeyPath>,

@@ -21,15 +21,15 @@ use crate::tools::edit::place::Parents;
 use crate::treedef::{Aliases, NodeView, TreeDef};
 use crate::trees::graph;
 
-/// A node, a leaf or a static field of a model, as [`iter_graph`] and [`iter_children`] list it.
+/// An item of the lists that [`iter_graph`] and [`iter_children`] return: a node, a leaf or a static field of a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Met {
     /// A node.
     Node {
-        /// The displayed name, such as `Linear` or `list`.
+        /// The displayed name of the node, such as `Linear` or `list`.
         name: Cow<'static, str>,
-        /// The family.
+        /// The family of the node, such as list or struct.
         kind: NodeKind,
         /// Whether the node is a module; see [`NodeView::is_module`].
         is_module: bool,
@@ -41,7 +41,7 @@ pub enum Met {
 }
 
 impl Met {
-    /// Returns whether this is a module; see [`NodeView::is_module`].
+    /// Returns whether this item is a node that is a module; see [`NodeView::is_module`].
     pub const fn is_module(&self) -> bool {
         matches!(
             self,
@@ -119,7 +119,7 @@ pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
     all
 }
 
-/// Adds the static fields of a node, then the node itself, to `all`.
+/// Adds the static fields of a node to `all`, and then the node itself.
 fn end_node(treedef: &TreeDef, node: usize, path: KeyPath, all: &mut Vec<(KeyPath, Met)>) {
     let view = treedef.view(node);
     for (key, value) in view.keyed_statics() {
@@ -251,7 +251,8 @@ pub fn copy<T: Pytree>(model: &T) -> T {
     rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
 }
 
-/// The paths of each shared node or reference that is at several paths, in order. They are displayed as in Flax NNX.
+/// The paths of each shared node or reference that is at several paths, in order. The display has the layout of Flax
+/// NNX.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Duplicates(Vec<Vec<KeyPath>>);
 
@@ -275,7 +276,7 @@ impl fmt::Display for Duplicates {
 /// Returns the paths of each shared node or reference that is at several paths of a model. If the result is empty, the
 /// model is a tree.
 ///
-/// Duplicates below a shared node are listed only below the first path of that node.
+/// If a duplicate is inside a shared node, its paths are listed only below the first path of the shared node.
 ///
 /// # Examples
 /// ```

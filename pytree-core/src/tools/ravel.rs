@@ -15,7 +15,8 @@ use crate::node::leaf::{AnyLeaf, Element, Leaf};
 use crate::treedef::TreeDef;
 use crate::trees::graph;
 
-/// Builds a model from a vector. It stores the structure and the leaf shapes of the model that [`ravel`] received.
+/// Builds a model from a vector. An `Unravel` stores the structure and the leaf shapes of the model that [`ravel`]
+/// received.
 pub struct Unravel<M, E> {
     treedef: TreeDef,
     leaves: Vec<AnyLeaf>,
@@ -25,8 +26,8 @@ pub struct Unravel<M, E> {
 
 /// Returns all leaves of a model as one vector, and an [`Unravel`] that builds a model from such a vector.
 ///
-/// The vector contains the leaves in order, and the elements of each leaf in row-major order. A shared leaf occurs
-/// once. Each leaf must be a number of type `E` or an array of such numbers.
+/// The vector contains the leaves in order, and the elements of each leaf in row-major order. A leaf in a shared node
+/// occurs once. Each leaf must be a number of type `E` or an array of such numbers.
 ///
 /// # Examples
 /// ```
@@ -83,7 +84,7 @@ impl<M: Pytree, E: Element> Unravel<M, E> {
         self.length
     }
 
-    /// Returns whether there are no elements.
+    /// Returns whether the leaves have no elements.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

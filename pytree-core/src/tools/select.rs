@@ -94,7 +94,8 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
 
     /// Returns a filter that accepts the leaves of the selected value.
     ///
-    /// The filter compares paths, so it can be used with every model of this structure, and with gradients.
+    /// The filter compares paths, so it can be used with every model that has the structure of `model`, and with
+    /// gradients.
     ///
     /// # Errors
     /// The errors of [`path`](Self::path).
@@ -115,7 +116,8 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
             .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
             .map(|(path, _)| path)
             .collect();
-        // The first path of a shared leaf may be outside of the selected value.
+        // Each leaf has its first path here. For a leaf in a shared node, this path may be outside of the selected
+        // value.
         if chosen.iter().any(|path| place.is_prefix_of(path)) {
             chosen.retain(|path| !place.is_prefix_of(path));
             chosen.push(place);
@@ -157,7 +159,8 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         self.replace(model, change(self.get(model)))
     }
 
-    /// Returns the position of the node that the closure selects: the outermost node with exactly the selected leaves.
+    /// Returns the position of the selected node: the outermost node whose leaves are exactly those of the value that
+    /// the closure returns.
     #[track_caller]
     fn find(&self, model: &M, places: &Places) -> Result<usize, TreeError> {
         let fail = |mistake| TreeError::Selection {
@@ -183,7 +186,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
 /// The identity of a leaf in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Address {
-    /// A leaf of size zero has no address of its own.
+    /// The memory address of the leaf; `None` if its type has size zero, because such a leaf has no address of its own.
     address: Option<usize>,
     kind: TypeId,
 }
@@ -204,7 +207,7 @@ fn leaf_addresses<T: Pytree>(value: &T) -> (Vec<Address>, TreeDef) {
     (leaves.into_iter().map(Address::of).collect(), treedef)
 }
 
-/// A model in the graph form, in which a shared node has its leaves at its first place.
+/// A model in the graph form, in which a shared node is stored once, at its first path.
 struct Graph<'t> {
     treedef: &'t TreeDef,
     leaves: Vec<Address>,
@@ -226,7 +229,7 @@ impl<'t> Graph<'t> {
     }
 }
 
-/// A selected value in the graph form.
+/// The value that a closure selected, in the graph form.
 struct Selected {
     treedef: TreeDef,
     leaves: Vec<Address>,
@@ -238,11 +241,11 @@ impl Selected {
         Self { treedef, leaves }
     }
 
-    /// Returns whether the value is at a node of a model: whether both have the same nodes, where a later place of a
-    /// shared node in the model may be its first place in the value, and the same leaves.
+    /// Returns whether the selected value equals the subtree at `node` of a model: whether both have the same nodes and
+    /// the same leaves. The first occurrence of a shared node in the value may be an alias in the model.
     fn is_at(&self, model: &Graph<'_>, node: usize) -> bool {
         let mut leaves = self.leaves.iter();
-        // The node of the model for each numbered node of the value.
+        // For each node of the value that an alias can refer to, in order: the corresponding node of the model.
         let mut numbered: Vec<usize> = Vec::new();
         let mut aliases: Vec<(usize, usize)> = Vec::new();
         let mut rest = vec![node];

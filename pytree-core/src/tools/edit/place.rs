@@ -22,9 +22,9 @@ use crate::treedef::TreeDef;
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) treedef: TreeDef,
-    /// The identities of the shared nodes and references, by their first places.
+    /// The identity of each shared node or reference, by the position of the node.
     identities: HashMap<usize, NodeIdentity>,
-    /// The dynamic trees inside, by their first node.
+    /// The dynamic trees inside the model, each with the position of its first node.
     dynamic: Vec<(usize, TreeDef)>,
 }
 
@@ -44,7 +44,7 @@ impl Places {
         }
     }
 
-    /// Returns the node of the graph form that must be replaced to replace a node of the tree form.
+    /// Returns what must be replaced in the graph form to replace the node at position `node`.
     pub(crate) fn target(&self, node: usize) -> Target<'_> {
         let inside = self.dynamic.iter().find_map(|(start, treedef)| {
             let local = node.checked_sub(*start)?;
@@ -57,8 +57,8 @@ impl Places {
         }
     }
 
-    /// Returns the nodes at a path, from the outermost to the innermost. There may be several, because a transparent
-    /// node and its content have the same path.
+    /// Returns the nodes at a path, from the outermost to the innermost. There may be several nodes, because a
+    /// transparent node and its content have the same path.
     ///
     /// # Errors
     /// [`TreeError::NoNode`] with the most similar existing path, or [`TreeError::StaticField`] if the path leads to a
@@ -117,7 +117,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Recording<'a, F> {
 #[derive(Debug)]
 pub(crate) struct Parents<'t> {
     treedef: &'t TreeDef,
-    /// For each node, the position of its parent and its index among the children. The root is its own parent.
+    /// For each node, the position of its parent and the index of the node among the parent's children. The root is its
+    /// own parent.
     parents: Vec<(usize, usize)>,
 }
 

@@ -1,7 +1,7 @@
 //! Replaces a node of a model by another value.
 //!
-//! The model is visited again, with the new value instead of the old node. So nodes that the value shares with the rest
-//! of the model stay shared.
+//! The model is visited again, and the new value is visited instead of the old node. So a node that is in both the
+//! value and the rest of the model stays shared.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::trees::functions::flatten_as_tree;
 pub(crate) struct Target<'t> {
     /// The number of the node in the graph form.
     pub(crate) node: usize,
-    /// The identity of the node if it is a shared node or a reference, which is replaced at each of its places.
+    /// The identity of the node if it is a shared node or a reference, which is replaced at each of its paths.
     pub(crate) identity: Option<NodeIdentity>,
-    /// If the node is in a dynamic tree: the dynamic tree, and the number of the node in it.
+    /// If the node is in a dynamic tree: the structure of this tree, and the number of the node in it.
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
@@ -57,30 +57,31 @@ pub(crate) fn replace<M: Pytree, N: Pytree>(
     unflatten_unchecked(&treedef, leaves.into_iter())
 }
 
-/// Forwards a visit of a tree, except for one node.
+/// A visitor that flattens a model, except for one node: it flattens `value` instead of this node.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
-    /// The number of the replaced node, until it is met. Up to there, the new graph has the same nodes as the old one.
+    /// The position of the node to be replaced; `None` after this node was visited. Up to this node, the new graph and
+    /// the old graph have the same nodes, so the position is valid in both.
     target: Option<usize>,
-    /// The identity of the replaced node, if the node is shared: it is replaced at each of its places.
+    /// The identity of the replaced node, if the node is shared: the node is replaced at each of its paths.
     identity: Option<NodeIdentity>,
-    /// The identity of the new shared node, to which weak edges to the old node lead.
+    /// The identity of the new shared node. Weak edges to the old node are redirected to the new node.
     becomes: Option<NodeIdentity>,
     value: &'a dyn Pytree,
     spliced: Option<&'a Spliced<'a>>,
-    /// The current depth inside the replaced node, whose nodes are not forwarded; 0 outside.
+    /// The current depth inside the replaced node, whose content is skipped; 0 outside of this node.
     hidden: usize,
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
-    /// Returns whether the next node is the target, which is met once.
+    /// Returns whether the next node is the target. Returns true only once.
     fn is_at_target(&mut self) -> bool {
         self.target
             .take_if(|target| *target == self.inner.position())
             .is_some()
     }
 
-    /// Returns whether the next node is forwarded. If the next node is the target, visits the new value and returns
+    /// Returns whether the next node is flattened. If the next node is the target, flattens the new value and returns
     /// false.
     fn shows_next(&mut self) -> bool {
         if self.hidden > 0 {
@@ -202,15 +203,15 @@ impl<'a> Visitor<'a> for FirstShared {
 /// A dynamic tree in which one node is replaced by another value.
 struct Spliced<'a> {
     treedef: TreeDef,
-    /// The number of leaves before the value.
+    /// The number of leaves before the node that the value replaces.
     before: usize,
-    /// The number of leaves that the value replaces.
+    /// The number of leaves of the node that the value replaces.
     replaced: usize,
     values: Vec<&'a dyn Leaf>,
 }
 
 impl<'a> Spliced<'a> {
-    /// Puts a value in a dynamic tree, with a copy of each shared node at each of its places.
+    /// Replaces the node at position `at` by a value. A shared node in the value is copied to each of its paths.
     fn new(
         treedef: &TreeDef,
         at: usize,
