@@ -1,5 +1,5 @@
-//! A model as a flat ordered dictionary in the layout of `FlareJax`. Each path has an entry: the type of a node, a
-//! leaf, or, for a later occurrence of a shared node, the path of the first occurrence.
+//! A model as a flat ordered dictionary in the layout of `FlareJax`. Each path has an entry: the type of a node, a leaf
+//! or, for a later occurrence of a shared node, the path of the first occurrence.
 //!
 //! The dictionary lists the nodes and leaves as graph functions visit them. It contains shared nodes once, and a value
 //! built from the dictionary has the same sharing.
@@ -25,7 +25,7 @@ use crate::trees::graph;
 
 /// A flat dictionary from paths to types, leaves and aliases.
 ///
-/// The entries have the order of the structure: a node comes first, then its static fields, then its children.
+/// The entries are in the order of the structure: a node, then its static fields, then its children.
 ///
 /// # Examples
 /// ```
@@ -67,7 +67,7 @@ pub enum DictionaryEntry<'d> {
     None,
     /// A leaf.
     Leaf(&'d AnyLeaf),
-    /// A later occurrence of a shared node or reference, or a weak edge, with the path of the first occurrence.
+    /// The path of the first occurrence of a shared node or reference, for a later occurrence or for a weak edge.
     Alias(KeyPath),
     /// A static field.
     Static(StaticRef<'d>),
@@ -82,7 +82,7 @@ impl Dictionary {
         }
     }
 
-    /// Builds a value with the same sharing.
+    /// Builds a value from the dictionary. The value has the same sharing as the value that was flattened.
     ///
     /// # Errors
     /// [`TreeError`] if the structure does not match `T`.
@@ -167,7 +167,7 @@ impl Dictionary {
         })
     }
 
-    /// Returns the path to the same node that leads only through first occurrences of shared nodes.
+    /// Returns the path that leads to the node at `path` only through first occurrences of shared nodes.
     fn first_place(&self, path: &KeyPath) -> KeyPath {
         let aliases = Aliases::of(self.tree.treedef());
         aliases.first_of(path).unwrap_or_else(|| path.clone())
@@ -197,7 +197,7 @@ impl Dictionary {
     }
 }
 
-/// Adds a leaf to a hash. The length precedes each part, so that the boundary between two leaves is unambiguous.
+/// Adds a leaf to a hash. Each part of the leaf follows its length, so that the end of each part is unambiguous.
 fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
     let mut add = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
@@ -225,7 +225,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Formats a path as `FlareJax` does, with keys without quotes: `obj[a].weight`.
+/// Formats a path as `FlareJax` does, with keys that have no quotes: `obj[a].weight`.
 struct Lookup<'p>(&'p KeyPath);
 
 impl fmt::Display for Lookup<'_> {

@@ -1,8 +1,9 @@
 //! Conversions between values and references: the functions of refx for pytrees of [`Ref`](crate::Ref)s.
 //!
-//! Transformations and partitions need none of these calls. [`deref()`] returns a tree of values in which later
+//! Transformations and partitions do not need these functions. [`deref()`] returns a tree of values in which later
 //! occurrences of a reference are aliases, and [`reref`] builds a value with references from such a tree. A part of a
-//! value, created by [`partition`], contains the values of its references, and [`update_refs`] writes such values back.
+//! value, created by [`partition`], contains the values of its references, and [`update_refs`] writes the values of a
+//! part back to the references.
 
 use pytree_derive::panicking_twin;
 
@@ -33,8 +34,8 @@ use crate::trees::partition::{self, Partition};
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Dereferenced`] if the value contains values of references, because it was dereferenced already or
-/// contains a part of a value with references.
+/// [`TreeError::Dereferenced`] if the value contains plain values where it should contain references: because it was
+/// already dereferenced, or because it contains a part of a value with references.
 ///
 /// # Panics
 /// If a reference may not be read here, or a trait object in the value holds a leaf of another type.
@@ -66,7 +67,8 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
     boundary::unflatten_with_new_references(values.treedef(), leaves).map(|(value, _)| value)
 }
 
-/// Writes the leaves of `part` to the references of `target`. Absent leaves keep their values.
+/// Writes the leaves of `part` to the references of `target`. A leaf that is absent in `part` keeps its value in
+/// `target`.
 ///
 /// # Examples
 /// ```
@@ -89,8 +91,8 @@ pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     boundary::repeated(|| update_refs_once(target, part))
 }
 
-/// Writes like [`update_refs`], but returns a conflict error if another thread writes a reference of the target
-/// meanwhile.
+/// Writes like [`update_refs`], but returns a conflict error if another thread writes a reference of the target during
+/// the call.
 fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
@@ -156,8 +158,8 @@ pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
     })
 }
 
-/// Runs `body`, which may write only references whose own kind `is_mutable` accepts. If calls are nested, each of them
-/// must accept the kind.
+/// Runs `body`, which may write a reference only if `is_mutable` accepts the reference's own kind. In nested calls, the
+/// `is_mutable` of each call must accept the kind.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! States: trees as nested dictionaries of variables, as in Flax NNX.
 //!
-//! A variable is a field that determines the kind of the leaves below it. Absent leaves, values without leaves and
-//! later occurrences of shared nodes do not appear. [`StateDisplay`] displays a state. The files below convert a tree to a
-//! flat list or to pure dictionaries and back, and change single leaves of a tree.
+//! A variable is a field that determines the kind of the leaves below it. A state does not contain absent leaves,
+//! values without leaves and later occurrences of shared nodes. [`StateDisplay`] displays a state. The submodules
+//! convert a tree to a flat list or to pure dictionaries and back, and change single leaves of a tree.
 
 mod flat;
 mod places;
@@ -25,9 +25,9 @@ impl<L> Tree<L> {
     /// Returns the tree as a state, which is displayed as in Flax NNX: nested dictionaries in which each variable has
     /// its kind, the number of its elements and their size.
     ///
-    /// Fields and keys are texts; positions of lists and tuples are integers. A variable with several leaves is
-    /// displayed as a [`Tree`]. A leaf without a kind is displayed without a variable around it. Metadata of an
-    /// [`Annotated`](crate::Annotated) variable follows its value.
+    /// Fields and keys are displayed as texts, and positions in lists and tuples as integers. A variable with several
+    /// leaves is displayed as a [`Tree`]. A leaf without a kind is displayed without a variable around it. The metadata
+    /// of an [`Annotated`](crate::Annotated) variable is displayed after its value.
     ///
     /// # Examples
     /// ```

@@ -36,8 +36,8 @@ impl<L: Clone> Tree<L> {
 }
 
 impl<L> Tree<L> {
-    /// Builds a tree of a structure from paths and leaves in any order: the inverse of [`to_flat`](Self::to_flat).
-    /// Leaves that are absent in the structure may be given or left out.
+    /// Builds a tree of the structure `treedef` from paths and leaves in any order: the inverse of
+    /// [`to_flat`](Self::to_flat). A leaf that is absent in `treedef` needs no entry, but may have one.
     ///
     /// # Errors
     /// [`TreeError::Places`] with every path that does not exist or is repeated, and every leaf that is missing.
@@ -82,7 +82,7 @@ impl<M, L: Clone> Partition<M, L> {
 }
 
 impl<M, L> Partition<M, L> {
-    /// Builds a part of a structure from some paths and leaves in any order; the other leaves are absent.
+    /// Builds a part of the structure `treedef` from paths and leaves in any order. A leaf without an entry is absent.
     ///
     /// # Examples
     /// ```
@@ -111,15 +111,15 @@ pub(super) fn failed(doing: &'static str, problems: Vec<PlaceProblem>) -> Result
     Err(TreeError::Places { doing, problems })
 }
 
-/// Builds a tree from entries. With `whole`, each leaf that is present in the structure needs an entry.
+/// Builds a tree from paths and leaves. If `whole` is true, each leaf that is present in `treedef` needs an entry.
 fn place<L>(
     treedef: &TreeDef,
     entries: impl IntoIterator<Item = (KeyPath, L)>,
     whole: bool,
 ) -> Result<Tree<L>, TreeError> {
     let places = Places::of(treedef);
-    // If two keys have the same displayed text, two leaves have the same path. Each list is in reverse order, so that
-    // `pop` returns the first leaf.
+    // Two leaves can have the same path, if two keys of a map have the same displayed text. The positions for each path
+    // are in reverse order, so that `pop` returns the first position.
     let mut free: HashMap<&KeyPath, SmallVec<[usize; 1]>> =
         HashMap::with_capacity(places.all.len());
     for (position, (path, _)) in places.all.iter().enumerate().rev() {
@@ -149,10 +149,10 @@ fn place<L>(
     ))
 }
 
-/// The paths of a structure's leaves, present or absent, with suggestions for paths that do not exist.
+/// The paths of all leaves of a structure, and suggestions for paths that do not exist.
 pub(super) struct Places<'t> {
     treedef: &'t TreeDef,
-    /// The paths, each with whether its leaf is present.
+    /// The path of each leaf, and whether the leaf is present in the structure.
     pub(super) all: Vec<(KeyPath, bool)>,
     aliases: OnceCell<Aliases>,
     effort: RefCell<Effort>,
@@ -170,7 +170,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// Returns the problem of a path that leads to no leaf.
+    /// Returns the problem to report for a path at which there is no leaf.
     pub(super) fn unknown(&self, path: KeyPath) -> PlaceProblem {
         let aliases = self.aliases.get_or_init(|| Aliases::of(self.treedef));
         if let Some(first) = aliases.first_of(&path) {
@@ -185,8 +185,8 @@ impl<'t> Places<'t> {
     }
 }
 
-/// Nested dictionaries while they are built. Dictionaries refer to their children by position in `nodes`; the root is
-/// first.
+/// Nested dictionaries while they are built. A dictionary stores the position of each child in `nodes`. The root is the
+/// first of `nodes`.
 struct Nested<L> {
     nodes: Vec<Place<L>>,
 }

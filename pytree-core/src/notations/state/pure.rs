@@ -78,8 +78,8 @@ impl<L: Clone> Tree<L> {
         builder.finish()
     }
 
-    /// Replaces leaves by the leaves of pure dictionaries, which may contain only some of the leaves. If a text key
-    /// such as `"1"` does not exist, it is read as an integer, because files store keys as texts.
+    /// Replaces leaves of the tree by the leaves of `pure_dict`, which may contain only some of the leaves. If the tree
+    /// has no text key such as `"1"`, the key is read as an integer, because files store keys as texts.
     ///
     /// # Examples
     /// ```
@@ -95,7 +95,7 @@ impl<L: Clone> Tree<L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Places`] with every path of the dictionaries at which the tree has no leaf.
+    /// [`TreeError::Places`] with every path of a leaf in `pure_dict` at which the tree has no leaf.
     pub fn replace_by_pure_dict(&self, pure_dict: &Self) -> Result<Self, TreeError> {
         let places = Places::of(self.treedef());
         let present = places.all.iter().filter(|(_, present)| *present);
@@ -145,7 +145,7 @@ impl<M, L: Clone> Partition<M, L> {
         self.tree().to_pure_dict()
     }
 
-    /// Replaces leaves of the part by leaves of pure dictionaries; see [`Tree::replace_by_pure_dict`].
+    /// Replaces leaves of the part by the leaves of `pure_dict`; see [`Tree::replace_by_pure_dict`].
     ///
     /// # Errors
     /// The errors of [`Tree::replace_by_pure_dict`].
@@ -155,7 +155,7 @@ impl<M, L: Clone> Partition<M, L> {
     }
 }
 
-/// Returns the form of a key in pure dictionaries. The fields of a tuple struct become integers.
+/// Returns the key that a pure dictionary has instead of `key`. A field of a tuple struct becomes an integer.
 fn pure(key: &PathKey) -> PathKey {
     match key {
         PathKey::Field(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => integer(key),

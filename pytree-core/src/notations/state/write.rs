@@ -11,7 +11,7 @@ use crate::node::shape::NodeKind;
 use crate::treedef::{NodeView, Notation};
 use crate::trees::dynamic::Tree;
 
-/// The indentation of each level, in spaces.
+/// The number of spaces by which each level of nesting is indented.
 const INDENT: usize = 2;
 
 /// Writes a tree as a state.
@@ -32,17 +32,17 @@ pub(super) fn write_state<L: Leaf>(tree: &Tree<L>, f: &mut impl fmt::Write) -> f
     f.write_char(')')
 }
 
-/// The children of a node that have leaves, with their positions.
+/// Those children of a node that contain leaves, with their positions among all children.
 type Children<'t> = std::vec::IntoIter<(usize, NodeView<'t>)>;
 
 struct Writer<'t, L> {
     leaves: &'t [L],
-    /// The number of leaves before each node, and before the end.
+    /// For each node, the number of leaves before it. The last element is the number of all leaves.
     before: Vec<usize>,
 }
 
 impl<L: Leaf> Writer<'_, L> {
-    /// Returns the leaves of the subtree at a node.
+    /// Returns the leaves at and below a node.
     fn leaves_of(&self, node: NodeView<'_>) -> &[L] {
         let range = self.before[node.position()]..self.before[node.end()];
         expect_at(self.leaves, range, LEAVES)
@@ -83,7 +83,7 @@ impl<L: Leaf> Writer<'_, L> {
         Ok(())
     }
 
-    /// Returns the children that have leaves, with their positions.
+    /// Returns those children that contain leaves, with their positions among all children.
     fn children<'t>(&self, node: NodeView<'t>) -> Children<'t> {
         let children = node.children().enumerate();
         let shown: Vec<(usize, NodeView<'t>)> = children
@@ -120,7 +120,7 @@ impl<L: Leaf> Writer<'_, L> {
         f.write_char(')')
     }
 
-    /// Writes a subtree as a [`Tree`] is displayed. All lines but the first are indented.
+    /// Writes a subtree as a [`Tree`] is displayed. All lines except the first are indented.
     fn value(&self, node: NodeView<'_>, depth: usize, f: &mut impl fmt::Write) -> fmt::Result {
         let mut leaves = self.leaves_of(node).iter();
         let mut text = String::new();
@@ -137,8 +137,8 @@ impl<L: Leaf> Writer<'_, L> {
     }
 }
 
-/// Returns the kind that the field of a child determines or, if it determines none, the kind of a reference in the
-/// field.
+/// Returns the kind that the field of a child determines. If the field determines no kind, returns the kind of a
+/// reference in the field.
 fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> Option<LeafKind> {
     let of_field = parent.shape().field_kind(position);
     of_field
@@ -146,19 +146,19 @@ fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> 
         .or_else(|| kind_of_reference(child))
 }
 
-/// Iterates over the transparent nodes from `node` down to the first node that is not transparent, without that node.
+/// Iterates over the transparent nodes from `node` down, and stops before the first node that is not transparent.
 fn transparent(node: NodeView<'_>) -> impl Iterator<Item = NodeView<'_>> {
     let passed = node.inside().position() - node.position();
     node.below().take(passed)
 }
 
-/// Returns the kind that a reference was created with. The reference may be at the node or inside transparent nodes.
+/// Returns the kind with which a reference was created. The reference is `node` itself or inside transparent nodes.
 fn kind_of_reference(node: NodeView<'_>) -> Option<LeafKind> {
     let mut kinds = transparent(node).flat_map(|node| node.shape().fields());
     kinds.find_map(|(_, kind)| kind.and_then(LeafKind::of_field))
 }
 
-/// Returns the metadata of a whole variable, collected from the transparent nodes at its root.
+/// Returns the metadata of a variable, collected from the transparent nodes at the root of the variable.
 fn metadata(node: NodeView<'_>) -> Metadata {
     let mut all = Metadata::new();
     for node in transparent(node) {
@@ -167,7 +167,7 @@ fn metadata(node: NodeView<'_>) -> Metadata {
     all
 }
 
-/// Writes the key of a child as Python does: a text in quotes, a position as a number.
+/// Writes the key of a child as Python does: a text key in quotes, a position as a number.
 fn write_key(parent: NodeView<'_>, position: usize, f: &mut impl fmt::Write) -> fmt::Result {
     match (parent.kind(), parent.shape().field_name(position)) {
         (NodeKind::Dict | NodeKind::OrderedDict, _) => match parent.aux().get(position) {
@@ -205,7 +205,8 @@ fn in_groups(count: usize) -> String {
     text
 }
 
-/// Formats a size in bytes as Flax does: in the largest decimal unit that is smaller, with at most one decimal place.
+/// Formats a size in bytes as Flax does: in the largest unit (GB, MB or KB) that is less than the size, otherwise in B.
+/// There is at most one decimal place.
 fn size(bytes: usize) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
     match units.iter().find(|(unit, _)| bytes as f64 > *unit) {
