@@ -6,11 +6,11 @@ use pytree_transform::{DType, Tensor};
 /// Returns the model with all tensors of floats converted to `dtype`.
 ///
 /// Parameters and states, for example running statistics, are converted. Integers, bools, random keys and static fields
-/// are not changed. Shared nodes stay shared. The result has new references, and the references of `model` are not
-/// written.
+/// do not change. Shared nodes stay shared. The result has new references, and the references of `model` do not change.
 ///
 /// To draw initial values in `dtype`, create the layers in `dtype` instead, for example with
-/// [`LinearOptions`](crate::LinearOptions). Converted values keep the precision in which they were drawn.
+/// [`LinearOptions`](crate::LinearOptions). Conversion does not add precision to values that were drawn in another
+/// dtype.
 ///
 /// # Examples
 /// ```

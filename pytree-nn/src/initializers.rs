@@ -45,7 +45,7 @@ pub enum Initializer {
     },
 }
 
-/// The number of connections of a layer by which [`Initializer::VarianceScaling`] divides.
+/// The number of connections of a layer. [`Initializer::VarianceScaling`] divides the variance by this number.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
     /// The number of inputs that each output depends on (fan in).

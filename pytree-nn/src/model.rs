@@ -20,7 +20,7 @@ use pytree_transform::Tensor;
 /// | `Clone` | keeping the best model, or an average of models |
 /// | `Send`, `Sync` | functions that capture a model, and threads |
 ///
-/// Do not implement it: all types that qualify have it.
+/// Do not implement this trait: all types that meet its bounds implement it.
 ///
 /// # Examples
 /// ```

@@ -57,10 +57,10 @@ fn last_step(name: &str) -> &str {
     &name[boundary.unwrap_or(name.len())..]
 }
 
-/// A prefix of names in a checkpoint file that must be replaced so that the names match the template.
+/// A prefix in the names of a checkpoint file, and its replacement, with which names of the file match the template.
 ///
-/// For example, the names in the file of a whole model begin with `model.`, while the template is
-/// the model itself.
+/// For example, the names in the file begin with `model.`, because a larger model was saved, while the template is the
+/// field `model` alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherPrefix {
@@ -104,15 +104,15 @@ impl OtherPrefix {
             .filter(|guess| guess.fitting > 1 && 2 * guess.fitting >= count.min(missing.all.len()))
     }
 
-    /// Returns the name `stored` of the file with the prefix of the template; `None` if it lacks the prefix of the
-    /// file.
+    /// Replaces the prefix of the file in the name `stored` by the prefix of the template. Returns `None` if `stored`
+    /// does not begin with the prefix of the file.
     pub(super) fn expected(&self, stored: &str) -> Option<String> {
         let rest = stored.strip_prefix(&self.stored)?;
         Some(format!("{}{rest}", self.expected))
     }
 
-    /// Returns the name `expected` of the template with the prefix of the file; `None` if it lacks the prefix of the
-    /// template.
+    /// Replaces the prefix of the template in the name `expected` by the prefix of the file. Returns `None` if
+    /// `expected` does not begin with the prefix of the template.
     pub(super) fn stored(&self, expected: &str) -> Option<String> {
         let rest = expected.strip_prefix(&self.expected)?;
         Some(format!("{}{rest}", self.stored))
@@ -183,7 +183,7 @@ fn begins_step(name: &str, at: usize) -> bool {
 mod tests {
     use super::{Names, OtherPrefix};
 
-    /// The two prefixes, the number of names that match, and the number of names in total.
+    /// The fields , ,  and  of an [].
     type Found = (String, String, usize, usize);
 
     fn found(stored: &[&str], expected: &[&str]) -> Option<Found> {

@@ -233,7 +233,7 @@ fn matched(
 }
 
 /// Returns the leaves that are only in the template, the leaves that are only in the file, and the prefix of names
-/// whose replacement matches most of them.
+/// whose replacement makes most of these leaves match.
 fn left_over(
     missing: &[(&String, AbstractArray)],
     found: &BTreeMap<String, (String, TensorView<'_>)>,

@@ -1,7 +1,8 @@
 //! The metadata of a file: the version of its format, the kinds of its leaves, and a checksum.
 //!
-//! safetensors files have a field for metadata, so other programs can read a file with this metadata. The first version
-//! of the format had only the kinds. `docs/formats.md` describes the keys, the checksum and the compatibility policy.
+//! safetensors files have a field for metadata, so other programs can read a file with this metadata. In the first
+//! version of the format, the metadata had only the kinds. `docs/formats.md` describes the keys, the checksum and the
+//! compatibility policy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -120,10 +121,10 @@ impl Metadata {
         format!("{:032x}", hash.digest128())
     }
 
-    /// Writes the metadata and the checksum into `bytes`, a safetensors file that has no metadata yet.
+    /// Adds the metadata and the checksum to `bytes`, the content of a safetensors file that has no metadata yet.
     ///
-    /// The safetensors crate is not used for this, because it writes the keys in a random order, so two files of the
-    /// same leaves would differ.
+    /// The safetensors crate is not used for this, because it writes the keys in a random order. Two files with the
+    /// same leaves would then differ.
     pub(super) fn put_into(mut self, bytes: &mut Vec<u8>) -> Option<()> {
         let file = SafeTensors::deserialize(bytes).ok()?;
         let checksum = self.checksum(&file);

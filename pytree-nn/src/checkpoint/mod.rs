@@ -1,7 +1,7 @@
 //! Saves and loads the leaves of any pytree in a safetensors file.
 //!
 //! A leaf is stored under its key path; a shared leaf is stored once. Saving writes a temporary file and renames it, so
-//! there is a complete file at any time. The metadata of a file contain the version of the format and a checksum, so a
+//! the path never has an incomplete file. The metadata of a file contain the version of the format and a checksum, so a
 //! damaged file is rejected. Loading first compares the whole file with a template and then builds a new value. If a
 //! leaf does not match, nothing is loaded.
 

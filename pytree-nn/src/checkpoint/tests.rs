@@ -215,7 +215,7 @@ fn renamed_part_is_loaded_with_report() {
     assert_eq!(report.applied, ["layers[0].weight", "layers[0].bias"]);
     assert_eq!((report.missing.len(), report.unused.len()), (2, 2));
 
-    // No option allows another shape, or two leaves with the same name.
+    // No option allows a leaf of another shape, or two leaves with the same name.
     let all = || unwrapped().allow_missing().allow_unused();
     let error = load_with(&scratch.0, &deeper, &all()).unwrap_err();
     assert!(

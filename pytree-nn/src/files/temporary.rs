@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The prefix of the names of all temporary files. In a name, a hash of the target's name follows.
+/// The prefix of the names of all temporary files. The prefix is followed by a hash of the target's name.
 const BEGINNING: &str = ".pytree-";
 const END: &str = ".tmp";
 
@@ -23,8 +23,8 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates and locks a temporary file in `directory`, which contains the file `target`. The temporary file gets
-    /// `permissions`, the permissions of the file to be replaced, if any.
+    /// Creates and locks a temporary file in `directory`, which contains the file `target`. If `target` exists,
+    /// `permissions` are its permissions, and the temporary file gets them.
     pub(super) fn new(
         directory: &Path,
         target: &OsStr,
@@ -40,7 +40,7 @@ impl Temporary {
                 is_renamed: false,
             };
             // The error of a file system without locks is ignored: other writers cannot lock this file either, so they
-            // do not remove it.
+            // do not remove the file.
             let _ = made.file.lock();
             // Another writer may have removed the file before it was locked.
             if made.path.try_exists()? {

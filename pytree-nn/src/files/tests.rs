@@ -48,7 +48,8 @@ fn names_of_one_process_number_differ() {
         .flat_map(|thread| thread.join().unwrap());
     let different: HashSet<String> = all.collect();
     assert_eq!(different.len(), 20_000);
-    // Processes with equal numbers count from zero, too, so only the random part differs.
+    // Each process counts its temporary files from zero. So if two processes have equal numbers, only the random parts
+    // of the names differ.
     let parts = different
         .iter()
         .map(|name| name.rsplit('-').next().unwrap());

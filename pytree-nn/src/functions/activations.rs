@@ -83,8 +83,8 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("elu", x);
     let positive = x.greater(0.0);
-    // The exponential of a large positive element may be infinite, and its gradient NaN. So positive elements are
-    // replaced by 0 here, and `select` discards the result for them.
+    // For a large positive element, the exponential may be infinite and its gradient NaN. So the exponential is
+    // computed of 0 instead of each positive element, and `select` discards these results.
     let safe = positive.select(&Tensor::zeros_like(x), x);
     positive.select(x, &(safe.expm1() * alpha))
 }
@@ -368,8 +368,8 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
     (x + (x.square() + b).sqrt()) / 2.0
 }
 
-/// Multiplies the first half along an axis by the sigmoid of the second half: `[.., 2n, ..]` to
-/// `[.., n, ..]`.
+/// Splits `x` along an axis into two halves, and multiplies the first half by the sigmoid of the second half: `[.., 2n,
+/// ..]` to `[.., n, ..]`.
 ///
 /// Dauphin, Fan, Auli and Grangier 2017, "Language modeling with gated convolutional networks", equation 1.
 ///

@@ -7,9 +7,9 @@ use pytree_transform::Tensor;
 /// Runs a function on the model, and returns the result of the function and the leaves that it added to the model, like
 /// `nnx.capture`. Only leaves that `filter` accepts are returned.
 ///
-/// These leaves are removed from the model before and after the run. So a function compiled by `jit` is compiled once,
-/// and all captured leaves are from this run. To select some of the captured leaves, use [`Partition::filter`]. A
-/// compiled function does not compute values that it does not return.
+/// The leaves that `filter` accepts are removed from the model before and after the run. So a function compiled by
+/// `jit` is compiled once, and all captured leaves are from this run. To select some of the captured leaves, use
+/// [`Partition::filter`]. A compiled function does not compute values that it does not return.
 ///
 /// Layers store values with fields of type [`Sown`](crate::Sown) or
 /// [`Intermediates`](crate::Intermediates). There is no equivalent of `method_outputs` in NNX,
@@ -48,15 +48,16 @@ use pytree_transform::Tensor;
 /// ```
 ///
 /// # Errors
-/// Returns the error of [`partition::pop`], after the run: if a path of the filter does not exist, or if a leaf that
-/// the filter accepts cannot be removed because its field must have a value.
+/// Returns the error that [`partition::pop`] returns after the run: if a path of the filter does not exist, or if a
+/// leaf that the filter accepts cannot be removed because its field must have a value.
 #[panicking_twin(capture)]
 pub fn try_capture<M: PytreeOf<Tensor>, R>(
     model: &mut M,
     filter: &Filter,
     run: impl FnOnce(&mut M) -> R,
 ) -> Result<(R, Partition<M, Tensor>), TreeError> {
-    // The error is ignored. A path of the filter may exist only after the run, and any other error occurs again then.
+    // An error of this call is ignored: a path of the filter may exist only after the run, and `pop` reports any other
+    // error again after the run.
     let _ = partition::pop(model, filter);
     let result = run(model);
     Ok((result, partition::pop(model, filter)?))

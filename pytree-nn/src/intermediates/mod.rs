@@ -1,5 +1,5 @@
-//! Intermediate values of a forward pass: [`Sown`] stores the values in the model, and [`Perturbed`] is for gradients
-//! with respect to them.
+//! Intermediate values of a forward pass. [`Sown`] stores such values in the model. [`Perturbed`] makes gradients with
+//! respect to such values available.
 //!
 //! Both types are used for fields of a model, so a misspelt name does not compile. The stored values are leaves of the
 //! model like other states: `jit`, `vmap_mut` and `value_and_grad_mut` return them with the model.

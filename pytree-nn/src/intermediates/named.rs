@@ -13,11 +13,10 @@ use pytree_transform::Tensor;
 
 use crate::intermediates::Sown;
 
-/// Stores values of a forward pass under names that are known only at run time. Each name has its own [`Sown`]. The
-/// names are sorted.
+/// Stores values of a forward pass under names that are known only at run time. The values of each name are a [`Sown`].
+/// The names are sorted.
 ///
-/// If a name is known at compile time, prefer a field of type [`Sown`]: a misspelt field does not
-/// compile.
+/// If a name is known at compile time, prefer a field of type [`Sown`], because a misspelt field does not compile.
 ///
 /// # Examples
 /// ```
@@ -39,7 +38,7 @@ use crate::intermediates::Sown;
 pub struct Intermediates<T = Tensor>(BTreeMap<String, Sown<T>>);
 
 impl<T> Intermediates<T> {
-    /// Creates an empty collection.
+    /// Creates a collection without names.
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
@@ -126,7 +125,8 @@ impl<T: Pytree> Pytree for Intermediates<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         self.0.visit(visitor);
     }
-    /// Removes names without values, so that after popping the values the structure is the same as before the run.
+    /// Builds the collection without the names that have no values. So if the values of a run are popped, the structure
+    /// is the same as before the run.
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         let mut named = BTreeMap::<String, Sown<T>>::unflatten(source)?;
         named.retain(|_, sown| !sown.is_empty());

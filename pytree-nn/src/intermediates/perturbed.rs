@@ -1,5 +1,5 @@
-//! Gradients with respect to intermediate values, by adding zeros to a value: the gradient of the zeros is the gradient
-//! of the value.
+//! Gradients with respect to intermediate values. Zeros are added to a value, because the gradient with respect to
+//! these zeros is the gradient with respect to the value.
 //!
 //! For y = f(x + p), the gradient with respect to p at p = 0 equals the gradient with respect to x. This works even if
 //! x is not an argument of the model.
@@ -16,7 +16,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, Tensor, raw};
 use thiserror::Error;
 
-/// The error of a value that cannot be perturbed. The value is not changed.
+/// The reason why a value cannot be perturbed. The field is then not changed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PerturbationError {
@@ -34,7 +34,7 @@ pub enum PerturbationError {
         found: Box<TreeDef>,
     },
     /// The first run, which creates the zeros, is inside of a function that is differentiated. The gradient of this
-    /// function would silently lack the zeros.
+    /// function would silently contain no gradient for the zeros.
     #[error(
         "cannot perturb for the first time while a gradient is taken: this run creates the zeros of {found}, so the gradient would lack them; run the model once before, for instance `let _ = model.forward(&x);`"
     )]
@@ -100,7 +100,7 @@ impl fmt::Debug for PerturbationError {
 pub struct Perturbed<T = Tensor>(Option<T>);
 
 impl<T> Perturbed<T> {
-    /// Creates a perturbation without zeros.
+    /// Creates a field without zeros; the first run creates them.
     pub const fn new() -> Self {
         Self(None)
     }
@@ -112,8 +112,7 @@ impl<T> Perturbed<T> {
 }
 
 impl<T: PytreeOf<Tensor>> Perturbed<T> {
-    /// Returns the value plus the perturbation. The first call creates zeros in the shape of the
-    /// value.
+    /// Returns `value` plus the stored zeros. The first call creates the zeros in the shape of `value`.
     ///
     /// # Panics
     /// If the shape, dtype or structure of the value differs from the first call, or if the first call is inside of a
@@ -140,7 +139,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     }
 }
 
-/// Checks that `value` has the structure, shapes and dtypes of `perturbation`, which has those of the first value.
+/// Checks that `value` has the structure, shapes and dtypes of `perturbation`, the zeros that the first run created.
 fn check<T: PytreeOf<Tensor>>(
     perturbation: &T,
     value: &T,

@@ -1,6 +1,6 @@
 //! Values of a forward pass, stored in a field of the model.
 //!
-//! In a tree these values are a tuple, as in NNX: `y_mean[0]`, `y_mean[1]`.
+//! In a tree, the values of one field are a tuple, as in NNX: `y_mean[0]`, `y_mean[1]`.
 
 use std::fmt;
 use std::ops::Deref;
@@ -57,8 +57,7 @@ impl<T> Sown<T> {
         self.0.push(value);
     }
 
-    /// Replaces the stored value by `reduce(stored, value)`. If no value is stored, `init()` is used as the stored
-    /// value.
+    /// Replaces the stored value by `reduce(stored, value)`. If no value is stored, stores `reduce(init(), value)`.
     ///
     /// # Examples
     /// ```

@@ -45,7 +45,8 @@ pub enum Activation {
     Elu(f64),
     /// Like `Elu`, with a continuous derivative: see [`celu`](crate::celu()).
     Celu(f64),
-    /// A multiple of `Elu` that keeps mean 0 and variance 1 from layer to layer: see [`selu`](crate::selu()).
+    /// A multiple of `Elu`. With this function, values keep mean 0 and variance 1 from layer to layer: see
+    /// [`selu`](crate::selu()).
     Selu,
     /// log σ(x), where σ is the sigmoid: see [`log_sigmoid`](crate::log_sigmoid()).
     LogSigmoid,

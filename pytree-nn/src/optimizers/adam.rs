@@ -84,8 +84,8 @@ pub fn scale_by_adam(beta1: f64, beta2: f64, epsilon: f64) -> Chain {
 }
 
 impl ScaleByAdam {
-    /// Returns 1 / (1 - βᵗ) for `beta` and the number `time` of updates. It is computed in f64, because in f32 the
-    /// difference would lose half its digits in the first updates.
+    /// Returns 1 / (1 - βᵗ) for `beta` and the number `time` of updates. The result is computed in f64, because in f32
+    /// the difference would lose half its digits in the first updates.
     fn correction(beta: f64, time: &Tensor) -> Scalar {
         Scalar::new(1.0 / (1.0 - (time * beta.ln()).exp()))
     }

@@ -7,7 +7,8 @@ use pytree_core::{KeyPath, TreeError};
 use pytree_transform::AbstractArray;
 use thiserror::Error;
 
-/// The error of a gradient that cannot be applied. Nothing was changed.
+/// The reason why an optimizer cannot be created or changed, or cannot apply gradients. The optimizer and the model are
+/// then not changed.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptimizerError {
@@ -65,7 +66,7 @@ impl fmt::Debug for OptimizerError {
     }
 }
 
-/// The mismatch of one gradient.
+/// A reason why a gradient or a parameter does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GradientProblem {
@@ -100,7 +101,7 @@ pub enum GradientProblem {
 }
 
 impl GradientProblem {
-    /// Returns the text of the problem, and how to fix it.
+    /// Returns the text of the problem, and a text that says how to fix it.
     fn line_and_fix(&self) -> (String, &'static str) {
         match self {
             GradientProblem::Missing(path) => (

@@ -1,7 +1,7 @@
 //! Optimizers: chains of gradient transformations, as in optax.
 //!
-//! A [`GradientTransformation`] turns gradients into updates and keeps its state in leaves. A [`Chain`] is a sequence
-//! of gradient transformations, which [`adam`] and similar functions return. An [`Optimizer`] applies a chain to a
+//! A [`GradientTransformation`] turns gradients into updates and stores its state in leaves. A [`Chain`] is a sequence
+//! of gradient transformations; [`adam`] and similar functions return chains. An [`Optimizer`] applies a chain to a
 //! model. Learning rates and counts are leaves, so a change does not cause a retrace. The other constants are static.
 
 mod adam;

@@ -1,8 +1,8 @@
 //! The optimizer: a chain of transformations and the choice of the trained leaves.
 //!
-//! The trained leaves are chosen when the optimizer is created, and the choice is static, so an update does not filter
-//! the model again. All other data of an optimizer are leaves, so an optimizer can be an argument and a result of
-//! `jit`, and can be saved in a checkpoint.
+//! The trained leaves are chosen when the optimizer is created. The choice is static, so an update does not apply the
+//! filter again. All other data of an optimizer are leaves, so an optimizer can be an argument and a result of `jit`,
+//! and can be saved in a checkpoint.
 
 mod choices;
 
@@ -71,7 +71,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         Self::with_filter(model, transformation, &!Filter::any_state())
     }
 
-    /// Creates an optimizer that trains the leaves of a model that `filter` accepts. The other leaves are frozen.
+    /// Creates an optimizer that trains those leaves of a model that `filter` accepts. The other leaves are frozen.
     ///
     /// Compute gradients with respect to the same leaves, with `.wrt(filter)`.
     ///
@@ -198,7 +198,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     ///
     /// # Panics
     /// If a parameter received no gradient and [`MissingGradients::Zero`] is not set, if a frozen leaf received a
-    /// gradient, if the shape of a gradient differs from its parameter, or if the model has another structure.
+    /// gradient, if the shape of a gradient differs from the shape of its parameter, or if the model does not have the
+    /// structure of the model that the optimizer was created for.
     ///
     /// # Errors
     /// Returns [`OptimizerError`] with every affected parameter, or with a conflict if another thread writes a

@@ -27,7 +27,8 @@ use pytree_transform::{AbstractArray, DType, Tensor};
 /// ```
 #[module_object]
 pub trait GradientTransformation {
-    /// Creates the state for the given parameters. An optimizer calls this once, before the first update.
+    /// Creates the state of the transformation for the given parameters. An optimizer calls this once, before the first
+    /// update.
     fn init(&mut self, parameters: &Tree<Tensor>);
 
     /// Returns the updates for the gradients. The transformations of a chain run in order: the first receives the
@@ -80,7 +81,7 @@ impl Chain {
         self.steps.len()
     }
 
-    /// Returns whether there are no transformations, so that gradients are added unchanged.
+    /// Returns whether there are no transformations. Such a chain returns the gradients as updates.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

@@ -63,7 +63,8 @@ impl Key {
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("normal");
-        // The interval begins at the next float after -1, because erf⁻¹(-1) is infinite. Its length rounds to 2.
+        // The interval begins at the smallest float above -1, because erf⁻¹(-1) is infinite. The length of the interval
+        // rounds to 2.
         let low = if dtype == DType::F64 {
             (-1.0_f64).next_up()
         } else {
@@ -171,8 +172,8 @@ impl Key {
         order
     }
 
-    /// Draws random words for each element of a shape, and computes the element from its words. Many elements are
-    /// computed block by block, so that intermediate values stay in the cache.
+    /// Draws random words for each element of a shape, and computes each element from its words. Many elements are
+    /// computed in blocks, so that intermediate values stay in the cache.
     #[track_caller]
     fn draw(
         &self,
@@ -223,7 +224,7 @@ fn word(position: usize) -> u32 {
 /// Returns uniform numbers in [0, 1), each computed from two words.
 fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
     if dtype == DType::F64 {
-        // The upper 52 of 64 bits.
+        // Uses the upper 52 of the 64 random bits.
         let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
         return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
     }
@@ -234,7 +235,7 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
 /// Maps numbers in [0, 1) to numbers in [`low`, `high`), or to `low` if the interval is empty.
 fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let numbers = scaled(unit, low, high);
-    // Rounding keeps the order, so no number is below `low` unless the bounds are swapped.
+    // Rounding is monotonic, so no number is below `low` unless `high` is less than `low`.
     if high < low {
         numbers.maximum(low)
     } else {
@@ -255,10 +256,10 @@ fn scaled(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let (low, high) = (low as f32, high as f32);
     let span = high - low;
     if low == 0.0 || span.log2().fract() == 0.0 {
-        // One of the two operations is exact, so only one rounding occurs.
+        // Either the product or the sum is exact, so only one rounding occurs.
         return unit * span + low;
     }
-    // JAX rounds product and sum once. The product of two f32 is exact in f64.
+    // JAX rounds only the result, not the product before the sum. The product of two f32 is exact in f64.
     (unit.convert(DType::F64) * span + low).convert(dtype)
 }
 

@@ -41,7 +41,7 @@ impl Key {
         Self(Tensor::from([(seed >> 32) as u32, seed as u32]))
     }
 
-    /// Creates a key, or a stack of keys, from its words: `u32[.., 2]`.
+    /// Creates a key, or a stack of keys, from a tensor of two words for each key: `u32[.., 2]`.
     ///
     /// # Panics
     /// If the tensor has another shape or dtype.
@@ -96,7 +96,7 @@ impl Key {
         Self(Tensor::stack(&[high, low], -1))
     }
 
-    /// Returns a new key made from this key and an integer, for example the number of the step.
+    /// Returns a new key that is computed from this key and an integer, for example the number of the training step.
     ///
     /// `data: []` is a number or an integer tensor, and may be traced.
     ///

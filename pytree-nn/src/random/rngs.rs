@@ -94,12 +94,13 @@ impl RngStream {
         &self.tag
     }
 
-    /// Returns the next key: the key of the stream with the count folded in.
+    /// Returns the next key, which is computed by folding the count into the key of the stream.
     ///
     /// # Panics
-    /// If the stream was split and is not mapped over. Under `vmap`, if the stream came from outside and is the same for
-    /// all examples: split it, or state that this is intended by [`broadcast`](Self::broadcast). This is not noticed
-    /// inside of a function that is recorded, such as a compiled function or the body of a loop.
+    /// If the stream was split, unless `vmap` maps over it. Also, under `vmap`, if the stream is the same for all
+    /// examples because it was created outside of the `vmap` and is not mapped: split the stream or, if equal random
+    /// numbers are intended, use [`broadcast`](Self::broadcast). The second mistake is not detected inside of a
+    /// function that is recorded, such as a compiled function or the body of a loop.
     #[track_caller]
     pub fn next_key(&mut self) -> Key {
         assert!(
@@ -128,7 +129,7 @@ impl RngStream {
         Self::new(self.tag.clone(), self.next_key())
     }
 
-    /// Returns a stack of new streams for `vmap`, whose keys are split from the next key of this stream.
+    /// Returns a stack of new streams for `vmap`. Their keys are split from the next key of this stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -138,7 +139,7 @@ impl RngStream {
         Self::new(self.tag.clone(), self.next_key().split_shaped(shape))
     }
 
-    /// Returns a stack of new streams for `vmap`, which are all equal and have the next key of this stream.
+    /// Returns a stack of equal new streams for `vmap`. The key of each of them is the next key of this stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -154,9 +155,9 @@ impl RngStream {
     }
 }
 
-/// Named streams of keys, from which layers draw when they are created and when they run.
+/// Named streams of keys. Layers draw keys from the streams when they are created and when they run.
 ///
-/// A missing stream falls back to `default`. The name of a stream does not affect its keys.
+/// If no stream has the requested name, the stream `default` is used. The name of a stream does not affect its keys.
 ///
 /// # Examples
 /// ```
@@ -175,7 +176,8 @@ pub struct Rngs {
 }
 
 impl Rngs {
-    /// Creates a single stream, `default`, from a seed. Keys of all names are drawn from this stream.
+    /// Creates a single stream, `default`, from a seed. All keys are drawn from this stream, whatever name is
+    /// requested.
     pub fn new(seed: u64) -> Self {
         Self::with([(DEFAULT, seed)])
     }
@@ -279,8 +281,8 @@ impl Rngs {
         self.next(DEFAULT).normal(dtype, shape)
     }
 
-    /// Returns stacks of `count` new streams for `vmap`: for each stream of `self`, a stack whose keys are split from
-    /// the next key of that stream.
+    /// Returns a stack of `count` new streams for each stream of `self`, for use with `vmap`. The keys of a stack are
+    /// split from the next key of its stream.
     ///
     /// # Examples
     /// ```
@@ -292,17 +294,17 @@ impl Rngs {
     /// ```
     ///
     /// # Panics
-    /// If the streams are split already and not mapped over.
+    /// If the streams were split, unless `vmap` maps over them.
     #[must_use]
     #[track_caller]
     pub fn split(&mut self, count: usize) -> Self {
         self.split_shaped([count])
     }
 
-    /// Returns stacks of new streams like [`split`](Self::split), in any shape.
+    /// Returns stacks of new streams like [`split`](Self::split). Each stack has the given shape.
     ///
     /// # Panics
-    /// If the streams are split already and not mapped over.
+    /// If the streams were split, unless `vmap` maps over them.
     #[must_use]
     #[track_caller]
     pub fn split_shaped(&mut self, shape: impl AsRef<[usize]>) -> Self {
@@ -314,10 +316,10 @@ impl Rngs {
         Self { streams: split }
     }
 
-    /// Returns new streams: for each stream of `self`, a stream whose key is the next key of that stream.
+    /// Returns a new stream for each stream of `self`. Its key is the next key of the stream of `self`.
     ///
     /// # Panics
-    /// If the streams were split and are not mapped over.
+    /// If the streams were split, unless `vmap` maps over them.
     #[must_use]
     #[track_caller]
     pub fn fork(&mut self) -> Self {

@@ -44,8 +44,7 @@ use crate::random::{Key, RngStream};
 /// ```
 ///
 /// # Panics
-/// If `change` panics. A stream that was split cannot be split, forked or broadcast again unless it is mapped
-/// over.
+/// If `change` panics. A stream that was split cannot be split, forked or broadcast again, unless `vmap` maps over it.
 #[must_use = "the streams of the model itself only advance"]
 #[track_caller]
 pub fn with_rngs<M: PytreeOf<Tensor>>(
@@ -70,10 +69,10 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     or_panic(graph::unflatten(&treedef, after))
 }
 
-/// The positions of the leaves of a stream among the leaves of a model that was flattened as a graph.
+/// The tag of a stream, and the positions of its leaves among the leaves of a model that was flattened as a graph.
 pub(crate) struct StreamPlace {
     pub(crate) tag: String,
-    /// The position of the key. The count is the next leaf.
+    /// The position of the stream's key. The stream's count is the next leaf.
     key: usize,
 }
 
@@ -95,8 +94,8 @@ fn is_stream(shape: Shape<'_>) -> bool {
     shapes.any(|of_streams| shape == Shape::Static(of_streams))
 }
 
-/// Returns the leaf positions of all streams in the graph structure of a model, in order. Skips a stream whose leaves
-/// are absent because another part of a partition holds them.
+/// Returns the leaf positions of all streams in the graph structure of a model, in order. A stream is left out if its
+/// leaves are absent, because another part of a partition holds them.
 pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
     let mut places = Vec::new();
     let mut position = 0;

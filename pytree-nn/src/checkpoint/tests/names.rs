@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// The time limit of a report. A debug build needs about a hundredth of it; computing the edits between all pairs of
-/// names would take a minute.
+/// The time limit of a report. A debug build needs about a hundredth of this time. If the edits between all pairs of
+/// names were computed, a report would take a minute.
 const SOON: Duration = Duration::from_secs(5);
 
 fn named(names: impl Iterator<Item = String>) -> BTreeMap<String, Tensor> {

@@ -107,8 +107,8 @@ impl GroupNorm {
         self.apply(x, Some(mask))
     }
 
-    /// Splits the last axis into two axes, groups and features of a group, and normalises over the features of each
-    /// group.
+    /// Splits the last axis into two axes, the groups and the features of each group, and normalises over the features
+    /// of each group.
     #[track_caller]
     fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());

@@ -9,7 +9,8 @@ use crate::error::InputError;
 #[derive(Clone, Copy)]
 pub(super) struct Normalization<'a> {
     pub(super) layer: &'static str,
-    /// An array of the layer with an element for each feature. Inputs must have its dtype and as many features.
+    /// An array of the layer that has one element for each feature. An input must have the dtype of this array and as
+    /// many features as the array has elements.
     pub(super) array: Option<&'a Tensor>,
     pub(super) scale: Option<&'a Tensor>,
     pub(super) bias: Option<&'a Tensor>,

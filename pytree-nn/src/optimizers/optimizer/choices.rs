@@ -19,8 +19,9 @@ pub(super) enum Choice {
     LeftOut,
 }
 
-/// Returns the choice for each leaf of the model. States may be added or removed, for example sown values: if all
-/// other leaves exist, the choices apply to them in order.
+/// Returns the choice for each leaf of `model`. `choices` was made when the optimizer was created. States, for example
+/// sown values, may have been added or removed since then. If the number of other leaves is the same, the choices apply
+/// to these leaves in order.
 pub(super) fn choices_now<'c>(
     choices: &'c [Choice],
     model: &TreeDef,
