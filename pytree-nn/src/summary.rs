@@ -77,7 +77,8 @@ impl Summary {
         self.rows.iter().map(SummaryRow::bytes).sum()
     }
 
-    /// Returns the kinds in the order of their first leaf, each with the number of elements and bytes.
+    /// Returns the kinds in the order of their first leaf. For each kind, returns the number of elements and the number
+    /// of bytes of all its leaves.
     pub fn by_kind(&self) -> Vec<(Option<LeafKind>, usize, usize)> {
         let mut totals: Vec<(Option<LeafKind>, usize, usize)> = Vec::new();
         for row in &self.rows {

@@ -38,7 +38,7 @@ use crate::trees::partition::{self, Partition};
 /// already dereferenced, or because it contains a part of a value with references.
 ///
 /// # Panics
-/// If a reference may not be read here, or a trait object in the value holds a leaf of another type.
+/// If a reference cannot be read, or a trait object in the value holds a leaf of another type.
 #[track_caller]
 #[panicking_twin(deref)]
 pub fn try_deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Result<Tree<L>, TreeError> {
@@ -82,8 +82,7 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
 ///
 /// # Errors
 /// [`TreeError::Merge`] if the part has another structure, [`TreeError::NotInReference`] with each leaf of the part
-/// that is not in a reference, and [`TreeError::Reference`] if a reference may not be written here. Then nothing is
-/// written.
+/// that is not in a reference, and [`TreeError::Reference`] if a reference cannot be written. Then nothing is written.
 pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
@@ -137,8 +136,8 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, or [`TreeError::Reference`] if a reference may not be written here.
-/// Then nothing is written.
+/// [`TreeError::Structure`] with all differences between the structures, or [`TreeError::Reference`] if a reference
+/// cannot be written. Then nothing is written.
 pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
     target: &T,
     source: &T,

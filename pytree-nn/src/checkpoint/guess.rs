@@ -158,7 +158,7 @@ fn common_end(left: &str, right: &str) -> usize {
     pairs.take_while(|(left, right)| left == right).count()
 }
 
-/// Returns the parts of two names before their common suffix, which begins at a step of a path.
+/// Finds the longest common suffix of two names that begins at a step of a path, and returns the parts before it.
 fn prefixes<'n>(stored: &'n str, expected: &'n str) -> Option<(&'n str, &'n str)> {
     let common = common_end(stored, expected);
     let mut end = common;
@@ -183,7 +183,7 @@ fn begins_step(name: &str, at: usize) -> bool {
 mod tests {
     use super::{Names, OtherPrefix};
 
-    /// The fields , ,  and  of an [].
+    /// The fields `stored`, `expected`, `fitting` and `unused` of an [`OtherPrefix`].
     type Found = (String, String, usize, usize);
 
     fn found(stored: &[&str], expected: &[&str]) -> Option<Found> {

@@ -58,7 +58,7 @@ fn names_of_one_process_number_differ() {
     assert!(longest < Some(80), "{longest:?}");
 }
 
-/// Runs in child processes, which are this test binary. An environment variable holds the path to write.
+/// Runs in child processes that execute this test binary. An environment variable holds the path of the file to write.
 #[test]
 fn writing_child() {
     let Some(path) = std::env::var_os("PYTREE_FILES_CHILD") else {

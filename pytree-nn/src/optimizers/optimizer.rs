@@ -24,7 +24,7 @@ use crate::optimizers::{Chain, GradientProblem, GradientTransformation, Optimize
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingGradients {
-    /// The update is an error that names the parameter.
+    /// The update returns an error that names the parameter.
     #[default]
     Error,
     /// The gradient is zero, as in JAX. The update is then the same as for a gradient of zeros: momentum and weight

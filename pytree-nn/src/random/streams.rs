@@ -17,7 +17,7 @@ use crate::random::{Key, RngStream};
 /// values are the same in both models.
 ///
 /// # Examples
-/// Each example of a batch drops other elements:
+/// Under `vmap`, each example of a batch drops different elements:
 /// ```
 /// use pytree_core::{Filter, kind::RngState};
 /// use pytree_nn::{Dropout, Rngs, with_rngs};
@@ -30,7 +30,7 @@ use crate::random::{Key, RngStream};
 /// assert_eq!(y.shape(), [4, 8]);
 /// assert_eq!(dropout.stream().count().item::<u32>(), 1);
 /// ```
-/// A rule for each name, where the first match applies:
+/// The tag of each stream decides how the stream changes:
 /// ```
 /// use pytree_nn::{Rngs, with_rngs};
 /// let mut rngs = Rngs::with([("params", 0), ("dropout", 1), ("noise", 2)]);

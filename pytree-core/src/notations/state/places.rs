@@ -99,8 +99,8 @@ impl<L> Tree<L> {
         Tree::from_parts(self.treedef().clone(), leaves)
     }
 
-    /// Removes each leaf at whose path `other` has a leaf. The removed leaves are then absent. `other` may have any
-    /// structure.
+    /// Returns the tree without those leaves at whose paths `other` has a leaf, too; they are then absent. `other` may
+    /// have any structure.
     ///
     /// # Examples
     /// ```
@@ -139,7 +139,8 @@ impl<M, L> Partition<M, L> {
         self.tree_mut().get_mut(path)
     }
 
-    /// Sets the leaf at a path of an `M`, and returns the old leaf of this part, if it was present.
+    /// Sets the leaf at `path`, which may be the path of any leaf of the model. Returns the old leaf, if it was present
+    /// in this part.
     ///
     /// # Examples
     /// ```
@@ -153,7 +154,7 @@ impl<M, L> Partition<M, L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if an `M` of this structure has no leaf at the path. Then nothing is changed.
+    /// [`TreeError::NoLeaf`] if the structure of the model has no leaf at `path`. Then nothing is changed.
     pub fn insert(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -176,7 +177,7 @@ impl<M, L> Partition<M, L> {
         Partition::from_tree(self.tree().map_with_path(function))
     }
 
-    /// Removes each leaf at whose path `other`, a part of any model, has a leaf.
+    /// Returns the part without those leaves at whose paths `other`, a part of any model, has a leaf, too.
     #[must_use]
     pub fn without<N, U>(&self, other: &Partition<N, U>) -> Self
     where

@@ -410,8 +410,8 @@ impl<L> TreeBuilder<L> {
     ///
     /// # Errors
     /// [`TreeError::Build`] with all mistakes: nodes that did not end or have a wrong number of children or static
-    /// values, dictionary children without a key, keys without a child or repeated, no root or several, labels without
-    /// a node or with several, shared nodes that contain themselves.
+    /// values, children of a dictionary without a key, keys that are repeated or have no child, no root or several
+    /// roots, labels with no node or with several nodes, shared nodes that contain themselves.
     pub fn finish(&mut self) -> Result<Tree<L>, TreeError> {
         if self.places.is_empty() {
             self.problem("the tree has no root; add a leaf or begin a node");
