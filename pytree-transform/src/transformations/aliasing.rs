@@ -3,8 +3,8 @@
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{KeyPath, TreeDef};
 
-/// Returns the conflicts of shared nodes as text. A conflict is a later path of a leaf at which the property differs
-/// from the property at the leaf's first path. `own` holds the properties at the first paths.
+/// Compares a property of leaves, for instance the batch axis, at all paths of a shared node. Returns a text for each
+/// later path at which the property differs from `own`, the property at the first path.
 pub(crate) fn conflicts<T: PartialEq>(
     treedef: &TreeDef,
     own: &[T],

@@ -83,9 +83,9 @@ impl Argument {
         }
     }
 
-    /// Builds the gradient, in the argument's structure, from the cotangents of the active leaves. For a cotangent
-    /// `None`, a parameter is absent from the gradient, but a leaf without a kind gets `zeros`. A tensor that is a
-    /// member of a tuple and is not differentiated also gets `zeros`.
+    /// Builds the gradient, in the argument's structure, from the cotangents of the differentiated leaves. If a
+    /// cotangent is `None`, the gradient of a parameter is absent, and the gradient of a leaf without a kind is
+    /// `zeros`. A tensor that is a member of a tuple has the gradient `zeros` even if it is not differentiated.
     pub(crate) fn gradient<M: SelectPart<Tensor>>(
         &self,
         cotangents: Vec<Option<Tensor>>,

@@ -1,8 +1,8 @@
 //! `Axes`: the batch axis of each leaf of an argument or result.
 //!
 //! Axes are a prefix tree of the structure (they may end at a node where the structure continues): a number applies to
-//! all leaves of its subtree. `Some`, shared nodes and boxed objects are transparent, as in other prefix trees. All
-//! mismatches are reported at once.
+//! all leaves of its subtree. Axes have no level for `Some`, shared nodes and boxed objects, as in other prefix trees:
+//! the axes at such a node apply to its child. All mismatches are reported at once.
 
 use pytree_core::bug::{LEAVES, expect_at};
 use pytree_core::shape::NodeKind;
@@ -170,7 +170,7 @@ impl Axes {
     }
 }
 
-/// A walk through the axes and the structure of a value in parallel.
+/// The state of a parallel walk through the axes and through the structure of the value.
 struct Walk<'a> {
     leaves: &'a [Tensor],
     kinds: &'a [Option<LeafKind>],
@@ -216,7 +216,8 @@ impl Walk<'_> {
                 self.by_key(axes, &kinds, entries.collect(), treedef, path);
             }
         }
-        // After a problem, leaves of the subtree still lack an axis. They get `None`, so that the walk can continue.
+        // After a problem, some leaves of the subtree may lack an axis. These leaves get `None`, so that the walk can
+        // continue.
         self.axes.resize(start + count, None);
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// The expectations named in the messages of library bugs.
+/// What the code expects. A panic message names the expectation if it is violated, which is a bug of this library.
 const AXES: &str = "an axis, or none, for each leaf";
 const PLACES: &str = "a path in the argument for each reference that is written";
 
@@ -107,8 +107,7 @@ impl Mapping {
             let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
             match axes.of_leaves(all, &repeated) {
                 Ok(said) => Some(said),
-                // A tree of axes in the graph form lists a shared node once, so later occurrences of the node have no
-                // axes.
+                // A tree of axes in which a shared node occurs only once has no axes for the later paths of this node.
                 Err(_) if axes.has_tree() => None,
                 Err(problems) => misfit(problems),
             }

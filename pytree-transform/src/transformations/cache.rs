@@ -56,20 +56,21 @@ impl Signature {
     }
 }
 
-/// The program that a function was compiled to for one signature.
+/// An entry of the cache: the program that a function was compiled to for one signature.
 pub(crate) struct Entry {
     pub(crate) signature: Arc<Signature>,
     pub(crate) outcome: Outcome,
     pub(crate) body: Arc<Body>,
     /// The traced tensors that the function captured from an enclosing transformation.
     pub(crate) captured: Vec<Tensor>,
-    /// Whether the function read a reference that it captured, which may have another value in the next call.
+    /// Whether only one call can use the entry. If the function read a captured reference, the value of this reference
+    /// may differ in the next call.
     pub(crate) is_used_once: bool,
     /// The states of the argument that the function changes without returning them.
     dropped: Option<Box<Dropped>>,
     /// The compiled program of the body, built when the entry is first called with arrays.
     executable: OnceLock<Arc<Executable>>,
-    /// The value of the cache's clock when the entry was last used.
+    /// The value of the cache's `clock` when the entry was last used.
     used: AtomicU64,
 }
 
@@ -93,7 +94,7 @@ impl Entry {
         }
     }
 
-    /// Runs the body on arrays, without a call of `bind`.
+    /// Evaluates the recorded function on concrete arrays directly, not operation by operation through `bind`.
     pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         if checks::active() {
             return run_checked(&self.body.jaxpr, operands);
@@ -107,7 +108,7 @@ impl Entry {
             .run_in(&mut Slots::new(), operands)
     }
 
-    /// Warns if the function drops states that it changes, and the states show it.
+    /// Warns if the function changes states without returning them, and the first two calls received the same states.
     #[inline]
     pub(crate) fn check_states(&self, line: &'static Location<'static>, leaves: &[Tensor]) {
         if let Some(dropped) = &self.dropped {
@@ -122,13 +123,13 @@ impl Entry {
         self.outcome.writes() && !self.body.has_effect
     }
 
-    /// Returns whether the enclosing `vmap`s bind the batch axes on which the entry depends, with the same lengths.
+    /// Returns whether enclosing `vmap`s bind all batch axes on which the entry depends, with the recorded lengths.
     fn is_under_its_batch_axes(&self) -> bool {
         let mut axes = self.body.jaxpr.batch_axes.iter();
         axes.all(|(name, length)| bound_length(name) == Some(*length))
     }
 
-    /// Makes the functions that are currently recorded depend on the batch axes of this entry.
+    /// Marks the functions that are being recorded as dependent on the batch axes of this entry.
     pub(crate) fn depend_on_batch_axes(&self) {
         for (name, _) in &self.body.jaxpr.batch_axes {
             or_panic(axis_length("call a compiled function", name));
@@ -232,7 +233,7 @@ impl Cache {
     /// of them traces the function.
     ///
     /// # Errors
-    /// The error of `trace`; then no entry is made.
+    /// Returns the error of `trace`; in this case no entry is created.
     ///
     /// # Panics
     /// If `trace` requests the same signature.
@@ -255,7 +256,8 @@ impl Cache {
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature)?);
-        // Another thread may have traced the same signature meanwhile: it does not wait if this would be a deadlock.
+        // Another thread may have traced the same signature meanwhile, because a thread does not wait if that would be
+        // a deadlock.
         if !entry.is_used_once && self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }
@@ -281,12 +283,11 @@ impl Cache {
     }
 }
 
-/// The newest entries of a cache, newest first, without entries whose batch axes no enclosing `vmap` binds.
+/// The newest entries of a cache whose batch axes are bound by enclosing `vmap`s, newest first.
 ///
-/// The entries are handles that are copied from the cache, because a comparison runs code of the user, and no lock may
-/// be held meanwhile. Most calls compare only the first entry, so the other entries are copied when one of them is
-/// compared. If another thread changes the list meanwhile, an entry may be missing here, but the lookup by hash finds
-/// it.
+/// The entries are cloned `Arc`s: a comparison runs code of the user, and the cache must not be locked during such
+/// code. Most calls compare only the first entry, so the others are cloned only when they are needed. If another thread
+/// changes the cache in between, an entry may be missing here, but the lookup by hash still finds the entry.
 struct Newest<'c> {
     cache: &'c Cache,
     first: Arc<Entry>,
@@ -337,8 +338,8 @@ impl<'c> Newest<'c> {
         self.older_with_leaves(at, leaves)
     }
 
-    /// Continues the search of [`with_leaves`](Self::with_leaves) in the entries after the first. Skips entries before
-    /// `at`, because they have other structures.
+    /// Continues the search of [`with_leaves`](Self::with_leaves) in the entries after the first, from position `at`
+    /// on. The entries before `at` have other structures.
     #[cold]
     fn older_with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         let treedef = &self.entry(at)?.signature.treedef;

@@ -1,8 +1,8 @@
 //! Detects states that a compiled function changes but does not return, so that every call begins with the same state.
 //!
 //! In the recorded function, such a change is a computation from a state of the argument whose result has the shape and
-//! dtype of the state and is used for nothing. The loss is certain only when a second call gets the same state: a caller
-//! may pass a new random stream each time. So the warning is given in the second call.
+//! dtype of the state and is never used. It is certain that the change is lost only if a second call receives the same
+//! state: a caller may pass a new random stream each time. So the second call gives the warning.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,24 +17,24 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::transformations::cache::Signature;
 
-/// How many states a message names.
+/// The maximum number of states that the warning names.
 const SHOWN: usize = 4;
 
 /// The states that a compiled function changes without returning them.
 pub(crate) struct Dropped {
-    /// The changed states.
+    /// The key paths of the changed states.
     paths: Vec<KeyPath>,
-    /// The leaves that are the same in two calls if the change is lost: the states, and the keys beside counts of random
-    /// streams.
+    /// The positions of the leaves to compare between two calls: the changed states, and the keys of random streams
+    /// whose counts are changed. If these leaves are equal in both calls, the changes are lost.
     watched: Vec<usize>,
-    /// The watched leaves in the first call.
+    /// The leaves at the positions `watched` in the first call.
     first: Mutex<Option<Vec<Tensor>>>,
     is_decided: AtomicBool,
 }
 
 impl Dropped {
-    /// Returns the states that a recorded function drops, or `None` if there are none. The jaxpr must still have its dead
-    /// code; its first inputs are the leaves of the argument.
+    /// Returns the states that a recorded function changes without returning them, or `None` if there are none. The
+    /// jaxpr must still contain its dead code; its first inputs are the leaves of the argument.
     pub(crate) fn find(signature: &Signature, jaxpr: &Jaxpr) -> Option<Box<Self>> {
         let kinds = signature.treedef.leaf_kinds();
         if !kinds.iter().copied().any(is_state) {
@@ -68,7 +68,7 @@ impl Dropped {
         }))
     }
 
-    /// Compares the states of the first two calls, and warns if they are the same.
+    /// Compares the states of the first two calls, and warns if these states are equal.
     pub(crate) fn check(&self, line: &'static Location<'static>, leaves: &[Tensor]) {
         if !self.is_decided.load(Ordering::Relaxed) {
             self.compare(line, leaves);
@@ -106,7 +106,7 @@ fn is_state(kind: Option<LeafKind>) -> bool {
     matches!(kind, Some(LeafKind::State(_)))
 }
 
-/// Returns the positions of the states from which an unused value of the same shape and dtype is computed.
+/// Returns the positions of the states from which a value of the same shape and dtype is computed that nothing uses.
 fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> {
     let count = jaxpr.variables.len();
     let (mut is_live, mut is_used) = (vec![false; count], vec![false; count]);
@@ -124,7 +124,8 @@ fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> 
             is_live[input.index()] |= is_needed;
         }
     }
-    // The state from which each dead value is computed, by its position among the leaves.
+    // For each variable that is a state, or that is dead and computed from a state: the position of this state among
+    // the leaves.
     let mut origins: Vec<Option<usize>> = vec![None; count];
     for (leaf, (input, kind)) in jaxpr.inputs.iter().zip(kinds).enumerate() {
         if is_state(*kind) {
@@ -210,8 +211,8 @@ fn passes_through(equation: &Equation, position: usize) -> bool {
     operand_behind(equation, position).is_some()
 }
 
-/// If the output of an equation at a position is an unchanged operand that passes through its bodies, returns this
-/// operand.
+/// Returns the operand that the output at `position` equals, if the bodies of the equation pass this operand through
+/// unchanged; otherwise `None`.
 fn operand_behind(equation: &Equation, position: usize) -> Option<Variable> {
     let bodies = equation.primitive.bodies();
     let of_outputs = bodies

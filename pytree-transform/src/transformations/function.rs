@@ -41,7 +41,7 @@ pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T
     rebuilt(boundary::unflatten_with_new_references(treedef, leaves))
 }
 
-/// The end of a transformed call, described for messages about the call's writes to references.
+/// Describes a transformed call, for messages about conflicting writes to references at the end of the call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending<'l> {
     pub(crate) name: &'static str,
@@ -51,7 +51,7 @@ pub(crate) struct Ending<'l> {
 }
 
 impl<'l> Ending<'l> {
-    /// Describes the end of a call of the transformation `name`, which has run a user's function.
+    /// Describes a call of the transformation `name`, which has run a user's function and so is not repeated.
     pub(crate) fn of(name: &'static str, line: &'l Location<'l>) -> Self {
         Self {
             name,
@@ -60,8 +60,8 @@ impl<'l> Ending<'l> {
         }
     }
 
-    /// Returns the value of `outcome`. If `outcome` is a conflict, the panic message names the transformation and its
-    /// line.
+    /// Returns the value of `outcome`. If `outcome` is a conflict between threads, the panic message names the
+    /// transformation and its line.
     ///
     /// # Panics
     /// Panics if `outcome` is an error: a reference may not be written, or another thread has written a reference that
@@ -79,7 +79,7 @@ impl<'l> Ending<'l> {
     }
 }
 
-/// Unflattens a value with the references `references`, and writes their new values; see
+/// Unflattens a value that contains `references`, and writes the new values into these references; see
 /// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn rebuild_with<T: Traceable>(
@@ -127,12 +127,14 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable>(
 pub(crate) enum Known {
     /// References and shared nodes.
     All,
-    /// Only references, because shared nodes have other leaves in the result.
+    /// Only references. A shared node loses its identity, because its leaves in the result differ from those in the
+    /// argument.
     References,
 }
 
-/// Calls a user's function as [`call_inside`] does. `known` says which nodes of the argument keep their identity in the
-/// result. If the function returns an error, there are no leaves, and what it wrote is lost.
+/// Calls a user's function as [`call_inside`] does. `known` selects the nodes of the argument that keep their identity
+/// in the result. If the function returns an error, the list of leaves is empty, and the writes to references are
+/// discarded.
 #[track_caller]
 pub(crate) fn try_call_inside<A: Traceable, R: Traceable, E>(
     known: Known,
@@ -154,9 +156,9 @@ pub(crate) fn try_call_inside<A: Traceable, R: Traceable, E>(
 }
 
 /// Calls a user's function as [`call_inside`] does, but returns the values of all references of the argument, and the
-/// numbers of the written references.
+/// positions of the written references in the list of all references.
 ///
-/// So branches that write to different references still have outcomes with the same structure.
+/// So two branches have outcomes of the same structure even if they write to different references.
 #[track_caller]
 pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
     treedef: &TreeDef,

@@ -31,7 +31,8 @@ pub type BothOf<M, L> = <L as Loss>::With<(<L as Loss>::Value, Gradient<M>)>;
 /// Leaves of the kind param, and leaves without a kind, are differentiated. [`wrt`](Grad::wrt) chooses other leaves. A
 /// parameter that the loss does not depend on is absent from the gradient.
 ///
-/// If the function returns a `Result`, so does its gradient: an `Err` is returned as it is, and nothing is written.
+/// If the loss function returns a `Result`, the gradient function also returns a `Result`: an `Err` is passed on, and
+/// no reference is written.
 ///
 /// # Examples
 /// ```
@@ -179,7 +180,7 @@ macro_rules! differentiating {
 }
 
 differentiating! {
-    /// The result of [`grad`]: a function from a model to its gradient. `O` is a `Result` if the loss is one.
+    /// The result of [`grad`]: a function from a model to its gradient. `O` is a `Result` if the loss is a `Result`.
     Grad<M, O = Gradient<M>>, (&M) -> O
 }
 differentiating! {
@@ -237,7 +238,7 @@ fn check_loss(loss: &Tensor, line: &Location<'_>) {
     );
 }
 
-/// An `R`, and its pullback to an `M`: see [`vjp`].
+/// The result of a function, of type `R`, and the pullback to the argument, of type `M`: see [`vjp`].
 pub type WithPullback<M, R> = (R, Pullback<M, R>);
 
 /// Returns the result of a function, and the pullback: the function from a cotangent of the result to the cotangent of
@@ -275,7 +276,8 @@ where
         Ok(outcome) => outcome,
         Err(error) => return R::with(Err(error)),
     };
-    // The leaves that were written to references follow the leaves of the result. They have no cotangent.
+    // The leaves that were written to references follow the leaves of the result. These written leaves have no
+    // cotangent.
     let count = outcome.result().num_leaves();
     tape.outputs.truncate(count);
     let output_infos: Vec<AbstractArray> = results[..count]

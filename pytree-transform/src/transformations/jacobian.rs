@@ -102,8 +102,8 @@ fn jacobian<M: SelectPart<Tensor>>(
 /// elements than the argument.
 ///
 /// The Jacobian contains a gradient for each tensor of the result. The leaves of this gradient have the shape
-/// `[result…, leaf…]`. The same leaves as in [`grad`](crate::grad) are differentiated. A parameter that the result does not depend
-/// on is absent.
+/// `[result…, leaf…]`. The same leaves as in [`grad`](crate::grad) are differentiated. If the result does not depend on
+/// a parameter, the parameter is absent from the gradient.
 ///
 /// # Examples
 /// ```

@@ -42,8 +42,9 @@ use crate::transformations::returned::Returned;
 /// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX, or
 /// for the number that [`cache_size`](Jit::cache_size) sets.
 ///
-/// Inside of another transformation, the function may read references of that transformation that it captured. Their values
-/// are inputs of the recorded program. They may have changed at the next call, so each call traces the function.
+/// Inside of another transformation, the function may capture and read references that belong to this transformation.
+/// The values of these references are inputs of the recorded program. Each call traces the function, because the values
+/// may have changed since the last call.
 ///
 /// Build a compiled function once and keep it: a function that is built for every call is also compiled for every call.
 /// When a source line has built and traced 32 compiled functions of one type, a [warning](crate::set_warning_hook)
@@ -111,12 +112,13 @@ impl FunctionType {
 /// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
 pub struct Jit<A, R, O = R> {
     compiled: Arc<Compiled<A, R, O>>,
-    /// Makes the result of a call from the result of the program.
+    /// Converts the result of the program to the result of a call, for instance by `Ok`.
     ok: fn(R) -> O,
     call: Arc<dyn Fn(A) -> O + Send + Sync>,
 }
 
-/// The function and its cache. `O` is the result of a call that fails while it traces the function.
+/// A function and the cache of its programs. `O` is the type of a call's result, in which an error of the function is
+/// returned.
 pub(crate) struct Compiled<A, R, O> {
     function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync>,
     of_type: FunctionType,
@@ -165,7 +167,7 @@ impl<A, R, O> Compiled<A, R, O> {
     }
 }
 
-/// The key of the newest trace, and how it differs from the key of the trace before.
+/// The key of the newest trace, and the difference between this key and the key of the previous trace.
 #[derive(Default)]
 struct History {
     last: Option<Traced>,
@@ -198,7 +200,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         Ok(self.recorded(&entry, leaves, &references))
     }
 
-    /// Runs the program of an entry on concrete leaves.
+    /// Runs the program of a cache entry on concrete leaves.
     pub(crate) fn evaluated(
         &self,
         entry: &Entry,
@@ -208,7 +210,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         self.ending(entry).with(evaluate(entry, leaves, references))
     }
 
-    /// Calls the program of an entry inside of another transformation, which records or transforms the call.
+    /// Calls the program of a cache entry inside of another transformation, which records or transforms the call.
     pub(crate) fn recorded(
         &self,
         entry: &Entry,
@@ -221,7 +223,8 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         rebuild_result(self.ending(entry), &entry.outcome, results, references)
     }
 
-    /// Runs a program that writes references. Repeats it as long as other threads write references that it read.
+    /// Runs a program that writes references. If another thread meanwhile writes a reference that the program has read,
+    /// runs the program again.
     pub(crate) fn run_repeatedly(
         &self,
         argument: &impl Visited<Tensor>,
@@ -240,7 +243,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         }
     }
 
-    /// Describes the end of a call, for messages about writes that conflict with those of another thread.
+    /// Describes a call, for messages about writes to references that conflict with the writes of another thread.
     fn ending(&self, entry: &Entry) -> Ending<'static> {
         let mut ending = Ending::of("jit", self.line);
         if entry.body.has_effect {
@@ -253,7 +256,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
     /// function.
     ///
     /// # Errors
-    /// The result of the function, if it is traced and returns an error.
+    /// Returns the result of the function if the function is traced and returns an error.
     pub(crate) fn entry(
         &self,
         argument: &impl Visited<Tensor>,
@@ -322,7 +325,8 @@ pub(crate) fn returned_an_error(operation: &str, line: &Location<'_>) -> String 
 /// A cache entry with the leaves and references of the argument for which the entry was looked up.
 pub(crate) type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
-/// Returns whether a call runs the program now. Otherwise, an enclosing transformation records or transforms the call.
+/// Returns whether a call runs the compiled program immediately. Otherwise, an enclosing transformation records or
+/// transforms the call.
 pub(crate) fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
     // An enclosing `jit` must record a program with effects, such as printing, even if all operands are concrete.
     let is_recorded = entry.body.has_effect && is_staging();
@@ -332,7 +336,7 @@ pub(crate) fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
         && leaves.iter().all(|leaf| leaf.array().is_some())
 }
 
-/// Runs the program of an entry on concrete leaves, and builds the result.
+/// Runs the program of a cache entry on concrete leaves, and builds the result.
 fn evaluate<R: Traceable>(
     entry: &Entry,
     leaves: Vec<Tensor>,

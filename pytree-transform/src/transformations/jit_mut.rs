@@ -66,7 +66,8 @@ where
     )
 }
 
-/// The compiled function from the arguments to their written values and the result.
+/// A compiled function. It takes all arguments by value, and returns the new values of the `&mut` arguments and the
+/// result.
 type CompiledWriting<P, R, O> = Compiled<<P as Parts>::Values, (<P as Parts>::Written, R), O>;
 
 /// A compiled function that writes some of its arguments, the result of [`jit_mut`].
@@ -75,14 +76,14 @@ type CompiledWriting<P, R, O> = Compiled<<P as Parts>::Values, (<P as Parts>::Wr
 /// result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
 pub struct JitMut<P: Arguments, R, O = R> {
     compiled: Arc<CompiledWriting<P, R, O>>,
-    /// Makes the result of a call from the result of the program.
+    /// Converts the result of the program to the result of a call, for instance by `Ok`.
     ok: fn(R) -> O,
     call: Arc<Call<P, O>>,
 }
 
 type Call<P, O> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> O + Send + Sync;
 
-/// Runs the function, and stores the written values in the user's `&mut` arguments.
+/// Runs the function, and stores the new values in the user's `&mut` arguments.
 fn run<P: Arguments, R: Traceable, O>(
     compiled: &CompiledWriting<P, R, O>,
     arguments: P::Borrowed<'_>,
@@ -116,7 +117,7 @@ fn run_now<P: Arguments, R: Traceable, O>(
         return Ok(result);
     }
     let (mut places, read) = P::divide(arguments);
-    // If a callback or a check panics, the arguments must keep their values, so they are not released.
+    // If a callback or a check panics, the arguments must keep their values, so they get no placeholders.
     if !entry.body.has_effect && !checks::active() {
         release::<P>(&entry, &mut places);
     }
@@ -126,13 +127,14 @@ fn run_now<P: Arguments, R: Traceable, O>(
     Ok(result)
 }
 
-/// Stores placeholders in the user's `&mut` arguments, so that only the leaves of the call hold the memory of their
-/// tensors.
+/// Stores placeholders in the user's `&mut` arguments. Then only the flattened leaves of the call refer to the tensors,
+/// and the program may reuse the memory of these tensors.
 fn release<P: Arguments>(entry: &Entry, places: &mut P::Places<'_>) {
     let treedef = &entry.signature.treedef;
     let nothing = Tensor::from(false);
     let leaves = vec![nothing; treedef.num_leaves()];
-    // If the type rejects the placeholders, the arguments keep their tensors, and the memory of these is not reused.
+    // If the type rejects the placeholders, the arguments keep their tensors, and the memory of these tensors is not
+    // reused.
     if let Ok((values, _)) = unflatten_with_new_references::<Tensor, P::Values>(treedef, leaves) {
         P::store(places, P::divide_values(values).0);
     }

@@ -116,7 +116,8 @@ impl<M, R> std::fmt::Debug for Linearization<M, R> {
     }
 }
 
-/// The expectation named in the message of a library bug: the linear part takes the residuals after the tangents.
+/// What the code expects: the inputs of the linear part are the tangents, then the residuals. A panic message names the
+/// expectation if it is violated, which is a bug of this library.
 const RESIDUALS: &str = "an input of the linear part for each residual";
 
 /// A recorded function, split into the part that computes the residuals and the part that is linear in the tangents.

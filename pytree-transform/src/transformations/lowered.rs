@@ -114,8 +114,8 @@ struct Between<'j> {
     /// list need not be cleared between searches.
     met: Vec<usize>,
     search: usize,
-    /// For each equation, whether a step already lists it. The search does not continue behind a listed equation, so a
-    /// chain of views is listed in full only once.
+    /// For each equation, whether a step already lists it. The search does not continue to the operands of a listed
+    /// equation, so a chain of views is listed in full only once.
     listed: Vec<bool>,
 }
 

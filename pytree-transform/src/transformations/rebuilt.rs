@@ -1,5 +1,5 @@
-//! Warnings about compiled functions that are traced too often, for instance because a source line builds a new one for
-//! every call.
+//! Warnings about compiled functions that are traced too often, for instance because a source line builds a new
+//! compiled function for every call.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -11,21 +11,23 @@ use pytree_core::error::{Difference, DifferenceKind};
 use crate::base::warning::{WarningKind, warn};
 use crate::transformations::retrace::{Retrace, RetraceDifference};
 
-/// The number of functions of one type that a source line has built and traced when it causes a warning.
+/// A source line that builds and traces this many functions of one type causes a warning.
 const MANY_BUILT: usize = 32;
 
-/// After every such number of traces of one function, a check warns if most calls trace it again.
+/// Each time the number of traces of a function reaches a multiple of this number, a check warns if most calls trace it
+/// again.
 const MANY_TRACES: usize = 16;
 
 /// The source line that builds a compiled function, and the type of the function. A line in a generic function builds
 /// functions of several types.
 type Built = (&'static Location<'static>, TypeId);
 
-/// For each source line and type, the number of compiled functions that were built there and traced.
+/// For each source line and type of function, the number of compiled functions that the line has built and that were
+/// traced.
 static BUILT: LazyLock<Mutex<HashMap<Built, usize>>> = LazyLock::new(Mutex::default);
 
-/// Counts the first trace of a function that was built at `line`. Warns if many functions of this type were built
-/// there.
+/// Counts the first trace of a function that was built at `line`. Warns if this line has built many functions of the
+/// same type.
 pub(crate) fn traced_first(line: &'static Location<'static>, function: TypeId) {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let count = built.entry((line, function)).or_insert(0);

@@ -40,9 +40,9 @@ pub struct Retrace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetraceDifference {
-    /// A node has another type, other children or keys, or another static value.
+    /// A node differs in its type, in its children or keys, or in its static value.
     Structure(Difference),
-    /// A leaf has another shape or dtype.
+    /// A leaf differs in shape or dtype.
     Leaf {
         /// The key path of the leaf.
         path: KeyPath,
@@ -51,7 +51,7 @@ pub enum RetraceDifference {
         /// The shape and dtype of the leaf in the newest trace.
         now: AbstractArray,
     },
-    /// A named batch axis that the function uses has another length.
+    /// A named batch axis that the function uses differs in length.
     BatchAxis {
         /// The name of the batch axis.
         name: String,
@@ -60,7 +60,7 @@ pub enum RetraceDifference {
         /// The length of the batch axis in the newest trace; `None` if no `vmap` around that trace binds the axis name.
         now: Option<usize>,
     },
-    /// The function reads a reference that it captured, so each call traces it.
+    /// The function reads a captured reference, so each call traces the function.
     Captured,
 }
 

@@ -28,22 +28,24 @@ pub enum Fallible {}
             a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`"
 )]
 pub trait Returned<Kind>: Sized {
-    /// The value: `T` for a `T` and for a `Result<T, E>`.
+    /// The type of the value: `T` if the function returns a `T` or a `Result<T, E>`.
     type Value: Traceable;
 
-    /// The error of a `Result`.
+    /// The type of the error: `E` if the function returns a `Result<T, E>`, and `Infallible` otherwise.
     type Error: 'static;
 
-    /// `T` for a value, and `Result<T, E>` for a `Result` with an `E`.
+    /// The type that a transformation returns when it computes a `T`: `Result<T, E>` if the function returns a `Result`
+    /// with errors of type `E`, and `T` otherwise.
     type With<T: 'static>: 'static;
 
     /// Returns the value or the error.
     ///
     /// # Errors
-    /// If this is an `Err`.
+    /// Returns the error if `self` is an `Err`.
     fn into_value(self) -> Result<Self::Value, Self::Error>;
 
-    /// Makes what a transformation returns, from what it computed or the error of the function.
+    /// Converts the value that a transformation computed, or the error of the function, to the type that the
+    /// transformation returns.
     fn with<T: 'static>(result: Result<T, Self::Error>) -> Self::With<T>;
 }
 
@@ -92,22 +94,24 @@ pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
     note = "return the scalar to differentiate, alone or before other results: `(loss, logits)`, or a `Result` of it"
 )]
 pub trait Loss: Sized {
-    /// The value: `T` for a `T` and for a `Result<T, E>`.
+    /// The type of the value: `T` if the function returns a `T` or a `Result<T, E>`.
     type Value: Traceable;
 
-    /// The error of a `Result`.
+    /// The type of the error: `E` if the function returns a `Result<T, E>`, and `Infallible` otherwise.
     type Error;
 
-    /// `T` for a value, and `Result<T, E>` for a `Result` with an `E`.
+    /// The type that a transformation returns when it computes a `T`: `Result<T, E>` if the function returns a `Result`
+    /// with errors of type `E`, and `T` otherwise.
     type With<T>;
 
     /// Returns the value or the error.
     ///
     /// # Errors
-    /// If this is an `Err`.
+    /// Returns the error if `self` is an `Err`.
     fn into_value(self) -> Result<Self::Value, Self::Error>;
 
-    /// Makes what a transformation returns, from what it computed or the error of the function.
+    /// Converts the value that a transformation computed, or the error of the function, to the type that the
+    /// transformation returns.
     fn with<T>(result: Result<T, Self::Error>) -> Self::With<T>;
 
     /// Returns the scalar to differentiate.

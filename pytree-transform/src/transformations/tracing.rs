@@ -1,8 +1,8 @@
 //! Records which thread traces which signature, and which threads wait.
 //!
-//! If another thread already traces a signature, the current thread waits, so that the function is traced once. First
-//! it checks whether the other thread waits for the current thread, directly or through more threads. In that case the
-//! current thread traces the function itself, because both would wait for ever.
+//! If another thread already traces a signature, the current thread waits, so that the function is traced once. If the
+//! other thread itself waits for the current thread, directly or through more threads, both would wait for ever. In
+//! that case the current thread does not wait, but traces the function itself.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -34,7 +34,7 @@ struct Running {
     hash: u64,
 }
 
-/// What a thread waits for: the trace, and the thread that runs it.
+/// What a waiting thread waits for: a trace, and the thread that runs this trace.
 #[derive(Clone, Copy)]
 struct Wait {
     id: u64,

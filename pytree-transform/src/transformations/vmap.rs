@@ -61,10 +61,10 @@ pub struct Vmap<'f, A, R, O = R> {
 }
 transformed!([A: Traceable, R: Traceable, O] Vmap<'f, A, R, O>, (A) -> O);
 
-/// A function to map, whose error is the result of the call.
+/// A function to map. If it fails, its error of type `O` is the result of the whole call.
 struct Mapped<'f, A, R, O> {
     function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync + 'f>,
-    /// Makes the result of a call from the results of all examples.
+    /// Converts the stacked results of all examples to the result of the call, for instance by `Ok`.
     ok: fn(R) -> O,
 }
 

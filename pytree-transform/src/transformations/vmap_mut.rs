@@ -70,10 +70,10 @@ pub struct VmapMut<'f, P: Arguments, R, O = R> {
     call: Box<Writing<'f, P, O>>,
 }
 
-/// A function to map, whose error is the result of the call.
+/// A function to map. If it fails, its error of type `O` is the result of the whole call.
 struct Mapped<'f, P: Arguments, R, O> {
     function: Arc<Writing<'f, P, Result<R, O>>>,
-    /// Makes the result of a call from the results of all examples.
+    /// Converts the stacked results of all examples to the result of the call, for instance by `Ok`.
     ok: fn(R) -> O,
 }
 
@@ -137,7 +137,7 @@ fn map<P: Arguments, R: Traceable, O>(
     let mut all_output = all.split_off(num_written);
     let in_references = output.split_off(of_result.num_leaves());
     let all_in_references = all_output.split_off(of_result.num_leaves());
-    // A written argument may have another structure than before the call. The axes must be a prefix of this structure,
+    // The call may have changed the structure of a written argument. The axes must be a prefix of the new structure,
     // too.
     let (whole, num_read) = P::structure_after(of_written, &treedef);
     results.extend_from_slice(&examples[examples.len() - num_read..]);

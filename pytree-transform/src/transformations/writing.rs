@@ -17,8 +17,8 @@ use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::function::Function;
 
-/// An argument of type `&mut M`, in the type of a function that writes it: a
-/// `JitMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)` and returns a `Tensor`.
+/// Marks an argument of type `&mut M` in the type of a transformed function: a `JitMut<(Mut<Net>, Tensor), Tensor>` is
+/// called with a `(&mut Net, Tensor)` and returns a `Tensor`.
 pub struct Mut<M>(PhantomData<fn() -> M>);
 
 impl<M> fmt::Debug for Mut<M> {
@@ -30,35 +30,36 @@ impl<M> fmt::Debug for Mut<M> {
 /// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple of one to
 /// three `Mut<M>` and the arguments that are only read, at most six in all.
 ///
-/// Implemented for these types only.
+/// No other types implement this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of arguments of which some are written",
     note = "write `Mut<Net>` for one argument `&mut Net`, or a tuple that begins with it: `(Mut<Net>, Tensor)`"
 )]
 pub trait Arguments: Parts {}
 
-/// How a list of arguments is divided into places (the user's `&mut` arguments) and values that are only read.
+/// How a list of arguments is divided into the user's `&mut` arguments (places) and the values that are only read.
 pub trait Parts: 'static {
     /// The arguments of a call, for instance `(&'a mut M, A)`.
     type Borrowed<'a>;
-    /// The places that a call writes, for instance `(&'a mut M,)`.
+    /// The `&mut` arguments, which a call writes, for instance `(&'a mut M,)`.
     type Places<'a>;
-    /// All arguments as values, for instance `(M, A)`.
+    /// All arguments by value, for instance `(M, A)`.
     type Values: Traceable;
-    /// The written arguments as values, for instance `(M,)`.
+    /// The written arguments by value, for instance `(M,)`.
     type Written: Traceable;
     /// The arguments that are only read, for instance `(A,)`.
     type Read;
 
-    /// Visits the arguments of a call, in the same way as a walk visits [`Values`](Self::Values).
+    /// Visits the arguments of a call, in the same way as a walk visits a value of type [`Values`](Self::Values).
     fn visit<'v>(arguments: &'v Self::Borrowed<'_>, visitor: &mut dyn Visitor<'v>);
-    /// Divides the arguments of a call into places and values that are only read.
+    /// Divides the arguments of a call into the `&mut` arguments and the values that are only read.
     fn divide(arguments: Self::Borrowed<'_>) -> (Self::Places<'_>, Self::Read);
-    /// Divides arguments that are values into written values and values that are only read.
+    /// Divides the values of all arguments into the values to be written and the values that are only read.
     fn divide_values(values: Self::Values) -> (Self::Written, Self::Read);
-    /// Combines borrowed values and values that are only read into the arguments for a call of the user's function.
+    /// Borrows the values to be written, and combines them with the values that are only read, for a call of the user's
+    /// function.
     fn lend(written: &mut Self::Written, read: Self::Read) -> Self::Borrowed<'_>;
-    /// Stores the written values in the places.
+    /// Stores the new values in the user's `&mut` arguments.
     fn store(places: &mut Self::Places<'_>, values: Self::Written);
     /// Returns the structure of the arguments after the call, and the number of leaves of the arguments that are only
     /// read, which come last.
@@ -85,7 +86,7 @@ pub trait WritingFunction<P: Arguments> {
     fn call(&self, arguments: P::Borrowed<'_>) -> Self::Output;
 }
 
-/// The arguments of a call, in a form that can be visited.
+/// The arguments of a call, wrapped so that they implement [`Visited`].
 pub(crate) struct Borrowed<'b, 'a, P: Arguments>(pub(crate) &'b P::Borrowed<'a>);
 
 impl<P: Arguments> Visited<Tensor> for Borrowed<'_, '_, P> {
@@ -219,8 +220,8 @@ writing! {
     6 (M 0, N 1, O 2) (A 0 3, B 1 4, C 2 5)
 }
 
-/// Makes the result of a transformation a [`Function`] of `(&mut M, A)` and the other arguments that it writes, so that
-/// transformations nest.
+/// Implements [`Function`] for the struct that a transformation returns, for lists of one or two `&mut` arguments, so
+/// that transformations nest.
 macro_rules! writing_function {
     ([$($lifetime:lifetime)?] $name:ident) => {
         writing_function!(@ [$($lifetime)?] $name, $crate::Mut<M>, &'a mut M, M);

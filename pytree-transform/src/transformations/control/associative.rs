@@ -127,8 +127,8 @@ fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
 /// differs from an element in structure, shape or dtype.
 type Combine<'c> = dyn FnMut(Vec<Tensor>, Vec<Tensor>) -> Option<Vec<Tensor>> + 'c;
 
-/// Returns all prefix combinations, by recursion. The prefix combinations of combined neighbours are the results at odd
-/// positions. Combined with the next element, they are the results at even positions.
+/// Returns all prefix combinations. Combines neighbours in pairs, and calls itself for the combined pairs, which gives
+/// the results at odd positions. The result at an even position combines the result before it with the element.
 fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor>> {
     let length = leaves.first().map_or(0, |leaf| leaf.shape()[0]);
     if length < 2 {

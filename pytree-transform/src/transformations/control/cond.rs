@@ -181,7 +181,7 @@ fn choose<A: Traceable, R: Traceable>(
             })
         })
         .collect();
-    // Only references that at least one branch writes are results. The other references stay unchanged.
+    // The equation returns only references that at least one branch writes. The other references stay unchanged.
     let written = recorded.iter().flat_map(|(.., (_, written))| written);
     let written: Vec<usize> = written.copied().collect();
     let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded

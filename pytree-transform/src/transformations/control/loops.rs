@@ -33,7 +33,7 @@ impl ScanOptions {
         Self::default()
     }
 
-    /// Iterates from the last element to the first. Each output is at the position of its input.
+    /// Iterates from the last element to the first. Each output has the same position as its input.
     #[must_use]
     pub fn reverse(self) -> Self {
         Self {
@@ -192,8 +192,8 @@ where
     outputs
 }
 
-/// Runs a scan. Messages name it `recorder`. If `first` is a number, the function also receives the index of the
-/// iteration, counted from `first`.
+/// Runs a scan. Messages refer to the scan by the name of `recorder`. If `first` is a number, the function also
+/// receives the index of the iteration, counted from `first`.
 #[track_caller]
 fn run<C, X, Y>(
     recorder: Recorder,

@@ -46,8 +46,8 @@ pub fn while_loop<C: Traceable>(
     repeat(Recorder::WhileLoop, "", condition, body, init)
 }
 
-/// Runs a while loop. Messages name it `recorder`, and write `of_carry` after the word "returns" in a message about the
-/// carry.
+/// Runs a while loop. Messages refer to the loop by the name of `recorder`. `of_carry` is inserted after the word
+/// "returns" in the message about a carry that differs.
 #[track_caller]
 pub(crate) fn repeat<C: Traceable>(
     recorder: Recorder,

@@ -1,4 +1,4 @@
-//! Checks the results of custom rules, and records the functions that have rules.
+//! Checks the results of custom derivative rules, and records the functions that have such rules.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -73,15 +73,15 @@ pub(crate) fn record<A: Traceable, R: Traceable>(
     }
 }
 
-/// Flattens the value that a rule returns. Each leaf that the rule captured is replaced by its stand-in: the operand
-/// that the recorded call has for the captured tensor.
+/// Flattens the value that a custom rule returns. If a leaf is a tensor that the function captured, replaces the leaf
+/// by its stand-in: the operand that passes this tensor to the recorded call.
 pub(crate) fn flatten<R: Traceable>(result: &R) -> (Vec<Tensor>, TreeDef) {
     let (leaves, treedef) = graph::flatten::<Tensor, R>(result);
     (standing_in(leaves), treedef)
 }
 
-/// Returns whether a tensor is being differentiated. If an argument of a function with a rule is being differentiated,
-/// the rule must run now.
+/// Returns whether a tensor is being differentiated. If an argument of a function with a custom rule is being
+/// differentiated, the rule must run immediately.
 pub(crate) fn is_differentiated(tensor: &Tensor) -> bool {
     match tensor.tracer().map(|tracer| &tracer.payload) {
         Some(Payload::Jvp { primal, tangent }) => tangent.is_some() || is_differentiated(primal),
@@ -90,8 +90,8 @@ pub(crate) fn is_differentiated(tensor: &Tensor) -> bool {
     }
 }
 
-/// Panics if a rule captured a traced tensor that its function did not capture, because the rule runs later than the
-/// function.
+/// Panics if a custom rule captured a traced tensor that its function did not capture. Such a tensor is not an operand
+/// of the recorded call, and the rule runs later than the function.
 pub(crate) fn refuse_captured(recorder: Recorder, line: &Location<'_>, captured: &[Tensor]) {
     let captured: Vec<String> = captured.iter().map(|it| it.info().to_string()).collect();
     assert!(
@@ -101,15 +101,15 @@ pub(crate) fn refuse_captured(recorder: Recorder, line: &Location<'_>, captured:
     );
 }
 
-/// The maximum number of nested calls of functions with rules. The default stack of a thread, 2 MiB, is large enough
-/// for them.
+/// The maximum number of nested calls of functions with custom rules. The default stack of a thread, 2 MiB, is large
+/// enough for this number.
 const DEEPEST: usize = 48;
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs a function that has a rule, or runs the rule itself.
+/// Runs `function`, which is a user's function with a custom rule, or the rule itself.
 ///
 /// # Panics
 /// Panics if more than [`DEEPEST`] such calls are nested.

@@ -139,7 +139,7 @@ struct RecordedRule {
     linear: Jaxpr,
 }
 
-/// Runs and records a rule. The inputs of its known part are the argument and the tensors that the function captured.
+/// Runs and records a rule. The inputs of the part `known` are the argument and the tensors that the function captured.
 fn record_rule<A: Traceable, R: Traceable>(
     rule: &impl Fn(&A, &A) -> (R, R),
     form: &Form,

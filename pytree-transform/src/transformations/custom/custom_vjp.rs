@@ -70,7 +70,7 @@ where
     }
 }
 
-/// The result of [`custom_vjp`]: a function with its rule.
+/// The result of [`custom_vjp`]: the function with its rule.
 pub struct CustomVjp<'f, A, R> {
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
@@ -159,8 +159,8 @@ struct RecordedRule {
     backward: Part,
 }
 
-/// Runs and records a rule. The inputs of `forward` are the argument and the tensors that the function captured. These
-/// tensors are also the last residuals.
+/// Runs and records a rule. The inputs of the recorded `forward` are the argument and the tensors that the function
+/// captured. These captured tensors are also the last residuals.
 fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
     rule: &UserRule<impl Forward<A, R, S>, impl Backwards<A, R, S>>,
     form: &Form,

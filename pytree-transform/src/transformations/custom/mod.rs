@@ -1,4 +1,4 @@
-//! Functions with custom derivatives, which are not computed from the recorded operations.
+//! Functions with custom derivatives, which replace the derivatives of the recorded operations.
 
 pub(crate) mod check;
 pub(crate) mod custom_jvp;
