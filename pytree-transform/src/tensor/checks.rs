@@ -8,7 +8,7 @@ use crate::base::array::{Array, Data};
 use crate::base::error::TensorError;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
-/// Selects the values that are reported in results: NaN, infinities, both or none.
+/// Selects the values for which results are checked: NaN, infinities, both or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
     nans: bool,
@@ -151,8 +151,8 @@ impl Summary {
     }
 }
 
-/// Evaluates a primitive, and returns its results if they pass the active checks. An error contains the text of
-/// `equation`, if there is one.
+/// Evaluates a primitive, and returns its results if they pass the active checks. An error contains the text of the
+/// equation: `equation` or, if it is `None`, a text made from the primitive.
 pub(crate) fn evaluate(
     primitive: &dyn Primitive,
     operands: Operands,
@@ -196,7 +196,7 @@ pub(crate) fn evaluate(
     Ok(results)
 }
 
-/// Writes an operation that is in no jaxpr as an equation, with dtypes and shapes in place of variables.
+/// Returns the text of an operation that belongs to no jaxpr: an equation with dtypes and shapes in place of variables.
 fn written(primitive: &dyn Primitive, result: &Array, operands: &Operands) -> String {
     let operands: Vec<String> = operands
         .iter()

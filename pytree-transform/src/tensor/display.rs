@@ -19,14 +19,15 @@ const PRECISION: usize = 8;
 impl fmt::Display for Tensor {
     /// Writes the elements like NumPy's `str`. For a traced tensor, writes its transformation, dtype and shape.
     ///
-    /// A precision is the number of digits after the point of each element, and a width is the least width of each.
+    /// In a format string, the precision is the number of digits after the decimal point of each element, and the width
+    /// is the minimum width of each element.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_display(self, f, false)
     }
 }
 
 impl fmt::LowerExp for Tensor {
-    /// Writes the elements as `Display`, each with an exponent.
+    /// Writes the elements like `Display`, but each with an exponent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_display(self, f, true)
     }
@@ -44,7 +45,7 @@ fn write_display(tensor: &Tensor, f: &mut fmt::Formatter<'_>, exponent: bool) ->
     if !array.shape().is_empty() {
         return f.write_str(&display(array, style));
     }
-    // A single number follows all options: fill, alignment and sign, too.
+    // A single number follows all options of the format string, including fill, alignment and sign.
     let text = display(array, Style { width: 0, ..style });
     match text.strip_prefix('-') {
         Some(digits) => f.pad_integral(false, "", digits),
@@ -112,7 +113,7 @@ struct Layout {
     width: usize,
 }
 
-/// The array that is written, and settings that stay the same meanwhile.
+/// An array to write, and the settings that are the same for all its parts.
 struct Writer<'a> {
     layout: Layout,
     array: &'a Array,
@@ -158,8 +159,8 @@ fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>>
 }
 
 impl Writer<'_> {
-    /// Writes a subarray that has the axes from `axis` on. `start` is the row-major position of the subarray among all
-    /// such subarrays.
+    /// Writes the subarray that has `axis` and all later axes. `start` is the row-major position of this subarray among
+    /// all subarrays with these axes.
     fn axis(&self, axis: usize, start: usize, indent: usize, width: usize) -> String {
         let shape = self.array.shape();
         let Some(&length) = shape.get(axis) else {

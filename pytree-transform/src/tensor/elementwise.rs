@@ -51,7 +51,7 @@ pub(crate) enum Unary {
     StopGradient,
 }
 
-/// The rounding of a number halfway between two whole numbers.
+/// The direction in which a number halfway between two whole numbers is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rounding {
     AwayFromZero,

@@ -12,7 +12,7 @@ use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::tensor::trace::{Payload, Tracer};
 
-/// An array of any shape and dtype or, inside a transformation, a tracer that stands for an array.
+/// An array of any shape and dtype or, inside a transformation, a tracer that represents an array.
 ///
 /// Clones share their elements. Operations never change a tensor, but return new tensors. Dtypes are never promoted:
 /// adding an `f32` tensor to an `f64` tensor is an error. A Rust number takes the dtype of the tensor with which it is

@@ -41,8 +41,8 @@ impl Variable {
     }
 }
 
-/// The expectations named in the messages of library bugs by code that runs a jaxpr. If a value were missing, all later
-/// values would be assigned to the wrong variables.
+/// What code that runs a jaxpr expects. A panic message names the expectation if it is violated, which is a bug of this
+/// library: if a value were missing, all later values would be assigned to the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
@@ -86,7 +86,7 @@ pub struct Jaxpr {
     pub(crate) constants: Vec<(Variable, Tensor)>,
     pub(crate) equations: Vec<Equation>,
     pub(crate) outputs: Vec<Variable>,
-    /// The batch axes on which the jaxpr depends, with the lengths that they had when it was recorded.
+    /// The batch axes on which the jaxpr depends, with the lengths that the axes had during recording.
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
@@ -106,7 +106,7 @@ impl Jaxpr {
         self.constants.iter().map(|(_, tensor)| tensor)
     }
 
-    /// Returns whether a run of the jaxpr does more than compute its outputs, for instance print.
+    /// Returns whether running the jaxpr has a side effect, for instance printing.
     pub fn has_effect(&self) -> bool {
         self.equations
             .iter()
@@ -198,8 +198,8 @@ impl Jaxpr {
         constants
     }
 
-    /// Returns, for each variable, the position of the equation that assigns it, or `None` if it is an input or a
-    /// constant.
+    /// Returns, for each variable, the position of the equation that assigns it, or `None` if the variable is an input
+    /// or a constant.
     pub(crate) fn makers(&self) -> Vec<Option<usize>> {
         let mut makers = vec![None; self.variables.len()];
         for (position, equation) in self.equations.iter().enumerate() {
@@ -251,7 +251,7 @@ impl Jaxpr {
         needed
     }
 
-    /// Removes the equations and constants that no output needs, even equations with an effect.
+    /// Removes the equations and constants that no output needs. Removes even equations with a side effect.
     pub(crate) fn only_needed(mut self) -> Self {
         let needed = self.needed_by(self.outputs.iter().copied());
         self.equations
@@ -261,7 +261,7 @@ impl Jaxpr {
         self
     }
 
-    /// Removes the equations and constants that neither an output nor an effect needs.
+    /// Removes the equations and constants that neither an output nor an equation with a side effect needs.
     pub(crate) fn without_dead_code(mut self) -> Self {
         let mut needed = vec![false; self.variables.len()];
         for output in &self.outputs {

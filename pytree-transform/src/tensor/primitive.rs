@@ -188,8 +188,8 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// **JVP**: returns the results and their tangents. A tangent of `None` means zeros.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
 
-    /// **Transpose**: returns the cotangents of the operands in which the function is linear, from the cotangents of
-    /// the results. `None` means zeros. A primitive that is linear in no operand calls [`not_linear`].
+    /// **Transpose**: returns the cotangents of the operands in which the primitive is linear, from the cotangents of
+    /// the results. A cotangent of `None` means zeros. A primitive that is linear in no operand calls [`not_linear`].
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
     /// **Batching**: returns the results for a batch of operands, and the batch axis of each result. `axes` holds the
@@ -228,13 +228,13 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     }
 
     /// If the primitive is a call, returns the called jaxpr, whose inputs are the operands, and the function of the
-    /// library that recorded it. Otherwise, returns `None`.
+    /// library, for instance `jit`, that recorded the jaxpr. Otherwise, returns `None`.
     fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
         None
     }
 
-    /// **Effect**: returns whether the primitive does more than compute its results, for instance print. Its equations
-    /// are never removed, merged with equal equations, or moved before another equation with an effect.
+    /// **Effect**: returns whether the primitive has a side effect, for instance printing. The equations of such a
+    /// primitive are never removed, merged with equal equations, or moved before another equation with a side effect.
     fn has_effect(&self) -> bool {
         self.bodies().iter().any(|(_, body)| body.has_effect())
     }
@@ -272,8 +272,8 @@ impl BatchAxis {
     }
 }
 
-/// A primitive that is linear in its single operand. So it computes the tangent of its result in the same way as the
-/// result.
+/// A primitive that is linear in its single operand. So the tangent of its result is the primitive applied to the
+/// tangent of its operand.
 ///
 /// An implementation contains only the rules in which linear primitives differ. The other rules are in the
 /// implementation of [`Primitive`] below.
@@ -387,8 +387,8 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 }
 
-/// Applies a primitive, and returns its results with `None` for each of them. JVP rules call this function if all
-/// derivatives are 0, and batching rules call it if no operand is batched.
+/// Applies a primitive, and returns its results and a list with a `None` for each result. JVP rules call this function
+/// if all tangents are 0, and batching rules call it if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(
     primitive: &dyn Primitive,

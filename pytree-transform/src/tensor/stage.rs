@@ -43,8 +43,8 @@ pub(crate) fn stage<R>(
     (jaxpr, captured, rest)
 }
 
-/// Gives all recorded functions the same last inputs: the traced tensors that at least one of the functions captured.
-/// The first `given` inputs of the functions already agree.
+/// Gives all recorded functions the same inputs. The first `given` inputs are already the same; the last inputs become
+/// the traced tensors that at least one of the functions captured.
 pub(crate) fn with_all_captured(
     given: usize,
     recorded: Vec<(Jaxpr, Vec<Tensor>)>,

@@ -22,7 +22,7 @@ pub(crate) fn rebuild<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> T
     rebuilt(graph::unflatten(treedef, leaves))
 }
 
-/// Returns the value in the result of unflattening.
+/// Returns the value if unflattening succeeded.
 ///
 /// # Panics
 /// Panics if unflattening returned an error.

@@ -96,7 +96,7 @@ fn positional(digits: &str, exponent: i32) -> (String, String) {
 struct Parts {
     whole: String,
     fraction: String,
-    /// The exponent with its sign and at least two digits; empty without an exponent.
+    /// The exponent with its sign and at least two digits; empty if the float is written without an exponent.
     exponent: String,
 }
 
@@ -155,13 +155,14 @@ pub(super) enum Format {
     },
 }
 
-/// The options of a format string for each element.
+/// The options of a format string, which apply to each element.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Style {
-    /// The digits after the point. Without them and without an exponent, elements are written as by NumPy.
+    /// The number of digits after the decimal point. If it is `None` and `exponent` is false, elements are written as
+    /// NumPy writes them.
     pub(super) precision: Option<usize>,
     pub(super) exponent: bool,
-    /// The least width.
+    /// The minimum width of an element.
     pub(super) width: usize,
 }
 
@@ -171,7 +172,7 @@ impl Style {
         self.precision.is_some() || self.exponent
     }
 
-    /// Writes a number. `shortest` is the shortest text with an exponent that identifies it.
+    /// Writes a number. `shortest` is the shortest text with an exponent that identifies the number.
     fn write(self, value: f64, shortest: &str) -> String {
         if !value.is_finite() {
             return not_finite(value).to_owned();
@@ -258,7 +259,7 @@ impl Format {
         Self::of_floats(&floats, matches!(array.data, Data::F32(_))).at_least(style.width)
     }
 
-    /// Returns the format with elements of at least this width.
+    /// Changes the format so that each element is at least `width` characters wide.
     fn at_least(mut self, width: usize) -> Self {
         if let Self::Float {
             with_exponent,

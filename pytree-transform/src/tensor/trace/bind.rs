@@ -73,9 +73,9 @@ pub(crate) fn bind(
     }
 }
 
-/// Returns an error if a result is too large to be addressed, or if it is computed now and the system does not grant
-/// its memory. If an operand is at least as large, does not ask the system, because the result may overwrite the
-/// operand.
+/// Returns an error if a result is too large for the address space, or if the operation is evaluated immediately and
+/// the system does not grant the memory of the result. If an operand is at least as large as the result, the system is
+/// not asked, because the result may overwrite the operand.
 #[cold]
 fn check_memory(
     operation: &'static str,
@@ -97,8 +97,8 @@ fn check_memory(
     Err(TensorError::too_large(operation, result))
 }
 
-/// Returns an error if a new tensor is too large to be addressed, or if it is created now and the system does not grant
-/// its memory.
+/// Returns an error if a new tensor is too large for the address space, or if the tensor is created immediately and the
+/// system does not grant its memory.
 pub(crate) fn check_creation(
     operation: &'static str,
     result: &AbstractArray,
@@ -215,7 +215,7 @@ fn interpret(
     }
 }
 
-/// Returns the place and the content of the trace level that interprets an operation. The level stays on the stack.
+/// Returns the handle and the data of a trace level that interprets an operation. The level stays on the stack.
 fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     let found = with_levels(|levels| {
         let found = levels.get(level)?;
@@ -262,8 +262,8 @@ fn record(
         .collect()
 }
 
-/// A guard that hides the trace level of a rule and all levels above it from the tensors that the rule creates. These
-/// tensors belong to a level below, and may outlive the hidden levels.
+/// A guard. While a rule runs, it hides the trace level of the rule and all levels above from the tensors that the rule
+/// creates. These tensors belong to a lower level, and may outlive the hidden levels.
 struct InnermostGuard(Option<usize>);
 
 impl Drop for InnermostGuard {

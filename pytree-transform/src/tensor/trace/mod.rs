@@ -3,11 +3,12 @@
 //!
 //! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`. The level holds the
 //! transformation's interpreter. The innermost level to which an operand belongs interprets an operation: a rule of the
-//! primitive turns the operation into operations of lower levels. A guard removes the level, so a panic leaves the
-//! thread usable. The number of a level is never reused, so a traced tensor that outlives its level is recognised.
+//! primitive turns the operation into operations of lower levels. A guard removes the level from the stack, even after
+//! a panic, so the thread stays usable. The number of a level is never reused, so a traced tensor that outlives its
+//! level is recognised.
 //!
 //! The innermost level that binds the name of a batch axis interprets operations over this axis, even if no operand is
-//! batched at this level. Levels above it interpret the operation first.
+//! batched at this level. Levels above this level interpret the operation first.
 
 mod batch_axes;
 mod bind;
@@ -51,8 +52,8 @@ pub(crate) enum Interpreter {
 }
 
 impl Interpreter {
-    /// Returns the name of the transformation for messages, and the kind of its trace level. The kind tells whether a
-    /// function is recorded for later calls, which must not contain the current values of references.
+    /// Returns the name of the transformation for messages, and the kind of its trace level. The kind says whether a
+    /// function is recorded for later calls. Such a recording must not contain the current values of references.
     fn of_level(&self) -> (&'static str, LevelKind) {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
@@ -76,7 +77,8 @@ struct Content {
     interpreter: Interpreter,
     /// The position of the level that was innermost when this level began.
     below: Option<usize>,
-    /// The keys of random streams created inside, if the level is a `vmap` of the user.
+    /// The keys of the random streams that were created inside of this level. `None` unless the level is a `vmap` of
+    /// the user.
     created_keys: Option<CreatedKeys>,
 }
 
@@ -87,7 +89,8 @@ impl Content {
     }
 }
 
-/// What a traced tensor holds instead of an array: its trace level, and the data of the level for the tensor.
+/// The data of a traced tensor, which has no array: its trace level, and the data that this level stores for the
+/// tensor.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     place: Place,
@@ -157,7 +160,7 @@ thread_local! {
     /// The innermost trace level that running code can use. While a rule runs, this level is below the level of the
     /// rule.
     static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
-    /// The number of levels that record functions with rules.
+    /// The number of levels that record functions with custom derivative rules.
     static WITH_RULES: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -325,8 +328,9 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
     })
 }
 
-/// Returns the innermost level that records for compilation. This level records creations, because a jitted `zeros`
-/// would otherwise become a stored constant, and effects, because they would otherwise happen during recording.
+/// Returns the innermost level that records for compilation. This level records all operations that create tensors,
+/// because otherwise a `zeros` in a compiled function would become a stored constant. It also records all operations
+/// with side effects, because otherwise the effects would happen during recording.
 fn innermost_stage() -> Option<usize> {
     innermost(|interpreter| matches!(interpreter, Interpreter::Stage(..)))
 }
@@ -341,7 +345,7 @@ fn innermost_with_rule() -> Option<usize> {
     innermost(Interpreter::has_rule)
 }
 
-/// Returns the innermost level that running code can use and whose interpreter is wanted.
+/// Returns the innermost level that running code can use and whose interpreter `is_wanted` accepts.
 fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     let mut place = INNERMOST.get()?;
     with_levels(|levels| {
@@ -355,7 +359,8 @@ fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     })
 }
 
-/// Returns the content of the level at a position of the stack. A transformation of tensors must have begun this level.
+/// Returns the data of the level at position `place` of the stack. A transformation of tensors must have begun this
+/// level.
 #[track_caller]
 fn content_at(levels: &[Level], place: usize) -> &Content {
     match levels.get(place).and_then(Content::of) {

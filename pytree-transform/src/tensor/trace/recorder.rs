@@ -23,7 +23,7 @@ pub(crate) enum Recorder {
 }
 
 impl Recorder {
-    /// Returns the name of the function in messages and jaxprs.
+    /// Returns the name of this function of the library in messages and jaxprs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Jit => "jit",
@@ -42,8 +42,8 @@ impl Recorder {
         }
     }
 
-    /// Returns the kind of the trace level that records the function. `Recording` means that the function is recorded
-    /// for later calls, so it must not contain the current values of references.
+    /// Returns the kind of the trace level that records the user's function. `Recording` means that the user's function
+    /// is recorded for later calls, so the recording must not contain the current values of references.
     pub(super) fn level_kind(self) -> LevelKind {
         match self {
             Self::Jit => LevelKind::Compiling,

@@ -15,7 +15,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// For each handle of a tensor that a rule captured, the tensor and its stand-in.
+/// For the handle of each tensor that a rule captured: the tensor and its stand-in, which replaces the tensor.
 type StandIns = HashMap<usize, (Tensor, Tensor)>;
 
 /// The tensors that a function captured.
@@ -43,8 +43,7 @@ impl Captured {
         &self.infos
     }
 
-    /// Runs `function`, in which each captured tensor is replaced by its stand-in. `stand_ins` has one for each
-    /// captured tensor.
+    /// Runs `function`, in which each captured tensor is replaced by the tensor at the same position of `stand_ins`.
     pub(crate) fn replaced<R>(&self, stand_ins: &[Tensor], function: impl FnOnce() -> R) -> R {
         if self.positions.is_empty() {
             return function();
@@ -60,7 +59,7 @@ impl Captured {
     }
 }
 
-/// A guard. Until it is dropped, captured tensors are replaced by its stand-ins.
+/// A guard that registers stand-ins. Until it is dropped, these stand-ins replace captured tensors.
 struct Guard;
 
 impl Guard {
@@ -88,8 +87,8 @@ pub(super) fn has_stand_in(tensor: &Tensor) -> bool {
     stand_in(tensor).is_some()
 }
 
-/// Returns the stand-in of a tensor, or `None` if it has none. If rules are nested, the stand-in of the innermost rule
-/// is returned.
+/// Returns the stand-in of a tensor, or `None` if the tensor has none. If rules are nested, returns the stand-in of the
+/// innermost rule.
 fn stand_in(tensor: &Tensor) -> Option<Tensor> {
     tensor.tracer()?;
     let handle = tensor.handle();

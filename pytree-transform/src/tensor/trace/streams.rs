@@ -1,4 +1,4 @@
-//! Random streams under `vmap`: which are the same for all examples although they come from outside.
+//! Finds random streams that come from outside of a `vmap` and are therefore the same for all examples.
 
 use std::cell::RefCell;
 
@@ -7,10 +7,11 @@ use pytree_core::level::{LevelId, with_levels};
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Content, Interpreter, Payload};
 
-/// The keys of the streams that were created inside of a `vmap`. Keeping them keeps their handles unique.
+/// The keys of the streams that were created inside of a `vmap`. The keys are kept alive, so that no handle is reused.
 pub(super) type CreatedKeys = RefCell<Vec<Tensor>>;
 
-/// Notes the key of a stream that is created here. The user's function knows that such a stream is new.
+/// Registers the key of a new stream with the innermost `vmap` of the user, so that the stream does not count as coming
+/// from outside of this `vmap`.
 pub(crate) fn note_created_key(key: &Tensor) {
     with_levels(|levels| {
         let mut inward = levels.iter().rev().filter_map(Content::of);
@@ -20,10 +21,11 @@ pub(crate) fn note_created_key(key: &Tensor) {
     });
 }
 
-/// Returns whether a stream came from outside of a `vmap` and is the same for all its examples, so that all would draw
-/// the same key. `parts` are the key and the count of the stream.
+/// Returns whether a stream came from outside of a `vmap` and is the same for all examples of this `vmap`, so that all
+/// examples would draw the same random numbers. The arguments are the key and the count of the stream.
 ///
-/// It does not look through recorded functions, such as the body of a loop: there it returns false.
+/// Returns false inside of a recorded function, such as the body of a loop, because the origin of the stream is not
+/// known there.
 pub(crate) fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
     with_levels(|levels| {
         for level in levels.iter().rev() {
@@ -47,7 +49,7 @@ pub(crate) fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
     })
 }
 
-/// Returns whether a tensor has a value for each example of a level.
+/// Returns whether a tensor has a separate value for each example of a level.
 fn is_batched(tensor: &Tensor, level: LevelId) -> bool {
     let Some(tracer) = tensor.tracer() else {
         return false;
@@ -55,7 +57,7 @@ fn is_batched(tensor: &Tensor, level: LevelId) -> bool {
     match &tracer.payload {
         Payload::Batch { value, .. } => tracer.place.id == level || is_batched(value, level),
         Payload::Jvp { primal, .. } => is_batched(primal, level),
-        // A recorded value; whether it is batched is not known.
+        // For a recorded value, it is not known whether the value is batched.
         Payload::Tape(_) | Payload::Stage(..) => false,
     }
 }
