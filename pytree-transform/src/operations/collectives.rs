@@ -147,7 +147,7 @@ pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// Maps the elements to elements in reverse order: the greatest becomes the least. This map is its own inverse.
+/// Reverses the order of the values: the greatest value becomes the least. A second application restores the leaf.
 fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
     Ok(match leaf.dtype() {
         DType::F32 | DType::F64 => -leaf,
@@ -162,9 +162,9 @@ fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
 /// The way in which [`all_gather`] and [`all_to_all`] join the values of examples: `tiled` in JAX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tiling {
-    /// Stacks them along a new axis, as `tiled=False`.
+    /// Stacks the values along a new axis, as `tiled=False`.
     Stacked,
-    /// Concatenates them along an existing axis, as `tiled=True`.
+    /// Concatenates the values along an existing axis, as `tiled=True`.
     Tiled,
 }
 
@@ -375,14 +375,14 @@ pub fn all_to_all<T: Traceable>(
             return collectives::all_to_all(leaf, &names[0], split, concat);
         }
         let pieces = cut(leaf, split, &names[0])?;
-        // `all_to_all` inserts the axis of the received pieces at `concat`, before the axis with which it is joined
-        // below.
+        // `all_to_all` inserts an axis for the received pieces at position `concat`. This axis is then joined with the
+        // axis after it.
         let sent = collectives::all_to_all(&pieces, &names[0], split, concat)?;
         joined(&sent, concat)
     })
 }
 
-/// Divides `axis` of a tensor into one piece for each example. The axis of the pieces is inserted before `axis`.
+/// Divides `axis` of a tensor into one piece for each example. The result has a new axis of the pieces before `axis`.
 fn cut(leaf: &Tensor, axis: usize, name: &AxisName) -> Result<Tensor, TensorError> {
     let length = axis_length("all_to_all", name)?;
     let mut shape = leaf.info().shape.clone();

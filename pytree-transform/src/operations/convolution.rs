@@ -203,7 +203,7 @@ impl Convolution {
             .collect()
     }
 
-    /// Returns the numbers of padding elements before and after the elements of each spatial axis.
+    /// Returns, for each spatial axis, the numbers of padding elements before the first and after the last element.
     fn pairs(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<(isize, isize)> {
         let lengths = &x.shape()[1..x.rank() - 1];
         let spans = self.spans(kernel);

@@ -46,8 +46,8 @@ pub(super) struct Orders {
 }
 
 impl ConvDimensionNumbers {
-    /// Creates the order from letters as in JAX, for instance `("NHWC", "HWIO", "NHWC")`. The spatial axes are numbered
-    /// in the order of the kernel's letters.
+    /// Creates the order from letters as in JAX, for instance `("NHWC", "HWIO", "NHWC")`. The order of the spatial axes
+    /// is the order of their letters in the kernel.
     #[must_use]
     pub fn letters(input: &str, kernel: &str, result: &str) -> Self {
         Self::Letters {
@@ -57,7 +57,8 @@ impl ConvDimensionNumbers {
         }
     }
 
-    /// Returns the positions of each tensor's axes in the canonical order, or the mistake in the letters.
+    /// Returns, for each tensor, the positions of its axes in the canonical order, or an error for a mistake in the
+    /// letters.
     pub(super) fn orders(&self, space: usize) -> Result<Orders, Mistake> {
         match self {
             Self::ChannelsLast => {
@@ -102,7 +103,7 @@ impl ConvDimensionNumbers {
     }
 }
 
-/// Returns the positions in `letters` of the letters in `before`, `sliding` and `behind`, one after the other.
+/// Returns the positions in `letters` of all letters of `before`, then of `sliding`, then of `behind`.
 fn order(
     letters: &str,
     before: &[char],

@@ -19,8 +19,8 @@ use crate::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reversed(pub isize);
 
-/// The axis and the direction of a cumulative operation. It is created from an integer (this axis, from the first
-/// element to the last) or from a [`Reversed`].
+/// The axis and the direction of a cumulative operation. An integer gives this axis, from the first element to the
+/// last; a [`Reversed`] gives its axis, from the last element to the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningAxis {
     axis: isize,

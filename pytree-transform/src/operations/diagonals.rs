@@ -57,7 +57,8 @@ fn needs_matrix(operation: &'static str, tensor: &Tensor) -> Result<(), TensorEr
     ))
 }
 
-/// Returns the tensor with zeros at all positions where `comparison` of the column with `row + offset` is false.
+/// Returns the tensor with zeros at all positions `(row, column)` where `comparison` of `column` with `row + offset` is
+/// false.
 #[track_caller]
 fn triangle(
     operation: &'static str,
@@ -82,8 +83,8 @@ fn triangle(
 impl Tensor {
     /// Returns the lower triangle of the last two axes. The elements above the triangle are zeros.
     ///
-    /// A positive `offset` keeps `offset` diagonals above the main diagonal, too. A negative `offset` also sets
-    /// `-offset` diagonals to zero: the main diagonal and those directly below it.
+    /// A positive `offset` keeps `offset` diagonals above the main diagonal, too. A negative `offset` also replaces the
+    /// main diagonal and the diagonals directly below it by zeros, `-offset` diagonals in all.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes.
@@ -102,8 +103,8 @@ impl Tensor {
 
     /// Returns the upper triangle of the last two axes. The elements below the triangle are zeros.
     ///
-    /// A negative `offset` keeps `-offset` diagonals below the main diagonal, too. A positive `offset` also sets
-    /// `offset` diagonals to zero: the main diagonal and those directly above it.
+    /// A negative `offset` keeps `-offset` diagonals below the main diagonal, too. A positive `offset` also replaces
+    /// the main diagonal and the diagonals directly above it by zeros, `offset` diagonals in all.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes.
@@ -212,7 +213,8 @@ impl Tensor {
         }
         let (down, right) = ((-offset).max(0), offset.max(0));
         let _called = called("diag");
-        // In row-major order, elements of the diagonal with `side` zeros between them are one row and one column apart.
+        // In row-major order, each element of the diagonal is `side + 1` positions after the element before it, so
+        // there are `side` zeros between the two elements.
         let first = down * side.cast_signed() + right;
         let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();
         let behind = (side * side).cast_signed() - last;

@@ -142,8 +142,8 @@ impl Tensor {
         if update.is_empty() {
             return Ok(self.clone());
         }
-        // For each element of the result, compute the element of `update` that is written there, and whether there is
-        // one.
+        // For each element of the result, compute whether an element of `update` is written there, and which element
+        // this is.
         let (mut spread, mut inside) = (update.clone(), None);
         for (axis, start) in starts.iter().enumerate() {
             let (size, length) = (update.shape()[axis], self.shape()[axis]);

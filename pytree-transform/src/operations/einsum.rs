@@ -1,7 +1,7 @@
 //! Einstein summation: sums of products of tensors, in which a letter for each axis describes the sums.
 //!
-//! `dot_general` sums over a letter that two operands share and the result lacks. With more than two operands, each
-//! step multiplies the pair of operands whose product saves the most memory.
+//! `dot_general` sums over each letter that two operands have and the result lacks. With more than two operands, each
+//! step replaces a pair of operands by its product: the pair for which this saves the most memory.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -94,8 +94,8 @@ impl Term {
         places.collect()
     }
 
-    /// Removes the axes for which `repeats` returns true. They have length 1 and broadcast against other operands, so
-    /// the product does not need them.
+    /// Removes the axes for which `repeats` returns true. These axes have length 1 and broadcast against axes of other
+    /// operands, so the product does not need them.
     #[track_caller]
     fn without_repeats(self, repeats: impl Fn(Label, usize) -> bool) -> Result<Self, TensorError> {
         let axes = self.labels.iter().zip(self.tensor.shape());

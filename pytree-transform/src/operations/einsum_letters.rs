@@ -26,7 +26,8 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// Returns the labels of one operand. `hidden` maps the number of letters to the number of axes that `...` matches.
+/// Returns the labels of one operand. `hidden` returns the number of axes that `...` matches, for a given number of
+/// letters.
 fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Label>, Mistake> {
     let (before, after) = match text.split_once("...") {
         Some((before, after)) => (before, Some(after)),
@@ -51,7 +52,8 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     };
     let (before, behind) = (letters(before)?, letters(after.unwrap_or_default())?);
     let count = match after {
-        // `hidden` returns `None` if there are more letters than axes. The caller reports this with the rank.
+        // `hidden` returns `None` if there are more letters than axes. The caller reports this mistake, with the number
+        // of axes.
         Some(_) => hidden(before.len() + behind.len()).unwrap_or(0),
         None => 0,
     };
@@ -59,7 +61,7 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     Ok([before, ellipsis, behind].concat())
 }
 
-/// Returns the mistake that the operand at position `place` has `rank` axes, but another number of letters.
+/// Returns the mistake that the operand at position `place` has `rank` axes, but `letters` letters.
 fn wrong_count(place: usize, rank: usize, letters: usize) -> Mistake {
     let fix = if letters < rank {
         "give each axis a letter, or write `...` for axes without a letter"
@@ -137,8 +139,8 @@ impl Letters {
         axes.max().unwrap_or(0)
     }
 
-    /// Returns the labels of the result if the subscripts contain no `->`: the axes of `...`, followed by the letters
-    /// that occur once.
+    /// Returns the labels of the result for subscripts without `->`: first the axes of `...`, then the letters that
+    /// occur once.
     fn implied(&self, hidden: usize) -> Vec<Label> {
         let letter = |label: Label| match label {
             Label::Letter(letter) => Some(letter),
@@ -176,7 +178,7 @@ impl Letters {
         mistakes
     }
 
-    /// Returns the lengths of all axes that have a label, in operands of the shapes `shapes`.
+    /// Returns the lengths of all axes with the label `label`, in operands of the shapes `shapes`.
     fn lengths<'a>(
         &'a self,
         shapes: &'a [&[usize]],
@@ -188,12 +190,12 @@ impl Letters {
             .map(|(_, &length)| length)
     }
 
-    /// Returns whether any axis with a label has a length other than 1.
+    /// Returns whether any axis with the label `label` has a length other than 1.
     pub(super) fn is_longer(&self, shapes: &[&[usize]], label: Label) -> bool {
         self.lengths(shapes, label).any(|length| length != 1)
     }
 
-    /// Returns a mistake for each label whose axes have lengths that are neither equal nor 1.
+    /// Returns a mistake for each label whose axes have different lengths, not counting lengths of 1.
     pub(super) fn mismatches(&self, shapes: &[&[usize]]) -> Vec<Mistake> {
         let mut seen = Vec::new();
         let mut mistakes = Vec::new();

@@ -56,7 +56,8 @@ reductions! {
 
     /// Returns the product of all elements as a scalar. The product of no elements is 1.
     ///
-    /// The derivative by an element is the product of the other elements. This is correct even if elements are 0.
+    /// The derivative with respect to an element is the product of the other elements. This is correct even if elements
+    /// are 0.
     ///
     /// # Examples
     /// ```

@@ -265,7 +265,7 @@ impl Tensor {
         if self.tracer().is_none() {
             return self.maximum(&zeros);
         }
-        // The gradient of the maximum alone would be 1/2 at 0.
+        // The gradient of `maximum` at 0 would be 1/2.
         let bounded = self.stop_gradient().maximum(&zeros);
         self.greater(&zeros).select(self, &bounded)
     }

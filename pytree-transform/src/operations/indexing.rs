@@ -30,8 +30,8 @@ pub enum Index {
         end: Option<isize>,
         /// Whether the range includes `end`.
         inclusive: bool,
-        /// The distance between selected positions. A negative step runs backwards from the last element of the
-        /// range.
+        /// The distance between selected positions. With a negative step, the selection begins at the last element of
+        /// the range and runs backwards.
         step: isize,
     },
     /// Selects all axes that no other index selects; `...` in NumPy.

@@ -197,7 +197,7 @@ fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     let rows = reshape(&transpose(tensor, &order)?, &joined)?;
     let sorted = take_along_last(&rows, &argsort(&rows, last)?)?;
     let (start, end) = ((length - 1) / 2, length / 2 + 1);
-    // Halves before it adds, so that the sum does not overflow.
+    // Divide before the addition, so that the sum of two middle elements does not overflow.
     let halves = part_of_rows(&sorted, start, end)? * ((end - start) as f64).recip();
     let middle = sum(&halves, &[last])?;
     // NaN is sorted to the end.

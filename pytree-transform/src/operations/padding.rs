@@ -10,8 +10,8 @@ use crate::primitives::slice;
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// Pads the tensor with `value`. For each axis, `padding` holds the numbers of elements that are added before,
-    /// after, and between neighbours. A negative number before or after removes elements.
+    /// Pads the tensor with `value`. For each axis, `padding` holds three numbers: the elements to add before the first
+    /// element, after the last element, and between neighbours. A negative first or second number removes elements.
     ///
     /// # Examples
     /// ```

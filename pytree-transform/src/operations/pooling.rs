@@ -39,7 +39,7 @@ struct Pooled {
     windows: Tensor,
     /// The number of elements of each window.
     size: usize,
-    /// The shape of the result, without the elements of the windows.
+    /// The shape of the result, which has no axis for the elements of a window.
     shape: Shape,
 }
 

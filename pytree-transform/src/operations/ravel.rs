@@ -11,8 +11,8 @@ use crate::primitives::slice::slice;
 use crate::tensor::Tensor;
 use crate::tensor::traceable::Traceable;
 
-/// Rebuilds a model from a vector that [`ravel`] returned. It stores the structure of the model and the shape of each
-/// leaf.
+/// Rebuilds a model from a vector that [`ravel`] returned. An `Unravel` stores the structure of the model and the shape
+/// of each leaf.
 pub struct Unravel<M> {
     treedef: TreeDef,
     leaves: Vec<AbstractArray>,

@@ -8,7 +8,7 @@ use crate::base::error::{Mistake, TensorError, or_panic};
 use crate::primitives::shape;
 use crate::tensor::Tensor;
 
-/// The length of an axis in a new shape: an integer. -1 is the length that the other lengths leave.
+/// The length of an axis in a new shape: an integer. -1 means that the length is computed from the other lengths.
 pub trait NewLength: Copy {
     /// Returns the length, with its sign.
     #[doc(hidden)]
@@ -19,7 +19,7 @@ macro_rules! lengths {
     ($($integer:ty),*) => {$(
         impl NewLength for $integer {
             fn signed(self) -> i128 {
-                // A length that does not fit would be refused for its size, too.
+                // A length that does not fit into i128 would be rejected anyway, because it is too large.
                 self.try_into().unwrap_or(i128::MAX)
             }
         }
@@ -86,7 +86,7 @@ tuples! {
     A 0, B 1, C 2, D 3, E 4, F 5;
 }
 
-/// Returns the shape, with the length that the other lengths leave in the place of -1.
+/// Returns the shape. A length of -1 is replaced by the length that `count` elements and the other lengths require.
 fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
     let usable = "give each axis its length, and at most one of them -1";
     if let Some(length) = lengths.iter().find(|&&length| length < -1) {
@@ -126,11 +126,12 @@ fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
 }
 
 impl Tensor {
-    /// Returns the same elements in row-major order with another shape. One length may be -1: it is the length that the
-    /// others leave.
+    /// Returns the same elements in row-major order with another shape. One length may be -1: it is computed from the
+    /// number of elements and the other lengths.
     ///
     /// # Panics
-    /// Panics if the number of elements differs, if the other lengths do not divide it, or if -1 occurs twice.
+    /// Panics if the number of elements differs, if it is not a multiple of the product of the other lengths, or if -1
+    /// occurs twice.
     ///
     /// # Examples
     /// ```

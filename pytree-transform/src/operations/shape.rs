@@ -57,8 +57,8 @@ pub(crate) fn axes_of(
     Ok(places)
 }
 
-/// Returns `place` counted from the front, or `None` if it is out of range for `count` places. A negative `place`
-/// counts from the end.
+/// Returns the position `place` counted from the front, or `None` if it is out of range for `count` positions. A
+/// negative `place` counts from the end.
 fn place_of(place: isize, count: usize) -> Option<usize> {
     let place = if place < 0 {
         count.checked_sub(place.unsigned_abs())?

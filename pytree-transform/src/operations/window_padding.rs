@@ -35,7 +35,7 @@ pub(super) fn signed(number: usize) -> isize {
 }
 
 impl Padding {
-    /// Returns the mistake of explicit padding that does not have one pair for each axis.
+    /// Returns a mistake if explicit padding does not have one pair for each axis.
     pub(super) fn mistake(&self, axes: usize) -> Option<Mistake> {
         let Self::Explicit(pairs) = self else {
             return None;

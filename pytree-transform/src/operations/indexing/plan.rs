@@ -36,7 +36,8 @@ impl Positions {
         // products.
         let stride = step.unsigned_abs().min(length.max(1));
         if step < 0 && start < end {
-            // The step counts backwards from the last element, so elements at the start may be omitted.
+            // The step counts backwards from the last element, so the selection may omit the first positions of the
+            // range.
             return Self {
                 start: start + (end - 1 - start) % stride,
                 limit: end,

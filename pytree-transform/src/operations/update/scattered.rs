@@ -16,7 +16,7 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison};
 use crate::tensor::trace::at_line_by_default;
 
-/// Indices along an axis, and whether each is in range. Negative indices count from the end.
+/// Indices along an axis, and whether each index is in range. Negative indices count from the end.
 pub(super) struct Scattered {
     axis: usize,
     indices: Tensor,
@@ -63,7 +63,7 @@ impl Scattered {
         [before, self.indices.shape(), &after[1..]].concat()
     }
 
-    /// Replaces updates whose index is out of range by the value `neutral`, which does not change an element.
+    /// Replaces each update whose index is out of range by `neutral`, a value with which an update changes nothing.
     #[track_caller]
     fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
         let places = self.axis..self.axis + self.indices.rank();
