@@ -129,8 +129,8 @@ impl Tensor {
         Self::iota(dtype, [length], 0)
     }
 
-    /// Returns a tensor of the given shape in which each element is its position along `axis`. A negative axis counts from
-    /// the end.
+    /// Returns a tensor of the given shape in which each element is its position along `axis`. A negative axis counts
+    /// from the end.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, if the dtype is bool or cannot hold the largest position, or if the

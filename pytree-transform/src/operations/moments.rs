@@ -86,8 +86,8 @@ reductions! {
 reductions! {
     (standard_deviation_over, "take the standard deviation of", " the elements are not floats."):
 
-    /// Returns the standard deviation of all elements as a scalar: the square root of the [variance](Self::variance), like
-    /// `jnp.std`. Where the result is 0, its derivative is NaN.
+    /// Returns the standard deviation of all elements as a scalar: the square root of the [variance](Self::variance),
+    /// like `jnp.std`. Where the result is 0, its derivative is NaN.
     ///
     /// # Examples
     /// ```
@@ -209,8 +209,8 @@ fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 reductions! {
     (median_over, "take the median of", " the elements are not floats."):
 
-    /// Returns the median of all elements as a scalar, or NaN if any element is NaN or there are none. The median of an even
-    /// number of elements is the mean of the two in the middle.
+    /// Returns the median of all elements as a scalar, or NaN if any element is NaN or there are none. The median of an
+    /// even number of elements is the mean of the two in the middle.
     ///
     /// # Examples
     /// ```

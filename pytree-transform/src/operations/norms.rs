@@ -32,8 +32,8 @@ fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError
 reductions! {
     (norm_over, "take the norm of", " the elements are not floats."):
 
-    /// Returns the square root of the sum of all squares: the Euclidean norm of a vector, the Frobenius norm of a matrix. The
-    /// gradient at zero is NaN, as in JAX.
+    /// Returns the square root of the sum of all squares: the Euclidean norm of a vector, the Frobenius norm of a
+    /// matrix. The gradient at zero is NaN, as in JAX.
     ///
     /// # Examples
     /// ```
@@ -67,7 +67,8 @@ reductions! {
 
     /// Returns log Σ eˣ over all elements as a scalar, or -∞ if there are none.
     ///
-    /// The greatest element is subtracted first, so the sum does not overflow. If all elements are -∞, the result is -∞.
+    /// The greatest element is subtracted first, so the sum does not overflow. If all elements are -∞, the result is
+    /// -∞.
     ///
     /// # Examples
     /// ```

@@ -82,8 +82,8 @@ binary_methods! {
 impl Tensor {
     /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`.
     /// Division of an integer by 0 gives a result with all bits set. For Python's `//`, see
-    /// [`floor_divide`](Self::floor_divide). An integer tensor is not divided by a float such as `2.0`, because JAX would
-    /// return floats.
+    /// [`floor_divide`](Self::floor_divide). An integer tensor is not divided by a float such as `2.0`, because JAX
+    /// would return floats.
     ///
     /// # Panics
     /// Panics if the dtypes differ, if the shapes do not broadcast, or if an integer tensor is divided by a float.

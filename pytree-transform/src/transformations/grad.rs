@@ -184,12 +184,13 @@ differentiating! {
     Grad<M, O = Gradient<M>>, (&M) -> O
 }
 differentiating! {
-    /// The result of [`value_and_grad`]: a function from a model to the loss and its gradient, or to a `Result` of both.
+    /// The result of [`value_and_grad`]: a function from a model to the loss and its gradient, or to a `Result` of
+    /// both.
     ValueAndGrad<M, L: Loss>, (&M) -> BothOf<M, L>
 }
 differentiating! {
-    /// The result of [`value_and_grad_mut`]: a function from a model, which it updates, to the loss and its gradient, or
-    /// to a `Result` of both.
+    /// The result of [`value_and_grad_mut`]: a function from a model, which it updates, to the loss and its gradient,
+    /// or to a `Result` of both.
     ValueAndGradMut<M, L: Loss>, (&mut M) -> BothOf<M, L>
 }
 

@@ -14,8 +14,8 @@ use crate::transformations::returned::Returned;
 /// Returns the result of a function at `primals`, and the derivative of the function in the direction `tangents`, by
 /// forward-mode differentiation.
 ///
-/// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored. The function may return
-/// a `Result`; see [`Returned`].
+/// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored. The function may
+/// return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```

@@ -1,7 +1,7 @@
 //! The results of functions that are transformed: values, and `Result`s of values.
 //!
-//! A function may return a `Result`. If it returns an `Err` while it is traced, the transformation ends and returns this
-//! `Err`: nothing is compiled, and no reference is written.
+//! A function may return a `Result`. If it returns an `Err` while it is traced, the transformation ends and returns
+//! this `Err`: nothing is compiled, and no reference is written.
 
 use std::convert::Infallible;
 

@@ -27,8 +27,8 @@ impl<M> fmt::Debug for Mut<M> {
     }
 }
 
-/// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple of one to
-/// three `Mut<M>` and the arguments that are only read, at most six in all.
+/// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple of one
+/// to three `Mut<M>` and the arguments that are only read, at most six in all.
 ///
 /// No other types implement this trait.
 #[diagnostic::on_unimplemented(
