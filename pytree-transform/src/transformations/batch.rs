@@ -180,7 +180,7 @@ impl Mapping {
     }
 
     /// Returns which nodes of the argument keep their identity in the result. References always keep their identity.
-    /// Shared nodes keep it only if one axis applies to all leaves of both the argument and the result.
+    /// Shared nodes keep their identity only if one axis applies to all leaves of both the argument and the result.
     pub(crate) fn known(&self) -> Known {
         match (&self.in_axes, &self.out_axes) {
             (Axes::All(Some(from)), Axes::All(Some(to))) if from == to => Known::All,

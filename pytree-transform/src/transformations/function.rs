@@ -34,7 +34,7 @@ where
     }
 }
 
-/// Unflattens an argument with new references, and also returns these references; see
+/// Unflattens an argument with a new reference in the place of each reference. Also returns the new references; see
 /// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {

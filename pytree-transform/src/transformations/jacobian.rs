@@ -83,7 +83,8 @@ fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
     Argument::new(leaves, treedef, None, line)
 }
 
-/// Assembles the Jacobian of one tensor from its blocks, one for each active leaf of the argument.
+/// Assembles the Jacobian of one tensor from its blocks: one block for each differentiated leaf of the argument, or
+/// `None`.
 fn jacobian<M: SelectPart<Tensor>>(
     argument: &Argument,
     result: &AbstractArray,
@@ -188,7 +189,7 @@ where
     F: for<'a> Function<&'a M, Output = R>,
 {
     let argument = argument(model, line);
-    // There is one tangent for each element of each active leaf, in the order of the leaves.
+    // There is one tangent for each element of each differentiated leaf, in the order of the leaves.
     let active = argument.leaves.iter().zip(&argument.active);
     let lengths: Vec<usize> = active
         .map(|(leaf, &active)| if active { leaf.len() } else { 0 })
