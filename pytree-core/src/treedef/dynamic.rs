@@ -27,8 +27,8 @@ impl DynamicShapes {
         })
     }
 
-    /// Adds the shapes of those `nodes` that are stand-ins to this table, and makes the nodes refer to this table. The
-    /// nodes were copied from the treedef `from`.
+    /// Copies shapes from the table of the treedef `from` to this table. `nodes` were copied from `from`; some of them
+    /// are stand-ins, which refer to a shape by its position in a table. They refer to this table afterwards.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;

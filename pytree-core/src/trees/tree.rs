@@ -217,7 +217,7 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
 /// Applies `function` to each leaf and the corresponding leaf of `other`, and returns the value with the results as
 /// leaves. The leaves of `other` may have another type.
 ///
-/// Where one value has a `Some`, the other may have its content, as trees of JAX do.
+/// A `Some(x)` in one value matches an `x` in the other, because trees of JAX have no node for `Some`.
 ///
 /// # Errors
 /// [`TreeError::Structure`] with all differences, if the structures differ.

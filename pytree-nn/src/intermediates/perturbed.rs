@@ -16,7 +16,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, Tensor, raw};
 use thiserror::Error;
 
-/// The reason why a value cannot be perturbed. The field is then not changed.
+/// The reason why a value cannot be perturbed. After this error, the field that holds the perturbation is unchanged.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PerturbationError {

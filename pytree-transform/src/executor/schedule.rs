@@ -2,8 +2,8 @@
 //!
 //! The equations of a kernel have the same number of elements. Their results are bools or floats of one dtype. A kernel
 //! may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
-//! kernel. A reduction to the shape of one row, or to a single number, may be the last step of a chain: no step of the
-//! kernel reads its result. An equation joins an earlier kernel if its operands are computed before or in that kernel,
+//! kernel. A kernel may also reduce over all rows, to one row, or over all elements, to one number; no later step of the
+//! kernel may read the result of such a reduction. An equation joins an earlier kernel if its operands are computed before or in that kernel,
 //! so unrelated equations in between do not split a kernel.
 
 use hashbrown::HashMap;

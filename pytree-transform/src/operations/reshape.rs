@@ -1,4 +1,5 @@
-//! Reshapes, and the shapes that they accept: lengths, of which one may be -1.
+//! The reshape operations, and the type of the shapes that they accept. A shape is a list of lengths; one of the lengths
+//! may be -1.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;

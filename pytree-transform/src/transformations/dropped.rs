@@ -106,7 +106,8 @@ fn is_state(kind: Option<LeafKind>) -> bool {
     matches!(kind, Some(LeafKind::State(_)))
 }
 
-/// Returns the positions of the states from which a value of the same shape and dtype is computed that nothing uses.
+/// Returns the positions of the states for which the function computes a new value, of the same shape and dtype, that is
+/// never used.
 fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> {
     let count = jaxpr.variables.len();
     let (mut is_live, mut is_used) = (vec![false; count], vec![false; count]);

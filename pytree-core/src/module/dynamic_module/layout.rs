@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::kind::FieldKind;
 use crate::node::shape::{DynamicShape, NodeKind, Shape};
 
-/// A field that is a tree: its name and its kind (`None` for a subtree).
+/// The name and the kind of a field that is not static. The kind is `None` if the fields inside have kinds of their own.
 pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
 
 /// The position of a field.

@@ -22,6 +22,7 @@ impl DynamicShape {
     /// Creates the shape of a struct whose fields are known only at run time: a named tuple, or a module built from
     /// data.
     ///
+    /// # Errors
     /// [`TreeError::Build`] if two fields have the same name, or if shapes of the family `kind` cannot be created at
     /// run time: leaves, absent leaves, shared nodes, aliases and references of the argument.
     pub fn new(

@@ -78,8 +78,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         output
     }
 
-    /// Returns where a step reads the value of a variable, as one number for each element or for each row. Adds the
-    /// steps that load or repeat the value, if there are none yet.
+    /// Returns the place from which a step reads a variable. `level` says whether the place holds one number for each
+    /// element or for each row. Adds the steps that load or repeat the value, if they do not exist yet.
     fn place(&mut self, variable: Variable, level: Level) -> Place {
         let resolved = self.planner.resolve(variable);
         if let Resolved::Value {
