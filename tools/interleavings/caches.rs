@@ -1,19 +1,20 @@
 //! The cache of compiled functions under shuttle.
 
+use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use shuttle::thread;
 
-use crate::boundary::Outcome;
+use crate::boundary::{Outcome, Visited};
+use crate::tensor::Tensor;
 use crate::transformations::cache::{Cache, Entry, Signature};
-use crate::tensor::traceable::Traceable;
 use crate::{ORDERS, TreeDef};
 
 /// An argument, by the number of its structure.
 struct Argument(u32);
 
-impl Traceable for Argument {
+impl Visited<Tensor> for Argument {
     fn treedef(&self) -> TreeDef {
         TreeDef(self.0)
     }
@@ -29,11 +30,13 @@ fn call(cache: &Cache, argument: u32, function: impl FnOnce()) -> Arc<Entry> {
         treedef: TreeDef(argument),
         infos: Vec::new(),
     };
-    cache.get_or_trace(signature, Location::caller(), |signature| {
+    let traced = cache.get_or_trace(signature, Location::caller(), |signature| {
         thread::yield_now();
         function();
-        Entry::new(signature, Outcome, Arc::default(), Vec::new())
-    })
+        let entry = Entry::new(signature, Outcome, Arc::default(), Vec::new(), None);
+        Ok::<_, Infallible>(entry)
+    });
+    traced.unwrap()
 }
 
 fn caches<const N: usize>(size: usize) -> [Arc<Cache>; N] {
