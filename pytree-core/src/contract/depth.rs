@@ -72,3 +72,17 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
         Ok(parts + part)
     }
 }
+
+/// Checks that a node may begin inside of the nodes with the kinds `above`.
+///
+/// # Errors
+/// Returns the limit that the node exceeds.
+#[cold]
+pub(crate) fn check(above: impl Iterator<Item = NodeKind>, kind: NodeKind) -> Result<(), usize> {
+    let (mut parts, mut nodes) = (0, 0);
+    for above in above {
+        parts = entered(parts, nodes, above)?;
+        nodes += 1;
+    }
+    entered(parts, nodes, kind).map(drop)
+}

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::contract::arena::{Arena, ArenaWriter, Content};
-use crate::contract::depth::Depth;
+use crate::contract::depth;
 use crate::contract::handles::{AnyReference, References};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::node::leaf::Leaf;
-use crate::node::shape::{self, DynamicShape, NodeShape};
+use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Builder, TreeDef};
 
@@ -25,7 +25,6 @@ pub enum Sharing {
 /// A visitor that builds a treedef and passes each leaf to a callback.
 pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     builder: Builder,
-    depth: Depth,
     on_leaf: F,
     sharing: Sharing,
     seen: IdentityMap,
@@ -58,7 +57,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     pub(crate) fn new(sharing: Sharing, on_leaf: F) -> Self {
         Self {
             builder: Builder::default(),
-            depth: Depth::default(),
             on_leaf,
             sharing,
             seen: IdentityMap::default(),
@@ -76,6 +74,20 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     pub(crate) fn with_arena(mut self, arena: &'a Arena) -> Self {
         self.writer = Some(arena.writer());
         self
+    }
+
+    /// Checks that a node of this kind may begin.
+    ///
+    /// # Panics
+    /// If the node exceeds the greatest depth.
+    #[inline]
+    fn check_depth(&self, kind: NodeKind) {
+        // Fewer nodes than the limit are never too deep, whatever their kinds are.
+        if self.builder.num_open() >= depth::DEPTH_LIMIT
+            && let Err(limit) = depth::check(self.builder.open_kinds(), kind)
+        {
+            too_deep(&self.builder, limit);
+        }
     }
 
     /// Records references and shared nodes of `known` by number, instead of visiting them.
@@ -150,15 +162,11 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        if let Err(limit) = self.depth.enter(shape.kind) {
-            too_deep(&self.builder, limit);
-        }
+        self.check_depth(shape.kind);
         self.builder.enter(shape, arity);
     }
     fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
-        if let Err(limit) = self.depth.enter(shape.kind()) {
-            too_deep(&self.builder, limit);
-        }
+        self.check_depth(shape.kind());
         self.builder.enter_dynamic(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
@@ -181,7 +189,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     }
     fn exit(&mut self) {
         self.builder.exit();
-        self.depth.exit();
         while let Some((_, depth)) = self.inside.last()
             && *depth >= self.builder.num_open()
         {

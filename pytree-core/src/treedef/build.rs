@@ -42,6 +42,12 @@ impl Builder {
         }
     }
 
+    /// Returns the kinds of the open nodes, from the root down.
+    pub(crate) fn open_kinds(&self) -> impl Iterator<Item = NodeKind> {
+        let kind = |&node: &u32| self.nodes[node as usize].shape.kind;
+        self.open.iter().map(kind)
+    }
+
     /// Returns the number of nodes that have begun and not ended.
     #[inline]
     pub(crate) fn num_open(&self) -> usize {
