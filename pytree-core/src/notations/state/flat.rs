@@ -170,7 +170,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// Returns the problem to report for a path at which there is no leaf.
+    /// Returns why a path leads to no leaf.
     pub(super) fn unknown(&self, path: KeyPath) -> PlaceProblem {
         let aliases = self.aliases.get_or_init(|| Aliases::of(self.treedef));
         if let Some(first) = aliases.first_of(&path) {
