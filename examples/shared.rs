@@ -28,7 +28,7 @@
 //!     written inside, read outside: 50
 //!     by hand: Pair { a: [Tensor(10, dtype=i32), alias 0, Tensor(100, dtype=i32)], b: alias 1 }
 //!     b: 100
-//!     error: cannot write a reference inside of `jit` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back
+//!     error: cannot write a reference inside of `jit` if the reference was created outside: traced values would leak out of the transformation; pass the reference as part of the argument, so that its final value is written back
 //!     # parts, and a step along the gradient
 //!     parameters: Pair { a: [Tensor(1., dtype=f32), alias 0, -], b: alias 1 }
 //!     the rest: Pair { a: [-, alias 0, Tensor(2., dtype=f32)], b: alias 1 }

@@ -376,7 +376,8 @@ impl Node {
 }
 
 /// The invariant that a panic message names if the shape of a stand-in is missing.
-const SHAPES: &str = "a shape for each stand-in of a treedef";
+const SHAPES: &str =
+    "a table entry for each node whose shape is stored in the table of the treedef";
 
 impl KeyPath {
     fn extend_by(&mut self, key: Option<PathKey>) {

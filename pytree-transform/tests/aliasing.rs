@@ -166,7 +166,7 @@ fn returning_captured_reference_is_an_error() {
     let outside = number(4.0);
     let expected = |transformation: &str| {
         format!(
-            "cannot return a reference inside of `{transformation}` that was created outside of it: the function would return a different reference; pass it as part of the argument"
+            "cannot return a reference inside of `{transformation}` if the reference was created outside: the function would return a different reference; pass the reference as part of the argument"
         )
     };
     let xs = Tensor::from([1.0, 2.0]);

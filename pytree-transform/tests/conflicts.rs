@@ -218,7 +218,7 @@ fn effects_happen_once_and_conflicts_are_errors() {
     });
     let text = panics(|| f((total.clone(), other.clone())));
     assert!(
-        text.starts_with("cannot write the results of a compiled function with effects: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove the effects, such as printing (jit at "),
+        text.starts_with("cannot write the results of a compiled function with effects: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; the call is not repeated, because its effects would happen twice: hold a lock around the calls, or remove effects such as printing (jit at "),
         "{text}"
     );
     assert!(text.contains("conflicts.rs:"), "{text}");
@@ -248,7 +248,7 @@ fn refused(name: &str, call: impl Fn(&(Number, Number), &(dyn Fn() + Sync))) {
         format!("cannot write the results of `{name}`: another thread wrote the reference at ");
     assert!(text.starts_with(&message), "{text}");
     assert!(
-        text.contains("compile the function that calls it with `jit`, whose calls are repeated, or hold a lock around the calls"),
+        text.contains("compile the calling function with `jit`, which repeats such calls, or hold a lock around the calls"),
         "{text}"
     );
     assert!(

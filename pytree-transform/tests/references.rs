@@ -502,7 +502,7 @@ fn captured_references_cannot_be_written() {
     let count = Ref::new(Tensor::from(1.0));
     let inside = |what: &str| {
         format!(
-            "cannot write a reference inside of `{what}` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back"
+            "cannot write a reference inside of `{what}` if the reference was created outside: traced values would leak out of the transformation; pass the reference as part of the argument, so that its final value is written back"
         )
     };
     let x = Tensor::from([1.0, 2.0]);
@@ -548,7 +548,7 @@ fn captured_references_cannot_be_written() {
     let text = panics(|| stale(x.clone()));
     assert_eq!(
         text,
-        "cannot read a reference inside of `jit` that was created outside of it: its value would become a constant of the recorded function; pass it as part of the argument"
+        "cannot read a reference inside of `jit` if the reference was created outside: its value would become a constant of the recorded function; pass the reference as part of the argument"
     );
     let captured = count.clone();
     let deep = jit(move |x: Tensor| grad(|x: &Tensor| (x * captured.get()).sum())(&x));

@@ -293,7 +293,7 @@ fn mismatched_in_axes_are_all_listed() {
     )));
     assert!(
         text.contains(
-            "at [0]: `Filter::everything()` takes all leaves, so none are left for the filters after it, param; put it last"
+            "at [0]: `Filter::everything()` accepts all leaves, so no leaves are left for the filters after it: param; put `Filter::everything()` last"
         ),
         "{text}"
     );

@@ -282,7 +282,7 @@ fn model_of_other_shapes_is_refused() {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("weight is f32[2,5], the optimizer was made for f32[2,3]"),
+            error.contains("weight is f32[2,5], but the optimizer was made for f32[2,3]"),
             "{error}"
         );
         assert!(error.contains("bias is f32[5]"), "{error}");

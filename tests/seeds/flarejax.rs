@@ -87,7 +87,7 @@ fn a_tree_has_no_cycles() {
     out.expect(
         "
         [1, 2, [...]]
-        Error: cannot visit a value as a tree: the weak edge at [2] leads to another place, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge
+        Error: cannot visit a value as a tree: the weak edge at [2] leads to another node, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge
         ",
     );
 }

@@ -410,7 +410,7 @@ fn captured_model_is_not_written() {
     let error = error.expect_err("it panics").downcast::<String>();
     out.say(format_args!("Error: {}", error.expect("it says why")));
     out.expect(
-        "Error: cannot write a reference inside of `vmap` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back",
+        "Error: cannot write a reference inside of `vmap` if the reference was created outside: traced values would leak out of the transformation; pass the reference as part of the argument, so that its final value is written back",
     );
     assert_eq!(foo.count.get(), Tensor::from(0));
 }

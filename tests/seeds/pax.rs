@@ -424,7 +424,7 @@ fn sub_modules_are_registered_dynamically() -> Result<(), TreeError> {
         others[1].bias: Param
         derived.count: State
         derived.bias: Param
-        cannot register a module of the module `Counters`: at loose: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree
+        cannot register a module of the module `Counters`: at loose: expected a leaf with a kind, found a leaf without a kind; register the value as a parameter, a state or a subtree
         ",
     );
     Ok(())

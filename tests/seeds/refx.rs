@@ -67,7 +67,7 @@ fn reference_of_other_level_is_not_written() {
     let mut out = Printed::default();
     out.say(error.downcast::<String>().expect("it says why"));
     out.expect(
-        "cannot write a reference inside of `jit` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back",
+        "cannot write a reference inside of `jit` if the reference was created outside: traced values would leak out of the transformation; pass the reference as part of the argument, so that its final value is written back",
     );
     assert_eq!(r.get(), Tensor::from(1));
 }

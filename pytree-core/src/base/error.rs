@@ -51,7 +51,7 @@ pub enum TreeError {
         found: String,
     },
     /// The number of children of a node differs from the number that the node's type requires.
-    #[error("cannot build `{node}` at {}: expected {expected} children, found {found}", .path.or_root())]
+    #[error("cannot build `{node}` at {}: expected {expected} children, found {found}; use the treedef of a value of the same type", .path.or_root())]
     Arity {
         /// The path of the node.
         path: KeyPath,
@@ -63,7 +63,7 @@ pub enum TreeError {
         found: usize,
     },
     /// The type of a static value differs from the type of its field.
-    #[error("cannot build the value at {}: expected a static value of type `{expected}`, found a value of another type", .path.or_root())]
+    #[error("cannot build the value at {}: expected a static value of type `{expected}`, found a value of another type; use the treedef of a value of the same type", .path.or_root())]
     StaticType {
         /// The path of the node.
         path: KeyPath,
@@ -71,7 +71,7 @@ pub enum TreeError {
         expected: &'static str,
     },
     /// Some leaves of a part of a tree cannot be written to references, because no reference contains them.
-    #[error("cannot update references: no reference contains {}; choose a part whose leaves are in references, or change the value itself", list(.paths))]
+    #[error("cannot update references: no reference contains {}; pass only leaves that are in references, and change other leaves in the value itself", list(.paths))]
     NotInReference {
         /// The paths of the leaves that no reference contains.
         paths: Vec<KeyPath>,
@@ -94,7 +94,7 @@ pub enum TreeError {
         differences: Vec<Difference>,
     },
     /// A tree is not a prefix of another tree.
-    #[error("{doing}: the first tree is not a prefix: {}; a prefix has the same nodes as the full tree down to its leaves, and each of its leaves replaces a whole subtree", list(.misfits))]
+    #[error("{doing}: the first tree is not a prefix: {}; pass a prefix: the full tree, or a copy of it in which leaves replace some subtrees", list(.misfits))]
     Prefix {
         /// The operation, as named at the beginning of the message.
         doing: &'static str,
@@ -114,13 +114,13 @@ pub enum TreeError {
         nearest: Option<KeyPath>,
     },
     /// A tree cannot be transposed.
-    #[error("cannot transpose: expected the outer structure with the inner structure at each of its leaves: {}", list(.differences))]
+    #[error("cannot transpose: expected the outer structure with the inner structure in place of each leaf; the tree differs in {}", list(.differences))]
     Transpose {
         /// All differences between the expected structure and the tree, from the root down.
         differences: Vec<Difference>,
     },
     /// Parts cannot be merged into a whole tree.
-    #[error("cannot merge: {}; merge a part with its own complement", list(.problems))]
+    #[error("cannot merge: {}; pass the parts of one tree, so that each leaf is in exactly one part", list(.problems))]
     Merge {
         /// Each leaf that is in no part or in several parts, and each difference between the structures of the parts.
         problems: Vec<MergeProblem>,
@@ -134,25 +134,25 @@ pub enum TreeError {
         problems: Vec<PlaceProblem>,
     },
     /// Leaves cannot be popped, because the types of their parents require them.
-    #[error("cannot pop leaves that must be present: {}; put the value into an `Option`, a `Vec` or a map, or exclude it from the filter", list(.paths))]
+    #[error("cannot pop leaves that the type of the model requires: {}; put each of them into an `Option`, a `Vec` or a map, or exclude it from the filter", list(.paths))]
     Held {
         /// The paths of the leaves that cannot be popped.
         paths: Vec<KeyPath>,
     },
     /// Some leaves are not accepted by any filter.
-    #[error("cannot split: no filter accepts {}; end the filters with `Filter::everything()` to take the rest", list(.paths))]
+    #[error("cannot split: no filter accepts {}; add `Filter::everything()` as the last filter, which accepts all other leaves", list(.paths))]
     Unassigned {
         /// The paths of the leaves that no filter accepts.
         paths: Vec<KeyPath>,
     },
     /// Filters follow a filter that accepts every leaf.
-    #[error("`Filter::everything()` takes all leaves, so none are left for the filters after it, {}; put it last", .filters.join(" and "))]
+    #[error("`Filter::everything()` accepts all leaves, so no leaves are left for the filters after it: {}; put `Filter::everything()` last", .filters.join(" and "))]
     AfterEverything {
         /// The displayed forms of the filters that follow.
         filters: Vec<String>,
     },
     /// A shared leaf has different flags at two of its paths.
-    #[error("cannot split by flags: the flag at {} differs from that at another place of the same shared leaf; give all its places the same flag", .path.or_root())]
+    #[error("cannot split by flags: the shared leaf at {} has a different flag at another path; give the leaf the same flag at all its paths", .path.or_root())]
     FlagsDiffer {
         /// The later of the two paths.
         path: KeyPath,
@@ -193,7 +193,7 @@ pub enum TreeError {
     },
     /// A path leads to a static field, which is neither a node nor a leaf.
     #[error(
-        "{path} is a static field, which is part of the structure and not a leaf: assign it in the model, or set it by `edit::set_static`"
+        "{path} is a static field, which is part of the structure and not a leaf; assign the field in the model, or set it with `edit::set_static`"
     )]
     StaticField {
         /// The requested path.
@@ -211,7 +211,7 @@ pub enum TreeError {
     },
     /// A value cannot replace a value of another type.
     #[error(
-        "cannot put a `{value}` at {}: {}; pass a value of the type that the model has there",
+        "cannot put a `{value}` at {}: {}; pass a value of the type that the model has at this path",
         .path.or_root(), unfit(.problem)
     )]
     Replacement {
@@ -241,7 +241,7 @@ pub enum TreeError {
         found: Vec<usize>,
     },
     /// A leaf is in another part of the partition.
-    #[error("the leaf at {} is absent: it is in another part of the partition, or this is a gradient and the loss does not depend on the leaf", .path.or_root())]
+    #[error("the leaf at {} is absent: either the leaf is in another part of the partition, or this part is a gradient and the loss does not depend on the leaf", .path.or_root())]
     InAnotherPart {
         /// The requested path.
         path: KeyPath,
@@ -270,7 +270,7 @@ pub enum TreeError {
     },
     /// A static value cannot be built: its treedef was read from bytes, which hold only the displayed text of the
     /// value.
-    #[error("cannot build the value at {}: the treedef was read from bytes, which hold only the text `{text}` of this `{type_name}`; unflatten with the treedef of a value", .path.or_root())]
+    #[error("cannot build the value at {}: the treedef was read from bytes, which hold only the text `{text}` of this `{type_name}`; unflatten with a treedef that was not read from bytes", .path.or_root())]
     OpaqueStatic {
         /// The path of the node.
         path: KeyPath,
@@ -406,6 +406,19 @@ fn unfit(problem: &TreeError) -> String {
             expected,
             found,
         } => format!("at {}: expected {expected}, found {found}", path.or_root()),
+        TreeError::Arity {
+            path,
+            node,
+            expected,
+            found,
+        } => format!(
+            "at {}: expected {expected} children of `{node}`, found {found}",
+            path.or_root()
+        ),
+        TreeError::StaticType { path, expected } => format!(
+            "at {}: expected a static value of type `{expected}`, found a value of another type",
+            path.or_root()
+        ),
         TreeError::LeafTypes { mismatches, .. } => list(mismatches),
         other => other.to_string(),
     }
@@ -428,13 +441,13 @@ impl fmt::Display for SelectionMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoLeaves => {
-                "it has no leaves, and a selected node is found by the addresses of its leaves; use `edit::replace_at` with its path, or select the node above it"
+                "it has no leaves, but a selected node is found by the memory addresses of its leaves; use `edit::replace_at` with the path of the node, or select its parent"
             }
             Self::NoSize => {
-                "its leaves are of size zero and have no address of their own; use `edit::replace_at` with its path, or select the node above it"
+                "its leaves have size zero, so they have no memory addresses of their own; use `edit::replace_at` with the path of the node, or select its parent"
             }
             Self::Elsewhere => {
-                "its leaves are not inside the model; select a leaf or a node of the model by reference, not a copy of one or a static field"
+                "its leaves are not inside the model; return a reference to a leaf or a node of the model, not to a copy or to a static field"
             }
         })
     }
@@ -486,7 +499,7 @@ pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
     let start: KeyPath = path.keys().iter().take(SHOWN).cloned().collect();
     let more = if path.keys().len() > SHOWN { "…" } else { "" };
     format!(
-        "typed values nest deeper than {limit} nodes at {}{more}: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there",
+        "typed values are nested deeper than {limit} nodes at {}{more}: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`",
         start.or_root()
     )
 }
@@ -499,14 +512,14 @@ pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
         format!(" at {path}")
     };
     format!(
-        "cannot borrow leaves{place} that are behind a reference: its value may be replaced at any time; use `flatten`, which copies them"
+        "cannot borrow the leaves{place}: they are in a reference, whose value may be replaced at any time; use `flatten`, which copies the leaves"
     )
 }
 
 /// Returns the panic message for a weak edge with a target in a value that is visited as a tree.
 pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
     format!(
-        "cannot visit a value as a tree: the weak edge at {} leads to another place, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge",
+        "cannot visit a value as a tree: the weak edge at {} leads to another node, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge",
         path.or_root()
     )
 }
@@ -559,7 +572,7 @@ fn no_static(filter: &str, places: &[KeyPath]) -> String {
         return "the model has no static field of that type".to_owned();
     }
     format!(
-        "the filter {filter} selects no static field of that type; static fields have no kind, so select one of these by its path: {}",
+        "the filter {filter} selects no static field of that type; static fields have no kind, so select one of these fields by its path: {}",
         list(places)
     )
 }
@@ -567,13 +580,13 @@ fn no_static(filter: &str, places: &[KeyPath]) -> String {
 /// Formats the misspelt names of a filter, each with a suggestion. If there are none, returns a general hint.
 fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
     if misspelt.is_empty() {
-        return "; use a kind and a path that the tree has".to_owned();
+        return "; use a kind and a path that exist in the tree".to_owned();
     }
     let reported = misspelt.iter().map(|(name, nearest)| {
         let nearest = nearest.as_ref().map_or_else(String::new, |nearest| {
             format!("; did you mean `{nearest}`?")
         });
-        format!(": no path has a step `{name}`{nearest}")
+        format!(": no path contains the name `{name}`{nearest}")
     });
     reported.collect()
 }

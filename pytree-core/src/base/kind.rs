@@ -21,8 +21,8 @@ use crate::base::error::TreeError;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a collection",
-    label = "`#[state(…)]` names a collection",
-    note = "write `#[derive(Collection)] struct {Self};`, or use a collection of `pytree_core::kind`"
+    label = "a collection is needed here",
+    note = "write `#[derive(Collection)] struct {Self};`, or use a collection of the module `kind`, such as `BatchStat`"
 )]
 pub trait Collection: 'static {
     /// The name shown in summaries and checkpoints.
@@ -52,7 +52,9 @@ impl CollectionId {
     pub const fn of<C: Collection>() -> Self {
         match Self::from_name(C::NAME) {
             Some(collection) => collection,
-            None => panic!("the name of a collection has at most 46 bytes; write a shorter one"),
+            None => {
+                panic!("the name of this collection is longer than 46 bytes; write a shorter name")
+            }
         }
     }
 
@@ -65,7 +67,7 @@ impl CollectionId {
         Self::from_name(name).ok_or_else(|| TreeError::Build {
             node: "collection",
             reason: format!(
-                "expected a name of at most {NAME_LIMIT} bytes, found `{name}` of {}; write a shorter one",
+                "expected a name of at most {NAME_LIMIT} bytes, found `{name}` of {} bytes; write a shorter name",
                 name.len()
             ),
         })

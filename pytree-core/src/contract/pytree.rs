@@ -49,8 +49,8 @@ pub trait Pytree: 'static {
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",
     label = "a pytree whose leaves are all `{L}` is needed here",
-    note = "a field that holds a leaf holds a `{L}`, also if it is a counter; part of the structure is `#[r#static]`",
-    note = "a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`; a reference is none: pass the value itself"
+    note = "use a `{L}` for each field that is a leaf, such as a weight or a counter, and write `#[r#static]` on each field that is part of the structure",
+    note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it; a Rust reference such as `&T` is not a pytree: pass the value itself"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Calls `visit` with each leaf in order; visits a shared node at each of its paths.
@@ -108,7 +108,7 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
         Some(leaf) => leaf,
         None => panic!(
-            "cannot flatten: expected every leaf to be of type {}, found {}; this leaf is in a trait object or in a tree of mixed leaves",
+            "cannot flatten: expected every leaf to be of type {}, found {}; this leaf is in a trait object, or in a tree whose leaves have several types; use `flatten_any`",
             short_name(std::any::type_name::<L>()),
             short_name(leaf.type_name()),
         ),
@@ -122,7 +122,7 @@ pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
         Ok(tree) => tree,
         Err(error @ TreeError::TooDeep { .. }) => panic!("{error}"),
         Err(error) => panic!(
-            "cannot unflatten a tree that was just flattened: {error}; make `visit` and `unflatten` of the `Pytree` impl agree"
+            "cannot unflatten a tree that was just flattened: {error}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
         ),
     }
 }

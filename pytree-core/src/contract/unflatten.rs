@@ -378,7 +378,8 @@ impl<'a> Unflattener<'a> {
             (Some(_), Some(number)) => match number.put(&mut slot) {
                 Conversion::Done => number.to_string(),
                 Conversion::DoesNotFit => {
-                    format!("{number}, which has no equal value of that type")
+                    let expected = short_name(std::any::type_name::<L>());
+                    format!("{number}, which {expected} cannot represent exactly")
                 }
                 Conversion::NotANumber => number.type_name().to_owned(),
             },
@@ -562,7 +563,7 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
         Err(error) => return Err(error),
     };
     if source.node != treedef.num_nodes() {
-        return Err(source.wrong_node("nothing more"));
+        return Err(source.wrong_node("the end of the tree"));
     }
     Ok((built, source.finish()?))
 }

@@ -41,14 +41,14 @@ pub use probe::{Fallback, Probe, StaticWays, as_static};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a module",
     label = "a module, or a container of modules, is needed here",
-    note = "derive `Module` on it, or bound the type parameter by `Module`; a field that holds a leaf needs `#[param]`, `#[state]` or `#[r#static]`"
+    note = "write `#[derive(Module)]` on the type, or add the bound `Module` to the type parameter; if the field is a leaf, write `#[param]` or `#[state]` on it, and if it is part of the structure, `#[r#static]`"
 )]
 pub trait ModuleField: Pytree {}
 
 /// A type that a `#[param]` field can have: a leaf with a gradient, or a container of such leaves.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter",
-    label = "a leaf that gradients exist of is needed here",
+    label = "a leaf that has a gradient is needed here",
     note = "parameters are tensors, float arrays, float numbers, and containers of them"
 )]
 pub trait ParamField: Pytree {}

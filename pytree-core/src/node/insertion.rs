@@ -44,7 +44,7 @@ impl InsertionOrder {
             match sorted.get_mut(position as usize).and_then(Option::take) {
                 Some(entry) => entry,
                 None => bug(format_args!(
-                    "each position of {} entries once in an insertion order, found {order:?}",
+                    "an insertion order that contains each of {} positions once, found {order:?}",
                     order.len()
                 )),
             }

@@ -275,7 +275,7 @@ impl fmt::Debug for StaticBox {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be static",
     label = "a treedef cannot compare it",
-    note = "write `#[derive(Static, Clone)]` on the type, or bound the type parameter by `StaticValue`",
+    note = "write `#[derive(Static, Clone)]` on the type, or add the bound `StaticValue` to the type parameter",
     note = "instead of a closure or a function, pass a function pointer: `name as fn(&Tensor) -> Tensor`"
 )]
 pub trait StaticValue: Clone + Send + Sync + 'static {

@@ -325,7 +325,8 @@ impl Outcome {
             match position.checked_sub(1) {
                 None => result.visit(flatten),
                 Some(at) => {
-                    let expected = "positions of references of the argument in `written`";
+                    let expected =
+                        "each position in `written` to be that of a reference in the argument";
                     flatten.visit_content(expect_at(&argument.cells, written[at], expected));
                 }
             }

@@ -99,7 +99,7 @@ impl<T> Deref for Shared<T> {
         match self.0.get() {
             Some(value) => value,
             None => panic!(
-                "a shared node is read while it is being built; do not read it in an impl of `Pytree::unflatten`"
+                "cannot read a shared node while it is being built; do not read it in an impl of `Pytree::unflatten`"
             ),
         }
     }

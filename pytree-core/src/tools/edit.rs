@@ -79,7 +79,7 @@ fn nothing_of<N>(treedef: &TreeDef) -> String {
         .collect();
     let types = Vec::from_iter(types).join(", ");
     format!(
-        "cannot change nodes of type `{}`: the model has no node or leaf of that type, its leaves are {types}; set a static field with `edit::set_static`, or call `edit::paths_of` first if such a node may be missing",
+        "cannot change nodes of type `{}`: the model has no node or leaf of that type, and its leaves have the types {types}; to set a static field, use `edit::set_static`; if the model may have no such node, check this first with `edit::paths_of`",
         short_name(type_name::<N>())
     )
 }

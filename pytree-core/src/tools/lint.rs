@@ -114,12 +114,12 @@ impl fmt::Display for Finding {
         match self {
             Self::Shared { paths } => write!(
                 f,
-                "one shared node is at {}: it is trained, counted and saved once",
+                "the paths {} lead to one shared node, which is trained, counted and saved once",
                 joined(paths)
             ),
             Self::SameStorage { paths } => write!(
                 f,
-                "the leaves at {} are one array and not shared: an update makes them differ; put the array into a `Shared` and clone that, or give each its own values",
+                "the leaves at {} use the same memory but are not a shared node: the first update makes them different; put the array into a `Shared` and clone the `Shared`, or give each leaf its own array",
                 joined(paths)
             ),
             Self::NotTrainable { path, found } => write!(
@@ -129,7 +129,7 @@ impl fmt::Display for Finding {
             ),
             Self::WithoutKind { path } => write!(
                 f,
-                "the leaf at {} has no kind: no filter by kind finds it; make it a parameter (`#[param]`) or a state (`#[state]`)",
+                "the leaf at {} has no kind, so no filter by kind selects it; make it a parameter (`#[param]`) or a state (`#[state]`)",
                 path.or_root()
             ),
             Self::NotFinite {
@@ -139,7 +139,7 @@ impl fmt::Display for Finding {
                 elements,
             } => write!(
                 f,
-                "the leaf at {} is not finite: {} of {elements} in all; initialize it again, or find the step that produced these values",
+                "the leaf at {} is not finite: it has {}, of {elements} in all; initialize it again, or find the training step that produced these values",
                 path.or_root(),
                 not_finite_elements(*nan, *infinite)
             ),
@@ -150,7 +150,7 @@ impl fmt::Display for Finding {
             ),
             Self::EmptyParameter { path, found } => write!(
                 f,
-                "the parameter at {} has no elements, its shape is {found}, so it cannot be trained; check the sizes it was created with",
+                "the parameter at {} is {found}: it has no elements, so it cannot be trained; check the sizes with which it was created",
                 path.or_root()
             ),
         }

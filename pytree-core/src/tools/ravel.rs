@@ -105,7 +105,7 @@ impl<M: Pytree, E: Element> Unravel<M, E> {
             let mut leaf = leaf.clone();
             let Some(mut array) = leaf.array_view_mut::<E>() else {
                 bug(format_args!(
-                    "a leaf of type {} to be an array, as `ravel` found",
+                    "the leaf of type {} to be an array, as it was in the call of `ravel`",
                     leaf.type_name()
                 ));
             };

@@ -97,7 +97,7 @@ impl TreeDef {
 
 pub(crate) fn no_common_suffix(differences: Vec<Difference>) -> TreeError {
     TreeError::Structure {
-        doing: "cannot broadcast to a common suffix, which needs the same nodes wherever no tree has a leaf",
+        doing: "cannot broadcast to a common suffix, because all trees must have the same node wherever none of them has a leaf",
         differences,
     }
 }

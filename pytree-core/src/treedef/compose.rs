@@ -59,7 +59,7 @@ impl TreeDef {
             }
             renumbered.next(&builder, self.view(at));
             if node.shape.kind == NodeKind::Leaf {
-                let expected = "a treedef for each leaf that is replaced";
+                let expected = "a treedef for each replaced leaf";
                 builder.subtree(expect_next(&mut inner, expected));
             } else {
                 builder.node_of(self, at);

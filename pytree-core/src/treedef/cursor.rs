@@ -435,7 +435,7 @@ impl<'a> NodeView<'a> {
             NodeKind::Object => "a trait object".to_owned(),
             NodeKind::Alias => match self.target() {
                 Some(number) => format!("alias {number}"),
-                None => "alias of nothing".to_owned(),
+                None => "an alias without a target".to_owned(),
             },
             NodeKind::Reference => match shape.field_kind(0) {
                 Some(kind) => format!("a reference of kind {kind}"),

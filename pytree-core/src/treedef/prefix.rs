@@ -244,7 +244,7 @@ impl TreeDef {
     /// let found = tree!([{"a": 1}, (2, 3)]).treedef().prefix_differences(tree!([{"b": 1}, [2, 3]]).treedef());
     /// let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     /// assert_eq!(found, [
-    ///     "keys at [0]: ['a'] against ['b']; 'a' is missing, 'b' is too much",
+    ///     "keys at [0]: ['a'] against ['b']; 'a' is missing, 'b' is unexpected",
     ///     "node type at [1]: a tuple of 2 against a list of 2",
     /// ]);
     /// ```
@@ -291,7 +291,7 @@ fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
         _ => Some(format!("{} are {what}", listed(keys.iter()))),
     };
     let missing = note(without(left, right), "missing");
-    let extra = note(without(right, left), "too much");
+    let extra = note(without(right, left), "unexpected");
     let notes: Vec<String> = missing.into_iter().chain(extra).collect();
     let notes = if notes.is_empty() {
         "the order differs".to_owned()

@@ -336,7 +336,7 @@ impl<L: Leaf + Clone> Tree<L> {
     /// assert_eq!(tree!([1, 2]).to_value::<Vec<i64>>()?, [1, 2]);
     /// let error = tree!({"a": 1, "b": 300}).to_value::<std::collections::BTreeMap<String, u8>>().unwrap_err();
     /// assert!(error.to_string().ends_with(
-    ///     "at ['b']: expected a leaf of type u8, found 300 of type i32, which has no equal value of that type"
+    ///     "at ['b']: expected a leaf of type u8, found 300 of type i32, which u8 cannot represent exactly"
     /// ));
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```

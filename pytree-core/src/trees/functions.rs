@@ -224,8 +224,8 @@ fn paired_leaves<'a, L: Leaf + Clone, T: PytreeOf<L>>(
 #[track_caller]
 fn other_walk(count: usize, found: &str) -> ! {
     bug(format_args!(
-        "`PytreeOf::map_leaves` to visit the {count} leaves that `PytreeOf::each_pair` visits, found {found} (or in an \
-         impl of these methods written by hand)",
+        "`PytreeOf::map_leaves` to visit the {count} leaves that `PytreeOf::each_pair` visits, found {found} (if you wrote an \
+         impl of these methods yourself, the bug is there)",
     ))
 }
 

@@ -13,7 +13,7 @@ use crate::trees::partition::Partition;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no parts of `{L}` leaves",
     label = "a module, a tensor, or a tuple or container of them is needed here",
-    note = "a type of your own gets them by `#[derive(Module)]` or `#[derive(Pytree)]`"
+    note = "to select parts of your own type, write `#[derive(Module)]` or `#[derive(Pytree)]` on it"
 )]
 pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
     /// The type in which the selected leaves are returned.

@@ -57,7 +57,7 @@ fn built<T: Pytree>(bytes: &[u8]) -> Result<(), String> {
 fn value_too_deep_to_drop_is_rejected() {
     built::<Vec<Shared<Link>>>(&links(1_000)).unwrap();
     built::<Vec<Ref<Changing>>>(&changing(1_000)).unwrap();
-    let expected = "typed values nest deeper than 8192 nodes at [2049].before[0]: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there";
+    let expected = "typed values are nested deeper than 8192 nodes at [2049].before[0]: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`";
     let length = 100_000;
     assert_eq!(
         built::<Vec<Shared<Link>>>(&links(length)).unwrap_err(),
@@ -99,7 +99,7 @@ fn too_deep_value_is_reported_on_rebuild() {
     }
     let message = on_stack(2048, || graph::map(&links, |leaf: &f32| leaf + 1.0)).unwrap_err();
     assert!(
-        message.starts_with("typed values nest deeper than 8192 nodes at [2049].before[0]"),
+        message.starts_with("typed values are nested deeper than 8192 nodes at [2049].before[0]"),
         "{message}"
     );
     while links.pop().is_some() {}
@@ -191,7 +191,7 @@ fn longer_chain_is_rejected_with_advice_that_helps() {
     let message = on_stack(2048, || graph::structure(&last)).unwrap_err();
     assert_eq!(
         message,
-        "typed values nest deeper than 256 nodes at before[0].before[0].before[0]…: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there"
+        "typed values are nested deeper than 256 nodes at before[0].before[0].before[0]…: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`"
     );
     // The advice: the innermost first.
     on_stack(2048, || {

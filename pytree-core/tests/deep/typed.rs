@@ -62,10 +62,10 @@ fn fails<T: Send>(run: impl FnOnce() -> T + Send) -> String {
     }
 }
 
-const FIX: &str = ": use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if they are `Ref` or `Shared`, put the innermost first, and `graph` functions find them there";
+const FIX: &str = ": use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`";
 
 fn message(path: &str) -> String {
-    format!("typed values nest deeper than 256 nodes at {path}{FIX}")
+    format!("typed values are nested deeper than 256 nodes at {path}{FIX}")
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn leaf_walks_reject_too_deep_value() {
         fails(|| tree::reduce(&node, 0, |sum, leaf: &i64| sum + leaf)),
     ] {
         assert!(
-            text.starts_with("typed values nest deeper than 256 nodes at "),
+            text.starts_with("typed values are nested deeper than 256 nodes at "),
             "{text}"
         );
         assert!(text.ends_with(FIX), "{text}");

@@ -203,7 +203,9 @@ impl Pytree for Broken {
 }
 
 #[test]
-#[should_panic(expected = "make `visit` and `unflatten` of the `Pytree` impl agree")]
+#[should_panic(
+    expected = "make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
+)]
 fn disagreeing_pytree_impl_panics() {
     let _ = edit::apply(Broken, |_: &mut f32| ());
 }

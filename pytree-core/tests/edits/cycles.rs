@@ -189,7 +189,7 @@ fn dynamic_tree_takes_no_cycle_but_references() {
     assert!(
         mistake
             .to_string()
-            .contains("cannot build a dynamic tree: the value contains itself or has a weak edge"),
+            .contains("cannot build a dynamic tree: the value contains itself, or has a weak edge"),
         "{mistake}"
     );
     let changed = edit::replace_at(&model, "[0][1]", Ref::new(1.5_f32)).unwrap();

@@ -175,7 +175,7 @@ fn everything_must_be_last_in_split() {
     let error = split([everything(), Filter::param(), Filter::path("mean")]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`Filter::everything()` takes all leaves, so none are left for the filters after it, param and path(mean); put it last"
+        "`Filter::everything()` accepts all leaves, so no leaves are left for the filters after it: param and path(mean); put `Filter::everything()` last"
     );
     let error = split([Filter::param(), everything(), Filter::nothing()]).unwrap_err();
     assert_eq!(
@@ -513,7 +513,7 @@ fn flags_of_shared_leaves_agree() {
         partition::split_by_flags::<_, f32>(&model, &flags)
             .unwrap_err()
             .to_string(),
-        "cannot split by flags: the flag at head.weight differs from that at another place of the same shared leaf; give all its places the same flag"
+        "cannot split by flags: the shared leaf at head.weight has a different flag at another path; give the leaf the same flag at all its paths"
     );
     *flags.get_mut("head.weight").unwrap() = true;
     let [chosen, rest] = partition::split_by_flags::<_, f32>(&model, &flags).unwrap();

@@ -85,7 +85,7 @@ fn leaf_is_found_only_by_its_path() {
     assert_eq!(first.get("[0]"), Ok(&1.0));
     assert_eq!(
         first.get("[1]").unwrap_err().to_string(),
-        "the leaf at [1] is absent: it is in another part of the partition, or this is a gradient and the loss does not depend on the leaf"
+        "the leaf at [1] is absent: either the leaf is in another part of the partition, or this part is a gradient and the loss does not depend on the leaf"
     );
     assert_eq!(
         first.get("[7]").unwrap_err().to_string(),
@@ -123,7 +123,7 @@ fn everything_is_the_last_filter() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`Filter::everything()` takes all leaves, so none are left for the filters after it, path([1]); put it last"
+        "`Filter::everything()` accepts all leaves, so no leaves are left for the filters after it: path([1]); put `Filter::everything()` last"
     );
     let [first, none] =
         partition::split::<_, f32, 2>(&pair, [Filter::everything(), Filter::everything()]).unwrap();
@@ -137,7 +137,7 @@ fn error_lists_twenty_items_and_counts_rest() {
             .unwrap_err()
             .to_string()
     };
-    let end = "; end the filters with `Filter::everything()` to take the rest";
+    let end = "; add `Filter::everything()` as the last filter, which accepts all other leaves";
     assert_eq!(
         message(1),
         format!("cannot split: no filter accepts [0]{end}")
@@ -156,7 +156,7 @@ fn merge_rejects_missing_and_repeated_leaves() {
     assert_eq!(merged(&[&first, &second]), Ok((1.0, 2.0)));
     assert_eq!(merged(&[&second, &first]), Ok((1.0, 2.0)));
     let text = |parts: &[&_]| merged(parts).unwrap_err().to_string();
-    let fix = "; merge a part with its own complement";
+    let fix = "; pass the parts of one tree, so that each leaf is in exactly one part";
     assert_eq!(
         text(&[&first]),
         format!("cannot merge: [1] is in no part{fix}")

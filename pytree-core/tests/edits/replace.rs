@@ -35,7 +35,7 @@ fn option_is_replaced_whole_or_by_content() {
     let error = edit::replace_at(&none, "output.bias", true).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot put a `bool` at output.bias: at output.bias: expected a leaf of type f32, found bool; pass a value of the type that the model has there"
+        "cannot put a `bool` at output.bias: at output.bias: expected a leaf of type f32, found bool; pass a value of the type that the model has at this path"
     );
 }
 
@@ -197,15 +197,15 @@ fn replacement_of_wrong_type_is_rejected() {
     let text = |error: TreeError| error.to_string();
     assert_eq!(
         text(edit::replace_at(&mlp(), "layers", vec![1.0_f32]).unwrap_err()),
-        "cannot put a `Vec<f32>` at layers: at layers[0]: expected `Linear`, found a leaf; pass a value of the type that the model has there"
+        "cannot put a `Vec<f32>` at layers: at layers[0]: expected `Linear`, found a leaf; pass a value of the type that the model has at this path"
     );
     assert_eq!(
         text(edit::replace_at(&mlp(), "output.weight", 1.0_f64).unwrap_err()),
-        "cannot put a `f64` at output.weight: at output.weight: expected a leaf of type f32, found f64; pass a value of the type that the model has there"
+        "cannot put a `f64` at output.weight: at output.weight: expected a leaf of type f32, found f64; pass a value of the type that the model has at this path"
     );
     assert_eq!(
         text(edit::replace_at(&[1.0_f32, 2.0], "", vec![1.0_f32]).unwrap_err()),
-        "cannot put a `Vec<f32>` at the root: cannot build `list` at the root: expected 2 children, found 1; pass a value of the type that the model has there"
+        "cannot put a `Vec<f32>` at the root: at the root: expected 2 children of `list`, found 1; pass a value of the type that the model has at this path"
     );
 }
 

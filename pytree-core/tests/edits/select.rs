@@ -176,11 +176,11 @@ fn selection_without_leaves_or_outside_is_rejected() {
     let empty = (Vec::<f32>::new(), 1.0_f32);
     assert_eq!(
         text(at(|m: &(Vec<f32>, f32)| &m.0).path(&empty).unwrap_err()),
-        "cannot find the selected `Vec<f32>`: it has no leaves, and a selected node is found by the addresses of its leaves; use `edit::replace_at` with its path, or select the node above it"
+        "cannot find the selected `Vec<f32>`: it has no leaves, but a selected node is found by the memory addresses of its leaves; use `edit::replace_at` with the path of the node, or select its parent"
     );
     static OUTSIDE: f32 = 1.0;
     let outside = at(|_: &Mlp| &OUTSIDE);
-    let expected = "cannot find the selected `f32`: its leaves are not inside the model; select a leaf or a node of the model by reference, not a copy of one or a static field";
+    let expected = "cannot find the selected `f32`: its leaves are not inside the model; return a reference to a leaf or a node of the model, not to a copy or to a static field";
     assert_eq!(text(outside.path(&mlp()).unwrap_err()), expected);
     assert_eq!(text(outside.filter(&mlp()).unwrap_err()), expected);
     assert_eq!(text(outside.replace(&mlp(), 2.0).unwrap_err()), expected);
@@ -194,7 +194,7 @@ fn selection_without_leaves_or_outside_is_rejected() {
                 .path(&markers)
                 .unwrap_err()
         ),
-        "cannot find the selected `Marker`: its leaves are of size zero and have no address of their own; use `edit::replace_at` with its path, or select the node above it"
+        "cannot find the selected `Marker`: its leaves have size zero, so they have no memory addresses of their own; use `edit::replace_at` with the path of the node, or select its parent"
     );
 }
 

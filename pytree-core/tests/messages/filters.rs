@@ -37,13 +37,13 @@ fn choose_returns_accepted_leaves() {
 fn misspelt_name_gets_suggestion() {
     assert_eq!(
         chosen(&Filter::path_contains("slop")).unwrap_err(),
-        "the filter path_contains(slop) selects no leaf: no path has a step `slop`; did you mean `slope`?"
+        "the filter path_contains(slop) selects no leaf: no path contains the name `slop`; did you mean `slope`?"
     );
     let both = (Filter::path_contains("coun") & !Filter::param())
         & (Filter::path_contains("slope") | !Filter::path_contains("slop"));
     assert_eq!(
         chosen(&both).unwrap_err(),
-        "the filter (path_contains(coun) & !param & (path_contains(slope) | !path_contains(slop))) selects no leaf: no path has a step `coun`; did you mean `count`?: no path has a step `slop`; did you mean `slope`?"
+        "the filter (path_contains(coun) & !param & (path_contains(slope) | !path_contains(slop))) selects no leaf: no path contains the name `coun`; did you mean `count`?: no path contains the name `slop`; did you mean `slope`?"
     );
 }
 
@@ -51,7 +51,7 @@ fn misspelt_name_gets_suggestion() {
 fn choose_rejects_empty_selection() {
     assert_eq!(
         chosen(&(Filter::param() & Filter::any_state())).unwrap_err(),
-        "the filter (param & state) selects no leaf; use a kind and a path that the tree has"
+        "the filter (param & state) selects no leaf; use a kind and a path that exist in the tree"
     );
     assert!(
         chosen(&Filter::path("[2]"))

@@ -46,7 +46,7 @@ fn model() -> Model {
 #[test]
 fn static_field_is_distinguished_from_missing_path() {
     let body = model().body.into_inner();
-    let text = "layers[1].activation is a static field, which is part of the structure and not a leaf: assign it in the model, or set it by `edit::set_static`";
+    let text = "layers[1].activation is a static field, which is part of the structure and not a leaf; assign the field in the model, or set it with `edit::set_static`";
     let error = edit::replace_at(&body, "layers[1].activation", 1.0_f32).unwrap_err();
     assert_eq!(error.to_string(), text);
     let filter = Filter::path("layers[1].activation");
@@ -88,7 +88,7 @@ fn none_is_replaced_by_content() {
 
 #[test]
 #[should_panic(
-    expected = "cannot change nodes of type `Activation`: the model has no node or leaf of that type, its leaves are `f32`; set a static field with `edit::set_static`"
+    expected = "cannot change nodes of type `Activation`: the model has no node or leaf of that type, and its leaves have the types `f32`; to set a static field, use `edit::set_static`"
 )]
 fn apply_without_match_panics() {
     let _ = edit::apply(model(), |activation: &mut Activation| {

@@ -112,13 +112,13 @@ fn registered_module_needs_kind_for_each_leaf() {
     let mut model = model();
     let text = head(
         MODULE,
-        "at x[1]: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree",
+        "at x[1]: expected a leaf with a kind, found a leaf without a kind; register the value as a parameter, a state or a subtree",
     );
     assert_eq!(said(model.register_module("x", (linear(), 1.0))), text);
     assert_eq!(said(model.register("x", (linear(), 1.0))), text);
     let table = said(model.set_kind("table", FieldKind::Module));
     assert!(
-        table.contains("at table[0]: expected the leaf of a module"),
+        table.contains("at table[0]: expected a leaf with a kind"),
         "{table}"
     );
     assert!(table.contains("at table[1]: "), "{table}");
@@ -128,7 +128,7 @@ fn registered_module_needs_kind_for_each_leaf() {
 fn module_is_registered_as_module() {
     let text = |kind: &str, field: &str| {
         format!(
-            "at x.{field}: expected a leaf without kind, found a {kind} of a module; register the value as a module"
+            "at x.{field}: expected a leaf without a kind, found a leaf of kind {kind}; register the value as a module"
         )
     };
     let both = format!(
@@ -177,7 +177,7 @@ fn leaves_must_have_type_of_module() {
 fn static_fields_are_not_trees() {
     let mut model = model();
     let is_static = String::from(
-        "`is_training` is a static field, not a tree; use `get_static` and `set_static`, or register the field again",
+        "`is_training` is a static field, not a tree; use `get_static` and `set_static`, or register the name again as a tree",
     );
     assert_eq!(said(model.get("is_training")), head(READ, &is_static));
     assert_eq!(said(model.get_mut("is_training")), head(READ, &is_static));
@@ -190,7 +190,7 @@ fn static_fields_are_not_trees() {
         head(KIND, &is_static)
     );
     let is_tree = String::from(
-        "`scale` is a tree, not a static field; use `get` and `set`, or register the field again",
+        "`scale` is a tree, not a static field; use `get` and `set`, or register the name again as a static field",
     );
     assert_eq!(
         said(model.get_static::<f32>("scale")),
@@ -208,7 +208,7 @@ fn static_fields_are_not_trees() {
         said(model.get_static::<u8>("is_training")),
         head(
             READ_STATIC,
-            "the static field `is_training` is True, not a value of type `u8`; use the type it was registered with"
+            "the static field `is_training` is True, not a value of type `u8`; use the type with which the field was registered"
         )
     );
 }
@@ -236,7 +236,7 @@ fn name_must_be_identifier() {
     let mut module: DynamicModule = DynamicModule::new("Model").unwrap();
     for name in ["a.b", "", "[0]", "0", "a b", "a-b", "'a'"] {
         let text = format!(
-            "the name `{name}` is not an identifier such as `layer_1`, so no path can name it; use a map for arbitrary names"
+            "the name `{name}` is not an identifier such as `layer_1`, so a path cannot contain it; use a map for arbitrary names"
         );
         assert_eq!(said(module.register_param(name, 1.0)), head(PARAM, &text));
         assert_eq!(said(module.register_static(name, 1)), head(STATIC, &text));

@@ -29,8 +29,8 @@ fn shared_node_is_reported_without_mistake() {
     assert_eq!(
         said(&model),
         [
-            "one shared node is at [0], [2], [3][1]: it is trained, counted and saved once",
-            "one shared node is at [1], [3][0]: it is trained, counted and saved once",
+            "the paths [0], [2], [3][1] lead to one shared node, which is trained, counted and saved once",
+            "the paths [1], [3][0] lead to one shared node, which is trained, counted and saved once",
         ]
     );
     assert!(
@@ -61,7 +61,7 @@ fn leaf_without_kind_is_found() {
     assert_eq!(
         said(&model()),
         ["table[0]", "table[1]"].map(|path| format!(
-            "the leaf at {path} has no kind: no filter by kind finds it; make it a parameter (`#[param]`) or a state (`#[state]`)"
+            "the leaf at {path} has no kind, so no filter by kind selects it; make it a parameter (`#[param]`) or a state (`#[state]`)"
         ))
     );
 }
@@ -74,13 +74,13 @@ fn values_that_are_not_finite_are_counted() {
     assert_eq!(
         said(&model),
         [
-            "the leaf at weight is not finite: 1 NaN and 2 infinite elements of 4 in all; initialize it again, or find the step that produced these values",
-            "the leaf at mean is not finite: 1 infinite element of 1 in all; initialize it again, or find the step that produced these values",
+            "the leaf at weight is not finite: it has 1 NaN and 2 infinite elements, of 4 in all; initialize it again, or find the training step that produced these values",
+            "the leaf at mean is not finite: it has 1 infinite element, of 1 in all; initialize it again, or find the training step that produced these values",
         ]
     );
     assert!(
         said(&f64::NAN)[0]
-            .starts_with("the leaf at the root is not finite: 1 NaN element of 1 in all")
+            .starts_with("the leaf at the root is not finite: it has 1 NaN element, of 1 in all")
     );
 }
 
@@ -101,7 +101,7 @@ fn parameter_without_elements_is_found() {
     assert_eq!(
         said(&model),
         [
-            "the parameter at weight has no elements, its shape is f32[3,0], so it cannot be trained; check the sizes it was created with"
+            "the parameter at weight is f32[3,0]: it has no elements, so it cannot be trained; check the sizes with which it was created"
         ]
     );
 }
@@ -148,7 +148,7 @@ fn leaves_with_same_storage_are_found() {
     assert_eq!(
         said(&tied(1, 1, 2)),
         [
-            "the leaves at first, second are one array and not shared: an update makes them differ; put the array into a `Shared` and clone that, or give each its own values"
+            "the leaves at first, second use the same memory but are not a shared node: the first update makes them different; put the array into a `Shared` and clone the `Shared`, or give each leaf its own array"
         ]
     );
     assert!(said(&tied(1, 2, 3)).is_empty(), "states may hold the same");

@@ -113,7 +113,7 @@ fn leaves_behind_reference_cannot_be_borrowed() {
         assert_eq!(
             text,
             format!(
-                "cannot borrow leaves{place} that are behind a reference: its value may be replaced at any time; use `flatten`, which copies them"
+                "cannot borrow the leaves{place}: they are in a reference, whose value may be replaced at any time; use `flatten`, which copies the leaves"
             )
         );
     }
@@ -159,7 +159,7 @@ fn update_function_cannot_write_its_reference() {
         }));
         *outcome.unwrap_err().downcast::<String>().unwrap()
     };
-    let text = "cannot write a reference inside of its own `update` or `modify`: the result of the function would replace the written value; change the value that the function was given";
+    let text = "cannot write a reference inside of its own `update` or `modify`: the result of the function would replace the written value; change the argument of the function instead";
     assert_eq!(inside(&|| count.set(5)), text);
     assert_eq!(inside(&|| count.update(|value| value)), text);
     assert_eq!(inside(&|| count.modify(|value| *value = 3)), text);

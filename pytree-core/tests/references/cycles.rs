@@ -131,7 +131,7 @@ fn weak_edge_out_of_value_loses_target() {
 
 #[test]
 fn trees_have_no_weak_edges() {
-    let text = "cannot visit a value as a tree: the weak edge at children[0].parent leads to another place, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge";
+    let text = "cannot visit a value as a tree: the weak edge at children[0].parent leads to another node, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge";
     assert_eq!(panics(|| tree::structure(&root())), text);
     assert!(
         panics(|| tree::map(&root(), |x: &f32| *x)).contains("the weak edge at children[0].parent")

@@ -14,7 +14,7 @@ fn captured_reference_is_not_written() {
         let error = count.try_set(2).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot write a reference inside of `vmap` that was created outside of it: traced values would leak out of the transformation; pass it as part of the argument; its final value is written back"
+            "cannot write a reference inside of `vmap` if the reference was created outside: traced values would leak out of the transformation; pass the reference as part of the argument, so that its final value is written back"
         );
         drop(level);
         assert_eq!(count.get(), 1);
@@ -31,7 +31,7 @@ fn outer_reference_is_readable_unless_recorded() {
     let error = count.try_get().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot read a reference inside of `jit` that was created outside of it: its value would become a constant of the recorded function; pass it as part of the argument"
+        "cannot read a reference inside of `jit` if the reference was created outside: its value would become a constant of the recorded function; pass the reference as part of the argument"
     );
     assert_eq!(format!("{error:?}"), error.to_string());
     let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -143,7 +143,7 @@ fn captured_reference_is_not_returned() {
     let message = *panic.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(
         message,
-        "cannot return a reference inside of `vmap` that was created outside of it: the function would return a different reference; pass it as part of the argument"
+        "cannot return a reference inside of `vmap` if the reference was created outside: the function would return a different reference; pass the reference as part of the argument"
     );
     // What came with the argument is returned.
     let (leaves, _) = Outcome::of::<i32, _>(&argument, &references, Vec::new());

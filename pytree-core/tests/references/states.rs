@@ -60,7 +60,7 @@ fn update_refs_writes_only_references() {
     let error = update_refs(&model, &all).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot update references: no reference contains plain; choose a part whose leaves are in references, or change the value itself"
+        "cannot update references: no reference contains plain; pass only leaves that are in references, and change other leaves in the value itself"
     );
     assert_eq!(model.weight.get(), 1.5, "nothing is written");
     let sown = partition::filter::<_, f32>(&model, &Filter::state::<Intermediate>());

@@ -115,14 +115,13 @@ fn nodes_that_did_not_end_are_counted() {
     let text = reason(TreeBuilder::new().begin_list().leaf(1).begin_tuple());
     assert_eq!(
         text,
-        "in [1]: 2 nodes have not ended; call `end` once for each"
+        "in [1]: 2 nodes have not ended; call `end` once for each node"
     );
 }
 
 #[test]
 fn builder_rejects_second_root() {
-    let expected =
-        "in the root: the tree already has a root; begin a list or a tuple that contains both";
+    let expected = "in the root: the tree already has a root, and a tree has only one root; begin a list or a tuple first, and add both nodes to it";
     assert_eq!(reason(TreeBuilder::new().leaf(1).leaf(2)), expected);
     assert_eq!(
         reason(
@@ -216,7 +215,7 @@ fn keys_belong_to_children_of_dictionaries() {
         "in the root: the key 'a' is not in a dictionary; \
          in [1][?]: a child of a dictionary has no key; call `key` before it; \
          in [1]: `dict` expects 0 children, found 1; \
-         in [2]: the key 'b' directly follows another key, which has no child; add a child after each key; \
+         in [2]: the key before the key 'b' has no child; add a child after each key; \
          in [3]: `OrderedDict` expects 1 children, found 0; \
          in [4]: the key 'd' occurs twice; \
          in [5]: the key 1 occurs twice"
@@ -236,7 +235,7 @@ fn builder_rejects_special_shapes() {
         assert_eq!(
             reason(TreeBuilder::new().begin_shape(shape, vec![]).end()),
             format!(
-                "in the root: a node of the shape `{}` cannot begin",
+                "in the root: `begin_shape` cannot begin a `{}`; use the method of the builder for it",
                 shape.name
             )
         );
@@ -250,12 +249,12 @@ fn builder_rejects_special_shapes() {
     );
     assert_eq!(
         text,
-        "in the root: cannot make the shape `Twice`: cannot build a struct: `Twice` has two fields named `x`; rename one of them"
+        "in the root: cannot create the shape `Twice`: cannot build a struct: `Twice` has two fields with the name `x`; rename one of them"
     );
     let error = DynamicShape::new(NodeKind::Alias, "A", &[], &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot build a shape: nodes of the family Alias have a constant shape; use the constant in the module `shape`"
+        "cannot build a shape: all nodes of the kind Alias have the same shape; use the constant for it in the module `shape`"
     );
     let shape = DynamicShape::new(NodeKind::Struct, "Static", &[], &["s"]).unwrap();
     let text = reason(TreeBuilder::new().begin_shape(shape, vec![]).end());

@@ -170,7 +170,7 @@ fn missing_label_is_reported_with_nearest() {
     assert_eq!(
         reason(&mut builder),
         "in [1]: no node has the label `encodr`; did you mean `encoder`?; \
-         in [2]: no node has the label `nothing`; label a node with `begin_shared` or `begin_reference`"
+         in [2]: no node has the label `nothing`; give a node this label with `begin_shared` or `begin_reference`"
     );
 }
 
@@ -181,7 +181,7 @@ fn hostile_graphs_are_reported() {
     builder.begin_shared("a").leaf(2).end().end();
     assert_eq!(
         reason(&mut builder),
-        "in [1]: two nodes have the label `a`; call `again` for another place of a node"
+        "in [1]: two nodes have the label `a`; call `again` to add the same node at another path"
     );
     builder.begin_shared("a").leaf(1).leaf(2).end();
     assert_eq!(

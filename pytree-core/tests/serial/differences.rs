@@ -27,7 +27,7 @@ fn difference_has_path_and_both_sides() {
             "node type at [1]['b']: a list of 1 against a leaf",
             "node type at [2]: `None` against a leaf",
             "number of children at [3]: 2 against 3",
-            "keys at [4]: ['k'] against ['k', 'l']; 'l' is too much",
+            "keys at [4]: ['k'] against ['k', 'l']; 'l' is unexpected",
             "node type at [5][1][1]: a leaf against a list of 1",
         ]
     );

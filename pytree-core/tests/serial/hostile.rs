@@ -32,7 +32,7 @@ fn error_says_where_what_and_fix() {
 
 #[test]
 fn header_is_checked() {
-    let magic = "`PYTD`, which the bytes of a treedef begin with";
+    let magic = "`PYTD`, the first four bytes of each treedef";
     assert_eq!(refused(b""), (0, magic.into(), "the end".into()));
     assert_eq!(refused(b"PYT"), (3, magic.into(), "the end".into()));
     assert_eq!(
@@ -47,62 +47,82 @@ fn header_is_checked() {
         TreeDef::from_bytes(b"PYTD\x01\x00").unwrap(),
         TreeDef::leaf()
     );
-    says(b"\x00\x00\x00", 1, "the end", "2 bytes more");
+    says(b"\x00\x00\x00", 1, "the end", "2 more bytes");
     says(b"", 0, "a node", "the end");
 }
 
 #[test]
 fn counts_must_match_shape() {
     let counts = |children, statics, name: &str| {
-        format!("{children} children and {statics} static values of `{name}`")
+        format!("{children} children and {statics} static values in `{name}`")
     };
     says(
         b"\x02\x01\x01\x00\x00\x00",
         0,
         &counts(1, 0, "list"),
-        "1 and 1",
+        "1 children and 1 static values",
     );
     says(
         b"\x03\x01\x01\x00\x00\x00",
         0,
         &counts(1, 0, "tuple"),
-        "1 and 1",
+        "1 children and 1 static values",
     );
     says(
         b"\x04\x01\x01\x00\x00\x00",
         0,
         &counts(1, 2, "dict"),
-        "1 and 1",
+        "1 children and 1 static values",
     );
     says(
         b"\x05\x01\x02\x00\x00\x00",
         0,
         &counts(1, 1, "OrderedDict"),
-        "1 and 2",
+        "1 children and 2 static values",
     );
-    says(b"\x06\x01\x00\x00", 0, &counts(0, 0, "None"), "1 and 0");
-    says(b"\x07\x00\x00", 0, &counts(1, 0, "Some"), "0 and 0");
-    says(b"\x08\x01\x00\x00", 0, &counts(1, 1, "object"), "1 and 0");
+    says(
+        b"\x06\x01\x00\x00",
+        0,
+        &counts(0, 0, "None"),
+        "1 children and 0 static values",
+    );
+    says(
+        b"\x07\x00\x00",
+        0,
+        &counts(1, 0, "Some"),
+        "0 children and 0 static values",
+    );
+    says(
+        b"\x08\x01\x00\x00",
+        0,
+        &counts(1, 1, "object"),
+        "1 children and 0 static values",
+    );
     says(
         b"\x09\x02\x00\x00\x00",
         0,
         &counts(1, 0, "shared"),
-        "2 and 0",
+        "2 children and 0 static values",
     );
-    says(b"\x0a\x00\x00", 0, &counts(0, 1, "alias"), "0 and 0");
+    says(
+        b"\x0a\x00\x00",
+        0,
+        &counts(0, 1, "alias"),
+        "0 children and 0 static values",
+    );
     for kind in [b"\x0b", b"\x0c", b"\x0d"] {
         let shape = [b"\x0b", &kind[..], b"\x01S\x01\x01x\x00\x01\x01s"].concat();
         says(
             &[&shape, &b"\x02\x01\x00\x00\x00\x00"[..]].concat(),
             0,
             &counts(1, 1, "S"),
-            "2 and 1",
+            "2 children and 1 static values",
         );
         says(
             &[&shape, &b"\x01\x00\x00\x00"[..]].concat(),
             0,
             &counts(1, 1, "S"),
-            "1 and 0",
+            "1 children and 0 static values",
         );
         let right = [b"PYTD\x01", &shape[..], b"\x01\x01\x00\x00\x00"].concat();
         crate::read_back(&TreeDef::from_bytes(&right).unwrap());
@@ -114,39 +134,54 @@ fn counts_are_limited_by_remaining_bytes() {
     says(
         b"\x02\x09\x00\x00",
         1,
-        "the number of children, at most the 2 bytes left",
+        "the number of children, which is at most 2, the number of remaining bytes",
         "9",
     );
     let huge = [b"\x02", &[0xff; 18][..], b"\x03"].concat();
     says(
         &huge,
         1,
-        "the number of children, at most the 0 bytes left",
+        "the number of children, which is at most 0, the number of remaining bytes",
         &u128::MAX.to_string(),
     );
     says(
         b"\x04\x00\x05\x00",
         2,
-        "the number of static values, at most the 1 bytes left",
+        "the number of static values, which is at most 1, the number of remaining bytes",
         "5",
     );
 }
 
 #[test]
 fn numbers_must_be_shortest_form() {
-    let expected = "a node, a number of 128 bits in its shortest form";
-    says(b"\x80\x00", 0, expected, "another");
-    says(&[&[0xff; 18][..], b"\x04"].concat(), 0, expected, "another");
-    says(&[&[0x80; 19][..], b"\x01"].concat(), 0, expected, "another");
+    let expected = "a node as a number of at most 128 bits in its shortest form";
+    says(b"\x80\x00", 0, expected, "another form");
+    says(
+        &[&[0xff; 18][..], b"\x04"].concat(),
+        0,
+        expected,
+        "another form",
+    );
+    says(
+        &[&[0x80; 19][..], b"\x01"].concat(),
+        0,
+        expected,
+        "another form",
+    );
 }
 
 #[test]
 fn shapes_are_checked() {
-    says(b"\x0c", 0, "a node, of one of 0 shapes", "the code 12");
+    says(
+        b"\x0c",
+        0,
+        "a node with one of the 0 shapes read before",
+        "the code 12",
+    );
     says(
         b"\x0b\x02\x01l\x00\x00\x01\x00\x0d",
         8,
-        "a node, of one of 1 shapes",
+        "a node with one of the 1 shapes read before",
         "the code 13",
     );
     for code in [0, 1, 9, 10, 16, 255] {
@@ -163,24 +198,24 @@ fn shapes_are_checked() {
         "the kind of a field",
         "the code 5",
     );
-    let names = "a shape `S` whose fields have different names";
+    let names = "different names for the fields of `S`";
     says(
         b"\x0b\x0b\x01S\x02\x01x\x00\x01x\x00\x00",
         1,
         names,
-        "`x` twice",
+        "the name `x` twice",
     );
     says(
         b"\x0b\x0b\x01S\x01\x01x\x00\x01\x01x",
         1,
         names,
-        "`x` twice",
+        "the name `x` twice",
     );
     says(
         b"\x0b\x0b\x02S\xff\x00\x00",
         4,
-        "the name of a shape in UTF-8",
-        "other bytes",
+        "the name of a shape in valid UTF-8",
+        "invalid bytes",
     );
 }
 
@@ -189,22 +224,22 @@ fn static_values_are_checked() {
     says(
         b"\x05\x01\x01\x01\x00",
         3,
-        "one of 0 static values",
-        "number 0",
+        "one of the 0 static values read before",
+        "static value number 0",
     );
     says(
         b"\x05\x02\x02\x00\x00\x02\x00\x00",
         5,
-        "one of 1 static values",
-        "number 1",
+        "one of the 1 static values read before",
+        "static value number 1",
     );
     says(b"\x05\x01\x01\x00\x0d\x00", 4, "data", "the code 13");
     says(b"\x05\x01\x01\x00\x04\x00\x00", 7, "a float", "the end");
     says(
         b"\x05\x01\x01\x00\x05\x01\x80\x00",
         6,
-        "a text in UTF-8",
-        "other bytes",
+        "a text in valid UTF-8",
+        "invalid bytes",
     );
 }
 
@@ -225,8 +260,8 @@ fn keys_must_be_sorted_and_distinct() {
     says(
         b"\x04\x02\x03\x00\x02\x00\x01\x00\x08\x00\x00",
         0,
-        "keys in order",
-        "others",
+        "keys in ascending order",
+        "keys in another order",
     );
     let read = TreeDef::from_bytes(b"PYTD\x01\x05\x02\x02\x00\x02\x00\x01\x00\x00").unwrap();
     let paths: Vec<String> = read.leaf_paths().iter().map(ToString::to_string).collect();
@@ -235,8 +270,8 @@ fn keys_must_be_sorted_and_distinct() {
     says(
         b"\x04\x02\x03\x00\x06\x01\x02\x00\x06\x01\x01\x00\x08\x00\x00",
         0,
-        "keys in order",
-        "others",
+        "keys in ascending order",
+        "keys in another order",
     );
     // Records have the order of their type, and of what is opaque there may be two of one text.
     for own in [
@@ -274,7 +309,7 @@ fn keys_must_be_sorted_and_distinct() {
 
 #[test]
 fn insertion_order_must_match_keys() {
-    let order = "an order of 2 insertions";
+    let order = "an insertion order of 2 keys";
     let dict = |order: &[u8]| [b"\x04\x02\x03\x00\x01\x00\x02\x00", order, b"\x00\x00"].concat();
     says(&dict(b"\x00"), 0, order, "()");
     says(&dict(b"\x09\x07\x01\x03\x00"), 0, order, "Some([0])");
@@ -305,28 +340,28 @@ fn alias_must_refer_to_ended_node() {
     says(
         b"\x0a\x00\x01\x00\x03\x00",
         0,
-        "an alias of one of 0 shared nodes",
-        "that of 0",
+        "an alias of one of the 0 shared nodes",
+        "an alias of node 0",
     );
     // Inside of the shared node itself.
     says(
         b"\x09\x01\x00\x0a\x00\x01\x00\x03\x00",
         3,
-        "an alias of one of 1 shared nodes",
-        "that of 0",
+        "an alias of one of the 1 shared nodes",
+        "an alias of node 0",
     );
     let pair = |number: u8| [3, 2, 0, 9, 1, 0, 0, 10, 0, 1, 0, 3, number];
     says(
         &pair(2),
         7,
-        "an alias of one of 1 shared nodes",
-        "that of 1",
+        "an alias of one of the 1 shared nodes",
+        "an alias of node 1",
     );
     says(
         &pair(1),
         7,
-        "an alias of one of 1 shared nodes",
-        "that of -1",
+        "an alias of one of the 1 shared nodes",
+        "an alias of node -1",
     );
     let right = [b"PYTD\x01", &pair(0)[..]].concat();
     crate::read_back(&TreeDef::from_bytes(&right).unwrap());
@@ -356,7 +391,7 @@ fn accepted(parts: &[&[u8]]) -> String {
 
 fn refused_alias(parts: &[&[u8]], nodes: usize, found: &str) {
     let bytes = parts.concat();
-    let expected = format!("an alias of one of {nodes} shared nodes");
+    let expected = format!("an alias of one of the {nodes} shared nodes");
     let (position, of, that) = node(&bytes);
     assert_eq!((of, that), (expected, found.to_owned()), "{bytes:?}");
     assert_eq!(bytes[position], 0x0a, "where the alias is: {bytes:?}");
@@ -364,7 +399,7 @@ fn refused_alias(parts: &[&[u8]], nodes: usize, found: &str) {
 
 #[test]
 fn alias_of_weak_edge_may_precede_node() {
-    let awaited = "an alias, to which a weak edge leads";
+    let awaited = "an alias as the child of a weak edge";
     says(&[WEAK, LEAF].concat(), WEAK.len(), awaited, "Leaf");
     let list = [WEAK, LIST, LEAF, LEAF].concat();
     says(&list, WEAK.len(), awaited, "List");
@@ -375,13 +410,21 @@ fn alias_of_weak_edge_may_precede_node() {
     assert_eq!(later, "PyTreeDef([alias 0, *])");
     accepted(&[SHARED, WEAK, &alias(0)]);
     accepted(&[WEAK, ALIAS_OF_NOTHING]);
-    refused_alias(&[WEAK, &alias(0)], 0, "that of 0");
-    refused_alias(&[LIST, WEAK, &alias(2), SHARED, LEAF], 1, "that of 1");
-    refused_alias(&[LIST, WEAK, &alias(1), SHARED, LEAF], 0, "that of -1");
+    refused_alias(&[WEAK, &alias(0)], 0, "an alias of node 0");
+    refused_alias(
+        &[LIST, WEAK, &alias(2), SHARED, LEAF],
+        1,
+        "an alias of node 1",
+    );
+    refused_alias(
+        &[LIST, WEAK, &alias(1), SHARED, LEAF],
+        0,
+        "an alias of node -1",
+    );
     let text = b"\x0a\x00\x01\x00\x05\x01x";
-    refused_alias(&[LIST, WEAK, text, SHARED, LEAF], 0, "that of 'x'");
+    refused_alias(&[LIST, WEAK, text, SHARED, LEAF], 0, "an alias of node 'x'");
     // A strong one leads somewhere.
-    refused_alias(&[ALIAS_OF_NOTHING], 0, "that of ()");
+    refused_alias(&[ALIAS_OF_NOTHING], 0, "an alias of node ()");
 }
 
 #[test]
@@ -391,11 +434,11 @@ fn strong_cycle_requires_reference() {
     accepted(&[REFERENCE, SHARED, AGAIN, LIST, &alias(2), &alias(0)]);
     accepted(&[SHARED, LIST, REFERENCE, LEAF, AGAIN, &alias(0)]);
     // A cycle of shared nodes can't be built, around them and in a reference neither.
-    refused_alias(&[SHARED, SHARED, &alias(0)], 2, "that of 0");
-    refused_alias(&[REFERENCE, SHARED, &alias(2)], 2, "that of 1");
+    refused_alias(&[SHARED, SHARED, &alias(0)], 2, "an alias of node 0");
+    refused_alias(&[REFERENCE, SHARED, &alias(2)], 2, "an alias of node 1");
     // The reference has ended.
     let over = [SHARED, LIST, REFERENCE, LEAF, &alias(0)];
-    refused_alias(&over, 2, "that of 0");
+    refused_alias(&over, 2, "an alias of node 0");
     let nested = [
         SHARED,
         LIST,
@@ -406,12 +449,12 @@ fn strong_cycle_requires_reference() {
         LEAF,
         &alias(0)[..],
     ];
-    refused_alias(&nested, 3, "that of 0");
+    refused_alias(&nested, 3, "an alias of node 0");
 }
 
 #[test]
 fn reference_must_have_reference_shape() {
-    let expected = "a reference, of one value at most with a kind";
+    let expected = "the shape of a reference, with at most one field";
     let kinds: [&[u8]; 2] = [b"\x01", b"\x02\x05State"];
     for kind in kinds {
         let shape = [b"\x0b\x0e\x09reference\x01\x05value", kind, b"\x00\x01\x00"].concat();

@@ -180,9 +180,9 @@ fn static_data_at_depth_limit_round_trips() {
     read_back(&treedef(63));
     let error = TreeDef::from_bytes(&treedef(64).to_bytes()).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("expected data that nest at most 64 deep at byte 73, found more"),
+        error.to_string().contains(
+            "expected data nested at most 64 levels deep at byte 73, found a deeper level"
+        ),
         "{error}"
     );
 }
@@ -226,7 +226,7 @@ fn function_is_not_built_from_bytes() {
     assert_eq!(
         error.to_string(),
         "cannot build the value at [0]: the treedef was read from bytes, which hold only the text `a function` of this `fn(f32) -> f32`; \
-         unflatten with the treedef of a value"
+         unflatten with a treedef that was not read from bytes"
     );
 }
 

@@ -201,8 +201,8 @@ fn too_deeply_nested_static_data_is_rejected() {
                 refused(&nested(depth)),
                 (
                     position,
-                    "data that nest at most 64 deep".into(),
-                    "more".into()
+                    "data nested at most 64 levels deep".into(),
+                    "a deeper level".into()
                 ),
                 "{open:?}"
             );

@@ -68,7 +68,7 @@ fn later_place_of_shared_leaf_is_reported() {
     assert!(
         error
             .to_string()
-            .contains("head is the same leaf as embed; pass the leaf once, at the second path"),
+            .contains("head and embed are the same leaf; pass the leaf once, at the second path"),
         "{error}"
     );
 }

@@ -64,14 +64,14 @@ fn popped_plain_fields_are_reported() {
     let error = partition::pop(&mut model, &filter).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.starts_with("cannot pop leaves that must be present: 2 places:"),
+        text.starts_with("cannot pop leaves that the type of the model requires: 2 places:"),
         "{text}"
     );
     assert!(
         text.contains("blocks[0].mean") && text.contains("blocks[1].mean"),
         "{text}"
     );
-    assert!(text.contains("put the value into an `Option`"), "{text}");
+    assert!(text.contains("put each of them into an `Option`"), "{text}");
     assert_eq!(model, mlp());
     let misspelt = partition::pop(&mut model, &Filter::path("blocks[0].meen")).unwrap_err();
     assert!(matches!(misspelt, TreeError::NoLeaf { .. }), "{misspelt}");
@@ -257,7 +257,7 @@ fn later_place_in_plain_field_is_reported() {
     };
     let error = partition::pop(&mut held, &intermediate()).unwrap_err();
     assert!(
-        error.to_string().contains("must be present: always;"),
+        error.to_string().contains("model requires: always;"),
         "{error}"
     );
     assert!(held.list[0].same(&held.always));
@@ -268,7 +268,7 @@ fn leaves_without_kind_are_popped_singly() {
     let mut plain = vec![(1.0_f32, vec![2.0_f32, 3.0])];
     let error = partition::pop(&mut plain, &Filter::everything()).unwrap_err();
     assert!(
-        error.to_string().contains("must be present: [0][0];"),
+        error.to_string().contains("model requires: [0][0];"),
         "{error}"
     );
     let popped: Partition<_, f32> = partition::pop(&mut plain, &Filter::path("[0][1]")).unwrap();

@@ -49,7 +49,7 @@ fn contents_of_references_are_popped_in_place() {
 
     let held = partition::pop(&mut model, &Filter::path("weight")).unwrap_err();
     assert!(
-        held.to_string().contains("must be present: weight;"),
+        held.to_string().contains("model requires: weight;"),
         "{held}"
     );
     assert_eq!(weight.get(), 1.0);

@@ -234,7 +234,7 @@ fn keys_with_braces_are_reported_unchanged() {
     );
     assert_eq!(
         reported(tree!({"{oops}": {"{a}": 1}}), tree!({"{oops}": {"{b}": 1}})),
-        ["keys at ['{oops}']: ['{a}'] against ['{b}']; '{a}' is missing, '{b}' is too much"]
+        ["keys at ['{oops}']: ['{a}'] against ['{b}']; '{a}' is missing, '{b}' is unexpected"]
     );
 }
 
@@ -247,7 +247,7 @@ fn mixed_keys_are_reported_in_order() {
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(
         found,
-        ["keys at the root: [1, 'a'] against [2, 'b']; 1, 'a' are missing, 2, 'b' are too much"]
+        ["keys at the root: [1, 'a'] against [2, 'b']; 1, 'a' are missing, 2, 'b' are unexpected"]
     );
 }
 

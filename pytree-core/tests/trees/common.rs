@@ -28,7 +28,7 @@ fn conflicts(left: &TreeDef, right: &TreeDef) -> Vec<Difference> {
         Err(TreeError::Structure { doing, differences }) => {
             assert_eq!(
                 doing,
-                "cannot broadcast to a common suffix, which needs the same nodes wherever no tree has a leaf"
+                "cannot broadcast to a common suffix, because all trees must have the same node wherever none of them has a leaf"
             );
             differences
         }
@@ -93,14 +93,14 @@ fn all_conflicts_are_reported_with_paths() {
         [
             "node type at [0]: a list of 1 against a tuple of 1",
             "number of children at [1]: 2 against 3",
-            "keys at [2]: ['a'] against ['b']; 'a' is missing, 'b' is too much",
+            "keys at [2]: ['a'] against ['b']; 'a' is missing, 'b' is unexpected",
             "keys at [4]: ['x', 'y'] against ['y', 'x']; the order differs",
             "node type at [5].x: a list of 1 against a tuple of 1",
         ]
     );
     let error = left.broadcast_common(&right).unwrap_err().to_string();
     assert!(
-        error.starts_with("cannot broadcast to a common suffix, which needs the same nodes wherever no tree has a leaf: the trees differ in 5 places:\n  node type at [0]"),
+        error.starts_with("cannot broadcast to a common suffix, because all trees must have the same node wherever none of them has a leaf: the trees differ in 5 places:\n  node type at [0]"),
         "{error}"
     );
 }

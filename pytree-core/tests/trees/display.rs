@@ -89,7 +89,7 @@ fn fields_with_equal_names_are_rejected() {
     assert!(
         error
             .to_string()
-            .contains("`Point` has two fields named `x`"),
+            .contains("`Point` has two fields with the name `x`"),
         "{error}"
     );
     let statics = vec![("x", StaticBox::new(1))];
@@ -97,7 +97,7 @@ fn fields_with_equal_names_are_rejected() {
     assert!(
         error
             .to_string()
-            .contains("`Layer` has two fields named `x`"),
+            .contains("`Layer` has two fields with the name `x`"),
         "{error}"
     );
 }

@@ -39,36 +39,25 @@ fn numbers_convert_without_loss() {
 
 #[test]
 fn lossy_conversion_names_value_and_type() {
-    let no_equal = "which has no equal value of that type";
-    assert_eq!(
-        fails::<_, u8>(256_i32),
-        format!("256 of type i32, {no_equal}")
-    );
-    assert_eq!(
-        fails::<_, u8>(-1_i32),
-        format!("-1 of type i32, {no_equal}")
-    );
+    let text =
+        |value: &str, expected: &str| format!("{value}, which {expected} cannot represent exactly");
+    assert_eq!(fails::<_, u8>(256_i32), text("256 of type i32", "u8"));
+    assert_eq!(fails::<_, u8>(-1_i32), text("-1 of type i32", "u8"));
     assert_eq!(
         fails::<_, i64>(u64::MAX),
-        format!("18446744073709551615 of type u64, {no_equal}")
+        text("18446744073709551615 of type u64", "i64")
     );
     assert_eq!(
         fails::<_, f32>((1_i32 << 24) + 1),
-        format!("16777217 of type i32, {no_equal}")
+        text("16777217 of type i32", "f32")
     );
     assert_eq!(
         fails::<_, f64>(u64::MAX),
-        format!("18446744073709551615 of type u64, {no_equal}")
+        text("18446744073709551615 of type u64", "f64")
     );
-    assert_eq!(
-        fails::<_, f32>(0.1_f64),
-        format!("0.1 of type f64, {no_equal}")
-    );
+    assert_eq!(fails::<_, f32>(0.1_f64), text("0.1 of type f64", "f32"));
     assert_eq!(fails::<_, f32>(1e300_f64).split(' ').nth(1), Some("of"));
-    assert_eq!(
-        fails::<_, i32>(1.0_f64),
-        format!("1 of type f64, {no_equal}")
-    );
+    assert_eq!(fails::<_, i32>(1.0_f64), text("1 of type f64", "i32"));
     assert_eq!(fails::<_, String>(1_i32), "i32");
     assert_eq!(fails::<_, bool>(1_i32), "i32");
     assert_eq!(fails::<_, i32>(true), "bool");

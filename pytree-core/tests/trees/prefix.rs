@@ -35,7 +35,7 @@ fn all_differences_are_reported() {
         [
             "node type at [0]: a list of 1 against a tuple of 1",
             "number of children at [1]: 2 against 3",
-            "keys at [2]: ['a', 'b'] against ['b', 'c', 'd']; 'a' is missing, 'c', 'd' are too much",
+            "keys at [2]: ['a', 'b'] against ['b', 'c', 'd']; 'a' is missing, 'c', 'd' are unexpected",
             "node type at [3]: `None` against a leaf",
             "keys at [4]: ['x', 'y'] against ['y', 'x']; the order differs",
             "node type at [6]: `Point` of (x) against `Point` of (x, y)",
@@ -50,7 +50,7 @@ fn children_of_differing_nodes_are_not_compared() {
     assert_eq!(
         differences(&prefix, &full),
         [
-            "keys at [0]: ['a'] against ['b']; 'a' is missing, 'b' is too much",
+            "keys at [0]: ['a'] against ['b']; 'a' is missing, 'b' is unexpected",
             "node type at [1][1]: a list of 1 against a tuple of 1",
             "node type at [2]['k']: a tuple of 1 against a list of 1",
         ]
@@ -283,7 +283,7 @@ fn errors_of_a_single_tree_are_reported() {
     );
     assert_eq!(
         error.to_string(),
-        "cannot take the subtrees at the leaves of a prefix: the first tree is not a prefix: node type at [0]: a list of 1 against a tuple of 1; a prefix has the same nodes as the full tree down to its leaves, and each of its leaves replaces a whole subtree"
+        "cannot take the subtrees at the leaves of a prefix: the first tree is not a prefix: node type at [0]: a list of 1 against a tuple of 1; pass a prefix: the full tree, or a copy of it in which leaves replace some subtrees"
     );
     let error = prefix.broadcast_to(full.treedef()).unwrap_err();
     assert_eq!(
@@ -325,7 +325,7 @@ fn map_with_reports_all_errors_together() {
         reported,
         [
             "in `rest[0]`: number of children at the root: 2 against 1",
-            "in `rest[2]`: keys at [1]: ['a'] against ['b']; 'a' is missing, 'b' is too much",
+            "in `rest[2]`: keys at [1]: ['a'] against ['b']; 'a' is missing, 'b' is unexpected",
         ]
     );
 }

@@ -56,7 +56,7 @@ fn all_differences_are_reported() {
     );
     assert_eq!(
         error.to_string(),
-        "cannot transpose: expected the outer structure with the inner structure at each of its leaves: 2 places:\n  node type at [1]: a tuple of 2 against a list of 2\n  number of children at [2]: 2 against 1"
+        "cannot transpose: expected the outer structure with the inner structure in place of each leaf; the tree differs in 2 places:\n  node type at [1]: a tuple of 2 against a list of 2\n  number of children at [2]: 2 against 1"
     );
 }
 
@@ -78,7 +78,7 @@ fn leaf_instead_of_subtree_is_rejected() {
     let some = integers(&tree!([Some(1)])).transpose(tree!([0]).treedef(), Some(&TreeDef::leaf()));
     assert_eq!(
         some.unwrap_err().to_string(),
-        "cannot transpose: expected the outer structure with the inner structure at each of its leaves: node type at [0]: a leaf against `Some`"
+        "cannot transpose: expected the outer structure with the inner structure in place of each leaf; the tree differs in node type at [0]: a leaf against `Some`"
     );
 }
 
@@ -88,7 +88,7 @@ fn transpose_without_leaf_needs_inner_structure() {
     let error = empty.transpose(empty.treedef(), None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot build a transposed tree: the outer structure has no leaf to infer the inner structure from; pass the inner structure"
+        "cannot build a transposed tree: the inner structure is unknown, because the outer structure has no leaves; pass the inner structure"
     );
     let inner = tree!((0, {"a": 0})).treedef().clone();
     let turned = empty.transpose(empty.treedef(), Some(&inner)).unwrap();

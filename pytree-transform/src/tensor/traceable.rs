@@ -32,7 +32,7 @@ pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
         Ok(value) => value,
         Err(TreeError::Reference(error)) => panic!("{error}"),
         Err(error) => panic!(
-            "cannot unflatten a value that was flattened: {error}; make `visit` and `unflatten` of the `Pytree` impl agree"
+            "cannot unflatten a value that was flattened: {error}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
         ),
     }
 }

@@ -48,7 +48,7 @@ impl fmt::Display for PlaceProblem {
             }
             Self::Alias { path, first } => write!(
                 f,
-                "{} is the same leaf as {}; pass the leaf once, at the second path",
+                "{} and {} are the same leaf; pass the leaf once, at the second path",
                 path.or_root(),
                 first.or_root()
             ),

@@ -47,7 +47,7 @@ pub enum Unrepeated {
 pub enum ReferenceError {
     /// The reference was created outside of the transformation in which it is used.
     #[error(
-        "cannot {access} a reference inside of `{transformation}` that was created outside of it: {}; pass it as part of the argument{}",
+        "cannot {access} a reference inside of `{transformation}` if the reference was created outside: {}; pass the reference as part of the argument{}",
         match .access {
             Access::Read => "its value would become a constant of the recorded function",
             Access::Write => "traced values would leak out of the transformation",
@@ -55,7 +55,7 @@ pub enum ReferenceError {
         },
         match .access {
             Access::Read | Access::Return => "",
-            Access::Write => "; its final value is written back",
+            Access::Write => ", so that its final value is written back",
         }
     )]
     Captured {
@@ -66,7 +66,7 @@ pub enum ReferenceError {
     },
     /// The function that computes the new value of the reference writes the reference.
     #[error(
-        "cannot write a reference inside of its own `update` or `modify`: the result of the function would replace the written value; change the value that the function was given"
+        "cannot write a reference inside of its own `update` or `modify`: the result of the function would replace the written value; change the argument of the function instead"
     )]
     Updating,
     /// The enclosing `refs::with_mutable` does not accept references of this kind.
@@ -88,9 +88,9 @@ pub enum ReferenceError {
         },
         .path.or_root(),
         match .unrepeated {
-            Unrepeated::Caller => "repeat both steps, for instance by `boundary::repeated`, or hold a lock around them",
-            Unrepeated::Function(_) => "compile the function that calls it with `jit`, whose calls are repeated, or hold a lock around the calls",
-            Unrepeated::Effects => "it is not repeated, because its effects would happen twice: hold a lock around the calls, or remove the effects, such as printing",
+            Unrepeated::Caller => "repeat the flattening and the unflattening, for instance by `boundary::repeated`, or hold a lock around both",
+            Unrepeated::Function(_) => "compile the calling function with `jit`, which repeats such calls, or hold a lock around the calls",
+            Unrepeated::Effects => "the call is not repeated, because its effects would happen twice: hold a lock around the calls, or remove effects such as printing",
         }
     )]
     Conflict {

@@ -100,11 +100,11 @@ impl fmt::Display for RegistrationProblem {
             ),
             Self::WithoutKind { path } => write!(
                 f,
-                "at {path}: expected the leaf of a module, found a leaf without kind; register the value as a parameter, a state or a subtree"
+                "at {path}: expected a leaf with a kind, found a leaf without a kind; register the value as a parameter, a state or a subtree"
             ),
             Self::HasKind { path, kind } => write!(
                 f,
-                "at {path}: expected a leaf without kind, found a {kind} of a module; register the value as a module"
+                "at {path}: expected a leaf without a kind, found a leaf of kind {kind}; register the value as a module"
             ),
             Self::LeafType {
                 path,
@@ -119,11 +119,11 @@ impl fmt::Display for RegistrationProblem {
                 is_static: true,
             } => write!(
                 f,
-                "`{name}` is a static field, not a tree; use `get_static` and `set_static`, or register the field again"
+                "`{name}` is a static field, not a tree; use `get_static` and `set_static`, or register the name again as a tree"
             ),
             Self::StaticField { name, .. } => write!(
                 f,
-                "`{name}` is a tree, not a static field; use `get` and `set`, or register the field again"
+                "`{name}` is a tree, not a static field; use `get` and `set`, or register the name again as a static field"
             ),
             Self::StaticType {
                 name,
@@ -131,11 +131,11 @@ impl fmt::Display for RegistrationProblem {
                 found,
             } => write!(
                 f,
-                "the static field `{name}` is {found}, not a value of type `{expected}`; use the type it was registered with"
+                "the static field `{name}` is {found}, not a value of type `{expected}`; use the type with which the field was registered"
             ),
             Self::NotAName { name } => write!(
                 f,
-                "the name `{name}` is not an identifier such as `layer_1`, so no path can name it; use a map for arbitrary names"
+                "the name `{name}` is not an identifier such as `layer_1`, so a path cannot contain it; use a map for arbitrary names"
             ),
             Self::NotAStruct { found } => write!(
                 f,

@@ -61,7 +61,7 @@ impl<'a> Unflattener<'a> {
         TreeError::NodeType {
             path: self.treedef.path_of(node),
             expected: format!("`{}`", short_name(std::any::type_name::<N>())),
-            found: "an alias of a node that has another type or is not in this tree".to_owned(),
+            found: "an alias whose target has another type or is not in this tree".to_owned(),
         }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Unflattener<'a> {
     fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
         match self.numbered.get_mut(number) {
             Some(Some(numbered)) => numbered,
-            _ => bug(format_args!("node {number} to have begun")),
+            _ => bug(format_args!("node {number} to be begun before it is used")),
         }
     }
 
@@ -162,7 +162,7 @@ impl<'a> Unflattener<'a> {
 
     /// Returns the shape of node `number`, even if the node comes later in the treedef.
     fn shape_of_numbered(&self, number: usize) -> Shape<'a> {
-        let expected = "a place for each numbered node";
+        let expected = "a position for each shared node and each reference";
         let place = *expect_at(self.treedef.numbered_nodes(), number, expected);
         self.treedef.view(place).shape()
     }
@@ -181,7 +181,7 @@ impl<'a> Unflattener<'a> {
             .iter()
             .any(|numbered| numbered.as_ref().is_none_or(|numbered| !numbered.began));
         if missing {
-            return Err(self.wrong_node("the node that a weak edge leads to"));
+            return Err(self.wrong_node("the target of a weak edge"));
         }
         Staged::write_all(std::mem::take(&mut self.staged), self.read)?;
         let nodes = self.numbered.into_iter().flatten();

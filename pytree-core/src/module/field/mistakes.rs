@@ -23,141 +23,141 @@ mistakes! {
     /// A field of float arrays has no attribute.
     ArrayNeedsKind {
         message: "a field of type `{Self}` needs a kind",
-        label: "is it trained or not?",
-        note: "write `#[param]` on the field if it is trained, `#[state]` or `#[state(Collection)]` if it is not",
+        label: "is this field trained or not?",
+        note: "write `#[param]` on the field if it is trained, and `#[state]` or `#[state(Collection)]` if it is not trained",
     }
     /// A field of float numbers has no attribute.
     NumberNeedsKind {
         message: "a field of type `{Self}` needs a kind",
-        label: "is it trained or not?",
-        note: "write `#[param]` on the field if it is trained, `#[state]` or `#[state(Collection)]` if it is a leaf that is not, `#[r#static]` if it is part of the model's structure",
+        label: "is this field trained or not?",
+        note: "write `#[param]` on the field if it is trained, `#[state]` or `#[state(Collection)]` if it is a leaf that is not trained, or `#[r#static]` if it is part of the model's structure",
     }
     /// A field of leaves that have no gradient has no attribute.
     LeafNeedsKind {
         message: "a field of type `{Self}` needs a kind",
-        label: "mark a leaf that is not trained",
+        label: "a leaf that is not trained is a state",
         note: "write `#[state]` or `#[state(Collection)]` on the field",
     }
     /// A field of integers, sizes or flags has no attribute.
     IntegerNeedsKind {
         message: "a field of type `{Self}` needs a kind",
-        label: "is it a leaf or part of the structure?",
+        label: "is this field a leaf, or part of the structure?",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
-        note: "a number that changes is a leaf: `#[state] step: Tensor`, which begins as `Tensor::from(0)`; a model without tensors has an `i64` or `u64`",
+        note: "for a number that changes, use a `Tensor`: `#[state] step: Tensor`, initialized with `Tensor::from(0)`; in a model without tensors, use an `i64` or `u64`",
     }
     /// A field of static values, such as names or settings, has no attribute.
     StaticNeedsKind {
         message: "a field of type `{Self}` needs a kind",
-        label: "is it part of the structure?",
+        label: "is this field part of the structure?",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
     }
     /// A field has no attribute, and its type has no derive or is of another crate.
     TypeNeedsDerive {
-        message: "`{Self}` is not a module, and a field of it has no kind",
-        label: "which part of the model is it?",
-        note: "if it is a part of the model, write `#[derive(Module)]` on the type `{Self}`",
-        note: "if it is part of the structure, as a setting is, write `#[r#static]` on the field and `#[derive(Static, Clone)]` on the type",
-        note: "wrap a type of another crate in a type of your own",
+        message: "`{Self}` is not a module, so a field of this type needs a kind",
+        label: "is this field a submodule, or part of the structure?",
+        note: "if the field is a submodule, write `#[derive(Module)]` on the type `{Self}`",
+        note: "if the field is part of the structure, such as a setting, write `#[r#static]` on the field and `#[derive(Static, Clone)]` on its type",
+        note: "if the type is from another crate, wrap it in a type of your own",
     }
     /// A field mixes modules, leaves and static values in one tuple or container.
     FieldMixesKinds {
-        message: "`{Self}` mixes values of several kinds, so the field has no kind",
+        message: "`{Self}` mixes values of several kinds, so no single attribute fits the field",
         label: "its parts need different attributes",
-        note: "give each part a field of its own, or move them to a struct that derives `Module`: there a module has no attribute, a leaf has `#[param]` or `#[state]`, and a static value has `#[r#static]`",
+        note: "give each part its own field, or move the parts to a struct that derives `Module`; in this struct, write `#[param]` or `#[state]` on a leaf, `#[r#static]` on a static value, and no attribute on a module",
     }
     /// The type of a field is an `Arc` or an `Rc`.
     CountedNeedsShared {
         message: "`{Self}` cannot be a field: the first update would separate its copies",
-        label: "write `Shared` instead",
-        note: "`Shared<T>` is an `Arc<T>` that stays shared in every transformation, `Ref<T>` is one that can also be written",
+        label: "use `Shared` instead",
+        note: "a `Shared<T>` is like an `Arc<T>`, but stays shared in every transformation; use a `Ref<T>` if the value must also be written",
     }
     /// The type of a field is a `Cell`, a `RefCell`, a `Mutex` or an `RwLock`.
     CellNeedsRef {
-        message: "`{Self}` cannot be a field: no transformation would see what is written to it",
-        label: "write `Ref` instead",
-        note: "`Ref<T>` is a value that is written through `&self`; with `&mut self` a plain field suffices",
+        message: "`{Self}` cannot be a field: transformations would not see the values that are written to it",
+        label: "use `Ref` instead",
+        note: "a `Ref<T>` can be written through `&self`; if the method takes `&mut self`, a plain field is enough",
     }
     /// The type of a field is a box of a trait that has no `#[module_object]`.
     ObjectNeedsAttribute {
         message: "`{Self}` is not a module: its trait has no `#[module_object]`",
-        label: "holds a value of any type that implements the trait",
-        note: "write `#[module_object]` above the trait, and `Box<dyn Trait>` in the field, without an attribute",
+        label: "the type behind this trait object may not be a module",
+        note: "write `#[module_object]` above the trait, use `Box<dyn Trait>` as the type of the field, and write no attribute on the field",
     }
     /// The type of a field is a boxed closure.
     FieldOfClosure {
         message: "`{Self}` cannot be a field: closures cannot be compared",
-        label: "a treedef compares what is not a leaf",
-        note: "write a function pointer: `#[r#static] activation: fn(&Tensor) -> Tensor`; it accepts a function, and a closure that captures nothing",
-        note: "what a closure captures belongs in fields of a struct with a method, or in the variants of an enum that derives `Static`",
+        label: "a treedef must compare every value that is not a leaf",
+        note: "use a function pointer: `#[r#static] activation: fn(&Tensor) -> Tensor`; it accepts a function, or a closure that captures nothing",
+        note: "if the closure captures values, store them in the fields of a struct with a method, or in the variants of an enum that derives `Static`",
     }
     /// A field marked `#[param]` is a module.
     ParamOfModule {
         message: "`{Self}` is a module and cannot be `#[param]`",
-        label: "its own fields have kinds",
-        note: "remove `#[param]`: a module needs no attribute",
+        label: "each field of this module has its own kind",
+        note: "remove `#[param]`: a field that is a module needs no attribute",
     }
     /// A field marked `#[param]` holds integers.
     ParamNotFloat {
         message: "`{Self}` cannot be `#[param]`: it is not differentiable",
-        label: "no gradient of it exists",
-        note: "write `#[state]` instead; a number that is part of the model's structure is `#[r#static]`",
+        label: "a value of this type has no gradient",
+        note: "write `#[state]` instead, or `#[r#static]` if the number is part of the model's structure",
     }
     /// A field marked `#[param]` has any other type that cannot be a parameter.
     ParamNotLeaf {
         message: "`{Self}` cannot be `#[param]`: it does not hold floats",
         label: "parameters are tensors, float arrays, float numbers, and containers of them",
-        note: "write `#[r#static]` instead if it is part of the model's structure",
-        note: "a type of your own becomes a module by `#[derive(Module)]`, a plain container by `#[derive(Pytree)]`",
+        note: "write `#[r#static]` instead if the field is part of the model's structure",
+        note: "if this is your own type, write `#[derive(Module)]` on it to make it a module, or `#[derive(Pytree)]` to make it a plain container",
     }
     /// A field marked `#[state]` is a module.
     StateOfModule {
         message: "`{Self}` is a module and cannot be `#[state]`",
-        label: "its own fields have kinds",
-        note: "remove `#[state]`: a module needs no attribute",
+        label: "each field of this module has its own kind",
+        note: "remove `#[state]`: a field that is a module needs no attribute",
     }
     /// A field marked `#[state]` holds sizes.
     StateOfSize {
-        message: "`{Self}` cannot be `#[state]`: it has another size on another machine",
-        label: "is it a counter or part of the structure?",
-        note: "a number that changes is a `Tensor`: `#[state] step: Tensor`, which begins as `Tensor::from(0)`; a model without tensors has an `i64` or `u64`",
-        note: "write `#[r#static]` instead if it is part of the model's structure",
+        message: "`{Self}` cannot be `#[state]`: its size depends on the machine",
+        label: "is this field a counter, or part of the structure?",
+        note: "for a number that changes, use a `Tensor`: `#[state] step: Tensor`, initialized with `Tensor::from(0)`; in a model without tensors, use an `i64` or `u64`",
+        note: "write `#[r#static]` instead if the field is part of the model's structure",
     }
     /// A field marked `#[state]` has any other type that cannot be a state.
     StateNotLeaf {
         message: "`{Self}` cannot be `#[state]`: it does not hold arrays or numbers of a fixed size",
         label: "states are tensors, arrays, numbers, and containers of them",
-        note: "write `#[r#static]` instead if it is part of the model's structure",
-        note: "a type of your own becomes a leaf by `#[derive(Leaf)]`, a plain container by `#[derive(Pytree)]`",
+        note: "write `#[r#static]` instead if the field is part of the model's structure",
+        note: "if this is your own type, write `#[derive(Leaf)]` on it to make it a leaf, or `#[derive(Pytree)]` to make it a plain container",
     }
     /// A field marked `#[r#static]` is a module.
     StaticOfModule {
         message: "`{Self}` is a module and cannot be `#[r#static]`: it holds arrays",
-        label: "would be invisible to every transformation",
-        note: "remove `#[r#static]`: a module needs no attribute",
+        label: "no transformation would see its arrays",
+        note: "remove `#[r#static]`: a field that is a module needs no attribute",
     }
     /// A field marked `#[r#static]` holds arrays or references.
     StaticOfArrays {
         message: "`{Self}` cannot be `#[r#static]`: it holds arrays, shared nodes or references",
-        label: "they are leaves",
-        note: "write `#[param]` instead if it is trained, `#[state]` or `#[state(Collection)]` if it is not",
+        label: "transformations must see these values",
+        note: "write `#[param]` instead if the field is trained, and `#[state]` or `#[state(Collection)]` if it is not trained",
     }
     /// A field of a type that derives `Static` holds arrays or references.
     StaticTypeOfArrays {
         message: "`{Self}` cannot be in a static type: it holds arrays, shared nodes or references",
-        label: "they are leaves",
-        note: "derive `Module` or `Pytree` instead of `Static`",
+        label: "transformations must see these values",
+        note: "write `#[derive(Module)]` or `#[derive(Pytree)]` on the type instead of `#[derive(Static)]`",
     }
     /// The values of a field marked `#[r#static]` cannot be compared.
     StaticNotComparable {
         message: "`{Self}` cannot be `#[r#static]`: a treedef cannot compare it",
-        label: "needs `Static`",
-        note: "write `#[derive(Static, Clone)]` on its type, or `#[derive(Clone, PartialEq, Eq, Hash, Debug)]`; it must be `Send + Sync` too",
-        note: "a closure becomes a function pointer: `fn(&Tensor) -> Tensor`",
+        label: "a static value must be comparable",
+        note: "write `#[derive(Static, Clone)]` or `#[derive(Clone, PartialEq, Eq, Hash, Debug)]` on its type, which must also be `Send + Sync`",
+        note: "instead of a closure, use a function pointer: `fn(&Tensor) -> Tensor`",
     }
     /// A field of a type that derives `Pytree` is not a pytree.
     ChildNotPytree {
         message: "`{Self}` is not a pytree",
-        label: "a field of a pytree is a pytree",
-        note: "derive `Pytree`, `Module` or `Leaf` on its type, or write `#[r#static]` on the field",
+        label: "each field of a pytree must be a pytree",
+        note: "write `#[derive(Pytree)]`, `#[derive(Module)]` or `#[derive(Leaf)]` on the type of the field, or write `#[r#static]` on the field",
     }
 }

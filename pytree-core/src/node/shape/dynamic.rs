@@ -42,7 +42,7 @@ impl DynamicShape {
             return Err(TreeError::Build {
                 node: "shape",
                 reason: format!(
-                    "nodes of the family {kind:?} have a constant shape; use the constant in the module `shape`"
+                    "all nodes of the kind {kind:?} have the same shape; use the constant for it in the module `shape`"
                 ),
             });
         }
@@ -55,7 +55,9 @@ impl DynamicShape {
         }) {
             return Err(TreeError::Build {
                 node: "struct",
-                reason: format!("`{name}` has two fields named `{twice}`; rename one of them"),
+                reason: format!(
+                    "`{name}` has two fields with the name `{twice}`; rename one of them"
+                ),
             });
         }
         let fields = fields.iter().copied();

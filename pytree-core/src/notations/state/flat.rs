@@ -141,8 +141,9 @@ fn place<L>(
     }
     failed("cannot build a tree of a flat state", problems)?;
     let mut given = leaves.iter();
-    let treedef =
-        treedef.with_presence(|_| expect_next(&mut given, "an item for each place").is_some());
+    let treedef = treedef.with_presence(|_| {
+        expect_next(&mut given, "an item for each path of the flat state").is_some()
+    });
     Ok(Tree::from_parts(
         treedef,
         leaves.into_iter().flatten().collect(),

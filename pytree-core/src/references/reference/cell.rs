@@ -116,7 +116,7 @@ impl<T> Cell<T> {
         match self.held() {
             Some(content) => Ok(content),
             None => panic!(
-                "a reference is read while it is being built; do not read it in an impl of `Pytree::unflatten`"
+                "cannot read a reference while it is being built; do not read it in an impl of `Pytree::unflatten`"
             ),
         }
     }
@@ -177,7 +177,7 @@ impl<T: Pytree + Send + Sync> AnyCell for Cell<T> {
     fn write_claimed(&self, content: AnyContent) -> Option<AnyContent> {
         let Ok(content) = content.downcast() else {
             unreachable!(
-                "this is a bug in pytree: a value of another type is staged for a reference; please report it"
+                "this is a bug in pytree: expected a new value of the type of the reference, found another type; please report it"
             );
         };
         self.written.store(true, Ordering::Relaxed);

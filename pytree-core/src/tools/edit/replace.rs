@@ -222,7 +222,7 @@ impl<'a> Spliced<'a> {
         if !new.has_tree_form() {
             return Err(TreeError::Build {
                 node: "dynamic tree",
-                reason: "the value contains itself or has a weak edge with a target, which a dynamic tree cannot hold".to_owned(),
+                reason: "the value contains itself, or has a weak edge to one of its nodes; a dynamic tree cannot represent either".to_owned(),
             });
         }
         let is_leaf = |node: &NodeView<'_>| node.kind() == NodeKind::Leaf;

@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
             return Err(fail(
                 self.at,
                 "the end",
-                format!("{} bytes more", self.left()),
+                format!("{} more bytes", self.left()),
             ));
         }
         if let Some((number, position)) = self.furthest
@@ -74,8 +74,11 @@ impl<'a> Reader<'a> {
         {
             return Err(fail(
                 position,
-                format!("an alias of one of {} shared nodes", self.numbered.len()),
-                format!("that of {number}"),
+                format!(
+                    "an alias of one of the {} shared nodes",
+                    self.numbered.len()
+                ),
+                format!("an alias of node {number}"),
             ));
         }
         let node = |node: &NewNode| {
@@ -96,7 +99,7 @@ impl<'a> Reader<'a> {
     }
 
     fn header(&mut self) -> Result<(), TreeError> {
-        let expected = "`PYTD`, which the bytes of a treedef begin with";
+        let expected = "`PYTD`, the first four bytes of each treedef";
         let magic = self.take(MAGIC.len(), expected)?;
         if magic != MAGIC {
             return Err(fail(0, expected, format!("{magic:?}")));
@@ -167,7 +170,7 @@ impl<'a> Reader<'a> {
         if is_awaited && kind != NodeKind::Alias {
             return Err(fail(
                 position,
-                "an alias, to which a weak edge leads",
+                "an alias as the child of a weak edge",
                 format!("{kind:?}"),
             ));
         }
@@ -243,10 +246,10 @@ impl<'a> Reader<'a> {
         Err(fail(
             position,
             format!(
-                "{children} children and {values} static values of `{}`",
+                "{children} children and {values} static values in `{}`",
                 shape.name()
             ),
-            format!("{arity} and {statics}"),
+            format!("{arity} children and {statics} static values"),
         ))
     }
 
@@ -275,7 +278,7 @@ impl<'a> Reader<'a> {
                 let Some(order) = order.filter(|_| length == arity) else {
                     return Err(fail(
                         position,
-                        format!("an order of {arity} insertions"),
+                        format!("an insertion order of {arity} keys"),
                         data.map_or_else(String::new, |data| data.to_string()),
                     ));
                 };
@@ -304,8 +307,11 @@ impl<'a> Reader<'a> {
         narrowed.ok_or_else(|| {
             fail(
                 position,
-                format!("an alias of one of {} shared nodes", self.numbered.len()),
-                data.map_or_else(String::new, |data| format!("that of {data}")),
+                format!(
+                    "an alias of one of the {} shared nodes",
+                    self.numbered.len()
+                ),
+                data.map_or_else(String::new, |data| format!("an alias of node {data}")),
             )
         })
     }
@@ -325,7 +331,10 @@ impl<'a> Reader<'a> {
             code if code - NEW_SHAPE <= self.shapes.len() => Ok(code - 1),
             _ => Err(fail(
                 position,
-                format!("a node, of one of {} shapes", self.shapes.len()),
+                format!(
+                    "a node with one of the {} shapes read before",
+                    self.shapes.len()
+                ),
                 format!("the code {code}"),
             )),
         }
@@ -355,8 +364,8 @@ impl<'a> Reader<'a> {
             if !names.insert(field) {
                 return Err(fail(
                     position,
-                    format!("a shape `{name}` whose fields have different names"),
-                    format!("`{field}` twice"),
+                    format!("different names for the fields of `{name}`"),
+                    format!("the name `{field}` twice"),
                 ));
             }
         }
@@ -364,7 +373,7 @@ impl<'a> Reader<'a> {
         let statics = statics.iter().map(String::as_str);
         let shape = DynamicShape::of_distinct(kind, &name, fields, statics);
         if kind == NodeKind::Reference && !is_of_a_reference(Shape::Dynamic(&shape)) {
-            let expected = "a reference, of one value at most with a kind";
+            let expected = "the shape of a reference, with at most one field";
             return Err(fail(position, expected, name));
         }
         Ok(shape)
@@ -395,8 +404,8 @@ impl<'a> Reader<'a> {
         collection.map_err(|_| {
             fail(
                 position,
-                format!("the name of a collection, of at most {NAME_LIMIT} bytes"),
-                format!("one of {} bytes", name.len()),
+                format!("the name of a collection with at most {NAME_LIMIT} bytes"),
+                format!("a name of {} bytes", name.len()),
             )
         })
     }
@@ -418,8 +427,11 @@ impl<'a> Reader<'a> {
         met.cloned().ok_or_else(|| {
             fail(
                 position,
-                format!("one of {} static values", self.statics.len()),
-                format!("number {number}"),
+                format!(
+                    "one of the {} static values read before",
+                    self.statics.len()
+                ),
+                format!("static value number {number}"),
             )
         })
     }
@@ -442,7 +454,7 @@ fn is_of_a_reference(shape: Shape<'_>) -> bool {
 fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), TreeError> {
     let data = |key| match StaticBox::downcast_ref(key) {
         Some(data) => data,
-        None => bug("the keys of a map that is read to be data"),
+        None => bug("plain data as the keys of a map that was read from bytes"),
     };
     let keys: Vec<&StaticData> = keys.iter().map(data).collect();
     let is_opaque = |data: &StaticData| matches!(data, StaticData::Opaque { .. });
@@ -459,7 +471,11 @@ fn check_keys(position: usize, keys: &[StaticBox], sorted: bool) -> Result<(), T
         }
     }
     if sorted && !keys.iter().any(|key| holds(key, &is_own)) && !keys.is_sorted() {
-        return Err(fail(position, "keys in order", "others"));
+        return Err(fail(
+            position,
+            "keys in ascending order",
+            "keys in another order",
+        ));
     }
     Ok(())
 }

@@ -215,7 +215,7 @@ impl<L> TreeBuilder<L> {
                 self.begin_shape(shape, values)
             }
             Err(error) => {
-                self.problem(&format!("cannot make the shape `{name}`: {error}"));
+                self.problem(&format!("cannot create the shape `{name}`: {error}"));
                 self.begin_list()
             }
         }
@@ -242,7 +242,7 @@ impl<L> TreeBuilder<L> {
         ) {
             self.begin_list();
             self.problem(&format!(
-                "a node of the shape `{}` cannot begin",
+                "`begin_shape` cannot begin a `{}`; use the method of the builder for it",
                 view.name()
             ));
             return self;
@@ -303,7 +303,7 @@ impl<L> TreeBuilder<L> {
         let place = self.begin_owned(shape.into(), Some(at), Vec::new());
         if self.labels.entries[at].1.replace(place).is_some() {
             self.problem(&format!(
-                "two nodes have the label `{label}`; call `again` for another place of a node"
+                "two nodes have the label `{label}`; call `again` to add the same node at another path"
             ));
         }
         self
@@ -344,9 +344,7 @@ impl<L> TreeBuilder<L> {
                     aux.push(key);
                     return self;
                 }
-                format!(
-                    "the key {key:?} directly follows another key, which has no child; add a child after each key"
-                )
+                format!("the key before the key {key:?} has no child; add a child after each key")
             }
             _ => format!("the key {key:?} is not in a dictionary"),
         };
@@ -418,7 +416,7 @@ impl<L> TreeBuilder<L> {
         }
         if !self.open.is_empty() {
             self.problem(&format!(
-                "{} nodes have not ended; call `end` once for each",
+                "{} nodes have not ended; call `end` once for each node",
                 self.open.len()
             ));
         }
@@ -448,7 +446,7 @@ impl<L> TreeBuilder<L> {
                 (!has_key).then_some("a child of a dictionary has no key; call `key` before it")
             }
             None => (at > 0).then_some(
-                "the tree already has a root; begin a list or a tuple that contains both",
+                "the tree already has a root, and a tree has only one root; begin a list or a tuple first, and add both nodes to it",
             ),
         };
         if let Some(problem) = problem {
@@ -467,7 +465,7 @@ impl<L> TreeBuilder<L> {
                 children,
                 ..
             } => Some((shape.get(), aux, children)),
-            _ => bug("an open node that is not a leaf"),
+            _ => bug("a node that can have children as the innermost node that has not ended"),
         }
     }
 

@@ -89,7 +89,7 @@ impl<L> Tree<L> {
                 None => {
                     return Err(TreeError::Build {
                         node: "transposed tree",
-                        reason: "the outer structure has no leaf to infer the inner structure from; pass the inner structure".to_owned(),
+                        reason: "the inner structure is unknown, because the outer structure has no leaves; pass the inner structure".to_owned(),
                     });
                 }
             },

@@ -126,7 +126,7 @@ impl<L> Rest<L> {
     /// Returns the remaining references, and for each of them whether its value has changed.
     fn references(&self, before: &TreeDef, references: &References) -> (References, Vec<bool>) {
         let now = self.treedef.numbered_nodes();
-        let expected = "an old node for each node that is left";
+        let expected = "the original position of each remaining node";
         let old = |&at: &usize| *expect_at(&self.old, at, expected);
         let was: Vec<usize> = now.iter().map(old).collect();
         let numbers: BTreeMap<usize, usize> = before
@@ -137,7 +137,7 @@ impl<L> Rest<L> {
             .collect();
         let left = references.only(was.iter().map(|at| match numbers.get(at) {
             Some(number) => *number,
-            None => bug("each shared node that is left in a model to have been in it"),
+            None => bug("each remaining shared node to be a node of the original model"),
         }));
         let is_reference = |at: usize| self.treedef.view(at).kind() == NodeKind::Reference;
         let pairs = now.iter().zip(&was).filter(|(now, _)| is_reference(**now));

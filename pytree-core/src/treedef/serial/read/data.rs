@@ -12,8 +12,8 @@ impl<'a> Reader<'a> {
         let position = self.at;
         let tag = self.byte("data")?;
         if depth == NESTING {
-            let expected = format!("data that nest at most {NESTING} deep");
-            return Err(fail(position, expected, "more"));
+            let expected = format!("data nested at most {NESTING} levels deep");
+            return Err(fail(position, expected, "a deeper level"));
         }
         Ok(match tag {
             0 => StaticData::Unit,
@@ -77,8 +77,8 @@ impl<'a> Reader<'a> {
             Ok(text) => Ok(text.to_owned()),
             Err(error) => Err(fail(
                 position + error.valid_up_to(),
-                format!("{expected} in UTF-8"),
-                "other bytes",
+                format!("{expected} in valid UTF-8"),
+                "invalid bytes",
             )),
         }
     }
@@ -93,7 +93,10 @@ impl<'a> Reader<'a> {
         fits.ok_or_else(|| {
             fail(
                 position,
-                format!("{expected}, at most the {} bytes left", self.left()),
+                format!(
+                    "{expected}, which is at most {}, the number of remaining bytes",
+                    self.left()
+                ),
                 value.to_string(),
             )
         })
@@ -111,8 +114,9 @@ impl<'a> Reader<'a> {
                 .filter(|shifted| shifted >> shift == low);
             // A last byte of zero is rejected, so that each number can be written in only one way.
             let Some(shifted) = shifted.filter(|_| byte != 0 || shift == 0) else {
-                let expected = format!("{expected}, a number of 128 bits in its shortest form");
-                return Err(fail(position, expected, "another"));
+                let expected =
+                    format!("{expected} as a number of at most 128 bits in its shortest form");
+                return Err(fail(position, expected, "another form"));
             };
             value |= shifted;
             if byte & 0x80 == 0 {

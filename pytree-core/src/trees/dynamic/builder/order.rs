@@ -120,7 +120,7 @@ impl<L> Order<'_, L> {
                 aux,
                 children,
             }) => self.begin(label, &shape, aux, children),
-            None => bug("each node of a tree to be the child of one other node"),
+            None => bug("each node to be the child of exactly one node"),
         }
     }
 
@@ -191,7 +191,7 @@ impl<L> Order<'_, L> {
         {
             self.begin(Some(label), &shape, aux, children);
         } else {
-            bug("a node that has not begun");
+            bug("a labelled node that was not added before");
         }
     }
 
@@ -213,7 +213,7 @@ impl<L> Order<'_, L> {
         let nearest = Effort::default().nearest(label, known.map(|(label, _)| (label, label)));
         let nearest = nearest.filter(|&(_, edits)| edits <= label.len() / 2);
         let hint = nearest.map_or_else(
-            || "label a node with `begin_shared` or `begin_reference`".to_owned(),
+            || "give a node this label with `begin_shared` or `begin_reference`".to_owned(),
             |(nearest, _)| format!("did you mean `{nearest}`?"),
         );
         let what = format!("no node has the label `{label}`; {hint}");
