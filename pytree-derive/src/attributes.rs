@@ -121,7 +121,7 @@ fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
             if path.is_none() {
                 errors.push(
                     &list.tokens,
-                    "expected one collection, a type such as `BatchStat`: write `#[state(BatchStat)]`",
+                    "expected the type of one collection: write for instance `#[state(BatchStat)]`",
                 );
             }
             path.map(|path| Kind::State(Some(path)))
@@ -199,7 +199,7 @@ fn arguments_of_field(
     is_recursive: &mut bool,
     errors: &mut Errors,
 ) -> bool {
-    let takes = format!("a field takes `#[{name}(static)]` or `#[{name}(recursive)]`");
+    let takes = format!("write `#[{name}(static)]` or `#[{name}(recursive)]` on a field");
     let mut is_static = false;
     for argument in arguments(attribute, &takes, errors) {
         match argument {
@@ -207,13 +207,13 @@ fn arguments_of_field(
             Argument::Recursive(word) => once(is_recursive, &word, errors),
             Argument::Crate(_, span) => errors.add(syn::Error::new(
                 span,
-                format!("`crate` belongs on the item: write `#[{name}(crate = …)]` above it"),
+                format!("`crate` belongs on the type: write `#[{name}(crate = …)]` above the struct or enum"),
             )),
             Argument::Unknown(word) => {
                 let words = ["static", "recursive", "param", "state"];
                 let hint = match closest(&word.to_string(), &words) {
                     Some(kind @ ("param" | "state")) => {
-                        format!("; write `#[{kind}]` on the field")
+                        format!("; did you mean the attribute `#[{kind}]`?")
                     }
                     Some(argument) => format!("; did you mean `{argument}`?"),
                     None => String::new(),
@@ -275,11 +275,11 @@ pub(crate) fn of_item(
 
 fn belongs_on_a_field(text: &str, is_static: bool, macro_: Macro) -> String {
     let fix = if is_static && macro_ == Macro::Module {
-        "; to let the whole type be static, derive `Static` instead of `Module`"
+        "; to make the whole type static, derive `Static` instead of `Module`"
     } else {
         ""
     };
-    format!("`#[{text}]` belongs on a field, not on the item{fix}")
+    format!("`#[{text}]` belongs on a field, not on the type{fix}")
 }
 
 fn item_arguments(
@@ -289,13 +289,13 @@ fn item_arguments(
     renamed: &mut Option<Path>,
     errors: &mut Errors,
 ) {
-    let takes = format!("an item takes `#[{name}(crate = path)]`");
+    let takes = format!("write `#[{name}(crate = path)]` on the struct or enum");
     for argument in arguments(attribute, &takes, errors) {
         match argument {
             Argument::Crate(path, span) if renamed.is_some() => errors.add(syn::Error::new(
                 span,
                 format!(
-                    "`crate` is given twice: remove `crate = {}`",
+                    "`crate` is written twice: remove `crate = {}`",
                     text_of_path(&path)
                 ),
             )),

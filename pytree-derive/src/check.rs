@@ -16,19 +16,19 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) const LEAF: Self = Self {
-        owns: "a leaf owns its data",
-        fix: "own the field",
+        owns: "a leaf must own its data",
+        fix: "use an owned type for the field",
     };
 
     fn of(macro_: Macro) -> Self {
         match macro_ {
             Macro::Module | Macro::Pytree => Self {
-                owns: "a pytree owns its leaves",
-                fix: "own the field, or share it by `Shared`",
+                owns: "a pytree must own its leaves",
+                fix: "use an owned type for the field, or a `Shared`",
             },
             Macro::Static => Self {
-                owns: "a static value owns its data",
-                fix: "own the field",
+                owns: "a static value must own its data",
+                fix: "use an owned type for the field",
             },
         }
     }
@@ -40,7 +40,7 @@ impl Owner {
             errors.push(
                 parameter,
                 format!(
-                    "{owns} and cannot borrow for `{lifetime}`: remove `{lifetime}` and {fix}",
+                    "{owns} and cannot borrow for the lifetime `{lifetime}`: remove `{lifetime}` and {fix}",
                     owns = self.owns,
                     fix = self.fix
                 ),
@@ -78,7 +78,7 @@ pub(crate) fn data(data: &Data, macro_: Macro, errors: &mut Errors) {
         errors.push(
             data.union_token,
             format!(
-                "a union cannot be {what}, since it does not know which field it holds: use an enum"
+                "a union cannot be {what}, because generated code cannot know which of its fields is set: use an enum"
             ),
         );
     }
@@ -112,7 +112,9 @@ pub(crate) fn kinds(kinds: &[KindAttribute<'_>], macro_: Macro, errors: &mut Err
         } else if same {
             format!("`{name}` means the same as `{first_name}`: remove one")
         } else {
-            format!("a field has one kind, here it is both `{first_name}` and `{name}`: remove one")
+            format!(
+                "a field has only one kind, but this field has the kinds `{first_name}` and `{name}`: remove one of them"
+            )
         };
         errors.push(&other.attribute.meta, message);
     }

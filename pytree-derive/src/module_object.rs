@@ -26,7 +26,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
     if !item.generics.params.is_empty() {
         errors.push(
             &item.generics,
-            "the trait of a module object has no parameters, since a treedef must name its type: remove them",
+            "a trait with `#[module_object]` cannot have generic parameters, because a treedef must name the type: remove the parameters",
         );
     }
     let errors = errors.into_tokens();
@@ -56,13 +56,13 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream, entry: Entry) -
 fn supertrait(root: &Root, item: &ItemTrait, hidden: &Ident) -> TokenStream {
     let (ident, vis) = (&item.ident, &item.vis);
     let message = format!("`{{Self}}` cannot be a `Box<dyn {ident}>`");
-    let label = format!("implements `{ident}`, whose boxes are modules");
+    let label = format!("each type that implements `{ident}` must be a module");
     quote! {
         #[doc(hidden)]
         #[diagnostic::on_unimplemented(
             message = #message,
             label = #label,
-            note = "write `#[derive(Module, Clone)]` on the type; it must be `Send + Sync` too"
+            note = "write `#[derive(Module, Clone)]` on the type, which must also be `Send + Sync`"
         )]
         #vis trait #hidden: #root::Module + ::core::marker::Send + ::core::marker::Sync {
             fn __clone_boxed(&self) -> ::std::boxed::Box<dyn #ident>;

@@ -123,7 +123,7 @@ fn entries(content: ParseStream<'_>) -> Result<Vec<(Expr, Value)>> {
         if !input.peek(Token![:]) {
             return Err(Error::new_spanned(
                 &key,
-                "expected `key: value`; write a list `[…]` for values without keys, and quote text keys",
+                "expected `key: value`; write a list `[…]` for values without keys, and put a text key in quotes",
             ));
         }
         input.parse::<Token![:]>()?;
@@ -159,7 +159,7 @@ fn fields(content: ParseStream<'_>) -> Result<Vec<(Ident, Value)>> {
         if fields[..position].iter().any(|(before, _)| before == name) {
             return Err(Error::new(
                 name.span(),
-                format!("a named tuple has two fields named `{name}`; rename one"),
+                format!("a named tuple has two fields with the name `{name}`; rename one of them"),
             ));
         }
     }

@@ -71,17 +71,17 @@ fn a_field_has_one_kind() {
     field(
         "#[param] #[state]",
         "state",
-        "a field has one kind, here it is both `#[param]` and `#[state]`: remove one",
+        "a field has only one kind, but this field has the kinds `#[param]` and `#[state]`: remove one of them",
     );
     field(
         "#[state(a::B)] #[state(a::C)]",
         "state(a::C)",
-        "a field has one kind, here it is both `#[state(a::B)]` and `#[state(a::C)]`: remove one",
+        "a field has only one kind, but this field has the kinds `#[state(a::B)]` and `#[state(a::C)]`: remove one of them",
     );
     field(
         "#[state] #[state(A)]",
         "state(A)",
-        "a field has one kind, here it is both `#[state]` and `#[state(A)]`: remove one",
+        "a field has only one kind, but this field has the kinds `#[state]` and `#[state(A)]`: remove one of them",
     );
 }
 
@@ -108,14 +108,14 @@ fn a_state_names_one_collection() {
         "state()",
         "expected the name of a collection: write `#[state(Collection)]`, or `#[state]` for the collection `State`",
     );
-    let one = "expected one collection, a type such as `BatchStat`: write `#[state(BatchStat)]`";
+    let one = "expected the type of one collection: write for instance `#[state(BatchStat)]`";
     field("#[state(A, B)]", "A, B", one);
     field("#[state(\"A\")]", "\"A\"", one);
 }
 
 #[test]
 fn the_arguments_of_a_field_are_known() {
-    let takes = "a field takes `#[module(static)]` or `#[module(recursive)]`";
+    let takes = "write `#[module(static)]` or `#[module(recursive)]` on a field";
     let expected = format!("expected an argument: {takes}");
     field("#[module]", "module", &expected);
     field("#[module()]", "module()", &expected);
@@ -130,11 +130,11 @@ fn the_arguments_of_a_field_are_known() {
     unknown("statc", "; did you mean `static`?");
     unknown("Static", "; did you mean `static`?");
     unknown("recursiv", "; did you mean `recursive`?");
-    unknown("param", "; write `#[param]` on the field");
-    unknown("state", "; write `#[state]` on the field");
-    unknown("parm", "; write `#[param]` on the field");
+    unknown("param", "; did you mean the attribute `#[param]`?");
+    unknown("state", "; did you mean the attribute `#[state]`?");
+    unknown("parm", "; did you mean the attribute `#[param]`?");
     let of_pytree =
-        "unknown argument `frozen`: a field takes `#[pytree(static)]` or `#[pytree(recursive)]`";
+        "unknown argument `frozen`: write `#[pytree(static)]` or `#[pytree(recursive)]` on a field";
     field("#[pytree(frozen)]", "frozen", of_pytree);
 }
 
@@ -154,7 +154,7 @@ fn arguments_of_field_are_written_once() {
     field(
         "#[module(crate = a)]",
         "crate",
-        "`crate` belongs on the item: write `#[module(crate = …)]` above it",
+        "`crate` belongs on the type: write `#[module(crate = …)]` above the struct or enum",
     );
     refused(
         "Module",
@@ -162,11 +162,11 @@ fn arguments_of_field_are_written_once() {
         &[
             (
                 "frozen",
-                "unknown argument `frozen`: a field takes `#[module(static)]` or `#[module(recursive)]`",
+                "unknown argument `frozen`: write `#[module(static)]` or `#[module(recursive)]` on a field",
             ),
             (
                 "parm",
-                "unknown argument `parm`: a field takes `#[module(static)]` or `#[module(recursive)]`; write `#[param]` on the field",
+                "unknown argument `parm`: write `#[module(static)]` or `#[module(recursive)]` on a field; did you mean the attribute `#[param]`?",
             ),
             ("static", "`static` is written twice: remove one"),
         ],
@@ -178,35 +178,35 @@ fn kinds_belong_on_fields() {
     item(
         "#[param]",
         "param",
-        "`#[param]` belongs on a field, not on the item",
+        "`#[param]` belongs on a field, not on the type",
     );
     item(
         "#[state(A)]",
         "state(A)",
-        "`#[state]` belongs on a field, not on the item",
+        "`#[state]` belongs on a field, not on the type",
     );
-    let fix = "to let the whole type be static, derive `Static` instead of `Module`";
+    let fix = "to make the whole type static, derive `Static` instead of `Module`";
     item(
         "#[r#static]",
         "r#static",
-        &format!("`#[r#static]` belongs on a field, not on the item; {fix}"),
+        &format!("`#[r#static]` belongs on a field, not on the type; {fix}"),
     );
     item(
         "#[module(static)]",
         "static",
-        &format!("`#[module(static)]` belongs on a field, not on the item; {fix}"),
+        &format!("`#[module(static)]` belongs on a field, not on the type; {fix}"),
     );
     item(
         "#[module(recursive)]",
         "recursive",
-        "`#[module(recursive)]` belongs on a field, not on the item",
+        "`#[module(recursive)]` belongs on a field, not on the type",
     );
     refused(
         "Pytree",
         "#[pytree(static)] struct Batch(f32);",
         &[(
             "static",
-            "`#[pytree(static)]` belongs on a field, not on the item",
+            "`#[pytree(static)]` belongs on a field, not on the type",
         )],
     );
     refused(
@@ -228,7 +228,7 @@ fn kinds_belong_on_fields() {
 
 #[test]
 fn the_crate_is_a_path_given_once() {
-    let takes = "an item takes `#[module(crate = path)]`";
+    let takes = "write `#[module(crate = path)]` on the struct or enum";
     item(
         "#[module]",
         "module",
@@ -262,12 +262,12 @@ fn the_crate_is_a_path_given_once() {
     item(
         "#[module(crate = a, crate = b::c)]",
         "crate",
-        "`crate` is given twice: remove `crate = b::c`",
+        "`crate` is written twice: remove `crate = b::c`",
     );
     item(
         "#[module(crate = a)] #[pytree(crate = b)]",
         "crate",
-        "`crate` is given twice: remove `crate = b`",
+        "`crate` is written twice: remove `crate = b`",
     );
 }
 
@@ -294,11 +294,11 @@ fn values_own_what_they_hold() {
         &[
             (
                 "'a",
-                "a pytree owns its leaves and cannot borrow for `'a`: remove `'a` and own the field, or share it by `Shared`",
+                "a pytree must own its leaves and cannot borrow for the lifetime `'a`: remove `'a` and use an owned type for the field, or a `Shared`",
             ),
             (
                 "'b: 'a",
-                "a pytree owns its leaves and cannot borrow for `'b`: remove `'b` and own the field, or share it by `Shared`",
+                "a pytree must own its leaves and cannot borrow for the lifetime `'b`: remove `'b` and use an owned type for the field, or a `Shared`",
             ),
         ],
     );
@@ -307,7 +307,7 @@ fn values_own_what_they_hold() {
         "struct Batch(Vec<&f32>, &'static str, fn(&str) -> &str);",
         &[(
             "&f32",
-            "a pytree owns its leaves and cannot borrow: own the field, or share it by `Shared`",
+            "a pytree must own its leaves and cannot borrow: use an owned type for the field, or a `Shared`",
         )],
     );
     refused(
@@ -316,11 +316,11 @@ fn values_own_what_they_hold() {
         &[
             (
                 "'a",
-                "a static value owns its data and cannot borrow for `'a`: remove `'a` and own the field",
+                "a static value must own its data and cannot borrow for the lifetime `'a`: remove `'a` and use an owned type for the field",
             ),
             (
                 "&str",
-                "a static value owns its data and cannot borrow: own the field",
+                "a static value must own its data and cannot borrow: use an owned type for the field",
             ),
         ],
     );
@@ -329,14 +329,14 @@ fn values_own_what_they_hold() {
         "struct Key<'a, T>(&'a T);",
         &[(
             "'a",
-            "a leaf owns its data and cannot borrow for `'a`: remove `'a` and own the field",
+            "a leaf must own its data and cannot borrow for the lifetime `'a`: remove `'a` and use an owned type for the field",
         )],
     );
 }
 
 #[test]
 fn a_union_is_refused() {
-    let end = "since it does not know which field it holds: use an enum";
+    let end = "because generated code cannot know which of its fields is set: use an enum";
     let pytree = format!("a union cannot be a pytree, {end}");
     let fixed = format!("a union cannot be static, {end}");
     let item = "union Number { integer: i32, float: f32 }";
@@ -361,8 +361,7 @@ fn a_collection_is_a_name() {
 
 #[test]
 fn other_derives_read_attribute_of_item() {
-    let message =
-        "unknown argument `crat`: an item takes `#[pytree(crate = path)]`; did you mean `crate`?";
+    let message = "unknown argument `crat`: write `#[pytree(crate = path)]` on the struct or enum; did you mean `crate`?";
     for name in ["Static", "Leaf", "Collection"] {
         refused(
             name,
@@ -378,11 +377,11 @@ fn all_mistakes_are_reported_together() {
         "Module",
         "#[param] enum Layer<'a> { #[state] A(#[param(x)] f32), B { #[param] #[state] name: &'a str } }",
         &[
-            ("param", "`#[param]` belongs on a field, not on the item"),
+            ("param", "`#[param]` belongs on a field, not on the type"),
             ("state", "`#[state]` belongs on a field, not on the variant"),
             (
                 "'a",
-                "a pytree owns its leaves and cannot borrow for `'a`: remove `'a` and own the field, or share it by `Shared`",
+                "a pytree must own its leaves and cannot borrow for the lifetime `'a`: remove `'a` and use an owned type for the field, or a `Shared`",
             ),
             (
                 "x",
@@ -390,7 +389,7 @@ fn all_mistakes_are_reported_together() {
             ),
             (
                 "state",
-                "a field has one kind, here it is both `#[param]` and `#[state]`: remove one",
+                "a field has only one kind, but this field has the kinds `#[param]` and `#[state]`: remove one of them",
             ),
         ],
     );
@@ -419,7 +418,7 @@ fn module_object_is_trait_without_parameters() {
         "",
         "trait Layer<T> { }",
         "<T>",
-        "the trait of a module object has no parameters, since a treedef must name its type: remove them",
+        "a trait with `#[module_object]` cannot have generic parameters, because a treedef must name the type: remove the parameters",
     );
     let takes = "write `#[module_object]` or `#[module_object(crate = path)]`";
     let unknown = |word: &str, hint: &str| format!("unknown argument `{word}`: {takes}{hint}");
