@@ -175,7 +175,7 @@ fn rounded(dtype: DType, value: f64) -> f64 {
 fn connections(shape: &[usize], fan: Fan) -> f64 {
     let [field @ .., inputs, outputs] = shape else {
         panic!(
-            "cannot initialise a parameter of shape {shape:?} by its inputs and outputs: expected at least two axes; choose `Initializer::Normal` or `Initializer::Zeros`"
+            "cannot scale the initial values of a parameter of shape {shape:?} by its numbers of inputs and outputs: expected at least two axes; use `Initializer::Normal` or `Initializer::Zeros`"
         );
     };
     let field: f64 = field.iter().map(|&length| length as f64).product();

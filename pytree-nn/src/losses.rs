@@ -76,11 +76,11 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
         return Err(InputError::input(
             MSE,
             format!(
-                "targets of the shape and dtype of the predictions, {} of floats",
+                "float targets with the shape and dtype of the predictions, {}",
                 predictions.info()
             ),
             targets,
-            "reshape or convert one of them: broadcasting here is nearly always a mistake",
+            "reshape or convert the targets or the predictions; they are not broadcast, because that would hide mistakes",
         ));
     }
     Ok((predictions - targets).square().mean())
@@ -98,21 +98,24 @@ pub(crate) fn check_classification(
             what,
             "logits: [.., classes]",
             logits,
-            "add an axis for the classes to the logits",
+            "give the logits a last axis with one element for each class",
         ));
     };
     if !logits.dtype().is_float() {
         return Err(InputError::input(
             what,
-            "logits of floats",
+            "float logits",
             logits,
-            "convert them, for instance with `.convert(DType::F32)`",
+            "convert the logits, for instance with `.convert(DType::F32)`",
         ));
     }
     if labels.shape() != examples {
         return Err(InputError::input(
             what,
-            format!("labels: {examples:?} beside logits: {}", logits.info()),
+            format!(
+                "labels of shape {examples:?} for the logits {}",
+                logits.info()
+            ),
             labels,
             "pass one integer for each row of logits",
         ));
@@ -120,9 +123,9 @@ pub(crate) fn check_classification(
     if labels.dtype().is_float() || labels.dtype() == DType::Bool {
         return Err(InputError::input(
             what,
-            "labels of integers",
+            "integer labels",
             labels,
-            "convert them, for instance with `.convert(DType::I32)`",
+            "convert the labels, for instance with `.convert(DType::I32)`",
         ));
     }
     check_labels(what, labels, classes)?;
@@ -214,7 +217,7 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with(
-                "softmax_cross_entropy expects labels: [2] beside logits: f64[2,3], found i32[3]"
+                "softmax_cross_entropy expects labels of shape [2] for the logits f64[2,3], found i32[3]"
             ),
             "{error}"
         );
@@ -222,7 +225,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with("softmax_cross_entropy expects labels of integers, found f64[2]"),
+            error.starts_with("softmax_cross_entropy expects integer labels, found f64[2]"),
             "{error}"
         );
     }
@@ -234,7 +237,7 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with(
-                "mse expects targets of the shape and dtype of the predictions, f64[2] of floats, found f64[2,1]"
+                "mse expects float targets with the shape and dtype of the predictions, f64[2], found f64[2,1]"
             ),
             "{error}"
         );

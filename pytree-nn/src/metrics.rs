@@ -62,7 +62,7 @@ pub fn try_confusion_matrix(
     }
     if predictions.shape() != labels.shape() {
         let expected = format!(
-            "labels: {:?} beside predictions: {}",
+            "labels of shape {:?} for the predictions {}",
             predictions.shape(),
             predictions.info()
         );

@@ -82,8 +82,8 @@ use pytree_transform::Tensor;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a model",
     label = "a model that can be compiled, differentiated, optimised and saved is needed here",
-    note = "write `#[derive(Module, Clone)]` on the type; all its leaves must be `Tensor`s, and it must be `Send + Sync`",
-    note = "in a generic function, bound the type parameter by `Model`; for a tuple of models, derive `Module` for a struct that holds them"
+    note = "write `#[derive(Module, Clone)]` on the type; all its leaves must be `Tensor`s, and the type must be `Send + Sync`",
+    note = "in a generic function, add the bound `Model` to the type parameter; instead of a tuple of models, use a struct that derives `Module`"
 )]
 pub trait Model:
     ModuleField + SelectPart<Tensor, Part = Partition<Self, Tensor>> + Clone + Send + Sync

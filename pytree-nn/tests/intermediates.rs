@@ -450,7 +450,7 @@ fn changed_shape_is_refused() {
     let other = Tensor::zeros(DType::F64, [1, 2]);
     assert_eq!(
         perturbed.try_perturb(&other).unwrap_err().to_string(),
-        "cannot perturb a value of another shape than in the first run: expected f32[3,2], found f64[1,2]; pop the zeros before a run of other shapes, with `partition::pop(&mut model, &Filter::state::<Perturbation>())`"
+        "cannot perturb a value whose shape differs from the first run: expected f32[3,2], found f64[1,2]; before a run with other shapes, pop the stored zeros with `partition::pop(&mut model, &Filter::state::<Perturbation>())`"
     );
     let mut several = Perturbed::new();
     let _ = several.perturb(&vec![x(), other.clone(), x()]);
@@ -508,7 +508,7 @@ fn optimizer_survives_the_first_run() {
     let gradient = value_and_grad_mut(loss)(&mut model).1;
     let error = optimizer.try_update(&mut model, &gradient).unwrap_err();
     assert!(
-        error.to_string().contains("made for a model of 6 leaves"),
+        error.to_string().contains("made for a model with 6 leaves"),
         "{error}"
     );
 }

@@ -71,7 +71,7 @@ fn elements<T: TensorElement>(tensor: &Tensor) -> &[T] {
     match tensor.read::<T>() {
         Ok(elements) => elements,
         Err(error) => bug(format_args!(
-            "a tensor that can be stored, found that {error}"
+            "a tensor whose elements can be read, found the error: {error}"
         )),
     }
 }

@@ -34,7 +34,7 @@ pub enum CheckpointError {
         problem: String,
     },
     /// The file is shorter or longer than its header says.
-    #[error("cannot read the checkpoint `{}`: expected {expected} bytes, found {found}; it was cut off or damaged: copy it again, or load an earlier one", .path.display())]
+    #[error("cannot read the checkpoint `{}`: expected {expected} bytes, found {found}; the file was cut off or damaged: copy it again, or load an earlier checkpoint", .path.display())]
     Length {
         /// The path of the file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum CheckpointError {
         found: usize,
     },
     /// The file has a newer format version than this library reads.
-    #[error("cannot read the checkpoint `{}`: expected a format up to version {newest}, found version {found}; load it with a later version of this library, or save it again there in a format of version {newest}", .path.display())]
+    #[error("cannot read the checkpoint `{}`: expected a format up to version {newest}, found version {found}; load it with a later version of this library, or use that version to save it in format version {newest}", .path.display())]
     Version {
         /// The path of the file.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum CheckpointError {
         found: String,
     },
     /// The content of the file does not match its checksum.
-    #[error("cannot read the checkpoint `{}`: expected content with the checksum {expected}, found {found}; it was changed or damaged after it was saved: copy it again, or load an earlier one", .path.display())]
+    #[error("cannot read the checkpoint `{}`: expected content with the checksum {expected}, found {found}; the file was changed or damaged after it was saved: copy it again, or load an earlier checkpoint", .path.display())]
     Checksum {
         /// The path of the file.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum CheckpointError {
         found: String,
     },
     /// The leaves of the file differ from the leaves of the template.
-    #[error("cannot load the checkpoint `{}`:{}{}\nload it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
+    #[error("cannot load the checkpoint `{}`:{}{}\nload it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
     Mismatch {
         /// The path of the file.
         path: PathBuf,
@@ -83,7 +83,7 @@ pub enum CheckpointError {
     },
     /// A leaf has a dtype that checkpoints do not support.
     #[error(
-        "cannot save {name}: expected bool, i32, i64, u32, f32 or f64, found {found}; convert it first"
+        "cannot save {name}: expected bool, i32, i64, u32, f32 or f64, found {found}; convert the tensor first"
     )]
     DType {
         /// The name of the leaf.
@@ -93,7 +93,7 @@ pub enum CheckpointError {
     },
     /// Two leaves have the same path.
     #[error(
-        "cannot save two leaves under the name {name}; the keys of a map display alike: change one of them"
+        "cannot save two leaves with the same name {name}: two keys of a map are displayed as the same text; change one of the keys"
     )]
     SameName {
         /// The path of both leaves.
@@ -158,7 +158,7 @@ impl fmt::Display for Mismatch {
                 nearest,
             } => {
                 format!(
-                    "{}: expected {expected}, not in the file{}",
+                    "{}: expected {expected}, but the file has no leaf with this name{}",
                     shown(name),
                     suggestion(nearest)
                 )
@@ -169,7 +169,7 @@ impl fmt::Display for Mismatch {
                 nearest,
             } => {
                 format!(
-                    "{}: found {found}, not in the template{}",
+                    "{}: found {found}, but the template has no leaf with this name{}",
                     shown(name),
                     suggestion(nearest)
                 )
@@ -179,7 +179,7 @@ impl fmt::Display for Mismatch {
                 stored: [first, second],
             } => {
                 let (name, first, second) = (shown(name), shown(first), shown(second));
-                format!("{name}: both {first} and {second} are renamed to it")
+                format!("{name}: {first} and {second} are both renamed to this name")
             }
             Mismatch::Different {
                 name,

@@ -135,17 +135,17 @@ impl fmt::Display for OtherPrefix {
         match (stored.is_empty(), expected.is_empty()) {
             (false, true) => write!(
                 f,
-                " begin with `{stored}`, and those of the template do not: load it by `load_with` with \
+                " begin with `{stored}`, but the names in the template do not: load the checkpoint by `load_with` with \
                  `LoadOptions::new().rename(|name| name.replacen({stored:?}, \"\", 1))`"
             ),
             (true, _) => write!(
                 f,
-                " lack `{expected}`, with which those of the template begin: load it by `load_with` with \
+                " do not begin with `{expected}`, but the names in the template do: load the checkpoint by `load_with` with \
                  `LoadOptions::new().rename(|name| format!(\"{{}}{{name}}\", {expected:?}))`"
             ),
             (false, false) => write!(
                 f,
-                " begin with `{stored}`, and those of the template with `{expected}`: load it by `load_with` with \
+                " begin with `{stored}`, but the names in the template begin with `{expected}`: load the checkpoint by `load_with` with \
                  `LoadOptions::new().rename(|name| name.replacen({stored:?}, {expected:?}, 1))`"
             ),
         }

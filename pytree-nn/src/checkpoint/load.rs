@@ -63,8 +63,8 @@ pub fn load<T: PytreeOf<Tensor>>(
 /// assert_eq!(
 ///     report.to_string(),
 ///     "1 applied, 1 missing, 1 unused:
-///   bias: expected f32[3], not in the file
-///   ['decoder/kernel']: found f32[3,1], not in the template"
+///   bias: expected f32[3], but the file has no leaf with this name
+///   ['decoder/kernel']: found f32[3,1], but the template has no leaf with this name"
 /// );
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

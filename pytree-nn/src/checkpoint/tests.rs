@@ -171,11 +171,11 @@ fn all_mismatches_are_reported_at_once() {
     assert_eq!(
         lines,
         [
-            "  ['weight2']: expected f32[1,2], not in the file; did you mean ['wieght2']?",
-            "  ['wieght2']: found f32[1], not in the template; did you mean ['weight2']?",
+            "  ['weight2']: expected f32[1,2], but the file has no leaf with this name; did you mean ['wieght2']?",
+            "  ['wieght2']: found f32[1], but the template has no leaf with this name; did you mean ['weight2']?",
             "  ['shape']: expected f32[1,2], found f32[1]",
             "  ['type']: expected f64[1], found f32[1]",
-            "load it into what was saved, rename or leave out leaves by `load_with`, or look into it by `inspect`",
+            "load it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`",
         ]
     );
     assert!(text.starts_with("cannot load the checkpoint"), "{text}");
@@ -228,7 +228,7 @@ fn renamed_part_is_loaded_with_report() {
     let error = load_with(&scratch.0, &fresh, &merged).unwrap_err();
     assert!(
         error.to_string().contains(
-            "layers[0].bias: both ['old'].layers[0].bias and ['old'].layers[1].bias are renamed to it"
+            "layers[0].bias: ['old'].layers[0].bias and ['old'].layers[1].bias are both renamed to this name"
         ),
         "{error}"
     );

@@ -391,8 +391,7 @@ pub fn glu(x: &Tensor, axis: isize) -> Tensor {
     let length = x.shape()[0];
     assert!(
         length.is_multiple_of(2),
-        "cannot take the gated linear unit of {info}: axis {axis} has length {length}, which has no halves; give it \
-         an even length, twice that of the result",
+        "cannot take the gated linear unit of {info}: axis {axis} has the odd length {length}, but must be divided into two halves; use an axis of even length, twice the length of the result",
     );
     let half = length / 2;
     let gated = x.index(ix![..half]) * x.index(ix![half..]).sigmoid();
@@ -436,7 +435,7 @@ mod tests {
 
     #[test]
     #[should_panic(
-        expected = "cannot take the gated linear unit of f64[3]: axis -1 has length 3, which has no halves"
+        expected = "cannot take the gated linear unit of f64[3]: axis -1 has the odd length 3, but must be divided into two halves"
     )]
     fn an_axis_of_odd_length_has_no_halves() {
         let _ = glu(&Tensor::from([1.0, 2.0, 3.0]), -1);

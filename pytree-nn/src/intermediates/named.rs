@@ -104,7 +104,7 @@ impl<T> Index<&str> for Intermediates<T> {
         let Some(sown) = self.get(name) else {
             let names: Vec<String> = self.0.keys().map(|name| format!("`{name}`")).collect();
             panic!(
-                "nothing was sown as `{name}`, found {}; values are there after a run and until they are popped",
+                "no value was sown under the name `{name}`, found {}; run the model first, and read the value before it is popped",
                 if names.is_empty() {
                     "nothing".to_owned()
                 } else {
@@ -176,7 +176,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "nothing was sown as `c`, found `a`, `b`; values are there after")]
+    #[should_panic(
+        expected = "no value was sown under the name `c`, found `a`, `b`; run the model first"
+    )]
     fn missing_name_lists_existing_names() {
         let mut named = Intermediates::new();
         named.sow("b", 2);

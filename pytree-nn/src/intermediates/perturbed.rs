@@ -21,11 +21,11 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum PerturbationError {
     /// The shapes of the value differ from the shapes of the zeros that the first run created.
-    #[error("cannot perturb a value of another shape than in the first run: {}; pop the zeros before a run of other shapes, with `partition::pop(&mut model, &Filter::state::<Perturbation>())`", shapes(.0))]
+    #[error("cannot perturb a value whose shape differs from the first run: {}; before a run with other shapes, pop the stored zeros with `partition::pop(&mut model, &Filter::state::<Perturbation>())`", shapes(.0))]
     Shapes(Vec<(KeyPath, AbstractArray, AbstractArray)>),
     /// The structure of the value differs from the structure of the value in the first run.
     #[error(
-        "cannot perturb a value of another structure than in the first run: expected {expected}, found {found}"
+        "cannot perturb a value whose structure differs from the first run: expected {expected}, found {found}; use the same structure in each run"
     )]
     Structure {
         /// The structure in the first run.
@@ -36,7 +36,7 @@ pub enum PerturbationError {
     /// The first run, which creates the zeros, is inside of a function that is differentiated. The gradient of this
     /// function would silently contain no gradient for the zeros.
     #[error(
-        "cannot perturb for the first time while a gradient is taken: this run creates the zeros of {found}, so the gradient would lack them; run the model once before, for instance `let _ = model.forward(&x);`"
+        "cannot create a perturbation while a gradient is taken: the first run creates the zeros {found}, and the gradient would not contain them; run the model once before, for instance `let _ = model.forward(&x);`"
     )]
     FirstRun {
         /// The dtype and shape of the first leaf of the value.
@@ -117,7 +117,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     /// # Panics
     /// If the shape, dtype or structure of the value differs from the first call, or if the first call is inside of a
     /// function that is differentiated.
-    #[must_use = "only the returned value depends on the perturbation"]
+    #[must_use = "use the returned value: only this value depends on the perturbation"]
     #[panicking_twin(perturb)]
     #[track_caller]
     pub fn try_perturb(&mut self, value: &T) -> Result<T, PerturbationError> {

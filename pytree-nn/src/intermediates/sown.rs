@@ -83,7 +83,7 @@ impl<T> Sown<T> {
         let count = self.len();
         assert!(
             count <= 1,
-            "cannot reduce sown values: `sow_with` expects at most one stored value, found {count} that `sow` appended; use either `sow` or `sow_with` for a field"
+            "cannot reduce sown values: `sow_with` expects at most one stored value, found {count} values that `sow` appended; use only one of `sow` and `sow_with` for each field"
         );
         let before = self.0.pop().unwrap_or_else(init);
         self.0.push(reduce(before, value));
@@ -190,7 +190,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "found 2 that `sow` appended; use either `sow` or `sow_with`")]
+    #[should_panic(
+        expected = "found 2 values that `sow` appended; use only one of `sow` and `sow_with`"
+    )]
     fn a_field_is_appended_to_or_reduced() {
         let mut sown: Sown<i32> = [1, 2].into_iter().collect();
         sown.sow_with(3, || 0, |sum, x| sum + x);

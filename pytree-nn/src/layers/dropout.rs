@@ -66,7 +66,7 @@ impl Dropout {
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         if !x.dtype().is_float() {
             let fix = "convert x, for instance with `.convert(DType::F32)`";
-            return Err(InputError::input("Dropout", "x of floats", x, fix));
+            return Err(InputError::input("Dropout", "floats in x", x, fix));
         }
         if self.mode == Mode::Eval || self.rate <= 0.0 {
             return Ok(x.clone());
@@ -104,7 +104,7 @@ mod tests {
         let error = Dropout::new(0.5, &mut Rngs::new(0)).try_forward(&Tensor::from([1, 2]));
         let message = error.unwrap_err().to_string();
         assert!(
-            message.starts_with("Dropout expects x of floats, found i32[2]"),
+            message.starts_with("Dropout expects floats in x, found i32[2]"),
             "{message}"
         );
     }

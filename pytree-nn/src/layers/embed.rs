@@ -119,9 +119,9 @@ impl Embed {
         if indices.dtype().is_float() || indices.dtype() == DType::Bool {
             return Err(InputError::input(
                 EMBED,
-                "indices of integers",
+                "integer indices",
                 indices,
-                "convert them, for instance with `.convert(DType::I32)`",
+                "convert the indices, for instance with `.convert(DType::I32)`",
             ));
         }
         let length = self.embedding.shape().first().copied().unwrap_or_default();
@@ -169,9 +169,12 @@ impl Embed {
         if query.dtype() != self.embedding.dtype() {
             return Err(InputError::input(
                 EMBED,
-                format!("a query of {}, like its table", self.embedding.dtype()),
+                format!(
+                    "a query with the dtype {} of the table",
+                    self.embedding.dtype()
+                ),
                 query,
-                "convert it with `.convert(…)`, or make the table of that type with `EmbedOptions { param_dtype, .. }`",
+                "convert the query with `.convert(…)`, or create the layer with the dtype of the query, with `EmbedOptions { param_dtype, .. }`",
             ));
         }
         query

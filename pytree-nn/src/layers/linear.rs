@@ -128,15 +128,15 @@ impl Linear {
                 LINEAR,
                 format!("x: [.., {}]", inputs.unwrap_or_default()),
                 x,
-                "give the layer as many inputs as the last axis of x is long, or reshape x",
+                "create the layer with the length of the last axis of x as its number of inputs, or reshape x",
             ));
         }
         if x.dtype() != self.weight.dtype() {
             return Err(InputError::input(
                 LINEAR,
-                format!("x of {}, like its weight", self.weight.dtype()),
+                format!("x with the dtype {} of the weight", self.weight.dtype()),
                 x,
-                "convert x with `.convert(…)`, or make the layer of that type with `LinearOptions { param_dtype, .. }`",
+                "convert x with `.convert(…)`, or create the layer with the dtype of x, with `LinearOptions { param_dtype, .. }`",
             ));
         }
         let product = x
@@ -166,7 +166,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "Linear expects x: [.., 64], found f32[32,65]; give the layer as many inputs as the last axis of x is long, or reshape x"
+            "Linear expects x: [.., 64], found f32[32,65]; create the layer with the length of the last axis of x as its number of inputs, or reshape x"
         );
         let error = linear()
             .try_forward(&Tensor::zeros(DType::F64, [32, 64]))
@@ -174,7 +174,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("Linear expects x of f32, like its weight, found f64[32,64]"),
+                .starts_with("Linear expects x with the dtype f32 of the weight, found f64[32,64]"),
             "{error}"
         );
         assert!(linear().try_forward(&Tensor::from(1.0_f32)).is_err());

@@ -50,7 +50,7 @@ impl Mlp {
     ) -> Self {
         assert!(
             widths.len() >= 2,
-            "Mlp expects the numbers of inputs and outputs, found the widths {widths:?}; write for instance `&[64, 128, 10]`"
+            "Mlp expects at least two widths, the numbers of inputs and outputs, found {widths:?}; write for instance `&[64, 128, 10]`"
         );
         let mut layers = Vec::with_capacity(widths.len() - 1);
         for pair in widths.windows(2) {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     #[should_panic(
-        expected = "Mlp expects the numbers of inputs and outputs, found the widths [3]"
+        expected = "Mlp expects at least two widths, the numbers of inputs and outputs, found [3]"
     )]
     fn one_width_makes_no_layer() {
         let _ = Mlp::new(&[3], Activation::Relu, &mut Rngs::new(0));

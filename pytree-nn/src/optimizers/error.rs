@@ -20,7 +20,7 @@ pub enum OptimizerError {
     },
     /// The number of leaves of the model has changed since the optimizer was created.
     #[error(
-        "cannot update the model: the optimizer was made for a model of {expected} leaves, found {found}; make a new one with `Optimizer::new`"
+        "cannot update the model: the optimizer was made for a model with {expected} leaves, but this model has {found}; make a new optimizer with `Optimizer::new`"
     )]
     OtherModel {
         /// The number of leaves of the model that the optimizer was created for.
@@ -30,7 +30,7 @@ pub enum OptimizerError {
     },
     /// A leaf to be trained is not a float.
     #[error(
-        "cannot train {path}: expected f32 or f64, found {found}; make the leaf a state, or choose the leaves with `Optimizer::with_filter`"
+        "cannot train {path}: expected f32 or f64, found {found}; make the leaf a state, or choose which leaves to train with `Optimizer::with_filter`"
     )]
     NotFloat {
         /// The path of the leaf.
@@ -40,7 +40,7 @@ pub enum OptimizerError {
     },
     /// No transformation of the chain has a learning rate.
     #[error(
-        "cannot set the learning rate: no transformation of the chain has one; end the chain with `scale_by_learning_rate`"
+        "cannot set the learning rate: no transformation of the chain has one; add `scale_by_learning_rate` at the end of the chain"
     )]
     NoLearningRate,
     /// The learning rate is not a single number.
@@ -52,7 +52,7 @@ pub enum OptimizerError {
         found: AbstractArray,
     },
     /// The filter has an unknown path, or accepts no leaf.
-    #[error("cannot choose what to train: {0}")]
+    #[error("cannot choose the leaves to train: {0}")]
     Filter(TreeError),
     /// The model cannot be rebuilt.
     #[error("cannot update the model: {0}")]
@@ -106,7 +106,7 @@ impl GradientProblem {
         match self {
             GradientProblem::Missing(path) => (
                 format!("{} received no gradient", path.or_root()),
-                "the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, freeze it with `Optimizer::with_filter(&model, …, &filter)`, or let its gradient be zero with `.with_missing_gradients(MissingGradients::Zero)`",
+                "a parameter has no gradient if the loss does not depend on it, or if `.wrt(filter)` excludes it: use the parameter in the loss, freeze it with `Optimizer::with_filter(&model, …, &filter)`, or set its gradient to zero with `.with_missing_gradients(MissingGradients::Zero)`",
             ),
             GradientProblem::Frozen(path) => (
                 format!("{} is frozen, but received a gradient", path.or_root()),
@@ -114,14 +114,14 @@ impl GradientProblem {
             ),
             GradientProblem::ThawedSince(path) => (
                 format!(
-                    "{} was frozen, or a state, when the optimizer was made, and is a parameter now",
+                    "{} is a parameter now, but was frozen or a state when the optimizer was made",
                     path.or_root()
                 ),
                 "make a new optimizer for the current model: `Optimizer::new(&model, …)`; or freeze the parts that were frozen when the optimizer was made",
             ),
             GradientProblem::FrozenSince(path) => (
                 format!(
-                    "{} was a parameter when the optimizer was made, and is frozen, or a state, now",
+                    "{} is frozen or a state now, but was a parameter when the optimizer was made",
                     path.or_root()
                 ),
                 "make a new optimizer for the current model: `Optimizer::new(&model, …)`; or unfreeze the parts that were not frozen when the optimizer was made",
@@ -132,7 +132,7 @@ impl GradientProblem {
                 found,
             } => (
                 format!(
-                    "{} is {found}, the optimizer was made for {expected}",
+                    "{} is {found}, but the optimizer was made for {expected}",
                     path.or_root()
                 ),
                 "make a new optimizer for this model: `Optimizer::new(&model, …)`",
@@ -146,7 +146,7 @@ impl GradientProblem {
                     "the gradient at {} is {found}, expected {expected}",
                     path.or_root()
                 ),
-                "take the gradient of this model, or make a new optimizer if its shapes changed",
+                "pass the gradient of this model; if the shapes of the model have changed, make a new optimizer",
             ),
         }
     }

@@ -172,7 +172,7 @@ impl Scalar {
 pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
     assert!(
         gradients == expected,
-        "cannot update: expected a gradient for each of {expected} {what}, found {gradients}; pass the gradients of the parameters with which the transformation was initialized, in their order"
+        "cannot update: expected {expected} gradients, one for each of the {what}, found {gradients}; pass the gradients of the parameters with which the transformation was initialized, in the same order"
     );
 }
 
@@ -227,7 +227,7 @@ mod tests {
             let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
             let text = panic.downcast_ref::<String>().unwrap();
             assert!(
-                text.starts_with("cannot update: expected a gradient for each of 3"),
+                text.starts_with("cannot update: expected 3 gradients, one for each of the"),
                 "{text}"
             );
         }

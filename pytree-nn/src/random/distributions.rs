@@ -271,7 +271,7 @@ fn remainder(dividend: &Tensor, divisor: u32) -> Tensor {
 fn check_float(dtype: DType) {
     assert!(
         dtype.is_float(),
-        "cannot draw {dtype} from a distribution of real numbers: expected f32 or f64; integers come from `randint` and `bits`"
+        "cannot draw {dtype} from a distribution of real numbers: expected f32 or f64; to draw integers, use `randint` or `bits`"
     );
 }
 
@@ -339,7 +339,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "cannot draw from a stack of keys u32[2,2]: map over it with `vmap`")]
+    #[should_panic(
+        expected = "cannot draw from a stack of keys u32[2,2]: expected a single key; map over the stack with `vmap`"
+    )]
     fn a_stack_of_keys_must_be_mapped_over() {
         let _ = Key::new(0).split_stacked(2).bits([1]);
     }

@@ -49,7 +49,7 @@ impl Key {
     pub fn from_data(data: Tensor) -> Self {
         assert!(
             data.dtype() == DType::U32 && data.shape().last() == Some(&2),
-            "a key expects u32[.., 2], found {}; make one from a seed with `Key::new`",
+            "cannot make a key of a tensor: expected u32[.., 2], found {}; to make a key from a seed, use `Key::new`",
             data.info()
         );
         Self(data)
@@ -109,7 +109,7 @@ impl Key {
         let data = data.into();
         assert!(
             data.rank() == 0 && !data.dtype().is_float() && data.dtype() != DType::Bool,
-            "cannot fold {} into a key: expected a single integer; map over several with `vmap`",
+            "cannot fold {} into a key: expected a single integer; to fold in several integers, use `vmap`",
             data.info()
         );
         let (key0, key1) = self.halves("fold into");
@@ -146,7 +146,7 @@ impl Key {
     fn halves(&self, operation: &str) -> (Tensor, Tensor) {
         assert!(
             self.0.rank() == 1,
-            "cannot {operation} a stack of keys {}: map over it with `vmap`",
+            "cannot {operation} a stack of keys {}: expected a single key; map over the stack with `vmap`",
             self.0.info()
         );
         (row(&self.0, 0, 0), row(&self.0, 1, 0))
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a key expects u32[.., 2], found f32[2]")]
+    #[should_panic(expected = "cannot make a key of a tensor: expected u32[.., 2], found f32[2]")]
     fn a_key_has_two_words() {
         let _ = Key::from_data(Tensor::from([1.0_f32, 2.0]));
     }

@@ -23,7 +23,7 @@ const DEFAULT: &str = "default";
 #[non_exhaustive]
 pub enum RngError {
     /// Neither the requested stream nor the stream `default` exists.
-    #[error("no stream `{name}` and no stream `default`, found {}; add one, for instance with `Rngs::with([(\"{name}\", 0)])`", list(.found))]
+    #[error("cannot find a stream `{name}` or a stream `default`, found {}; add a stream, for instance with `Rngs::with([(\"{name}\", 0)])`", list(.found))]
     NoStream {
         /// The name of the requested stream.
         name: String,
@@ -105,13 +105,13 @@ impl RngStream {
     pub fn next_key(&mut self) -> Key {
         assert!(
             self.count.rank() == 0,
-            "cannot draw a key from the stream `{}`, which was split into {}: map over the value that holds the stream, with `vmap` or `vmap_mut`",
+            "cannot draw a key from the stream `{}`, because the stream was split into the keys {}: use `vmap` or `vmap_mut` to map over the value that holds the stream",
             self.tag,
             self.key.data().info()
         );
         assert!(
             !is_same_for_all_examples(self.key.data(), &self.count),
-            "cannot draw a key from the stream `{}` inside of `vmap`: the stream is the same for all examples, so all would get the same random numbers; split the streams before the call, `with_rngs(&mut model, |stream| stream.split([examples]))`, and map them by `.in_axes(…)` with `(Filter::state::<RngState>(), Some(0))`; if the same numbers are intended, write `stream.broadcast([examples])` in place of `split`",
+            "cannot draw a key from the stream `{}` inside of `vmap`: the stream is the same for all examples, so all would get the same random numbers; before the call, split the streams with `with_rngs(&mut model, |stream| stream.split([examples]))`, and map them with `.in_axes(…)` and `(Filter::state::<RngState>(), Some(0))`; if all examples should get the same numbers, write `stream.broadcast([examples])` instead of `split`",
             self.tag
         );
         let key = self.key.fold_in(self.count.clone());
@@ -341,7 +341,7 @@ mod tests {
         let error = Rngs::with([("params", 1)]).try_next("dropout").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no stream `dropout` and no stream `default`, found `params`; add one, for instance with `Rngs::with([(\"dropout\", 0)])`"
+            "cannot find a stream `dropout` or a stream `default`, found `params`; add a stream, for instance with `Rngs::with([(\"dropout\", 0)])`"
         );
     }
 

@@ -107,7 +107,7 @@ pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
             // In a structure that was read from bytes, the tag is data and not a `String`.
             let StaticData::Text(tag) = tag.data() else {
                 bug(format_args!(
-                    "a text as the tag of a stream, found {}",
+                    "the tag of a stream to be a text, found {}",
                     tag.data()
                 ))
             };

@@ -177,12 +177,10 @@ fn wrong_index_or_query_is_reported() {
     assert!(message(Tensor::from([-6])).contains("found -6 at position 0"));
     assert!(message(Tensor::from([4_294_967_295_u32])).contains("found 4294967295"));
     assert!(
-        message(Tensor::from([1.0_f32]))
-            .starts_with("Embed expects indices of integers, found f32[1]")
+        message(Tensor::from([1.0_f32])).starts_with("Embed expects integer indices, found f32[1]")
     );
     assert!(
-        message(Tensor::from([true]))
-            .starts_with("Embed expects indices of integers, found bool[1]")
+        message(Tensor::from([true])).starts_with("Embed expects integer indices, found bool[1]")
     );
 
     let message = |query: Tensor| embed.try_attend(&query).unwrap_err().to_string();
@@ -192,7 +190,7 @@ fn wrong_index_or_query_is_reported() {
     );
     assert!(
         message(Tensor::zeros(DType::F64, [3]))
-            .starts_with("Embed expects a query of f32, like its table, found f64[3]")
+            .starts_with("Embed expects a query with the dtype f32 of the table, found f64[3]")
     );
     assert!(message(Tensor::from(1.0_f32)).starts_with("Embed expects query: [.., 3]"));
 }

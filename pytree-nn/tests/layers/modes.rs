@@ -113,7 +113,7 @@ fn what_is_set_nowhere_is_an_error() {
     };
     assert_eq!(
         message(Filter::path("blocks[0].linear")),
-        "cannot set a static field of type `Mode`: the filter path(blocks[0].linear) selects no static field of that type; static fields have no kind, so select one of these by its path: 5 places:
+        "cannot set a static field of type `Mode`: the filter path(blocks[0].linear) selects no static field of that type; static fields have no kind, so select one of these fields by its path: 5 places:
   blocks[0].norm.mode
   blocks[0].dropout.mode
   blocks[1].norm.mode

@@ -204,7 +204,7 @@ fn wrong_input_reports_the_expectation() {
     let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
     assert_eq!(
         message(norm.try_forward(&zeros(&[5, 4]))),
-        "BatchNorm expects x: [.., 3], found f32[5,4]; give the layer as many features as x has, or set the axis on which x has them"
+        "BatchNorm expects x: [.., 3], found f32[5,4]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features"
     );
     assert_eq!(
         message(norm.try_forward(&zeros(&[3]))),
@@ -216,12 +216,12 @@ fn wrong_input_reports_the_expectation() {
     );
     assert_eq!(
         message(norm.try_forward(&Tensor::zeros(DType::F64, [5, 3]))),
-        "BatchNorm expects x of f32, like its own arrays, found f64[5,3]; convert x with `.convert(…)`, or make the layer of that type with `NormOptions { param_dtype, .. }`"
+        "BatchNorm expects x with the dtype f32 of the layer's arrays, found f64[5,3]; convert x with `.convert(…)`, or create the layer with the dtype of x, with `NormOptions { param_dtype, .. }`"
     );
     let mask = Tensor::from([true, false]);
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &mask)),
-        "BatchNorm expects a mask of bools that broadcasts to [5, 3], found bool[2]; write true for the elements that count; an axis of length 1 repeats the mask along that axis"
+        "BatchNorm expects a bool mask that broadcasts to the shape [5, 3], found bool[2]; set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis"
     );
     assert!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &zeros(&[3]))).contains("found f32[3]")
@@ -243,16 +243,16 @@ fn wrong_input_reports_the_expectation() {
     };
     assert_eq!(
         message(layer.try_forward(&zeros(&[5, 3]))),
-        "LayerNorm expects x with the axes [4], too, found f32[5,3]; give x more axes, or set the layer's axes to those of x"
+        "LayerNorm expects x to have the axes [4], found f32[5,3]; add axes to x, or choose axes for the layer that x has"
     );
     assert_eq!(
         message(LayerNorm::new(3, &mut rngs()).try_forward(&Tensor::from(1.0_f32))),
-        "LayerNorm expects x: [.., 3], found f32[]; give the layer as many features as x has, or set the axis on which x has them"
+        "LayerNorm expects x: [.., 3], found f32[]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features"
     );
     let bare = RmsNorm::with_options(3, without_parameters(), &mut rngs());
     assert!(
         message(bare.try_forward(&Tensor::from([1, 2])))
-            .starts_with("RmsNorm expects x of floats, found i32[2]")
+            .starts_with("RmsNorm expects floats in x, found i32[2]")
     );
 
     let groups = GroupNorm {
@@ -262,7 +262,7 @@ fn wrong_input_reports_the_expectation() {
     };
     assert_eq!(
         message(groups.try_forward(&zeros(&[2, 5]))),
-        "GroupNorm expects x: [batch, .., a multiple of 2], reduced over its last axis, found f32[2,5]; choose groups that divide the features, and reduction axes with the last among them"
+        "GroupNorm expects x: [batch, .., features] with a number of features that is a multiple of 2, and reduction axes that contain the last axis, found f32[2,5]; choose a number of groups that divides the number of features, and add the last axis to the reduction axes"
     );
     let outer = GroupNorm {
         reduction_axes: Some(vec![0]),
@@ -274,7 +274,7 @@ fn wrong_input_reports_the_expectation() {
 
 #[test]
 #[should_panic(
-    expected = "GroupNorm expects the number of groups to divide the number of features, found 3 groups of 4 features"
+    expected = "GroupNorm expects the number of groups to divide the number of features, found 3 groups and 4 features; choose a number of groups that divides 4"
 )]
 fn groups_divide_the_features() {
     let _ = GroupNorm::new(4, 3, &mut rngs());

@@ -68,7 +68,7 @@ fn changed_number_fails_the_checksum() {
     for part in [
         "state.safetensors`: expected content with the checksum ",
         ", found ",
-        "; it was changed or damaged after it was saved: copy it again, or load an earlier one",
+        "; the file was changed or damaged after it was saved: copy it again, or load an earlier checkpoint",
     ] {
         assert!(text.contains(part), "{text}");
     }

@@ -31,8 +31,8 @@ fn wrong_prefix_is_recognised_soon() {
     let text = refused("prefix", &layers(""), &vec![layers("")]);
     assert!(
         text.contains(
-            " all 1000 names that only the file has lack `[0]`, with which those of the template begin: \
-             load it by `load_with` with `LoadOptions::new().rename(|name| format!(\"{}{name}\", \"[0]\"))`\n"
+            " all 1000 names that only the file has do not begin with `[0]`, but the names in the template do: \
+             load the checkpoint by `load_with` with `LoadOptions::new().rename(|name| format!(\"{}{name}\", \"[0]\"))`\n"
         ),
         "{text}"
     );

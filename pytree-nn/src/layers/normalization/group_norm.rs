@@ -73,7 +73,7 @@ impl GroupNorm {
     ) -> Self {
         assert!(
             groups > 0 && features.is_multiple_of(groups),
-            "GroupNorm expects the number of groups to divide the number of features, found {groups} groups of {features} features"
+            "GroupNorm expects the number of groups to divide the number of features, found {groups} groups and {features} features; choose a number of groups that divides {features}"
         );
         let [scale, bias] = options.parameters(features, rngs);
         Self {
@@ -126,9 +126,10 @@ impl GroupNorm {
         let features = x.shape()[last];
         if self.groups == 0 || !features.is_multiple_of(self.groups) || !reduced.contains(&last) {
             let groups = self.groups;
-            let expected =
-                format!("x: [batch, .., a multiple of {groups}], reduced over its last axis");
-            let fix = "choose groups that divide the features, and reduction axes with the last among them";
+            let expected = format!(
+                "x: [batch, .., features] with a number of features that is a multiple of {groups}, and reduction axes that contain the last axis"
+            );
+            let fix = "choose a number of groups that divides the number of features, and add the last axis to the reduction axes";
             return Err(InputError::input(GROUP_NORM, expected, x, fix));
         }
         let mut shape = x.shape().to_vec();

@@ -27,7 +27,7 @@ pub(super) struct Normalization<'a> {
 }
 
 /// The invariant that [`Normalization::check`] ensures, for the message of a library bug.
-pub(super) const CHECKED: &str = "the axes of a layer in the tensor that it was given";
+pub(super) const CHECKED: &str = "the input of the layer to have the axes of the layer";
 
 impl<'a> Normalization<'a> {
     /// Returns the configuration of a layer over the last axis.
@@ -68,8 +68,8 @@ impl<'a> Normalization<'a> {
         let mut absent: Vec<isize> = axes.copied().filter(is_absent).collect();
         absent.dedup();
         if !absent.is_empty() {
-            let expected = format!("x with the axes {absent:?}, too");
-            let fix = "give x more axes, or set the layer's axes to those of x";
+            let expected = format!("x to have the axes {absent:?}");
+            let fix = "add axes to x, or choose axes for the layer that x has";
             return Err(InputError::input(self.layer, expected, x, fix));
         }
         let Some(mask) = mask else { return Ok(None) };
@@ -77,8 +77,8 @@ impl<'a> Normalization<'a> {
         let mut lengths = mask.shape().iter().rev().zip(x.shape().iter().rev());
         let fits = mask.rank() <= x.rank() && lengths.all(|(&mask, &x)| mask == x || mask == 1);
         if mask.dtype() != DType::Bool || !fits {
-            let expected = format!("a mask of bools that broadcasts to {:?}", x.shape());
-            let fix = "write true for the elements that count; an axis of length 1 repeats the mask along that axis";
+            let expected = format!("a bool mask that broadcasts to the shape {:?}", x.shape());
+            let fix = "set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis";
             return Err(InputError::input(self.layer, expected, mask, fix));
         }
         Ok(Some(mask.broadcast_to(x.shape())))
@@ -88,12 +88,12 @@ impl<'a> Normalization<'a> {
     fn check_features(&self, x: &Tensor) -> Result<(), InputError> {
         let Some(array) = self.array else {
             let fix = "convert x, for instance with `.convert(DType::F32)`";
-            let error = || InputError::input(self.layer, "x of floats", x, fix);
+            let error = || InputError::input(self.layer, "floats in x", x, fix);
             return x.dtype().is_float().then_some(()).ok_or_else(error);
         };
         if x.dtype() != array.dtype() {
-            let expected = format!("x of {}, like its own arrays", array.dtype());
-            let fix = "convert x with `.convert(…)`, or make the layer of that type with `NormOptions { param_dtype, .. }`";
+            let expected = format!("x with the dtype {} of the layer's arrays", array.dtype());
+            let fix = "convert x with `.convert(…)`, or create the layer with the dtype of x, with `NormOptions { param_dtype, .. }`";
             return Err(InputError::input(self.layer, expected, x, fix));
         }
         let length = |axes: Vec<usize>| axes.iter().map(|&axis| x.shape()[axis]).product();
@@ -106,7 +106,7 @@ impl<'a> Normalization<'a> {
             [axis] => format!("x with {expected} features along axis {axis}"),
             axes => format!("x with {expected} features along the axes {axes:?} together"),
         };
-        let fix = "give the layer as many features as x has, or set the axis on which x has them";
+        let fix = "create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features";
         Err(InputError::input(self.layer, expected, x, fix))
     }
 

@@ -31,7 +31,7 @@ fn every_parameter_without_gradient_is_named() {
     assert_eq!(
         error.to_string(),
         "cannot update the model:\n  layers[1].weight received no gradient\n  layers[1].bias received no gradient\n\
-         the loss does not depend on a parameter without gradient, or `.wrt(filter)` left it out: use it, freeze it with `Optimizer::with_filter(&model, …, &filter)`, or let its gradient be zero with `.with_missing_gradients(MissingGradients::Zero)`"
+         a parameter has no gradient if the loss does not depend on it, or if `.wrt(filter)` excludes it: use the parameter in the loss, freeze it with `Optimizer::with_filter(&model, …, &filter)`, or set its gradient to zero with `.with_missing_gradients(MissingGradients::Zero)`"
     );
     assert_eq!(model, before);
     assert_eq!(optimizer.step().item::<u32>(), 0);
@@ -141,7 +141,7 @@ fn only_missing_gradients_become_zero() {
     let rest = grad(loss)(&model);
     let error = optimizer.try_update(&mut model, &rest).unwrap_err();
     assert!(
-        error.to_string().contains("is frozen, or a state, now"),
+        error.to_string().contains("is frozen or a state now"),
         "{error}"
     );
 }
@@ -169,7 +169,7 @@ fn an_optimizer_of_nothing_is_refused() {
     let error = Optimizer::try_with_filter(&model, sgd(0.1), &misspelt).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot choose what to train: the filter (param & path_contains(waight)) selects no leaf: no path has a step `waight`; did you mean `weight`?"
+        "cannot choose the leaves to train: the filter (param & path_contains(waight)) selects no leaf: no path contains the name `waight`; did you mean `weight`?"
     );
     assert_eq!(format!("{error:?}"), error.to_string());
     let frozen = Freeze::frozen(model);
@@ -201,7 +201,7 @@ fn later_freezing_or_thawing_is_reported() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("layers[0].weight was a parameter when the optimizer was made, and is frozen, or a state, now"),
+        error.contains("layers[0].weight is frozen or a state now, but was a parameter when the optimizer was made"),
         "{error}"
     );
     assert!(error.contains("unfreeze the parts"), "{error}");
@@ -212,7 +212,7 @@ fn later_freezing_or_thawing_is_reported() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("layers[0].weight was frozen, or a state, when the optimizer was made, and is a parameter now"),
+        error.contains("layers[0].weight is a parameter now, but was frozen or a state when the optimizer was made"),
         "{error}"
     );
     assert!(
