@@ -156,10 +156,10 @@ impl TreeDef {
     pub fn leaf_kinds(&self) -> Vec<Option<LeafKind>> {
         let mut kinds = Vec::with_capacity(self.num_leaves());
         self.walk_decisions(
-            |kind| kind,
-            |holds_leaf, kind| {
+            |field| field,
+            |holds_leaf, field| {
                 if holds_leaf {
-                    kinds.push(kind);
+                    kinds.push(field.and_then(LeafKind::of));
                 }
             },
         );
@@ -365,6 +365,7 @@ impl Inner {
 
 impl Node {
     /// Returns the number of an alias's target; `None` if the alias has no target, or if the node is not an alias.
+    #[inline]
     fn target(&self) -> Option<usize> {
         (self.shape.kind == NodeKind::Alias && self.target != NOTHING)
             .then_some(self.target as usize)

@@ -18,40 +18,6 @@ const TRANSPARENT: usize = 1;
 /// first.
 pub(crate) const NODE_LIMIT: usize = 4 * DEPTH_LIMIT;
 
-/// The depth of a walk. It allocates no memory, because calls of compiled functions walk their arguments.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Depth {
-    nodes: usize,
-    parts: usize,
-    /// A bit for each node that has begun and not ended: whether the node is transparent.
-    transparent: [u64; NODE_LIMIT / 64],
-}
-
-impl Depth {
-    /// Begins a node.
-    ///
-    /// # Errors
-    /// Returns the limit that the node exceeds.
-    #[inline]
-    pub(crate) fn enter(&mut self, kind: NodeKind) -> Result<(), usize> {
-        self.parts = entered(self.parts, self.nodes, kind)?;
-        let (word, bit) = (self.nodes / 64, self.nodes % 64);
-        let flag = u64::from(kind.is_transparent()) << bit;
-        self.transparent[word] = self.transparent[word] & !(1 << bit) | flag;
-        self.nodes += 1;
-        Ok(())
-    }
-
-    /// Ends the innermost node that has begun and not ended.
-    #[inline]
-    pub(crate) fn exit(&mut self) {
-        self.nodes = self.nodes.saturating_sub(1);
-        let is_transparent = self.transparent[self.nodes / 64] >> (self.nodes % 64) & 1 == 1;
-        let part = if is_transparent { TRANSPARENT } else { NODE };
-        self.parts = self.parts.saturating_sub(part);
-    }
-}
-
 /// Returns the depth of a new node, in eighths of a node. The node is below `nodes` other nodes, whose depth is
 /// `parts`.
 ///
@@ -73,12 +39,25 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
     }
 }
 
-/// Checks that a node may begin inside of the nodes with the kinds `above`.
+/// Checks that a node may begin inside of the nodes with the kinds `above`, from the root down.
 ///
 /// # Errors
 /// Returns the limit that the node exceeds.
+#[inline]
+pub(crate) fn check(
+    above: impl ExactSizeIterator<Item = NodeKind>,
+    kind: NodeKind,
+) -> Result<(), usize> {
+    // Fewer nodes than the limit are never too deep, whatever their kinds are.
+    if above.len() < DEPTH_LIMIT {
+        return Ok(());
+    }
+    check_kinds(above, kind)
+}
+
+/// Checks the depth like [`check`], for any number of nodes.
 #[cold]
-pub(crate) fn check(above: impl Iterator<Item = NodeKind>, kind: NodeKind) -> Result<(), usize> {
+fn check_kinds(above: impl Iterator<Item = NodeKind>, kind: NodeKind) -> Result<(), usize> {
     let (mut parts, mut nodes) = (0, 0);
     for above in above {
         parts = entered(parts, nodes, above)?;

@@ -22,6 +22,17 @@ pub enum Sharing {
     Preserve,
 }
 
+/// The handles that a traversal collects, with the contents of the references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handles {
+    /// None.
+    None,
+    /// Those of the references. They show whether all references were read at one instant.
+    References,
+    /// Those of the references and the shared nodes.
+    All,
+}
+
 /// A visitor that builds a treedef and passes each leaf to a callback.
 pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     builder: Builder,
@@ -31,8 +42,8 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// Stores the contents of references, so that leaves can be borrowed from them. `None` if leaves are borrowed only
     /// from the tree itself; then the tree must have no references.
     writer: Option<ArenaWriter<'a>>,
-    /// Whether to collect references and shared nodes.
-    collects: bool,
+    /// The handles to collect in `references`.
+    collected: Handles,
     references: References,
     /// References and shared nodes that the caller already has. The traversal records only their numbers, and does not
     /// visit them.
@@ -61,7 +72,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
             sharing,
             seen: IdentityMap::default(),
             writer: None,
-            collects: false,
+            collected: Handles::None,
             references: References::default(),
             known: None,
             inside: Vec::new(),
@@ -82,10 +93,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     /// If the node exceeds the greatest depth.
     #[inline]
     fn check_depth(&self, kind: NodeKind) {
-        // Fewer nodes than the limit are never too deep, whatever their kinds are.
-        if self.builder.num_open() >= depth::DEPTH_LIMIT
-            && let Err(limit) = depth::check(self.builder.open_kinds(), kind)
-        {
+        if let Err(limit) = depth::check(self.builder.open_kinds(), kind) {
             too_deep(&self.builder, limit);
         }
     }
@@ -101,25 +109,14 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self.finish()
     }
 
-    /// Flattens a value and returns its treedef and the visited references.
-    pub(crate) fn run_with_references<T: Pytree + ?Sized>(
-        mut self,
-        tree: &'a T,
-    ) -> (TreeDef, References) {
-        self.collects = true;
-        tree.visit(&mut self);
-        let references = self.take_references();
-        (self.finish(), references)
-    }
-
     /// Returns the position that the next node will have in the treedef.
     pub(crate) fn position(&self) -> usize {
         self.builder.position()
     }
 
-    /// Collects the visited references.
-    pub(crate) fn collecting(mut self) -> Self {
-        self.collects = true;
+    /// Collects handles while visiting a value.
+    pub(crate) fn collecting(mut self, handles: Handles) -> Self {
+        self.collected = handles;
         self
     }
 
@@ -176,7 +173,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             leaf.leaf_shape()
         });
         self.seen.skip(treedef.num_numbered());
-        if self.collects {
+        if self.collected == Handles::All {
             self.references.skip(treedef.num_numbered());
         }
     }
@@ -218,7 +215,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             return SharedVisit::Skip;
         }
         let visit = self.shared(identity);
-        if self.collects && visit == SharedVisit::Descend {
+        if self.collected == Handles::All && visit == SharedVisit::Descend {
             self.references.push(Some(node.handle()));
         }
         visit
@@ -232,7 +229,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             reference.handle().check_return();
         }
         let visit = self.shared(identity);
-        if self.collects && visit == SharedVisit::Descend {
+        if self.collected != Handles::None && visit == SharedVisit::Descend {
             self.references.push_reference(reference.handle());
         }
         visit

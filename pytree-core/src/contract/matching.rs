@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, ArenaWriter, Content};
-use crate::contract::depth::Depth;
+use crate::contract::depth::{self, DEPTH_LIMIT};
 use crate::contract::flatten::Sharing;
 use crate::contract::handles::References;
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
@@ -28,8 +28,13 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     position: usize,
     on_leaf: F,
     matches: bool,
-    /// The number of nodes that have begun and have not ended.
-    depth: Depth,
+    /// The number of nodes that have begun and not ended.
+    num_open: usize,
+    /// The kinds of these nodes, from the root down, if `tracks` is true.
+    open: Vec<NodeKind>,
+    /// Whether `open` is maintained. This is needed once the value differs from all treedefs. Before, the value is not
+    /// deeper than the treedef, so this is needed only if the treedef is so deep that a typed value may exceed the limit.
+    tracks: bool,
     sharing: Sharing,
     seen: IdentityMap,
     writer: Option<ArenaWriter<'a>>,
@@ -51,7 +56,9 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             position: 0,
             on_leaf,
             matches: true,
-            depth: Depth::default(),
+            num_open: 0,
+            open: Vec::new(),
+            tracks: treedef.depth() > DEPTH_LIMIT,
             sharing,
             seen: IdentityMap::default(),
             writer: None,
@@ -115,8 +122,13 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
 
     /// Returns the path of the next node of the treedef.
     fn path(&self) -> KeyPath {
+        self.path_of(self.next.position())
+    }
+
+    /// Returns the path of a node of the treedef; after the last node, the path of the last node.
+    fn path_of(&self, node: usize) -> KeyPath {
         let last = self.treedef.num_nodes().saturating_sub(1);
-        self.treedef.path_of(self.next.position().min(last))
+        self.treedef.path_of(node.min(last))
     }
 
     #[inline]
@@ -132,7 +144,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     #[inline]
     fn next_is(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
         if self.matches && !pass(&mut self.next) {
-            self.matches = self.go_on_with_another(pass);
+            self.go_on_with_another(pass);
         }
     }
 
@@ -140,7 +152,16 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     /// differs is not tried again.
     #[cold]
     #[inline(never)]
-    fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) -> bool {
+    fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
+        let visited = self.next.position();
+        self.matches = self.passes_another(pass);
+        if !self.tracks && (!self.matches || self.treedef.depth() > DEPTH_LIMIT) {
+            self.tracks = true;
+            self.open = self.kinds_around(visited);
+        }
+    }
+
+    fn passes_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) -> bool {
         while let Some(others) = self.others
             && let Some(other) = others(self.position + 1)
         {
@@ -155,21 +176,54 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         false
     }
 
+    /// Returns the kinds of the nodes that have begun and not ended, from the root down. `visited` is the number of
+    /// nodes of the treedef that the value has passed.
+    fn kinds_around(&self, visited: usize) -> Vec<NodeKind> {
+        // All these nodes contain the last passed node or are this node. The innermost nodes around it may have ended, or
+        // may belong to a dynamic tree, whose nodes are not counted.
+        let Some(last) = visited.checked_sub(1) else {
+            return Vec::new();
+        };
+        let around = self.treedef.nodes_around(last).map(|(node, _)| node);
+        let around = around.chain([self.treedef.view(last)]);
+        around.map(|node| node.kind()).take(self.num_open).collect()
+    }
+
+    /// Begins a node, after it was compared with the treedef.
+    #[inline]
     fn begin(&mut self, kind: NodeKind) {
-        if let Err(limit) = self.depth.enter(kind) {
-            panic!("{}", crate::base::error::too_deep(limit, &self.path()));
+        if self.tracks {
+            self.track(kind);
         }
+        self.num_open += 1;
+    }
+
+    /// Records that a node begins.
+    ///
+    /// # Panics
+    /// If the node exceeds the greatest depth.
+    #[cold]
+    fn track(&mut self, kind: NodeKind) {
+        if let Err(limit) = depth::check(self.open.iter().copied(), kind) {
+            // A node that equals the next node of the treedef was passed.
+            let node = self.next.position() - usize::from(self.matches);
+            panic!(
+                "{}",
+                crate::base::error::too_deep(limit, &self.path_of(node))
+            );
+        }
+        self.open.push(kind);
     }
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        self.begin(shape.kind);
         self.node(shape, arity);
+        self.begin(shape.kind);
     }
     fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
-        self.begin(shape.kind());
         self.dynamic_node(shape, arity);
+        self.begin(shape.kind());
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. Its aliases number
@@ -197,7 +251,10 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         }
     }
     fn exit(&mut self) {
-        self.depth.exit();
+        self.num_open = self.num_open.saturating_sub(1);
+        if self.tracks {
+            self.open.pop();
+        }
     }
     fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         if self.sharing == Sharing::Duplicate {

@@ -11,7 +11,7 @@ use crate::base::identity::NodeIdentity;
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
 use crate::contract::arena::Arena;
-use crate::contract::depth::Depth;
+use crate::contract::depth;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::handles::AnyReference;
 use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
@@ -64,7 +64,6 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         self.visit(&mut EachLeaf {
             visit: |leaf| visit(typed(leaf)),
             open: Vec::new(),
-            depth: Depth::default(),
         });
     }
 
@@ -132,13 +131,13 @@ struct EachLeaf<F> {
     visit: F,
     /// The nodes that have begun and not ended, each with the number of its finished children.
     open: Vec<(OwnedShape, usize)>,
-    depth: Depth,
 }
 
 impl<F> EachLeaf<F> {
     #[track_caller]
     fn begin(&mut self, shape: OwnedShape) {
-        if let Err(limit) = self.depth.enter(shape.get().kind()) {
+        let above = self.open.iter().map(|(shape, _)| shape.get().kind());
+        if let Err(limit) = depth::check(above, shape.get().kind()) {
             panic!("{}", crate::base::error::too_deep(limit, &self.path()));
         }
         self.open.push((shape, 0));
@@ -180,7 +179,6 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
     }
     fn exit(&mut self) {
         self.open.pop();
-        self.depth.exit();
         self.ended();
     }
     fn keep(&mut self, _: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {

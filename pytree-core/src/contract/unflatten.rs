@@ -19,29 +19,27 @@ use crate::treedef::{NodeView, TreeDef};
 
 /// The source of the leaves while a value is unflattened.
 trait LeafSource {
-    /// Moves the next leaf into `slot`, an `Option` of the expected type. The error is the leaf if it has another type,
-    /// and `None` if there is no next leaf.
-    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), Option<Box<dyn Leaf>>>;
+    /// Moves the next leaf, if there is one, into `slot`, an empty `Option` of the expected type. If the leaf has another
+    /// type, returns the leaf.
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Option<Box<dyn Leaf>>;
 
     /// Drops the next leaf and returns the identity and the name of its type.
     fn next_type(&mut self) -> Option<(TypeId, &'static str)>;
 }
 
 impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
-    fn next_leaf(&mut self, slot: &mut dyn Any) -> Result<(), Option<Box<dyn Leaf>>> {
-        let Some(leaf) = self.next() else {
-            return Err(None);
-        };
+    fn next_leaf(&mut self, slot: &mut dyn Any) -> Option<Box<dyn Leaf>> {
+        let leaf = self.next()?;
         if let Some(slot) = slot.downcast_mut::<Option<L>>() {
             *slot = Some(leaf);
-            return Ok(());
+            return None;
         }
         if let Some(slot) = slot.downcast_mut::<Option<AnyLeaf>>() {
             *slot = Some(AnyLeaf::new(leaf));
-            return Ok(());
+            return None;
         }
         // The leaf may be an `AnyLeaf` that holds the expected type.
-        Box::new(leaf).move_into(slot).map_err(Some)
+        Box::new(leaf).move_into(slot).err()
     }
 
     fn next_type(&mut self) -> Option<(TypeId, &'static str)> {
@@ -355,17 +353,15 @@ impl<'a> Unflattener<'a> {
             _ => return Err(self.wrong_node(&short_name(std::any::type_name::<L>()))),
         }
         let mut slot: Option<L> = None;
-        let outcome = self.leaves.next_leaf(&mut slot);
+        let other = self.leaves.next_leaf(&mut slot);
         self.node += 1;
-        match (outcome, slot) {
-            (Ok(()), Some(mut leaf)) => {
-                if let Some(on_exit) = &mut self.on_exit {
-                    on_exit(self.node - 1, &mut leaf);
-                }
-                Ok(leaf)
-            }
-            (outcome, _) => self.converted(outcome.err().flatten().as_deref()),
+        let Some(mut leaf) = slot else {
+            return self.converted(other.as_deref());
+        };
+        if let Some(on_exit) = &mut self.on_exit {
+            on_exit(self.node - 1, &mut leaf);
         }
+        Ok(leaf)
     }
 
     /// Converts `leaf`, whose type is not `L`, to an `L` if conversions are allowed; otherwise returns an error.

@@ -64,6 +64,7 @@ pub enum NodeKind {
 
 impl NodeKind {
     /// Returns whether the node is displayed as its only child and adds no key to the path.
+    #[inline]
     pub const fn is_transparent(self) -> bool {
         matches!(
             self,
@@ -106,6 +107,7 @@ impl NodeKind {
     }
 
     /// Returns whether nodes of this family are numbered, in the order of visit, so that aliases can refer to them.
+    #[inline]
     pub(crate) const fn is_numbered(self) -> bool {
         matches!(self, Self::Shared | Self::Reference)
     }

@@ -19,7 +19,7 @@ pub use self::visited::Visited;
 use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::flatten::{Flatten, Handles, Sharing};
 use crate::contract::handles::References;
 use crate::contract::matching::Match;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
@@ -49,6 +49,15 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
 pub fn flatten_visited<L: Leaf + Clone>(
     argument: &impl Visited<L>,
 ) -> (Vec<L>, TreeDef, References) {
+    flatten_collecting(argument, Handles::All)
+}
+
+/// Flattens an argument and collects only the given handles; see [`flatten_visited`].
+#[track_caller]
+pub(crate) fn flatten_collecting<L: Leaf + Clone>(
+    argument: &impl Visited<L>,
+    handles: Handles,
+) -> (Vec<L>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let arena = Arena::default();
@@ -56,7 +65,7 @@ pub fn flatten_visited<L: Leaf + Clone>(
             leaves.push(typed::<L>(leaf).clone());
         })
         .with_arena(&arena)
-        .collecting();
+        .collecting(handles);
         argument.visit(&mut flatten);
         let references = flatten.take_references();
         let treedef = flatten.finish();
@@ -87,14 +96,26 @@ fn at_one_instant<L>(
 pub fn flatten_any_with_references<T: Pytree + ?Sized>(
     value: &T,
 ) -> (Vec<AnyLeaf>, TreeDef, References) {
+    flatten_any_collecting(value, Handles::All)
+}
+
+/// Flattens a value and collects only the given handles; see [`flatten_any_with_references`].
+#[track_caller]
+pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
+    value: &T,
+    handles: Handles,
+) -> (Vec<AnyLeaf>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let arena = Arena::default();
-        let (treedef, references) = Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
+        let mut flatten = Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
             leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
         })
         .with_arena(&arena)
-        .run_with_references(value);
+        .collecting(handles);
+        value.visit(&mut flatten);
+        let references = flatten.take_references();
+        let treedef = flatten.finish();
         let references = references.with_read(arena, &treedef);
         (leaves, treedef, references)
     })

@@ -43,7 +43,8 @@ impl Builder {
     }
 
     /// Returns the kinds of the open nodes, from the root down.
-    pub(crate) fn open_kinds(&self) -> impl Iterator<Item = NodeKind> {
+    #[inline]
+    pub(crate) fn open_kinds(&self) -> impl ExactSizeIterator<Item = NodeKind> {
         let kind = |&node: &u32| self.nodes[node as usize].shape.kind;
         self.open.iter().map(kind)
     }

@@ -207,6 +207,7 @@ impl<'t> Cursor<'t> {
 
     /// Returns the number of the target of the alias that the cursor has just passed; `None` if the alias has no
     /// target.
+    #[inline]
     pub(crate) fn passed_target(self) -> Option<usize> {
         self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()
     }
@@ -382,10 +383,8 @@ impl<'a> NodeView<'a> {
 
     /// Returns the static values. In a map, the keys come first.
     pub(crate) fn aux(&self) -> &'a [StaticBox] {
-        match self.treedef.node(self.position) {
-            Some(_) => self.treedef.0.aux_of(self.position),
-            None => &[],
-        }
+        let treedef = &self.treedef.0;
+        &treedef.aux[self.node.aux as usize..treedef.aux_start(self.position + 1)]
     }
 
     /// Returns the static values and keys of the subtree.
@@ -407,6 +406,7 @@ impl<'a> NodeView<'a> {
     }
 
     /// If the node refers to a shared node or reference of a function's argument, returns its number in the argument.
+    #[inline]
     pub(crate) fn number_in_argument(&self) -> Option<u32> {
         let is_known = self.kind() == NodeKind::Argument && self.node.target != NOTHING;
         is_known.then_some(self.node.target)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Inner;
-use crate::node::shape::NodeKind;
+use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::StaticBox;
 
 /// The notation in which a tree is displayed. Ordered dictionaries and named tuples look different in the two
@@ -22,18 +22,19 @@ pub(super) fn write_tree<W: fmt::Write>(
     notation: Notation,
     leaf: &mut impl FnMut(&mut W) -> fmt::Result,
 ) -> fmt::Result {
-    let mut open: Vec<(usize, usize)> = Vec::new();
+    let mut open: Vec<OpenNode<'_>> = Vec::new();
     for (at, node) in inner.nodes.iter().enumerate() {
-        if let Some((parent, next)) = open.last_mut() {
-            write_child_prefix(inner, f, notation, *parent, *next)?;
-            *next += 1;
+        let shape = inner.shape_of(node);
+        if let Some(parent) = open.last_mut() {
+            write_child_prefix(inner, f, notation, parent)?;
+            parent.next += 1;
         }
         match node.shape.kind {
             NodeKind::Leaf => leaf(f)?,
             NodeKind::Absent => f.write_str("-")?,
-            NodeKind::None if inner.shape(at).is_builtin() => f.write_str("None")?,
+            NodeKind::None if shape.is_builtin() => f.write_str("None")?,
             NodeKind::None => {
-                f.write_str(inner.shape(at).name())?;
+                f.write_str(shape.name())?;
                 if !inner.aux_of(at).is_empty() {
                     f.write_char('(')?;
                 }
@@ -41,9 +42,9 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::Alias => write_alias(inner, f, notation, at, &open)?,
             NodeKind::Argument => write!(f, "node {} of the argument", node.target)?,
             NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict
-                if !inner.shape(at).is_builtin() =>
+                if !shape.is_builtin() =>
             {
-                f.write_str(inner.shape(at).name())?;
+                f.write_str(shape.name())?;
                 f.write_str(brackets(node.shape.kind).0)?;
             }
             NodeKind::List | NodeKind::Tuple | NodeKind::Dict => {
@@ -57,17 +58,17 @@ pub(super) fn write_tree<W: fmt::Write>(
             NodeKind::OrderedDict if node.arity == 0 => f.write_str("OrderedDict(")?,
             NodeKind::OrderedDict => f.write_str("OrderedDict({")?,
             NodeKind::NamedTuple if notation == Notation::Structure => {
-                write!(f, "CustomNode(namedtuple[{}], [", inner.shape(at).name())?;
+                write!(f, "CustomNode(namedtuple[{}], [", shape.name())?;
             }
-            NodeKind::NamedTuple => write!(f, "{}(", inner.shape(at).name())?,
+            NodeKind::NamedTuple => write!(f, "{}(", shape.name())?,
             NodeKind::Struct => {
-                f.write_str(inner.shape(at).name())?;
+                f.write_str(shape.name())?;
                 if node.arity > 0 || !inner.aux_of(at).is_empty() {
                     f.write_str(" { ")?;
                 }
             }
             NodeKind::TupleStruct => {
-                f.write_str(inner.shape(at).name())?;
+                f.write_str(shape.name())?;
                 if node.arity > 0 || !inner.aux_of(at).is_empty() {
                     f.write_char('(')?;
                 }
@@ -78,16 +79,34 @@ pub(super) fn write_tree<W: fmt::Write>(
             | NodeKind::Reference
             | NodeKind::Weak => {}
         }
-        open.push((at, 0));
-        while let Some(&(at, next)) = open.last() {
-            if next < inner.nodes[at].arity as usize {
-                break;
-            }
-            write_close(inner, f, notation, at)?;
+        // Nothing is written after a leaf.
+        if node.shape.kind != NodeKind::Leaf {
+            open.push(OpenNode {
+                at,
+                shape,
+                arity: node.arity as usize,
+                next: 0,
+            });
+        }
+        while let Some(node) = open.last()
+            && node.next == node.arity
+        {
+            write_close(inner, f, notation, node)?;
             open.pop();
         }
     }
     Ok(())
+}
+
+/// A node whose children have not all been written.
+struct OpenNode<'a> {
+    /// The position of the node.
+    at: usize,
+    shape: Shape<'a>,
+    /// The number of children.
+    arity: usize,
+    /// The position of the next child among the children.
+    next: usize,
 }
 
 /// Returns the brackets around the children of a container.
@@ -106,7 +125,7 @@ fn write_alias<W: fmt::Write>(
     f: &mut W,
     notation: Notation,
     at: usize,
-    open: &[(usize, usize)],
+    open: &[OpenNode<'_>],
 ) -> fmt::Result {
     let Some(number) = inner.nodes[at].target() else {
         return f.write_str(if notation == Notation::Value {
@@ -117,10 +136,7 @@ fn write_alias<W: fmt::Write>(
     };
     let target = inner.numbered_nodes().get(number);
     // The nodes in `open` are sorted by position.
-    let around = target.filter(|target| {
-        open.binary_search_by_key(*target, |&(node, _)| node)
-            .is_ok()
-    });
+    let around = target.filter(|target| open.binary_search_by_key(*target, |node| node.at).is_ok());
     match around {
         Some(node) if notation == Notation::Value => {
             let inside = inner.nodes[*node..].iter().map(|node| inner.shape_of(node));
@@ -153,10 +169,14 @@ fn write_child_prefix<W: fmt::Write>(
     inner: &Inner,
     f: &mut W,
     notation: Notation,
-    parent: usize,
-    position: usize,
+    parent: &OpenNode<'_>,
 ) -> fmt::Result {
-    let shape = inner.shape(parent);
+    let &OpenNode {
+        at,
+        shape,
+        next: position,
+        ..
+    } = parent;
     if position > 0 {
         f.write_str(", ")?;
     }
@@ -171,7 +191,7 @@ fn write_child_prefix<W: fmt::Write>(
             Some(name) => write!(f, "{name}: "),
             None => write!(f, "{position}: "),
         },
-        NodeKind::Dict | NodeKind::OrderedDict => match inner.aux_of(parent).get(position) {
+        NodeKind::Dict | NodeKind::OrderedDict => match inner.aux_of(at).get(position) {
             Some(key) => write!(f, "{key:?}: "),
             None => Ok(()),
         },
@@ -183,35 +203,34 @@ fn write_close<W: fmt::Write>(
     inner: &Inner,
     f: &mut W,
     notation: Notation,
-    at: usize,
+    node: &OpenNode<'_>,
 ) -> fmt::Result {
-    let node = inner.nodes[at];
-    let aux = inner.aux_of(at);
-    let is_container = matches!(
-        node.shape.kind,
-        NodeKind::List | NodeKind::Tuple | NodeKind::Dict | NodeKind::OrderedDict
-    );
-    if is_container && !inner.shape(at).is_builtin() {
-        write_statics(inner, f, at)?;
-        return f.write_str(brackets(node.shape.kind).1);
-    }
-    match node.shape.kind {
-        NodeKind::None if !aux.is_empty() => {
-            write_statics(inner, f, at)?;
+    let &OpenNode { shape, arity, .. } = node;
+    let aux = || inner.aux_of(node.at);
+    match shape.kind() {
+        NodeKind::None if !aux().is_empty() => {
+            write_statics(f, shape, arity, aux())?;
             f.write_char(')')
+        }
+        NodeKind::List | NodeKind::Tuple if !shape.is_builtin() => {
+            write_statics(f, shape, arity, aux())?;
+            f.write_str(brackets(shape.kind()).1)
+        }
+        NodeKind::Dict | NodeKind::OrderedDict if !shape.is_builtin() => {
+            f.write_str(brackets(shape.kind()).1)
         }
         NodeKind::List => f.write_char(']'),
         NodeKind::NamedTuple | NodeKind::OrderedDict if notation == Notation::Structure => {
             f.write_str("])")
         }
-        NodeKind::Tuple if node.arity == 1 => f.write_str(",)"),
+        NodeKind::Tuple if arity == 1 => f.write_str(",)"),
         NodeKind::Tuple | NodeKind::NamedTuple => f.write_char(')'),
         NodeKind::Dict => f.write_char('}'),
-        NodeKind::OrderedDict if node.arity == 0 => f.write_char(')'),
+        NodeKind::OrderedDict if arity == 0 => f.write_char(')'),
         NodeKind::OrderedDict => f.write_str("})"),
-        NodeKind::Struct | NodeKind::TupleStruct if node.arity > 0 || !aux.is_empty() => {
-            write_statics(inner, f, at)?;
-            f.write_str(if node.shape.kind == NodeKind::Struct {
+        NodeKind::Struct | NodeKind::TupleStruct if arity > 0 || !aux().is_empty() => {
+            write_statics(f, shape, arity, aux())?;
+            f.write_str(if shape.kind() == NodeKind::Struct {
                 " }"
             } else {
                 ")"
@@ -221,14 +240,15 @@ fn write_close<W: fmt::Write>(
     }
 }
 
-/// Writes the static fields of a node after its children. The keys of a map are not fields.
-fn write_statics<W: fmt::Write>(inner: &Inner, f: &mut W, at: usize) -> fmt::Result {
-    let shape = inner.shape(at);
-    if matches!(shape.kind(), NodeKind::Dict | NodeKind::OrderedDict) {
-        return Ok(());
-    }
-    for (position, value) in inner.aux_of(at).iter().enumerate() {
-        if position > 0 || inner.nodes[at].arity > 0 {
+/// Writes the values `aux` of the static fields of a node after its children.
+fn write_statics<W: fmt::Write>(
+    f: &mut W,
+    shape: Shape<'_>,
+    arity: usize,
+    aux: &[StaticBox],
+) -> fmt::Result {
+    for (position, value) in aux.iter().enumerate() {
+        if position > 0 || arity > 0 {
             f.write_str(", ")?;
         }
         match shape.static_name(position) {

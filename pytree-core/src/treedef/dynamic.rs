@@ -1,30 +1,32 @@
 //! The table of the shapes of a treedef that were created at run time, and the comparison of treedefs with such shapes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::build::count;
 use super::{Inner, Node, SHAPES};
 use crate::base::bug::expect_at;
+use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::node::shape::{DynamicShape, Shape, StandIn};
 
 /// The table of the shapes created at run time, for a treedef that is being built. The table contains each shape once.
 #[derive(Debug, Default)]
 pub(super) struct DynamicShapes {
     table: Vec<Arc<DynamicShape>>,
-    /// The position of each shape in the table, by the address of the shape.
-    positions: BTreeMap<usize, u32>,
+    /// The position of each shape in the table.
+    positions: IdentityMap,
 }
 
 impl DynamicShapes {
     /// Returns the position of a shape in the table. Adds the shape if it is new.
     pub(super) fn position(&mut self, shape: &Arc<DynamicShape>) -> u32 {
-        let next = self.table.len();
-        let position = self.positions.entry(Arc::as_ptr(shape).addr());
-        *position.or_insert_with(|| {
-            self.table.push(Arc::clone(shape));
-            count(next)
-        })
+        match self.positions.insert(NodeIdentity::of(shape)) {
+            Err(position) => count(position),
+            Ok(()) => {
+                self.table.push(Arc::clone(shape));
+                count(self.table.len() - 1)
+            }
+        }
     }
 
     /// Copies shapes from the table of the treedef `from` to this table. `nodes` were copied from `from`; some of them

@@ -1,6 +1,6 @@
 //! The keys of children, and the paths of nodes.
 
-use super::TreeDef;
+use super::{NodeView, TreeDef};
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
@@ -34,15 +34,25 @@ impl TreeDef {
     /// Returns the path of the node at position `target`.
     pub(crate) fn path_of(&self, target: usize) -> KeyPath {
         let mut path = KeyPath::root();
-        let mut node = self.root();
-        while node.position() < target {
-            let mut children = node.children().enumerate();
-            let Some((position, child)) = children.find(|(_, child)| target < child.end()) else {
-                break;
-            };
+        for (node, position) in self.nodes_around(target) {
             path.extend_by(node.key(position));
-            node = child;
         }
         path
+    }
+
+    /// Returns the nodes that contain the node at position `target`, from the root down. Each is returned with the
+    /// position, among its children, of the child that contains the node or is the node.
+    pub(crate) fn nodes_around(
+        &self,
+        target: usize,
+    ) -> impl Iterator<Item = (NodeView<'_>, usize)> {
+        let mut next = Some(self.root());
+        std::iter::from_fn(move || {
+            let node = next.filter(|node| node.position() < target)?;
+            let mut children = node.children().enumerate();
+            let (position, child) = children.find(|(_, child)| target < child.end())?;
+            next = Some(child);
+            Some((node, position))
+        })
     }
 }

@@ -179,11 +179,11 @@ impl TreeDef {
     }
 
     /// Calls `visit` for each leaf, present or absent, in order. Passes to `visit` whether the leaf is present, and the
-    /// result of `decide` for the leaf's kind. Calls `decide` once for each outermost field whose kind is `Param` or
-    /// `State`, and once for all leaves outside of these fields.
-    pub(crate) fn walk_decisions<T: Copy>(
-        &self,
-        mut decide: impl FnMut(Option<LeafKind>) -> T,
+    /// result of `decide` for the field that determines the leaf's kind. Calls `decide` once for each outermost field
+    /// whose kind is `Param` or `State`, and once for all leaves outside of these fields.
+    pub(crate) fn walk_decisions<'a, T: Copy>(
+        &'a self,
+        mut decide: impl FnMut(Option<&'a FieldKind>) -> T,
         mut visit: impl FnMut(bool, T),
     ) {
         let without_kind = decide(None);
@@ -197,7 +197,7 @@ impl TreeDef {
                 if decision.is_none() {
                     decision = shape
                         .field_kind(*over as usize)
-                        .and_then(LeafKind::of)
+                        .filter(|kind| kind.decides())
                         .map(|kind| decide(Some(kind)));
                 }
                 *over += 1;

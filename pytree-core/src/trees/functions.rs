@@ -9,13 +9,13 @@ use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::flatten::{Flatten, Handles, Sharing};
 use crate::contract::matching::Match;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
-use crate::references::boundary::{flatten_any_with_references, flatten_with_references};
+use crate::references::boundary::{flatten_any_collecting, flatten_collecting};
 use crate::treedef::TreeDef;
 use crate::trees::dynamic::{Tree, same_but_for_some};
 
@@ -98,7 +98,7 @@ pub(crate) fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(
         Sharing::Duplicate => flatten_mapped(sharing, tree, L::clone),
         // All references are read at one instant.
         Sharing::Preserve => {
-            let (leaves, treedef, _) = flatten_with_references(tree);
+            let (leaves, treedef, _) = flatten_collecting(&tree, Handles::References);
             (leaves, treedef)
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn flatten_any<T: Pytree + ?Sized>(
     tree: &T,
 ) -> (Vec<AnyLeaf>, TreeDef) {
     if sharing == Sharing::Preserve {
-        let (leaves, treedef, _) = flatten_any_with_references(tree);
+        let (leaves, treedef, _) = flatten_any_collecting(tree, Handles::References);
         return (leaves, treedef);
     }
     let mut leaves = Vec::new();

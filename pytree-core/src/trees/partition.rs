@@ -18,6 +18,7 @@ pub(crate) use self::update::merge_state_trees;
 pub use self::update::{merge_state, update};
 use crate::base::bug::{LEAVES, bug, expect_next};
 use crate::base::error::{MergeProblem, TreeError};
+use crate::base::kind::LeafKind;
 use crate::base::path::{AsKeyPath, KeyPath};
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
@@ -356,7 +357,10 @@ fn assign<L: Leaf>(
     let mut unassigned = Vec::new();
     if filters.iter().all(Filter::is_by_kind) {
         treedef.walk_decisions(
-            |kind| first_of(filters, |filter| filter.accepts_kind(kind.as_ref())),
+            |field| {
+                let kind = field.and_then(LeafKind::of);
+                first_of(filters, |filter| filter.accepts_kind(kind.as_ref()))
+            },
             |holds_leaf, part| {
                 if holds_leaf {
                     assigned.push(part);
