@@ -13,10 +13,11 @@ mod tensor;
 mod transformations;
 
 pub use crate::base::axis_names::AxisNames;
-pub use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+pub use crate::base::dtype::{AbstractArray, DType, TensorElement};
 pub use crate::base::error::TensorError;
 pub use crate::base::memory;
 pub use crate::base::nested::NestedArray;
+pub use crate::base::shape::Shape;
 pub use crate::base::warning::{Warning, WarningKind, reset_warning_hook, set_warning_hook};
 pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
 pub use crate::operations::collectives::{

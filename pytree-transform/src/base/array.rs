@@ -7,6 +7,7 @@ use pytree_core::bug::bug;
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::base::memory;
+use crate::base::shape::{PerAxis, Shape};
 
 /// The elements of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,7 +190,7 @@ impl Array {
     /// Changes the shape of an array. The new shape must have the same number of elements.
     pub(crate) fn reshaped(this: Arc<Self>, shape: impl AsRef<[usize]>) -> Self {
         let mut array = Arc::unwrap_or_clone(this);
-        array.info.shape = crate::base::dtype::Shape::from_slice(shape.as_ref());
+        array.info.shape = Shape::from(shape.as_ref());
         array
     }
 }
@@ -211,8 +212,8 @@ fn wrong_storage(expected: DType, found: DType) -> ! {
 }
 
 /// Returns the strides of a contiguous, row-major array of a shape.
-pub(crate) fn row_major_strides(shape: &[usize]) -> crate::base::dtype::Shape {
-    let mut strides: crate::base::dtype::Shape = smallvec::smallvec![1; shape.len()];
+pub(crate) fn row_major_strides(shape: &[usize]) -> PerAxis {
+    let mut strides: PerAxis = smallvec::smallvec![1; shape.len()];
     for axis in (0..shape.len().saturating_sub(1)).rev() {
         strides[axis] = strides[axis + 1] * shape[axis + 1];
     }

@@ -3,12 +3,9 @@
 use std::fmt;
 
 use pytree_core::{Element, ElementType};
-use smallvec::SmallVec;
 
 use crate::base::nested::NestedArray;
-
-/// The lengths of a tensor's axes.
-pub type Shape = SmallVec<[usize; 4]>;
+use crate::base::shape::Shape;
 
 /// The element type (dtype) of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +116,7 @@ impl AbstractArray {
     pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
         Self {
             dtype,
-            shape: Shape::from_slice(shape.as_ref()),
+            shape: Shape::from(shape.as_ref()),
         }
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod fold;
 pub(crate) mod instructions;
 pub mod memory;
 pub(crate) mod nested;
+pub(crate) mod shape;
 pub(crate) mod special;
 pub(crate) mod text_layout;
 pub(crate) mod threads;

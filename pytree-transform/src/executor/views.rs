@@ -2,8 +2,7 @@
 
 use std::any::Any;
 
-use smallvec::SmallVec;
-
+use crate::base::shape::AxisList;
 use crate::primitives::create::Full;
 use crate::primitives::shape::{Broadcast, Reshape};
 use crate::tensor::elementwise::{Elementwise, Unary};
@@ -59,14 +58,14 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     let broadcast = primitive.downcast_ref::<Broadcast>()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
     // Axes of length 1 do not matter. The other axes of the operand must keep their order and lengths.
-    let kept: SmallVec<[usize; 4]> = operand
+    let kept: AxisList = operand
         .shape
         .iter()
         .zip(&broadcast.axes)
         .filter(|(length, _)| **length != 1)
         .map(|(_, &axis)| axis)
         .collect();
-    let rest: SmallVec<[usize; 4]> = (0..broadcast.shape.len())
+    let rest: AxisList = (0..broadcast.shape.len())
         .filter(|&axis| broadcast.shape[axis] != 1)
         .collect();
     if kept == rest {
@@ -105,8 +104,8 @@ pub(super) enum Direction {
 pub(super) fn direction(shape: &[usize], axes: &[usize]) -> Option<Direction> {
     let count: usize = shape.iter().product();
     let long = || (0..shape.len()).filter(|&axis| shape[axis] != 1);
-    let reduced: SmallVec<[usize; 4]> = long().filter(|axis| axes.contains(axis)).collect();
-    let kept: SmallVec<[usize; 4]> = long().filter(|axis| !axes.contains(axis)).collect();
+    let reduced: AxisList = long().filter(|axis| axes.contains(axis)).collect();
+    let kept: AxisList = long().filter(|axis| !axes.contains(axis)).collect();
     let (first_reduced, last_reduced) = (*reduced.first()?, *reduced.last()?);
     if count == 0 {
         return None;

@@ -7,8 +7,8 @@ mod mistakes;
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::Shape;
 use crate::base::error::{Mistake, TensorError, called, or_panic};
+use crate::base::shape::{AxisList, PerAxis};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{move_axis, reshape, sorting_permutation, transpose};
 use crate::primitives::slice::{pad, reverse};
@@ -40,10 +40,10 @@ use crate::operations::window_padding::signed;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
-    strides: Shape,
+    strides: PerAxis,
     padding: Padding,
-    input_dilation: Shape,
-    kernel_dilation: Shape,
+    input_dilation: PerAxis,
+    kernel_dilation: PerAxis,
     feature_groups: usize,
     batch_groups: usize,
     dimension_numbers: ConvDimensionNumbers,
@@ -54,8 +54,8 @@ impl Convolution {
     /// last axis.
     #[must_use]
     pub fn new(strides: impl AsRef<[usize]>, padding: Padding) -> Self {
-        let strides = Shape::from_slice(strides.as_ref());
-        let ones: Shape = strides.iter().map(|_| 1).collect();
+        let strides = PerAxis::from_slice(strides.as_ref());
+        let ones: PerAxis = strides.iter().map(|_| 1).collect();
         Self {
             input_dilation: ones.clone(),
             kernel_dilation: ones,
@@ -71,7 +71,7 @@ impl Convolution {
     /// default is 1.
     #[must_use]
     pub fn input_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
-        let input_dilation = Shape::from_slice(dilation.as_ref());
+        let input_dilation = PerAxis::from_slice(dilation.as_ref());
         Self {
             input_dilation,
             ..self
@@ -81,7 +81,7 @@ impl Convolution {
     /// Sets the distance between neighbouring kernel elements (`rhs_dilation` in JAX). The default is 1.
     #[must_use]
     pub fn kernel_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
-        let kernel_dilation = Shape::from_slice(dilation.as_ref());
+        let kernel_dilation = PerAxis::from_slice(dilation.as_ref());
         Self {
             kernel_dilation,
             ..self
@@ -193,7 +193,7 @@ impl Convolution {
     }
 
     /// Returns, for each spatial axis, the number of input elements that the dilated kernel covers.
-    fn spans(&self, kernel: &Tensor) -> Shape {
+    fn spans(&self, kernel: &Tensor) -> PerAxis {
         let sizes = kernel.shape().iter().zip(&self.kernel_dilation);
         sizes
             .map(|(&size, &dilation)| {
@@ -266,8 +266,8 @@ impl Convolution {
         )?;
         let sliding = Sliding {
             first: 1,
-            lengths: Shape::from_slice(&padded.shape()[1..=axes]),
-            sizes: Shape::from_slice(&kernel.shape()[..axes]),
+            lengths: PerAxis::from_slice(&padded.shape()[1..=axes]),
+            sizes: PerAxis::from_slice(&kernel.shape()[..axes]),
             strides: self.strides.clone(),
             dilations: self.kernel_dilation.clone(),
         };
@@ -277,8 +277,8 @@ impl Convolution {
         } else if self.batch_groups > 1 {
             self.in_batch_groups(&windows, &kernel)?
         } else {
-            let of_windows: Shape = (axes + 1..2 * axes + 2).collect();
-            let of_kernel: Shape = (0..=axes).collect();
+            let of_windows: AxisList = (axes + 1..2 * axes + 2).collect();
+            let of_kernel: AxisList = (0..=axes).collect();
             dot_general(&windows, &kernel, (&of_windows, &of_kernel), (&[], &[]))?
         };
         transpose(&product, &result)
@@ -291,8 +291,8 @@ impl Convolution {
         let axes = self.strides.len();
         let windows = divided(windows, windows.rank() - 1, self.feature_groups)?;
         let kernel = divided(kernel, axes + 1, self.feature_groups)?;
-        let sizes: Shape = (axes + 1..=2 * axes).chain([2 * axes + 2]).collect();
-        let of_kernel: Shape = (0..=axes).collect();
+        let sizes: AxisList = (axes + 1..=2 * axes).chain([2 * axes + 2]).collect();
+        let of_kernel: AxisList = (0..=axes).collect();
         let groups: (&[usize], &[usize]) = (&[2 * axes + 1], &[axes + 1]);
         // [groups, batch, counts…, out]
         let product = dot_general(&windows, &kernel, (&sizes, &of_kernel), groups)?;
@@ -306,8 +306,8 @@ impl Convolution {
         let axes = self.strides.len();
         let windows = divided(windows, 0, self.batch_groups)?;
         let kernel = divided(kernel, axes + 1, self.batch_groups)?;
-        let sizes: Shape = (axes + 2..2 * axes + 3).collect();
-        let of_kernel: Shape = (0..=axes).collect();
+        let sizes: AxisList = (axes + 2..2 * axes + 3).collect();
+        let of_kernel: AxisList = (0..=axes).collect();
         let groups: (&[usize], &[usize]) = (&[0], &[axes + 1]);
         let product = dot_general(&windows, &kernel, (&sizes, &of_kernel), groups)?;
         joined(&move_axis(&product, 0, axes + 1)?)
@@ -319,7 +319,7 @@ impl Convolution {
 struct LaidOut {
     x: Tensor,
     kernel: Tensor,
-    result: Shape,
+    result: AxisList,
 }
 
 /// Splits `axis` of a tensor into two axes: an axis of `groups` groups, and an axis of the elements of a group.
@@ -357,7 +357,7 @@ fn joined(tensor: &Tensor) -> Result<Tensor, TensorError> {
 #[must_use]
 #[track_caller]
 pub fn turned(kernel: &Tensor, axes: usize) -> Tensor {
-    or_panic(reverse(kernel, &(0..axes).collect::<Shape>()))
+    or_panic(reverse(kernel, &(0..axes).collect::<AxisList>()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The order of the axes of a convolution's input, kernel and result.
 
-use crate::base::dtype::Shape;
 use crate::base::error::Mistake;
+use crate::base::shape::AxisList;
 
 /// The order of the axes of a convolution's input, kernel and result.
 ///
@@ -40,9 +40,9 @@ pub enum ConvDimensionNumbers {
 /// The positions of the axes of input, kernel and result, listed in the canonical order: batch, space, features; for
 /// the kernel, space, input features, output features.
 pub(super) struct Orders {
-    pub(super) input: Shape,
-    pub(super) kernel: Shape,
-    pub(super) result: Shape,
+    pub(super) input: AxisList,
+    pub(super) kernel: AxisList,
+    pub(super) result: AxisList,
 }
 
 impl ConvDimensionNumbers {
@@ -62,7 +62,7 @@ impl ConvDimensionNumbers {
     pub(super) fn orders(&self, space: usize) -> Result<Orders, Mistake> {
         match self {
             Self::ChannelsLast => {
-                let all: Shape = (0..space + 2).collect();
+                let all: AxisList = (0..space + 2).collect();
                 Ok(Orders {
                     input: all.clone(),
                     kernel: all.clone(),
@@ -76,7 +76,7 @@ impl ConvDimensionNumbers {
                         .chain([axis])
                         .collect()
                 };
-                let input: Shape = last(1);
+                let input: AxisList = last(1);
                 Ok(Orders {
                     kernel: (2..space + 2).chain([1, 0]).collect(),
                     result: input.clone(),
@@ -110,14 +110,14 @@ fn order(
     sliding: &[char],
     behind: &[char],
     rank: usize,
-) -> Result<Shape, Mistake> {
+) -> Result<AxisList, Mistake> {
     let wanted = [before, sliding, behind].concat();
     let found: Vec<char> = letters.chars().collect();
-    let places: Option<Shape> = wanted
+    let places: Option<AxisList> = wanted
         .iter()
         .map(|letter| found.iter().position(|other| other == letter))
         .collect();
-    let distinct = |places: &Shape| (0..rank).all(|axis| places.contains(&axis));
+    let distinct = |places: &AxisList| (0..rank).all(|axis| places.contains(&axis));
     places
         .filter(|places| found.len() == rank && wanted.len() == rank && distinct(places))
         .ok_or_else(|| {

@@ -3,8 +3,9 @@
 use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called};
+use crate::base::shape::{AxisList, PerAxis};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
@@ -25,9 +26,9 @@ pub(super) fn diagonal_of_last(tensor: &Tensor, offset: isize) -> Result<Tensor,
     let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
     let flat = reshape(tensor, &[before, &[rows * columns]].concat())?;
     let axis = before.len();
-    let mut start: Shape = before.iter().map(|_| 0).collect();
-    let mut limit = Shape::from_slice(flat.shape());
-    let mut stride: Shape = before.iter().map(|_| 1).collect();
+    let mut start: PerAxis = before.iter().map(|_| 0).collect();
+    let mut limit = PerAxis::from_slice(flat.shape());
+    let mut stride: PerAxis = before.iter().map(|_| 1).collect();
     let first = if count == 0 {
         0
     } else {
@@ -67,7 +68,7 @@ fn triangle(
     offset: isize,
 ) -> Result<Tensor, TensorError> {
     needs_matrix(operation, tensor)?;
-    let axes: Shape = (tensor.rank() - 2..tensor.rank()).collect();
+    let axes: AxisList = (tensor.rank() - 2..tensor.rank()).collect();
     let matrix = &tensor.shape()[tensor.rank() - 2..];
     // All offsets beyond the corners select the same triangle. The clamp prevents an overflow.
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
@@ -155,7 +156,7 @@ impl Tensor {
             ));
         }
         let rest = (0..self.rank()).filter(|axis| ![first, second].contains(axis));
-        let order: Shape = rest.chain([first, second]).collect();
+        let order: AxisList = rest.chain([first, second]).collect();
         diagonal_of_last(&transpose(self, &order)?, offset)
     }
 

@@ -2,7 +2,7 @@
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called};
 use crate::primitives::create;
 use crate::primitives::elementwise::{binary, compare};
@@ -158,7 +158,7 @@ impl Tensor {
             let from_start = compare(Comparison::Ge, &places, &number(0))?;
             let to_end = compare(Comparison::Lt, &places, &number(size))?;
             let here = binary(Binary::And, &from_start, &to_end)?;
-            let here = broadcast_in_dim(&here, self.shape(), &Shape::from_slice(&[axis]))?;
+            let here = broadcast_in_dim(&here, self.shape(), &[axis])?;
             inside = Some(match inside {
                 Some(inside) => binary(Binary::And, &inside, &here)?,
                 None => here,

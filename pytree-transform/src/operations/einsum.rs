@@ -6,8 +6,9 @@
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError, called};
+use crate::base::shape::{AxisList, Shape};
 use crate::operations::diagonals::diagonal_of_last;
 use crate::operations::einsum_letters::{Label, Letters};
 use crate::primitives::dot::dot_general;
@@ -86,7 +87,7 @@ impl Term {
         self.labels.contains(&label)
     }
 
-    fn axes(&self, labels: &[Label]) -> Shape {
+    fn axes(&self, labels: &[Label]) -> AxisList {
         let places = labels.iter().filter_map(|label| {
             let same = |other: &Label| other == label;
             self.labels.iter().position(same)
@@ -120,7 +121,7 @@ impl Term {
         };
         while let Some((first, second)) = twice(&self.labels) {
             let rest = (0..self.labels.len()).filter(|axis| ![first, second].contains(axis));
-            let order: Shape = rest.chain([first, second]).collect();
+            let order: AxisList = rest.chain([first, second]).collect();
             let moved = transpose(&self.tensor, &order)?;
             let mut labels: Vec<Label> = order.iter().map(|&axis| self.labels[axis]).collect();
             labels.pop();
@@ -136,7 +137,7 @@ impl Term {
     #[track_caller]
     fn summed(self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let places = 0..self.labels.len();
-        let axes: Shape = places.filter(|&axis| !wanted(self.labels[axis])).collect();
+        let axes: AxisList = places.filter(|&axis| !wanted(self.labels[axis])).collect();
         let tensor = sum(&self.tensor, &axes)?;
         let labels = self.labels.into_iter().filter(|&label| wanted(label));
         Ok(Self {

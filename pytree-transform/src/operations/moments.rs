@@ -2,8 +2,8 @@
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::Shape;
 use crate::base::error::TensorError;
+use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions};
 use crate::operations::shape::axes_of;
 use crate::primitives::elementwise::unary;
@@ -174,9 +174,9 @@ impl Tensor {
 #[track_caller]
 fn part_of_rows(rows: &Tensor, start: usize, end: usize) -> Result<Tensor, TensorError> {
     let last = rows.rank() - 1;
-    let mut starts: Shape = rows.shape().iter().map(|_| 0).collect();
-    let strides: Shape = rows.shape().iter().map(|_| 1).collect();
-    let mut limits = Shape::from_slice(rows.shape());
+    let mut starts: PerAxis = rows.shape().iter().map(|_| 0).collect();
+    let strides: PerAxis = rows.shape().iter().map(|_| 1).collect();
+    let mut limits = PerAxis::from_slice(rows.shape());
     (starts[last], limits[last]) = (start, end);
     slice(rows, &starts, &limits, &strides)
 }
@@ -191,7 +191,7 @@ fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
         return Ok(sum(tensor, axes)? * f64::NAN);
     }
     let others = (0..tensor.rank()).filter(|axis| !axes.contains(axis));
-    let order: Shape = others.chain(axes.iter().copied()).collect();
+    let order: AxisList = others.chain(axes.iter().copied()).collect();
     let last = shape.len();
     let joined: Shape = shape.iter().copied().chain([length]).collect();
     let rows = reshape(&transpose(tensor, &order)?, &joined)?;

@@ -1,9 +1,9 @@
 //! Padding around and between elements, and reversal of axes.
 
 use pytree_derive::panicking_twin;
-use smallvec::SmallVec;
 
 use crate::base::error::TensorError;
+use crate::base::shape::PerAxis;
 use crate::operations::shape::axes_of;
 use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::slice;
@@ -31,9 +31,9 @@ impl Tensor {
         padding: impl AsRef<[(isize, isize, usize)]>,
     ) -> Result<Self, TensorError> {
         let padding = padding.as_ref();
-        let low: SmallVec<[isize; 4]> = padding.iter().map(|axis| axis.0).collect();
-        let high: SmallVec<[isize; 4]> = padding.iter().map(|axis| axis.1).collect();
-        let interior: SmallVec<[usize; 4]> = padding.iter().map(|axis| axis.2).collect();
+        let low: PerAxis<isize> = padding.iter().map(|axis| axis.0).collect();
+        let high: PerAxis<isize> = padding.iter().map(|axis| axis.1).collect();
+        let interior: PerAxis = padding.iter().map(|axis| axis.2).collect();
         slice::pad(self, &value.beside(self)?, &low, &high, &interior)
     }
 

@@ -2,8 +2,9 @@
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::{DType, Shape};
+use crate::base::dtype::DType;
 use crate::base::error::{Mistake, TensorError, called};
+use crate::base::shape::{PerAxis, Shape};
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
 use crate::primitives::gather::take_along_last;
@@ -28,8 +29,8 @@ use crate::tensor::Tensor;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pooling {
-    window: Shape,
-    strides: Shape,
+    window: PerAxis,
+    strides: PerAxis,
     padding: Padding,
     count_padding: bool,
 }
@@ -47,7 +48,7 @@ impl Pooling {
     /// Creates a pooling with windows of the size `window`, stride 1 and no padding, which are the defaults of Flax.
     #[must_use]
     pub fn new(window: impl AsRef<[usize]>) -> Self {
-        let window = Shape::from_slice(window.as_ref());
+        let window = PerAxis::from_slice(window.as_ref());
         Self {
             strides: window.iter().map(|_| 1).collect(),
             window,
@@ -59,7 +60,7 @@ impl Pooling {
     /// Sets the distance between neighbouring windows along each spatial axis. The default is 1, as in Flax.
     #[must_use]
     pub fn strides(self, strides: impl AsRef<[usize]>) -> Self {
-        let strides = Shape::from_slice(strides.as_ref());
+        let strides = PerAxis::from_slice(strides.as_ref());
         Self { strides, ..self }
     }
 
@@ -260,7 +261,7 @@ impl Pooling {
         )?;
         let sliding = Sliding {
             first,
-            lengths: Shape::from_slice(&padded.shape()[first..first + axes]),
+            lengths: PerAxis::from_slice(&padded.shape()[first..first + axes]),
             sizes: self.window.clone(),
             strides: self.strides.clone(),
             dilations: self.window.iter().map(|_| 1).collect(),
@@ -274,7 +275,7 @@ impl Pooling {
         Ok(Pooled {
             windows: reshape(&windows, &joined)?,
             size,
-            shape: Shape::from_vec(shape),
+            shape: Shape::from(shape),
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::Shape;
 use crate::base::error::{TensorError, called};
+use crate::base::shape::{AxisList, Shape};
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, sorting_permutation, transpose};
 use crate::tensor::Tensor;
@@ -87,7 +87,7 @@ struct Pairing {
     right: Part,
     /// The position in the result of each axis of the product: first the shared axes, then the other axes of the left
     /// operand, then those of the right operand.
-    places: Shape,
+    places: AxisList,
 }
 
 /// One operand of the product. `shape` is its shape without the batch axes of length 1 that broadcast against the other
@@ -95,7 +95,7 @@ struct Pairing {
 #[derive(Default)]
 struct Part {
     shape: Shape,
-    shared: Shape,
+    shared: AxisList,
 }
 
 impl Pairing {
@@ -110,7 +110,7 @@ impl Pairing {
                 .map(|axis| tensor.shape()[axis])
         };
         let mut pairing = Self::default();
-        let (mut left_places, mut right_places) = (Shape::new(), Shape::new());
+        let (mut left_places, mut right_places) = (AxisList::new(), AxisList::new());
         for place in 0..rank {
             match (length(left, place), length(right, place)) {
                 (Some(l), Some(r)) if l == r => {
@@ -136,7 +136,7 @@ impl Pairing {
                 }
             }
         }
-        let matrix = |tensor: &Tensor| Shape::from_slice(&tensor.shape()[batch_rank(tensor)..]);
+        let matrix = |tensor: &Tensor| Shape::from(&tensor.shape()[batch_rank(tensor)..]);
         pairing.left.shape.extend(matrix(left));
         pairing.right.shape.extend(matrix(right));
         pairing.places.extend(left_places);

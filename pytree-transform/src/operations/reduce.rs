@@ -6,8 +6,8 @@
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::Shape;
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{AxisList, Shape};
 use crate::operations::shape::axes_of;
 use crate::primitives::reduce::Reduction;
 use crate::primitives::{reduce, shape};
@@ -52,7 +52,7 @@ fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     Ok(reduce::sum(tensor, axes)? * count(tensor, axes).recip())
 }
 
-pub(super) fn all_axes(tensor: &Tensor) -> Shape {
+pub(super) fn all_axes(tensor: &Tensor) -> AxisList {
     (0..tensor.rank()).collect()
 }
 

@@ -3,8 +3,9 @@
 use pytree_derive::panicking_twin;
 
 use crate::base::array::is_bytes_granted;
-use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called, or_panic};
+use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::operations::shape::axis_of;
 use crate::primitives::create;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
@@ -14,9 +15,9 @@ use crate::tensor::Tensor;
 /// Returns the part of a tensor from `start` up to, but not including, `limit` along one axis.
 #[track_caller]
 fn along(tensor: &Tensor, axis: usize, start: usize, limit: usize) -> Result<Tensor, TensorError> {
-    let mut starts: Shape = tensor.shape().iter().map(|_| 0).collect();
-    let mut limits = Shape::from_slice(tensor.shape());
-    let strides: Shape = tensor.shape().iter().map(|_| 1).collect();
+    let mut starts: PerAxis = tensor.shape().iter().map(|_| 0).collect();
+    let mut limits = PerAxis::from_slice(tensor.shape());
+    let strides: PerAxis = tensor.shape().iter().map(|_| 1).collect();
     (starts[axis], limits[axis]) = (start, limit);
     slice(tensor, &starts, &limits, &strides)
 }
@@ -76,16 +77,16 @@ impl Tensor {
             let missing = rank - numbers.len();
             axis.checked_sub(missing).map_or(1, |axis| numbers[axis])
         };
-        let axes: Shape = (0..rank).map(|axis| at(self.shape(), axis)).collect();
+        let lengths: Shape = (0..rank).map(|axis| at(self.shape(), axis)).collect();
         let pairs: Shape = (0..rank)
-            .flat_map(|axis| [at(repeats, axis), axes[axis]])
+            .flat_map(|axis| [at(repeats, axis), lengths[axis]])
             .collect();
-        let own: Shape = (0..rank).map(|axis| 2 * axis + 1).collect();
-        let whole = or_panic(reshape(self, &axes));
+        let own: AxisList = (0..rank).map(|axis| 2 * axis + 1).collect();
+        let whole = or_panic(reshape(self, &lengths));
         let repeated = or_panic(broadcast_in_dim(&whole, &pairs, &own));
         // The broadcast to the shape `pairs` succeeded, so the products of the lengths in `pairs` do not overflow.
         let joined: Shape = (0..rank)
-            .map(|axis| at(repeats, axis) * axes[axis])
+            .map(|axis| at(repeats, axis) * lengths[axis])
             .collect();
         or_panic(reshape(&repeated, &joined))
     }
@@ -108,7 +109,7 @@ impl Tensor {
         let axis = axis_of("repeat", self.info(), axis)?;
         let mut pairs = self.info().shape.clone();
         pairs.insert(axis + 1, repeats);
-        let own: Shape = (0..=self.rank())
+        let own: AxisList = (0..=self.rank())
             .filter(|&place| place != axis + 1)
             .collect();
         let repeated = broadcast_in_dim(self, &pairs, &own)?;
@@ -247,7 +248,7 @@ impl Tensor {
     pub fn try_swap_axes(&self, axis1: isize, axis2: isize) -> Result<Self, TensorError> {
         let first = axis_of("swap axes of", self.info(), axis1)?;
         let second = axis_of("swap axes of", self.info(), axis2)?;
-        let mut permutation: Shape = (0..self.rank()).collect();
+        let mut permutation: AxisList = (0..self.rank()).collect();
         permutation.swap(first, second);
         transpose(self, &permutation)
     }

@@ -4,8 +4,8 @@
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
-use crate::base::dtype::Shape;
 use crate::base::error::{Mistake, TensorError, or_panic};
+use crate::base::shape::Shape;
 use crate::primitives::shape;
 use crate::tensor::Tensor;
 
@@ -28,51 +28,60 @@ macro_rules! lengths {
 }
 lengths!(usize, isize, i32, i64, u32);
 
-type Lengths = SmallVec<[i128; 4]>;
+/// The lengths of a new shape with their signs.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct SignedLengths(SmallVec<[i128; 4]>);
+
+impl FromIterator<i128> for SignedLengths {
+    fn from_iter<I: IntoIterator<Item = i128>>(lengths: I) -> Self {
+        Self(lengths.into_iter().collect())
+    }
+}
 
 /// A shape for [`Tensor::reshape`]: an array, slice, vector or tuple of lengths. In a tuple, integer types may differ:
 /// `(batch, -1)`. `()` is the shape of a scalar.
 pub trait NewShape {
     /// Returns the lengths, with their signs.
     #[doc(hidden)]
-    fn lengths(&self) -> SmallVec<[i128; 4]>;
+    fn lengths(&self) -> SignedLengths;
 }
 
 impl<L: NewLength> NewShape for [L] {
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> SignedLengths {
         self.iter().map(|length| length.signed()).collect()
     }
 }
 impl<L: NewLength, const N: usize> NewShape for [L; N] {
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> SignedLengths {
         self.as_slice().lengths()
     }
 }
 impl<L: NewLength> NewShape for Vec<L> {
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> SignedLengths {
         self.as_slice().lengths()
     }
 }
 impl NewShape for Shape {
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> SignedLengths {
         self.as_slice().lengths()
     }
 }
 impl<T: NewShape + ?Sized> NewShape for &T {
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> SignedLengths {
         (**self).lengths()
     }
 }
 impl NewShape for () {
-    fn lengths(&self) -> Lengths {
-        Lengths::new()
+    fn lengths(&self) -> SignedLengths {
+        SignedLengths(SmallVec::new())
     }
 }
 
 macro_rules! tuples {
     ($($($length:ident $place:tt),+;)*) => {$(
         impl<$($length: NewLength),+> NewShape for ($($length,)+) {
-            fn lengths(&self) -> Lengths {
+            fn lengths(&self) -> SignedLengths {
                 [$(self.$place.signed()),+].into_iter().collect()
             }
         }
@@ -147,7 +156,7 @@ impl Tensor {
     #[panicking_twin(reshape, Shape)]
     #[track_caller]
     pub fn try_reshape(&self, shape: impl NewShape) -> Result<Self, TensorError> {
-        let shape = resolved(self.len(), &shape.lengths())
+        let shape = resolved(self.len(), &shape.lengths().0)
             .map_err(|mistake| mistake.error("reshape", &[self.info()]))?;
         shape::reshape(self, &shape)
     }

@@ -3,8 +3,9 @@
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, called, or_panic};
+use crate::base::shape::AxisList;
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
@@ -40,8 +41,8 @@ pub(crate) fn axes_of(
     operation: &'static str,
     found: &AbstractArray,
     axes: &[isize],
-) -> Result<Shape, TensorError> {
-    let mut places = Shape::new();
+) -> Result<AxisList, TensorError> {
+    let mut places = AxisList::new();
     for &axis in axes {
         let place = axis_of(operation, found, axis)?;
         if places.contains(&place) {
@@ -82,7 +83,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn t(&self) -> Self {
-        let permutation: Shape = (0..self.rank()).rev().collect();
+        let permutation: AxisList = (0..self.rank()).rev().collect();
         or_panic(shape::transpose(self, &permutation))
     }
 

@@ -7,8 +7,9 @@ use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::{DType, Shape};
+use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called};
+use crate::base::shape::PerAxis;
 use crate::operations::shape::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{broadcast_shapes, compare};
@@ -88,10 +89,10 @@ impl Tensor {
             ));
         }
         let order = argsort_descending(self, axis)?;
-        let mut limit = Shape::from_slice(order.shape());
+        let mut limit = PerAxis::from_slice(order.shape());
         limit[axis] = k;
-        let start: Shape = limit.iter().map(|_| 0).collect();
-        let stride: Shape = limit.iter().map(|_| 1).collect();
+        let start: PerAxis = limit.iter().map(|_| 0).collect();
+        let stride: PerAxis = limit.iter().map(|_| 1).collect();
         let indices = slice(&order, &start, &limit, &stride)?;
         Ok((take_along_last(self, &indices)?, indices))
     }

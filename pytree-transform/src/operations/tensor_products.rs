@@ -4,8 +4,8 @@ use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::Shape;
 use crate::base::error::{TensorError, called};
+use crate::base::shape::{AxisList, Shape};
 use crate::operations::shape::axes_of;
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, transpose};
@@ -190,7 +190,7 @@ impl Tensor {
             Ok::<_, TensorError>((padded(self)?, padded(other)?))
         })?;
         let product = dot_general(&left, &right, (&[], &[]), (&[], &[]))?;
-        let order: Shape = (0..rank).flat_map(|axis| [axis, axis + rank]).collect();
+        let order: AxisList = (0..rank).flat_map(|axis| [axis, axis + rank]).collect();
         let lengths = left.shape().iter().zip(right.shape());
         let shape: Shape = lengths.map(|(left, right)| left * right).collect();
         reshape(&transpose(&product, &order)?, &shape)

@@ -71,7 +71,7 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
     let info = jaxpr.info(output);
     if let Some(full) = primitive.downcast_ref::<Full>() {
         let one = Full {
-            shape: crate::base::dtype::Shape::new(),
+            shape: crate::base::shape::Shape::new(),
             ..full.clone()
         };
         known[output.index()] = Some(Known::Filled(evaluate(&one, Operands::new())?));

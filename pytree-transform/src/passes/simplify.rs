@@ -22,7 +22,8 @@ use pytree_core::bug::expect_at;
 use smallvec::{SmallVec, smallvec};
 
 use super::Replacements;
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::AbstractArray;
+use crate::base::shape::AxisList;
 use crate::primitives::convert::Convert;
 use crate::primitives::create::Full;
 use crate::primitives::dot::DotGeneral;
@@ -232,7 +233,7 @@ impl<'j> View<'j> {
             Some((inner, &[source])) => (Some(inner), source),
             _ => (None, operand),
         };
-        let permutation: Shape = match inner {
+        let permutation: AxisList = match inner {
             Some(inner) => outer
                 .permutation
                 .iter()

@@ -7,8 +7,9 @@ use std::hash::{Hash, Hasher};
 use smallvec::smallvec;
 
 use crate::base::array::{Array, reserved, reused, with_type};
-use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement, Tuple};
+use crate::base::dtype::{AbstractArray, DType, TensorElement, Tuple};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::Shape;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
@@ -58,7 +59,7 @@ pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, 
     bind_one(
         &Full {
             dtype,
-            shape: Shape::from_slice(shape),
+            shape: Shape::from(shape),
             value,
         },
         &[],
@@ -98,7 +99,7 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
     bind_one(
         &Iota {
             dtype,
-            shape: Shape::from_slice(shape),
+            shape: Shape::from(shape),
             axis,
         },
         &[],

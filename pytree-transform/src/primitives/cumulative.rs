@@ -5,12 +5,13 @@ mod running;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use self::running::{Rows, in_blocks, one_by_one};
 use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::elementwise::binary;
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
@@ -101,7 +102,7 @@ impl Run {
 
     /// Reduces an array along the axis, in place if nobody else holds its memory.
     fn scan<T: TensorElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
-        let shape = Shape::from_slice(operand.shape());
+        let shape = Shape::from(operand.shape());
         let rows = Rows {
             length: shape[self.axis],
             inner: shape[self.axis + 1..].iter().product(),
@@ -205,9 +206,9 @@ fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
         return x.clone();
     }
     let part = |tensor: &Tensor, start: usize, limit: usize, step: usize| {
-        let mut starts: Shape = smallvec![0; tensor.rank()];
-        let mut limits = Shape::from_slice(tensor.shape());
-        let mut steps: Shape = smallvec![1; tensor.rank()];
+        let mut starts: PerAxis = smallvec![0; tensor.rank()];
+        let mut limits = PerAxis::from_slice(tensor.shape());
+        let mut steps: PerAxis = smallvec![1; tensor.rank()];
         (starts[axis], limits[axis], steps[axis]) = (start, limit, step);
         or_panic(slice(tensor, &starts, &limits, &steps))
     };
@@ -217,9 +218,9 @@ fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let even = cumulation.combine(&before, &part(x, 2, count, 2));
     let even = or_panic(concatenate(&[&part(x, 0, 1, 1), &even], axis));
     let spread = |tensor: &Tensor, low: isize| {
-        let mut lows: SmallVec<[isize; 4]> = smallvec![0; tensor.rank()];
+        let mut lows: PerAxis<isize> = smallvec![0; tensor.rank()];
         let mut highs = lows.clone();
-        let mut interior: Shape = smallvec![0; tensor.rank()];
+        let mut interior: PerAxis = smallvec![0; tensor.rank()];
         let taken = low + (2 * tensor.shape()[axis]).cast_signed() - 1;
         (lows[axis], highs[axis], interior[axis]) = (low, count.cast_signed() - taken, 1);
         let zero = Tensor::constant(tensor.dtype(), 0.0);

@@ -9,8 +9,9 @@ use smallvec::smallvec;
 
 use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
 use crate::base::array::{Array, reused, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType, Shape};
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{AxisList, Shape};
 use crate::base::threads;
 use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, sorting_permutation, transpose};
@@ -26,8 +27,8 @@ use crate::tensor::trace::bind_one;
 /// one axis. The result has the batch axes, then the other axes of the left operand, then those of the right operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DotGeneral {
-    pub(crate) contract: (Shape, Shape),
-    pub(crate) batch: (Shape, Shape),
+    pub(crate) contract: (AxisList, AxisList),
+    pub(crate) batch: (AxisList, AxisList),
 }
 
 /// Applies [`DotGeneral`] to two tensors.
@@ -38,8 +39,9 @@ pub(crate) fn dot_general(
     contract: (&[usize], &[usize]),
     batch: (&[usize], &[usize]),
 ) -> Result<Tensor, TensorError> {
-    let pair =
-        |(left, right): (&[usize], &[usize])| (Shape::from_slice(left), Shape::from_slice(right));
+    let pair = |(left, right): (&[usize], &[usize])| {
+        (AxisList::from_slice(left), AxisList::from_slice(right))
+    };
     bind_one(
         &DotGeneral {
             contract: pair(contract),
@@ -50,7 +52,7 @@ pub(crate) fn dot_general(
 }
 
 /// Returns the free axes of an operand: the axes that are neither contracted nor batch axes.
-fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> Shape {
+fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> AxisList {
     (0..rank)
         .filter(|axis| !contract.contains(axis) && !batch.contains(axis))
         .collect()
@@ -60,9 +62,9 @@ fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> Shape {
 struct Side<'a> {
     contract: &'a [usize],
     batch: &'a [usize],
-    free: Shape,
+    free: AxisList,
     /// For each free axis of the operand, the position of this axis in the result.
-    kept: Shape,
+    kept: AxisList,
 }
 
 impl DotGeneral {
@@ -89,7 +91,7 @@ impl DotGeneral {
     }
 
     /// Returns the numbers that the axes `axes` of an operand have after a batch axis is inserted at position `batch`.
-    fn shifted(axes: &[usize], batch: Option<usize>) -> Shape {
+    fn shifted(axes: &[usize], batch: Option<usize>) -> AxisList {
         axes.iter()
             .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))
             .collect()
@@ -99,13 +101,13 @@ impl DotGeneral {
 /// Computes the cotangent of the operand `own` from the cotangent of the result and the other operand (`other`, with
 /// the value `known`).
 fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
-    let batch: Shape = (0..own.batch.len()).collect();
+    let batch: AxisList = (0..own.batch.len()).collect();
     // The product below has the contracted axes in the order that they have in the other operand.
-    let contracted: Shape = sorting_permutation(other.contract)
+    let contracted: AxisList = sorting_permutation(other.contract)
         .iter()
         .map(|&position| own.contract[position])
         .collect();
-    let axes = |first: &[usize], second: &[usize]| -> Shape {
+    let axes = |first: &[usize], second: &[usize]| -> AxisList {
         [own.batch, first, second].concat().into_iter().collect()
     };
     let cotangent_first = axes(&own.free, &contracted);
@@ -154,7 +156,7 @@ impl DotGeneral {
         }
         // Any order of summation is valid. Use the order of the contracted axes in the left operand.
         let order = sorting_permutation(&self.contract.0);
-        let contract: (Shape, Shape) = order
+        let contract: (AxisList, AxisList) = order
             .iter()
             .map(|&pair| (self.contract.0[pair], self.contract.1[pair]))
             .unzip();
@@ -278,7 +280,7 @@ impl Primitive for DotGeneral {
     /// Batches the product. If both operands have a batch axis, the pair becomes one more pair of batch axes of the
     /// product. If only one operand has a batch axis, this axis becomes one more free axis.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
-        let shifted = |(left, right): &(Shape, Shape)| {
+        let shifted = |(left, right): &(AxisList, AxisList)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
         };
         let mut product = Self {
@@ -354,7 +356,8 @@ mod tests {
     ];
 
     fn primitive(axes: [&[usize]; 4]) -> DotGeneral {
-        let [contract_left, contract_right, batch_left, batch_right] = axes.map(Shape::from_slice);
+        let [contract_left, contract_right, batch_left, batch_right] =
+            axes.map(AxisList::from_slice);
         DotGeneral {
             contract: (contract_left, contract_right),
             batch: (batch_left, batch_right),

@@ -9,8 +9,9 @@ use std::sync::Arc;
 pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
 use crate::base::array::Array;
-use crate::base::dtype::{AbstractArray, DType, Shape, Tuple};
+use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{AxisList, Shape};
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
@@ -28,7 +29,7 @@ use crate::tensor::trace::bind_one;
 /// Sums a tensor over some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sum {
-    pub(crate) axes: Shape,
+    pub(crate) axes: AxisList,
 }
 
 /// How a reduction combines two elements.
@@ -47,7 +48,7 @@ pub(crate) enum Reduction {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reduce {
     pub(crate) reduction: Reduction,
-    pub(crate) axes: Shape,
+    pub(crate) axes: AxisList,
 }
 
 /// Returns the sum over distinct `axes`, or the tensor itself if there are no axes.
@@ -76,8 +77,8 @@ pub(crate) fn reduce_by(
     bind_one(&reduce, &[operand])
 }
 
-fn sorted(axes: &[usize]) -> Shape {
-    let mut axes = Shape::from_slice(axes);
+fn sorted(axes: &[usize]) -> AxisList {
+    let mut axes = AxisList::from_slice(axes);
     axes.sort_unstable();
     axes
 }
@@ -97,7 +98,7 @@ fn broadcast_back(
     shape: &[usize],
     axes: &[usize],
 ) -> Result<Tensor, TensorError> {
-    let kept: Shape = (0..shape.len())
+    let kept: AxisList = (0..shape.len())
         .filter(|axis| !axes.contains(axis))
         .collect();
     broadcast_in_dim(reduced, shape, &kept)
@@ -105,8 +106,8 @@ fn broadcast_back(
 
 /// Returns the reduced axes after a batch axis is inserted at position `batch`, and the position of the batch axis in
 /// the result.
-fn batched_axes(axes: &[usize], batch: usize) -> (Shape, usize) {
-    let axes: Shape = axes.iter().map(|&axis| batched_axis(axis, batch)).collect();
+fn batched_axes(axes: &[usize], batch: usize) -> (AxisList, usize) {
+    let axes: AxisList = axes.iter().map(|&axis| batched_axis(axis, batch)).collect();
     let before = axes.iter().filter(|&&axis| axis < batch).count();
     (axes, batch - before)
 }
@@ -304,8 +305,8 @@ impl Primitive for Reduce {
 /// Computes the product over some axes by multiplying halves of the tensor repeatedly. The derivative contains no
 /// quotient, so it is correct where elements are zero.
 fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
-    let kept: Shape = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
-    let permutation: Shape = axes.iter().chain(&kept).copied().collect();
+    let kept: AxisList = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let permutation: AxisList = axes.iter().chain(&kept).copied().collect();
     let result = without_axes(x.shape(), axes);
     let count = axes.iter().map(|&axis| x.shape()[axis]).product();
     let shape = [count, result.iter().product()];
@@ -421,11 +422,11 @@ mod tests {
         for axes in [&[0][..], &[1, 2], &[0, 2]] {
             let (sum, max) = (
                 Sum {
-                    axes: Shape::from_slice(axes),
+                    axes: AxisList::from_slice(axes),
                 },
                 Reduce {
                     reduction: Reduction::Max,
-                    axes: Shape::from_slice(axes),
+                    axes: AxisList::from_slice(axes),
                 },
             );
             let x = [noise(&[2, 3, 4], 1)];
@@ -434,7 +435,7 @@ mod tests {
             check_tangent(&max, &x);
             let others = [Reduction::Min, Reduction::Prod].map(|reduction| Reduce {
                 reduction,
-                axes: Shape::from_slice(axes),
+                axes: AxisList::from_slice(axes),
             });
             others.iter().for_each(|other| check_tangent(other, &x));
             for axis in 0..4 {

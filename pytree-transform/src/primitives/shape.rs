@@ -5,13 +5,14 @@ mod strided;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use self::strided::joined_axes;
 pub(crate) use self::strided::{add_by_strides, gather};
 use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::{AbstractArray, Shape, Tuple};
+use crate::base::dtype::{AbstractArray, Tuple};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
@@ -22,7 +23,7 @@ use crate::tensor::trace::bind_one;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Broadcast {
     pub(crate) shape: Shape,
-    pub(crate) axes: Shape,
+    pub(crate) axes: AxisList,
 }
 
 /// Reinterprets the elements in row-major order with another shape.
@@ -34,7 +35,7 @@ pub(crate) struct Reshape {
 /// Permutes the axes: axis `i` of the result is axis `permutation[i]` of the operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transpose {
-    pub(crate) permutation: Shape,
+    pub(crate) permutation: AxisList,
 }
 
 /// Applies [`Broadcast`] to a tensor, or returns the tensor itself if nothing changes.
@@ -54,8 +55,8 @@ pub(crate) fn broadcast_in_dim(
     }
     bind_one(
         &Broadcast {
-            shape: Shape::from_slice(shape),
-            axes: Shape::from_slice(axes),
+            shape: Shape::from(shape),
+            axes: AxisList::from_slice(axes),
         },
         &[operand],
     )
@@ -72,7 +73,7 @@ pub(crate) fn broadcast_to(operand: &Tensor, shape: &[usize]) -> Result<Tensor, 
             "remove axes with `squeeze`, or sum over them",
         ));
     };
-    let axes: Shape = (missing..shape.len()).collect();
+    let axes: AxisList = (missing..shape.len()).collect();
     broadcast_in_dim(operand, shape, &axes)
 }
 
@@ -84,7 +85,7 @@ pub(crate) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, Tenso
     }
     bind_one(
         &Reshape {
-            shape: Shape::from_slice(shape),
+            shape: Shape::from(shape),
         },
         &[operand],
     )
@@ -99,7 +100,7 @@ pub(crate) fn transpose(operand: &Tensor, permutation: &[usize]) -> Result<Tenso
     }
     bind_one(
         &Transpose {
-            permutation: Shape::from_slice(permutation),
+            permutation: AxisList::from_slice(permutation),
         },
         &[operand],
     )
@@ -108,7 +109,7 @@ pub(crate) fn transpose(operand: &Tensor, permutation: &[usize]) -> Result<Tenso
 /// Moves axis `from` to position `to`. The other axes keep their order.
 #[track_caller]
 pub(crate) fn move_axis(operand: &Tensor, from: usize, to: usize) -> Result<Tensor, TensorError> {
-    let mut permutation: Shape = (0..operand.rank()).filter(|&axis| axis != from).collect();
+    let mut permutation: AxisList = (0..operand.rank()).filter(|&axis| axis != from).collect();
     permutation.insert(to, from);
     transpose(operand, &permutation)
 }
@@ -124,7 +125,7 @@ pub(crate) fn batch_axis_first(
     if let Some(axis) = axis {
         return move_axis(operand, axis, 0);
     }
-    let places: Shape = (1..=operand.rank()).collect();
+    let places: AxisList = (1..=operand.rank()).collect();
     broadcast_in_dim(operand, &with_front(size, operand.shape()), &places)
 }
 
@@ -160,8 +161,8 @@ pub(crate) fn check_positions(
 }
 
 /// Returns the permutation of positions that sorts `keys`.
-pub(crate) fn sorting_permutation(keys: &[usize]) -> Shape {
-    let mut positions: Shape = (0..keys.len()).collect();
+pub(crate) fn sorting_permutation(keys: &[usize]) -> AxisList {
+    let mut positions: AxisList = (0..keys.len()).collect();
     positions.sort_by_key(|&position| keys[position]);
     positions
 }
@@ -237,7 +238,7 @@ impl LinearPrimitive for Broadcast {
         if operand.info.len() == self.shape.iter().product::<usize>() {
             return Array::reshaped(operand, &self.shape);
         }
-        let mut strides: SmallVec<[isize; 4]> = smallvec![0; self.shape.len()];
+        let mut strides: PerAxis<isize> = smallvec![0; self.shape.len()];
         for ((&length, &stride), &axis) in operand
             .shape()
             .iter()
@@ -255,7 +256,7 @@ impl LinearPrimitive for Broadcast {
             Some(position) => operand.shape[position] != self.shape[*axis],
             None => true,
         };
-        let axes: Shape = (0..self.shape.len()).filter(repeated).collect();
+        let axes: AxisList = (0..self.shape.len()).filter(repeated).collect();
         let summed = or_panic(reduce::sum(cotangent, &axes));
         or_panic(reshape(&summed, &operand.shape))
     }
@@ -263,7 +264,7 @@ impl LinearPrimitive for Broadcast {
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
         let operand = or_panic(move_axis(operand, axis, 0));
         let shape = with_front(operand.shape()[0], &self.shape);
-        let axes: Shape = std::iter::once(0)
+        let axes: AxisList = std::iter::once(0)
             .chain(self.axes.iter().map(|axis| axis + 1))
             .collect();
         (or_panic(broadcast_in_dim(&operand, &shape, &axes)), 0)
@@ -372,7 +373,7 @@ impl LinearPrimitive for Transpose {
             .iter()
             .map(|&axis| operand.shape()[axis])
             .collect();
-        let strides: SmallVec<[isize; 4]> = self
+        let strides: PerAxis<isize> = self
             .permutation
             .iter()
             .map(|&axis| strides[axis].cast_signed())
@@ -396,7 +397,7 @@ impl LinearPrimitive for Transpose {
             .permutation
             .iter()
             .map(|&place| batched_axis(place, axis));
-        let permutation: Shape = std::iter::once(axis).chain(axes).collect();
+        let permutation: AxisList = std::iter::once(axis).chain(axes).collect();
         (or_panic(transpose(operand, &permutation)), 0)
     }
 

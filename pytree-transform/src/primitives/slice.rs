@@ -11,8 +11,9 @@ use smallvec::SmallVec;
 pub(crate) use self::concatenate::{Concatenate, concatenate};
 pub(crate) use self::pad::pad;
 use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::{AbstractArray, Shape, Tuple};
+use crate::base::dtype::{AbstractArray, Tuple};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::shape::{batch_axis_first, batched_axis, gather};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
@@ -21,15 +22,15 @@ use crate::tensor::trace::bind_one;
 /// Along each axis, selects every `stride`-th element from `start` up to, but not including, `limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slice {
-    pub(crate) start: Shape,
-    pub(crate) limit: Shape,
-    pub(crate) stride: Shape,
+    pub(crate) start: PerAxis,
+    pub(crate) limit: PerAxis,
+    pub(crate) stride: PerAxis,
 }
 
 /// Reverses the elements along some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reverse {
-    pub(crate) axes: Shape,
+    pub(crate) axes: AxisList,
 }
 
 /// Applies [`Slice`] to a tensor, or returns the tensor itself if the slice contains all elements.
@@ -43,8 +44,8 @@ pub(crate) fn slice(
     // A step longer than the axis selects one element. Clamping the stride prevents an overflow in later products.
     let longest = |axis: usize| operand.shape().get(axis).map_or(1, |&length| length.max(1));
     let slice = Slice {
-        start: Shape::from_slice(start),
-        limit: Shape::from_slice(limit),
+        start: PerAxis::from_slice(start),
+        limit: PerAxis::from_slice(limit),
         stride: (0..stride.len())
             .map(|axis| stride[axis].min(longest(axis)))
             .collect(),
@@ -66,7 +67,7 @@ pub(crate) fn reverse(operand: &Tensor, axes: &[usize]) -> Result<Tensor, Tensor
     }
     bind_one(
         &Reverse {
-            axes: Shape::from_slice(axes),
+            axes: AxisList::from_slice(axes),
         },
         &[operand],
     )
@@ -119,7 +120,7 @@ impl LinearPrimitive for Slice {
             .zip(&strides)
             .map(|(start, stride)| start * stride)
             .sum();
-        let steps: SmallVec<[isize; 4]> = self
+        let steps: PerAxis<isize> = self
             .stride
             .iter()
             .zip(&strides)
@@ -130,11 +131,10 @@ impl LinearPrimitive for Slice {
 
     /// Pads the cotangent with zeros at the elements that the slice left out.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
-        let low: SmallVec<[isize; 4]> =
-            self.start.iter().map(|start| start.cast_signed()).collect();
-        let interior: Shape = self.stride.iter().map(|stride| stride - 1).collect();
+        let low: PerAxis<isize> = self.start.iter().map(|start| start.cast_signed()).collect();
+        let interior: PerAxis = self.stride.iter().map(|stride| stride - 1).collect();
         let spread = self.result_shape();
-        let high: SmallVec<[isize; 4]> = (0..operand.rank())
+        let high: PerAxis<isize> = (0..operand.rank())
             .map(|axis| {
                 let taken = self.start[axis]
                     + (spread[axis] + spread[axis].saturating_sub(1) * interior[axis]);
@@ -207,7 +207,7 @@ impl LinearPrimitive for Reverse {
             return Array::clone(&operand);
         }
         let mut offset = 0;
-        let mut steps: SmallVec<[isize; 4]> = row_major_strides(operand.shape())
+        let mut steps: PerAxis<isize> = row_major_strides(operand.shape())
             .iter()
             .map(|stride| stride.cast_signed())
             .collect();
@@ -223,7 +223,7 @@ impl LinearPrimitive for Reverse {
     }
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
-        let axes: Shape = self
+        let axes: AxisList = self
             .axes
             .iter()
             .map(|&reversed| batched_axis(reversed, axis))
@@ -244,15 +244,11 @@ mod tests {
     };
     use crate::tensor::primitive::Primitive;
 
-    fn shape_of(lengths: &[usize]) -> Shape {
-        Shape::from_slice(lengths)
-    }
-
     fn slice_of(start: [usize; 2], limit: [usize; 2], stride: [usize; 2]) -> Slice {
         Slice {
-            start: shape_of(&start),
-            limit: shape_of(&limit),
-            stride: shape_of(&stride),
+            start: PerAxis::from_slice(&start),
+            limit: PerAxis::from_slice(&limit),
+            stride: PerAxis::from_slice(&stride),
         }
     }
 
@@ -294,7 +290,7 @@ mod tests {
             slice_of([2, 1], [4, 4], [1, 1]),
         ];
         let reverse = Reverse {
-            axes: shape_of(&[1]),
+            axes: AxisList::from_slice(&[1]),
         };
         let primitives = slices
             .iter()

@@ -4,11 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::base::array::{Array, reused, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType, Shape, Tuple};
+use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::shape::{add_by_strides, gather, move_axis, reshape};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
@@ -21,13 +20,13 @@ pub(crate) struct Sliding {
     /// The first axis over which windows slide.
     pub(crate) first: usize,
     /// The lengths of the axes over which windows slide.
-    pub(crate) lengths: Shape,
+    pub(crate) lengths: PerAxis,
     /// The number of elements in a window.
-    pub(crate) sizes: Shape,
+    pub(crate) sizes: PerAxis,
     /// The distance between neighbouring windows.
-    pub(crate) strides: Shape,
+    pub(crate) strides: PerAxis,
     /// The distance between neighbouring elements of a window.
-    pub(crate) dilations: Shape,
+    pub(crate) dilations: PerAxis,
 }
 
 /// Extracts all windows: `[before…, lengths…, after…]` becomes `[before…, counts…, sizes…, after…]`.
@@ -79,7 +78,7 @@ impl Sliding {
     }
 
     /// Returns the number of window positions along each axis.
-    pub(crate) fn counts(&self) -> Shape {
+    pub(crate) fn counts(&self) -> PerAxis {
         let count = |axis: usize| match self.lengths[axis].checked_sub(self.span(axis)) {
             Some(room) => room / self.strides[axis] + 1,
             None => 0,
@@ -103,7 +102,7 @@ impl Sliding {
 
     /// Returns, for each axis of the windows, the distance between neighbours in the memory of a tensor of the shape
     /// `whole`.
-    fn steps(&self, whole: &[usize]) -> SmallVec<[isize; 4]> {
+    fn steps(&self, whole: &[usize]) -> PerAxis<isize> {
         let strides = row_major_strides(whole);
         let (before, rest) = strides.split_at(self.first);
         let (inside, after) = rest.split_at(self.lengths.len());
@@ -302,10 +301,10 @@ mod tests {
     ) -> Sliding {
         Sliding {
             first,
-            lengths: Shape::from_slice(lengths),
-            sizes: Shape::from_slice(sizes),
-            strides: Shape::from_slice(strides),
-            dilations: Shape::from_slice(dilations),
+            lengths: PerAxis::from_slice(lengths),
+            sizes: PerAxis::from_slice(sizes),
+            strides: PerAxis::from_slice(strides),
+            dilations: PerAxis::from_slice(dilations),
         }
     }
 

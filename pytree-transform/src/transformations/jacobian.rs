@@ -7,8 +7,9 @@ use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::{expect_next, pairs};
 use pytree_core::{Partition, SelectPart, TreeDef, graph};
 
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
+use crate::base::shape::Shape;
 use crate::primitives::body::chosen;
 use crate::primitives::body::tape::linearize;
 use crate::primitives::shape::batch_axis_first;

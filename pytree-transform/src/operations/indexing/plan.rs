@@ -1,11 +1,10 @@
 //! The plan of an indexing operation: a slice, a reversal and a reshape. The plan can also write a part back to the
 //! positions that it selects.
 
-use smallvec::SmallVec;
-
 use super::{Bounds, Index};
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
+use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
 
@@ -59,10 +58,10 @@ impl Positions {
 /// An indexing plan: the slice to take, the axes to reverse, and the shape of the result. The shape of the result lacks
 /// each axis whose index is a single position.
 pub(in crate::operations) struct Plan {
-    start: Shape,
-    limit: Shape,
-    stride: Shape,
-    reversed: Shape,
+    start: PerAxis,
+    limit: PerAxis,
+    stride: PerAxis,
+    reversed: AxisList,
     pub(in crate::operations) shape: Shape,
 }
 
@@ -95,10 +94,10 @@ impl Plan {
             ));
         }
         let mut plan = Self {
-            start: Shape::new(),
-            limit: Shape::new(),
-            stride: Shape::new(),
-            reversed: Shape::new(),
+            start: PerAxis::new(),
+            limit: PerAxis::new(),
+            stride: PerAxis::new(),
+            reversed: AxisList::new(),
             shape: Shape::new(),
         };
         let rest = found.rank() - used;
@@ -139,10 +138,9 @@ impl Plan {
         let count = |axis: usize| (self.limit[axis] - self.start[axis]).div_ceil(self.stride[axis]);
         let axes = 0..whole.len();
         let lengths: Shape = axes.clone().map(count).collect();
-        let interior: Shape = self.stride.iter().map(|stride| stride - 1).collect();
-        let low: SmallVec<[isize; 4]> =
-            self.start.iter().map(|start| start.cast_signed()).collect();
-        let high: SmallVec<[isize; 4]> = axes
+        let interior: PerAxis = self.stride.iter().map(|stride| stride - 1).collect();
+        let low: PerAxis<isize> = self.start.iter().map(|start| start.cast_signed()).collect();
+        let high: PerAxis<isize> = axes
             .map(|axis| {
                 let spread = lengths[axis] + lengths[axis].saturating_sub(1) * interior[axis];
                 whole[axis].cast_signed() - low[axis] - spread.cast_signed()

@@ -6,12 +6,12 @@
 )]
 
 use pytree_core::bug::expect_some;
-use smallvec::SmallVec;
 
 use crate::base::array::{Array, give_back, reused, with_type};
 use crate::base::dtype::{DType, TensorElement};
 use crate::base::fold;
 use crate::base::instructions::arch;
+use crate::base::shape::AxisList;
 use crate::primitives::reduce::{Extremum, Reduction, without_axes};
 
 /// Elements that can be added and multiplied.
@@ -102,7 +102,7 @@ pub(super) fn reduce<T: TensorElement>(
 ) -> Array {
     let shape = operand.shape();
     // An axis of length 1 adds no elements and does not separate other axes, so it does not affect the order.
-    let long: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
+    let long: AxisList = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
     let length = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
     let is_reduced = |axis: &usize| axes.contains(axis);
     let mut reduced: Option<Vec<T>> = None;

@@ -1,7 +1,8 @@
 //! Test helpers that compare the rules of a primitive with its evaluation.
 
-use crate::base::dtype::{DType, Shape};
+use crate::base::dtype::DType;
 use crate::base::error::or_panic;
+use crate::base::shape::{AxisList, PerAxis};
 use crate::primitives::reduce::sum;
 use crate::primitives::shape::reshape;
 use crate::primitives::slice::slice;
@@ -58,9 +59,9 @@ fn example(batch: &Tensor, axis: Option<usize>, position: usize) -> Tensor {
     let Some(axis) = axis else {
         return batch.clone();
     };
-    let mut start: Shape = batch.shape().iter().map(|_| 0).collect();
-    let mut limit = Shape::from_slice(batch.shape());
-    let stride: Shape = batch.shape().iter().map(|_| 1).collect();
+    let mut start: PerAxis = batch.shape().iter().map(|_| 0).collect();
+    let mut limit = PerAxis::from_slice(batch.shape());
+    let stride: PerAxis = batch.shape().iter().map(|_| 1).collect();
     (start[axis], limit[axis]) = (position, position + 1);
     let part = or_panic(slice(batch, &start, &limit, &stride));
     limit.remove(axis);
@@ -125,7 +126,7 @@ pub(crate) fn check_transpose(primitive: &dyn Primitive, operands: &[Tensor], op
 }
 
 fn inner_product(left: &Tensor, right: &Tensor) -> Tensor {
-    let axes: Shape = (0..left.rank()).collect();
+    let axes: AxisList = (0..left.rank()).collect();
     or_panic(sum(&(left * right), &axes))
 }
 

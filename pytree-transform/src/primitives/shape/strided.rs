@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use crate::base::array::{Array, reused, with_type};
-use crate::base::dtype::{AbstractArray, Shape, TensorElement};
+use crate::base::dtype::{AbstractArray, TensorElement};
+use crate::base::shape::{PerAxis, Shape};
 
 /// Copies elements that are addressed by strides, for transposes, broadcasts (stride 0), slices and reversals (negative
 /// strides).
@@ -23,9 +24,9 @@ pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset:
 }
 
 /// Joins neighbouring axes that one stride can describe, and removes axes of length 1.
-pub(super) fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, SmallVec<[isize; 4]>) {
+pub(super) fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, PerAxis<isize>) {
     let mut lengths = Shape::new();
-    let mut steps: SmallVec<[isize; 4]> = SmallVec::new();
+    let mut steps: PerAxis<isize> = SmallVec::new();
     for (&length, &stride) in shape
         .iter()
         .zip(strides)

@@ -3,10 +3,6 @@
 use super::rule_checks::{all_indices, check_batching, check_tangent, check_transpose, noise};
 use super::*;
 
-fn shape_of(lengths: &[usize]) -> Shape {
-    Shape::from_slice(lengths)
-}
-
 #[test]
 fn broadcast_repeats_elements() {
     for (operand, shape, axes) in [
@@ -91,19 +87,19 @@ fn broadcast_scalar_keeps_its_value() {
 #[test]
 fn rules_agree_with_evaluation() {
     let broadcast = Broadcast {
-        shape: shape_of(&[4, 3, 2]),
-        axes: shape_of(&[0, 2]),
+        shape: Shape::from([4, 3, 2]),
+        axes: AxisList::from_slice(&[0, 2]),
     };
     check_transpose(&broadcast, &[noise(&[4, 1], 1)], 0);
     check_tangent(&broadcast, &[noise(&[4, 1], 1)]);
     check_batching(&broadcast, &[noise(&[4, 5, 1], 1)], &[Some(1)]);
     let reshape = Reshape {
-        shape: shape_of(&[6, 2]),
+        shape: Shape::from([6, 2]),
     };
     check_transpose(&reshape, &[noise(&[3, 4], 1)], 0);
     check_batching(&reshape, &[noise(&[3, 5, 4], 1)], &[Some(1)]);
     let transpose = Transpose {
-        permutation: shape_of(&[2, 0, 1]),
+        permutation: AxisList::from_slice(&[2, 0, 1]),
     };
     check_transpose(&transpose, &[noise(&[2, 3, 4], 1)], 0);
     for axis in 0..4 {

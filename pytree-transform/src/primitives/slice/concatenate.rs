@@ -5,8 +5,9 @@ use std::fmt;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::{Array, reused, with_type};
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::PerAxis;
 use crate::primitives::create::or_zeros;
 use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::primitives::reduce::without_axes;
@@ -114,9 +115,9 @@ impl Primitive for Concatenate {
         let Some(cotangent) = &cotangents[0] else {
             return operands.iter().map(|_| None).collect();
         };
-        let stride: Shape = smallvec![1; cotangent.rank()];
-        let mut start: Shape = smallvec![0; cotangent.rank()];
-        let mut limit = Shape::from_slice(cotangent.shape());
+        let stride: PerAxis = smallvec![1; cotangent.rank()];
+        let mut start: PerAxis = smallvec![0; cotangent.rank()];
+        let mut limit = PerAxis::from_slice(cotangent.shape());
         let mut parts = SmallVec::new();
         for operand in operands {
             limit[self.axis] = start[self.axis] + operand.info().shape[self.axis];

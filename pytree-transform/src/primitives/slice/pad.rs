@@ -6,8 +6,9 @@ use pytree_core::bug::expect_some;
 use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::{Array, reused, row_major_strides, with_type};
-use crate::base::dtype::{AbstractArray, DType, Shape, TensorElement};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::create::or_zeros;
 use crate::primitives::select::select;
 use crate::primitives::shape::broadcast_in_dim;
@@ -24,9 +25,9 @@ use crate::tensor::trace::bind_one;
 /// A negative `low` or `high` removes elements. The operands are the tensor and the padding value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pad {
-    pub(crate) low: SmallVec<[isize; 4]>,
-    pub(crate) high: SmallVec<[isize; 4]>,
-    pub(crate) interior: Shape,
+    pub(crate) low: PerAxis<isize>,
+    pub(crate) high: PerAxis<isize>,
+    pub(crate) interior: PerAxis,
 }
 /// Applies [`Pad`] to a tensor with a scalar value, or returns the tensor itself if nothing changes.
 #[track_caller]
@@ -222,15 +223,15 @@ impl Primitive for Pad {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
         };
-        let axes: Shape = (0..cotangent.rank()).collect();
+        let axes: AxisList = (0..cotangent.rank()).collect();
         let negated = |paddings: &[isize]| {
             paddings
                 .iter()
                 .map(|padding| -padding)
-                .collect::<SmallVec<[isize; 4]>>()
+                .collect::<PerAxis<isize>>()
         };
         let zero = Tensor::constant(cotangent.dtype(), 0.0);
-        let none: Shape = smallvec![0; axes.len()];
+        let none: PerAxis = smallvec![0; axes.len()];
         let cropped = or_panic(pad(
             cotangent,
             &zero,
@@ -238,7 +239,7 @@ impl Primitive for Pad {
             &negated(&self.high),
             &none,
         ));
-        let stride: Shape = self.interior.iter().map(|interior| interior + 1).collect();
+        let stride: PerAxis = self.interior.iter().map(|interior| interior + 1).collect();
         let of_operand = or_panic(slice(&cropped, &none, cropped.shape(), &stride));
         let of_value = operands[1].is_unknown().then(|| {
             let all = or_panic(reduce::sum(cotangent, &axes));
@@ -303,7 +304,7 @@ mod tests {
         Pad {
             low: SmallVec::from_slice(&low),
             high: SmallVec::from_slice(&high),
-            interior: Shape::from_slice(&interior),
+            interior: PerAxis::from_slice(&interior),
         }
     }
 

@@ -7,8 +7,9 @@ use pytree_core::boundary::flatten_with_references;
 use pytree_core::bug::{LEAVES, expect_some, pairs};
 use pytree_core::{TreeDef, graph};
 
-use crate::base::dtype::{AbstractArray, Shape};
+use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
+use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::slice::{concatenate, reverse, slice};
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_line_by_default;
@@ -116,9 +117,9 @@ fn infos(leaves: &[Tensor]) -> Vec<AbstractArray> {
 
 /// Returns every `step`-th element along axis 0, from `start` up to, but not including, `limit`.
 fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
-    let mut starts: Shape = leaf.shape().iter().map(|_| 0).collect();
-    let mut limits = Shape::from_slice(leaf.shape());
-    let mut steps: Shape = leaf.shape().iter().map(|_| 1).collect();
+    let mut starts: PerAxis = leaf.shape().iter().map(|_| 0).collect();
+    let mut limits = PerAxis::from_slice(leaf.shape());
+    let mut steps: PerAxis = leaf.shape().iter().map(|_| 1).collect();
     (starts[0], limits[0], steps[0]) = (start, limit, step);
     or_panic(slice(leaf, &starts, &limits, &steps))
 }
@@ -161,7 +162,7 @@ fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor
 fn interleaved(even: &Tensor, odd: &Tensor) -> Tensor {
     let count = odd.shape()[0];
     let pairs = [part(even, 0, count, 1), odd.clone()];
-    let mut shape = Shape::from_slice(even.shape());
+    let mut shape = Shape::from(even.shape());
     shape[0] = 2 * count;
     let mixed = Tensor::stack(&pairs, 1).reshape(&shape);
     if even.shape()[0] == count {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::base::array::{Array, row_major_strides};
-use crate::base::dtype::Shape;
+use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::shape::gather;
 
 /// One axis of the loops of a product: its length, and the strides in the operands and the result.
@@ -66,7 +66,7 @@ fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
 pub(in crate::primitives) struct Strided<'a> {
     pub(in crate::primitives) array: Cow<'a, Array>,
     pub(in crate::primitives) shape: Shape,
-    pub(in crate::primitives) strides: Shape,
+    pub(in crate::primitives) strides: PerAxis,
 }
 
 impl<'a> Strided<'a> {
@@ -77,7 +77,7 @@ impl<'a> Strided<'a> {
         contract: &[usize],
         others: [&[usize]; 2],
     ) -> Self {
-        let shape = Shape::from_slice(operand.shape());
+        let shape = Shape::from(operand.shape());
         let mut strides = row_major_strides(&shape);
         let part = |&axis: &usize| LoopAxis {
             length: shape[axis],
@@ -94,7 +94,7 @@ impl<'a> Strided<'a> {
         }
         let order = [others[0], others[1], contract].concat();
         let lengths: Shape = order.iter().map(|&axis| shape[axis]).collect();
-        let steps: SmallVec<[isize; 4]> = order
+        let steps: PerAxis<isize> = order
             .iter()
             .map(|&axis| strides[axis].cast_signed())
             .collect();
