@@ -81,11 +81,12 @@ pub mod nn {
         Activation, BatchNorm, Distribution, Dropout, Embed, EmbedOptions, Fan, GroupNorm,
         Identity, Initializer, InputError, Intermediates, LayerNorm, Linear, LinearOptions, Mlp,
         Mode, NormOptions, PerturbationError, Perturbed, RmsNorm, Sown, Summary, SummaryRow,
-        accuracy, capture, celu, confusion_matrix, convert_floats, elu, eval, eval_where, gelu,
-        gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid, log_softmax,
-        logsumexp, mish, mse, relu, relu6, selu, sigmoid, silu, soft_sign, softmax,
-        softmax_cross_entropy, softplus, squareplus, standardize, summary, train, train_where,
-        try_accuracy, try_capture, try_confusion_matrix, try_mse, try_softmax_cross_entropy,
+        VarianceFormula, accuracy, capture, celu, confusion_matrix, convert_floats, elu, eval,
+        eval_where, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu,
+        log_sigmoid, log_softmax, logsumexp, mish, mse, relu, relu6, selu, sigmoid, silu,
+        soft_sign, softmax, softmax_cross_entropy, softplus, squareplus, standardize, summary,
+        train, train_where, try_accuracy, try_capture, try_confusion_matrix, try_mse,
+        try_softmax_cross_entropy,
     };
 }
 
@@ -93,8 +94,8 @@ pub mod nn {
 pub mod optim {
     pub use pytree_nn::{
         AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation,
-        MissingGradients, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace, adam,
-        adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
+        MissingGradients, Momentum, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate,
+        Trace, adam, adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
         scale_by_adam, scale_by_learning_rate, sgd, sgd_momentum, trace,
     };
 }

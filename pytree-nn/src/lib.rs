@@ -58,16 +58,17 @@ pub use initializers::{Distribution, Fan, Initializer};
 pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
 pub use layers::{
     Activation, BatchNorm, Dropout, Embed, EmbedOptions, GroupNorm, Identity, LayerNorm, Linear,
-    LinearOptions, Mlp, Mode, NormOptions, RmsNorm, eval, eval_where, train, train_where,
+    LinearOptions, Mlp, Mode, NormOptions, RmsNorm, VarianceFormula, eval, eval_where, train,
+    train_where,
 };
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
 pub use model::Model;
 pub use optimizers::{
     AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation,
-    MissingGradients, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace, adam,
-    adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm, scale_by_adam,
-    scale_by_learning_rate, sgd, sgd_momentum, trace,
+    MissingGradients, Momentum, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace,
+    adam, adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
+    scale_by_adam, scale_by_learning_rate, sgd, sgd_momentum, trace,
 };
 pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use summary::{Summary, SummaryRow, summary};

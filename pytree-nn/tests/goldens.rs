@@ -7,8 +7,8 @@ mod support;
 use pytree_core::{Partition, Tree, graph};
 use pytree_nn::{
     Activation, Chain, Distribution, Dropout, Fan, Initializer, Key, Linear, LinearOptions, Mlp,
-    Optimizer, Rngs, adam_with, adamw_with, chain, clip_by_global_norm, sgd, sgd_momentum,
-    softmax_cross_entropy,
+    Momentum, Optimizer, Rngs, adam_with, adamw_with, chain, clip_by_global_norm, sgd,
+    sgd_momentum, softmax_cross_entropy,
 };
 use pytree_transform::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
@@ -344,7 +344,11 @@ fn transformation(case: &Value) -> Chain {
         ("sgd", Some(momentum)) => sgd_momentum(
             rate,
             momentum,
-            case["params"]["nesterov"] == Value::Bool(true),
+            if case["params"]["nesterov"] == Value::Bool(true) {
+                Momentum::Nesterov
+            } else {
+                Momentum::Classical
+            },
         ),
         ("adam", _) => {
             let (beta1, beta2, epsilon) = adam();

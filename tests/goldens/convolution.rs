@@ -2,7 +2,7 @@
 
 use pytree::Tensor;
 use pytree::convolution::{ConvDimensionNumbers, Convolution, Padding};
-use pytree::pooling::Pooling;
+use pytree::pooling::{PaddingCount, Pooling};
 use serde_json::Value;
 
 use crate::cases::check_file;
@@ -57,7 +57,10 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
         Pooling::new(lengths(&parameters["window"]))
             .strides(lengths(&parameters["strides"]))
             .padding(padding(&parameters["padding"]))
-            .count_padding(parameters["count_include_pad"].as_bool().unwrap_or(true))
+            .count_padding(match parameters["count_include_pad"].as_bool() {
+                Some(false) => PaddingCount::Exclude,
+                _ => PaddingCount::Include,
+            })
     };
     match name {
         "conv" => convolution(parameters).apply(&x[0], &x[1]),

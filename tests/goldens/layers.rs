@@ -1,7 +1,9 @@
 //! Normalisation and embedding layers: initial parameters, outputs, running statistics and gradients.
 
 use pytree::Partition;
-use pytree::nn::{Embed, EmbedOptions, GroupNorm, LayerNorm, NormOptions, RmsNorm};
+use pytree::nn::{
+    Embed, EmbedOptions, GroupNorm, Initializer, LayerNorm, NormOptions, RmsNorm, VarianceFormula,
+};
 use pytree::prelude::*;
 use pytree::transform::Jit;
 use serde_json::Value;
@@ -25,11 +27,14 @@ impl Layer {
         let options = &case["options"];
         let made_with = NormOptions {
             param_dtype: dtype,
-            use_scale: options["use_scale"] != false,
-            use_bias: options["use_bias"] != false,
+            scale_init: (options["use_scale"] != false).then_some(Initializer::Ones),
+            bias_init: (options["use_bias"] != false).then_some(Initializer::Zeros),
             epsilon: options["epsilon"].as_f64(),
-            use_fast_variance: options["use_fast_variance"] != false,
-            ..NormOptions::default()
+            variance_formula: if options["use_fast_variance"] == false {
+                VarianceFormula::Accurate
+            } else {
+                VarianceFormula::Fast
+            },
         };
         let axes = |name: &str| match &options[name] {
             Value::Null => vec![-1],

@@ -1,5 +1,7 @@
 //! Indices of tensors, at the edges of their types too.
 
+use std::ops::Bound;
+
 use pytree::indexing::{Index, Step};
 use pytree::prelude::*;
 
@@ -7,15 +9,19 @@ use crate::random::Random;
 use crate::{call, fuzz};
 
 fn index(random: &mut Random) -> Index {
-    let bound = |random: &mut Random| (!random.one_in(3)).then(|| random.edge() as isize);
+    let start = |random: &mut Random| (!random.one_in(3)).then(|| random.edge() as isize);
+    let end = |random: &mut Random| match random.below(9) {
+        0..3 => Bound::Unbounded,
+        3..5 => Bound::Included(random.edge() as isize),
+        _ => Bound::Excluded(random.edge() as isize),
+    };
     match random.below(8) {
         0 | 1 => Index::At(random.edge() as isize),
         2 => Index::Ellipsis,
         3 => Index::NewAxis,
         _ => Index::Range {
-            start: bound(random),
-            end: bound(random),
-            inclusive: random.one_in(3),
+            start: start(random),
+            end: end(random),
             step: random.edge() as isize,
         },
     }

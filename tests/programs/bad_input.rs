@@ -1,7 +1,7 @@
 //! Mistakes: each causes one error with all mismatches and paths, and changes nothing.
 
 use pytree::AnyLeaf;
-use pytree::optim::sgd_momentum;
+use pytree::optim::{Momentum, sgd_momentum};
 use pytree::prelude::*;
 use pytree::vjp;
 
@@ -271,7 +271,7 @@ fn model_of_other_shapes_is_refused() {
     let mut other = Linear::new(2, 5, &mut Rngs::new(0));
     let x = Tensor::ones(DType::F32, [1, 2]);
     let gradient = grad(|model: &Linear| model.forward(&x).sum())(&other);
-    for transformation in [adam(1e-2), sgd_momentum(1e-2, 0.9, false)] {
+    for transformation in [adam(1e-2), sgd_momentum(1e-2, 0.9, Momentum::Classical)] {
         let mut optimizer = Optimizer::new(&made_for, transformation);
         let before = (
             other.weight.clone(),

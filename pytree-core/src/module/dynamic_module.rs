@@ -262,9 +262,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         if kind == FieldKind::Static {
             return Err(self.failed(
                 DOING,
-                vec![RegistrationProblem::StaticField {
+                vec![RegistrationProblem::TreeField {
                     name: name.to_owned(),
-                    is_static: false,
                 }],
             ));
         }
@@ -323,21 +322,21 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     fn tree_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
         match self.place(doing, name)? {
             Place::Tree(position) => Ok(position),
-            Place::Static(_) => Err(self.of_other_sort(doing, name, true)),
+            Place::Static(_) => {
+                let name = name.to_owned();
+                Err(self.failed(doing, vec![RegistrationProblem::StaticField { name }]))
+            }
         }
     }
 
     fn static_place(&self, doing: &'static str, name: &str) -> Result<usize, TreeError> {
         match self.place(doing, name)? {
             Place::Static(position) => Ok(position),
-            Place::Tree(_) => Err(self.of_other_sort(doing, name, false)),
+            Place::Tree(_) => {
+                let name = name.to_owned();
+                Err(self.failed(doing, vec![RegistrationProblem::TreeField { name }]))
+            }
         }
-    }
-
-    fn of_other_sort(&self, doing: &'static str, name: &str, is_static: bool) -> TreeError {
-        let name = name.to_owned();
-        let problem = RegistrationProblem::StaticField { name, is_static };
-        self.failed(doing, vec![problem])
     }
 }
 

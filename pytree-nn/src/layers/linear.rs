@@ -45,21 +45,18 @@ pub struct Linear {
 pub struct LinearOptions {
     /// The dtype of the parameters; by default f32.
     pub param_dtype: DType,
-    /// Whether the layer has a bias; by default true.
-    pub use_bias: bool,
     /// The initializer of the weight; by default [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
-    /// The initializer of the bias; by default zeros.
-    pub bias_init: Initializer,
+    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    pub bias_init: Option<Initializer>,
 }
 
 impl Default for LinearOptions {
     fn default() -> Self {
         Self {
             param_dtype: DType::F32,
-            use_bias: true,
             weight_init: Initializer::lecun_normal(),
-            bias_init: Initializer::Zeros,
+            bias_init: Some(Initializer::Zeros),
         }
     }
 }
@@ -84,7 +81,7 @@ impl Linear {
     #[track_caller]
     pub fn without_bias(inputs: usize, outputs: usize, rngs: &mut Rngs) -> Self {
         let options = LinearOptions {
-            use_bias: false,
+            bias_init: None,
             ..LinearOptions::default()
         };
         Self::with_options(inputs, outputs, options, rngs)
@@ -105,11 +102,12 @@ impl Linear {
         let weight = options.weight_init;
         let weight = weight.initialize(&rngs.params(), dtype, &[inputs, outputs]);
         // No closure is used here, because a panic in a closure would not report the caller's line.
-        let bias = if options.use_bias {
-            let key = rngs.params();
-            Some(options.bias_init.initialize(&key, dtype, &[outputs]))
-        } else {
-            None
+        let bias = match options.bias_init {
+            Some(initializer) => {
+                let key = rngs.params();
+                Some(initializer.initialize(&key, dtype, &[outputs]))
+            }
+            None => None,
         };
         Self { weight, bias }
     }

@@ -19,4 +19,4 @@ pub use identity::Identity;
 pub use linear::{Linear, LinearOptions};
 pub use mlp::Mlp;
 pub use mode::{Mode, eval, eval_where, train, train_where};
-pub use normalization::{BatchNorm, GroupNorm, LayerNorm, NormOptions, RmsNorm};
+pub use normalization::{BatchNorm, GroupNorm, LayerNorm, NormOptions, RmsNorm, VarianceFormula};

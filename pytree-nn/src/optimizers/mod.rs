@@ -18,6 +18,6 @@ pub use clip::{ClipByGlobalNorm, clip_by_global_norm};
 pub use error::{GradientProblem, OptimizerError};
 pub use optimizer::{MissingGradients, Optimizer};
 pub use rate::{ScaleByLearningRate, scale_by_learning_rate, sgd};
-pub use trace::{Trace, sgd_momentum, trace};
+pub use trace::{Momentum, Trace, sgd_momentum, trace};
 pub use transformation::{Chain, GradientTransformation, chain};
 pub use weight_decay::{AddDecayedWeights, add_decayed_weights};

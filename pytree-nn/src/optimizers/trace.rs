@@ -1,16 +1,34 @@
 //! Momentum.
 
 use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
+use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 
-/// Returns stochastic gradient descent with momentum: see [`trace`].
-pub fn sgd_momentum(learning_rate: f64, momentum: f64, nesterov: bool) -> Chain {
+/// How an update follows from the sum t of past gradients: see [`trace`].
+#[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Momentum {
+    /// The update is t (Polyak 1964, "Some methods of speeding up the convergence of iteration methods").
+    Classical,
+    /// The update is g + decay · t for the gradient g, as if the gradient were computed one step ahead (Nesterov 1983,
+    /// in the form of Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning").
+    Nesterov,
+}
+
+/// Returns stochastic gradient descent with momentum: see [`trace`], which sums the gradients with weights that decay
+/// by `decay` in each step.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Linear, Momentum, Optimizer, Rngs, sgd_momentum};
+/// let model = Linear::new(2, 3, &mut Rngs::new(0));
+/// let optimizer = Optimizer::new(&model, sgd_momentum(0.1, 0.9, Momentum::Nesterov));
+/// ```
+pub fn sgd_momentum(learning_rate: f64, decay: f64, momentum: Momentum) -> Chain {
     chain([
-        trace(momentum, nesterov),
+        trace(decay, momentum),
         scale_by_learning_rate(learning_rate),
     ])
 }
@@ -24,17 +42,16 @@ pub struct Trace {
     #[r#static]
     decay: f64,
     #[r#static]
-    nesterov: bool,
+    momentum: Momentum,
 }
 
-/// Returns the transformation that computes t ← g + `decay` · t for each gradient g. The update is t or, with Nesterov
-/// momentum, g + `decay` · t (Sutskever et al. 2013, "On the importance of initialization and momentum in deep
-/// learning").
-pub fn trace(decay: f64, nesterov: bool) -> Chain {
+/// Returns the transformation that computes t ← g + `decay` · t for each gradient g. The update is t or, with
+/// [`Momentum::Nesterov`], g + `decay` · t.
+pub fn trace(decay: f64, momentum: Momentum) -> Chain {
     Chain::of(Trace {
         sums: Tree::none(),
         decay,
-        nesterov,
+        momentum,
     })
 }
 
@@ -49,17 +66,16 @@ impl GradientTransformation for Trace {
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
         check_number("states", self.sums.leaves().len(), gradients.len());
-        let (decay, nesterov) = (self.decay, self.nesterov);
+        let (decay, momentum) = (self.decay, self.momentum);
         self.sums
             .leaves_mut()
             .iter_mut()
             .zip(gradients)
             .map(|(sum, gradient)| {
                 *sum = &gradient + &*sum * decay;
-                if nesterov {
-                    gradient + &*sum * decay
-                } else {
-                    sum.clone()
+                match momentum {
+                    Momentum::Classical => sum.clone(),
+                    Momentum::Nesterov => gradient + &*sum * decay,
                 }
             })
             .collect()

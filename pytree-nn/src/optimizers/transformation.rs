@@ -190,7 +190,7 @@ pub(super) fn differing(states: &[Tensor], parameters: &[Tensor]) -> Vec<(usize,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{adam, add_decayed_weights, sgd, trace};
+    use crate::{Momentum, adam, add_decayed_weights, sgd, trace};
 
     /// A transformation that returns no update for the last gradient.
     #[derive(Module, Clone, Debug)]
@@ -221,7 +221,11 @@ mod tests {
 
     #[test]
     fn number_of_gradients_is_that_of_parameters() {
-        for mut made in [adam(0.1), trace(0.9, false), add_decayed_weights(0.1)] {
+        for mut made in [
+            adam(0.1),
+            trace(0.9, Momentum::Classical),
+            add_decayed_weights(0.1),
+        ] {
             made.init(&Tree::from_value(&numbers(3)));
             let run = || made.update(numbers(2), &numbers(3));
             let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();

@@ -3,7 +3,8 @@
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, partition};
 use pytree_nn::{
-    BatchNorm, GroupNorm, Initializer, InputError, LayerNorm, NormOptions, RmsNorm, Rngs, eval,
+    BatchNorm, GroupNorm, Initializer, InputError, LayerNorm, NormOptions, RmsNorm, Rngs,
+    VarianceFormula, eval,
 };
 use pytree_transform::{DType, Tensor, grad, jit, value_and_grad_mut, vmap, vmap_mut};
 
@@ -15,8 +16,8 @@ fn rngs() -> Rngs {
 
 fn without_parameters() -> NormOptions {
     NormOptions {
-        use_scale: false,
-        use_bias: false,
+        scale_init: None,
+        bias_init: None,
         ..NormOptions::default()
     }
 }
@@ -99,7 +100,7 @@ fn layers_after_normalisation_begin_as_in_flax() {
     assert_eq!(drawn(&|rngs| drop(GroupNorm::new(4, 2, rngs))), 2);
     let bare = |rngs: &mut Rngs| {
         let options = NormOptions {
-            use_scale: false,
+            scale_init: None,
             ..NormOptions::default()
         };
         drop(LayerNorm::with_options(3, options, rngs));
@@ -111,11 +112,10 @@ fn layers_after_normalisation_begin_as_in_flax() {
 fn layers_share_their_options() {
     let options = NormOptions {
         param_dtype: DType::F64,
-        use_bias: false,
-        scale_init: Initializer::Constant(2.0),
+        bias_init: None,
+        scale_init: Some(Initializer::Constant(2.0)),
         epsilon: Some(0.5),
-        use_fast_variance: false,
-        ..NormOptions::default()
+        variance_formula: VarianceFormula::Accurate,
     };
     let batch = BatchNorm::with_options(4, options, &mut rngs());
     let layer = LayerNorm::with_options(4, options, &mut rngs());
@@ -135,12 +135,12 @@ fn layers_share_their_options() {
         group.epsilon,
     ];
     assert_eq!(epsilons, [0.5; 4]);
-    let fast = [
-        batch.use_fast_variance,
-        layer.use_fast_variance,
-        group.use_fast_variance,
+    let formulas = [
+        batch.variance_formula,
+        layer.variance_formula,
+        group.variance_formula,
     ];
-    assert_eq!(fast, [false; 3]);
+    assert_eq!(formulas, [VarianceFormula::Accurate; 3]);
     assert_eq!(batch.mean.dtype(), DType::F64);
     assert_eq!(batch.variance.dtype(), DType::F64);
     // Without an epsilon, each layer has that of Flax.
@@ -188,7 +188,7 @@ fn variance_of_large_numbers_may_be_exact() {
     let x = Tensor::from([[10_000.0_f32], [10_001.0], [10_002.0]]);
     let mut fast = BatchNorm::new(1, &mut rngs());
     let mut exact = BatchNorm {
-        use_fast_variance: false,
+        variance_formula: VarianceFormula::Accurate,
         momentum: 0.0,
         ..fast.clone()
     };

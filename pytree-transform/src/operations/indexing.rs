@@ -2,7 +2,7 @@
 
 mod plan;
 
-use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 pub(super) use self::plan::Plan;
 use pytree_derive::panicking_twin;
@@ -21,15 +21,14 @@ use crate::tensor::elementwise::Comparison;
 pub enum Index {
     /// Selects the element at this position and removes the axis. A negative position counts from the end.
     At(isize),
-    /// Selects the elements from `start` up to, but not including, `end`. Negative bounds count from the end. As in
-    /// NumPy, positions that are out of range are omitted.
+    /// Selects the elements from `start` to `end`. Negative bounds count from the end. As in NumPy, positions that are
+    /// out of range are omitted.
     Range {
         /// The first position of the range. `None` means 0.
         start: Option<isize>,
-        /// The end of the range. `None` means the length of the axis.
-        end: Option<isize>,
-        /// Whether the range includes `end`.
-        inclusive: bool,
+        /// The end of the range, which is either included or excluded. [`Bound::Unbounded`] means the length of the
+        /// axis.
+        end: Bound<isize>,
         /// The distance between selected positions. With a negative step, the selection begins at the last element of
         /// the range and runs backwards.
         step: isize,
@@ -66,16 +65,11 @@ macro_rules! ix {
     };
 }
 
-/// The bounds of a range: its start, its end, and whether the end is included.
-type Bounds = (Option<isize>, Option<isize>, bool);
+/// The bounds of a range: its start and its end.
+type Bounds = (Option<isize>, Bound<isize>);
 
-fn from_bounds((start, end, inclusive): Bounds, step: isize) -> Index {
-    Index::Range {
-        start,
-        end,
-        inclusive,
-        step,
-    }
+fn from_bounds((start, end): Bounds, step: isize) -> Index {
+    Index::Range { start, end, step }
 }
 
 macro_rules! ranges {
@@ -112,16 +106,16 @@ macro_rules! positions {
             }
         }
         ranges! {
-            [] Range<$number>, |Range { start, end }| (Some(start.position()), Some(end.position()), false);
-            [] RangeInclusive<$number>, |range| (Some(range.start().position()), Some(range.end().position()), true);
-            [] RangeTo<$number>, |RangeTo { end }| (None, Some(end.position()), false);
-            [] RangeToInclusive<$number>, |RangeToInclusive { end }| (None, Some(end.position()), true);
-            [] RangeFrom<$number>, |RangeFrom { start }| (Some(start.position()), None, false);
+            [] Range<$number>, |Range { start, end }| (Some(start.position()), Bound::Excluded(end.position()));
+            [] RangeInclusive<$number>, |range| (Some(range.start().position()), Bound::Included(range.end().position()));
+            [] RangeTo<$number>, |RangeTo { end }| (None, Bound::Excluded(end.position()));
+            [] RangeToInclusive<$number>, |RangeToInclusive { end }| (None, Bound::Included(end.position()));
+            [] RangeFrom<$number>, |RangeFrom { start }| (Some(start.position()), Bound::Unbounded);
         }
     )*};
 }
 positions!(isize, i32, usize);
-ranges! { [] RangeFull, |RangeFull| (None, None, false); }
+ranges! { [] RangeFull, |RangeFull| (None, Bound::Unbounded); }
 
 impl Tensor {
     /// Returns the part of the tensor that the indices select. There is one index for each axis, from the first axis
@@ -222,8 +216,7 @@ mod tests {
             let expected: Vec<i32> = expected.into_iter().step_by(step.unsigned_abs()).collect();
             let index = Index::Range {
                 start: Some(start),
-                end: Some(end),
-                inclusive: false,
+                end: Bound::Excluded(end),
                 step,
             };
             assert_eq!(

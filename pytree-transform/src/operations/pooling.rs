@@ -32,7 +32,18 @@ pub struct Pooling {
     window: PerAxis,
     strides: PerAxis,
     padding: Padding,
-    count_padding: bool,
+    padding_count: PaddingCount,
+}
+
+/// Whether the divisor of an average counts the padding elements of a window, which are zeros: `count_include_pad` in
+/// Flax.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PaddingCount {
+    /// Divides by the size of the window, as `count_include_pad=True`.
+    #[default]
+    Include,
+    /// Divides by the number of elements of the input in the window, as `count_include_pad=False`.
+    Exclude,
 }
 
 /// The extracted windows. The elements of each window are along the axis before the last.
@@ -53,7 +64,7 @@ impl Pooling {
             strides: window.iter().map(|_| 1).collect(),
             window,
             padding: Padding::Valid,
-            count_padding: true,
+            padding_count: PaddingCount::Include,
         }
     }
 
@@ -71,12 +82,11 @@ impl Pooling {
         Self { padding, ..self }
     }
 
-    /// Sets whether an [`average`](Self::average) counts the padding elements, which are zeros. It counts them by
-    /// default, as in Flax (`count_include_pad`).
+    /// Sets whether an [`average`](Self::average) counts the padding elements. It counts them by default, as in Flax.
     #[must_use]
-    pub fn count_padding(self, count_padding: bool) -> Self {
+    pub fn count_padding(self, padding_count: PaddingCount) -> Self {
         Self {
-            count_padding,
+            padding_count,
             ..self
         }
     }
@@ -161,12 +171,16 @@ impl Pooling {
         }
         let _called = called("average windows of");
         let sums = self.try_sum(x)?;
-        if self.count_padding {
-            let size: usize = self.window.iter().product();
-            return Ok(sums / size as f64);
+        match self.padding_count {
+            PaddingCount::Include => {
+                let size: usize = self.window.iter().product();
+                Ok(sums / size as f64)
+            }
+            PaddingCount::Exclude => {
+                let ones = create::full(x.dtype(), x.shape(), 1.0)?;
+                sums.try_divide(self.try_sum(&ones)?)
+            }
         }
-        let ones = create::full(x.dtype(), x.shape(), 1.0)?;
-        sums.try_divide(self.try_sum(&ones)?)
     }
 
     #[track_caller]
@@ -317,7 +331,7 @@ mod tests {
         let x = Tensor::from([[2.0], [4.0]]);
         let pooling = Pooling::new([2]).padding(Padding::Same);
         assert_eq!(pooling.average(&x), Tensor::from([[3.0], [2.0]]));
-        let pooling = pooling.count_padding(false);
+        let pooling = pooling.count_padding(PaddingCount::Exclude);
         assert_eq!(pooling.average(&x), Tensor::from([[3.0], [4.0]]));
     }
 }

@@ -2,6 +2,8 @@
 
 #![no_main]
 
+use std::ops::Bound;
+
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use pytree::indexing::Index;
@@ -9,11 +11,18 @@ use pytree::prelude::*;
 use pytree_fuzz::{call, edge};
 
 fn index(bytes: &mut Unstructured<'_>) -> Result<Index> {
-    let bound = |bytes: &mut Unstructured<'_>| -> Result<Option<isize>> {
+    let start = |bytes: &mut Unstructured<'_>| -> Result<Option<isize>> {
         Ok(if bytes.ratio(1, 3)? {
             None
         } else {
             Some(edge(bytes)? as isize)
+        })
+    };
+    let end = |bytes: &mut Unstructured<'_>| -> Result<Bound<isize>> {
+        Ok(match bytes.int_in_range(0..=8)? {
+            0..3 => Bound::Unbounded,
+            3..5 => Bound::Included(edge(bytes)? as isize),
+            _ => Bound::Excluded(edge(bytes)? as isize),
         })
     };
     Ok(match bytes.int_in_range(0..=7)? {
@@ -21,9 +30,8 @@ fn index(bytes: &mut Unstructured<'_>) -> Result<Index> {
         2 => Index::Ellipsis,
         3 => Index::NewAxis,
         _ => Index::Range {
-            start: bound(bytes)?,
-            end: bound(bytes)?,
-            inclusive: bytes.ratio(1, 3)?,
+            start: start(bytes)?,
+            end: end(bytes)?,
             step: edge(bytes)? as isize,
         },
     })

@@ -51,12 +51,15 @@ pub enum RegistrationProblem {
         /// The type of the leaf.
         found: String,
     },
-    /// A static field was used as a tree, or a tree as a static field.
+    /// A static field was used as a tree.
     StaticField {
         /// The name of the field.
         name: String,
-        /// Whether the field is static.
-        is_static: bool,
+    },
+    /// A tree was used as a static field.
+    TreeField {
+        /// The name of the field.
+        name: String,
     },
     /// The type of the value in a static field differs from the requested type.
     StaticType {
@@ -114,14 +117,11 @@ impl fmt::Display for RegistrationProblem {
                 f,
                 "at {path}: expected a leaf of type {expected}, found {found}"
             ),
-            Self::StaticField {
-                name,
-                is_static: true,
-            } => write!(
+            Self::StaticField { name } => write!(
                 f,
                 "`{name}` is a static field, not a tree; use `get_static` and `set_static`, or register the name again as a tree"
             ),
-            Self::StaticField { name, .. } => write!(
+            Self::TreeField { name } => write!(
                 f,
                 "`{name}` is a tree, not a static field; use `get` and `set`, or register the name again as a static field"
             ),

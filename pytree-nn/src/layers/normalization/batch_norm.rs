@@ -5,8 +5,8 @@ use pytree_core::kind::BatchStat;
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::NormOptions;
 use super::statistics::{Normalization, positions};
+use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
 use crate::layers::Mode;
 use crate::random::Rngs;
@@ -68,10 +68,9 @@ pub struct BatchNorm {
     /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken; by default none.
     #[r#static]
     pub axis_name: Option<String>,
-    /// If true, the variance is computed as `E[x²] - E[x]²`, which reads the data once. If false, it is computed as
-    /// `E[(x - E[x])²]`, which is accurate even for a large mean. The default is true, as in Flax.
+    /// The formula of the variance; by default [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
-    pub use_fast_variance: bool,
+    pub variance_formula: VarianceFormula,
     /// In [`Mode::Train`] the layer uses the statistics of the batch; in [`Mode::Eval`] it uses the running statistics.
     #[r#static]
     pub mode: Mode,
@@ -105,7 +104,7 @@ impl BatchNorm {
             epsilon: options.epsilon.unwrap_or(1e-5),
             axis: -1,
             axis_name: None,
-            use_fast_variance: options.use_fast_variance,
+            variance_formula: options.variance_formula,
             mode: Mode::Train,
         }
     }
@@ -144,7 +143,7 @@ impl BatchNorm {
         let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());
         let normalization = Normalization {
             array: Some(&self.mean),
-            use_fast_variance: self.use_fast_variance,
+            variance_formula: self.variance_formula,
             axis_name: self.axis_name.as_deref(),
             reduction_axes: &reduction_axes,
             feature_axes: &[self.axis],

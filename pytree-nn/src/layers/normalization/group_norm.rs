@@ -5,8 +5,8 @@ use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::NormOptions;
 use super::statistics::{CHECKED, Normalization, positions};
+use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
 use crate::random::Rngs;
 
@@ -42,10 +42,9 @@ pub struct GroupNorm {
     /// is the batch.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
-    /// If true, the variance is computed as `E[x²] - E[x]²`, which reads the data once. If false, it is computed as
-    /// `E[(x - E[x])²]`, which is accurate even for a large mean. The default is true, as in Flax.
+    /// The formula of the variance; by default [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
-    pub use_fast_variance: bool,
+    pub variance_formula: VarianceFormula,
 }
 
 impl GroupNorm {
@@ -82,7 +81,7 @@ impl GroupNorm {
             groups,
             epsilon: options.epsilon.unwrap_or(1e-6),
             reduction_axes: None,
-            use_fast_variance: options.use_fast_variance,
+            variance_formula: options.variance_formula,
         }
     }
 
@@ -113,7 +112,7 @@ impl GroupNorm {
     fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());
         let whole = Normalization {
-            use_fast_variance: self.use_fast_variance,
+            variance_formula: self.variance_formula,
             reduction_axes: self.reduction_axes.as_deref().unwrap_or(&[-1]),
             ..Normalization::new(GROUP_NORM, scale, bias, self.epsilon)
         };

@@ -4,8 +4,8 @@ use pytree_core::Module;
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::NormOptions;
 use super::statistics::Normalization;
+use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
 use crate::random::Rngs;
 
@@ -39,10 +39,9 @@ pub struct LayerNorm {
     /// the parameters are in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
-    /// If true, the variance is computed as `E[x²] - E[x]²`, which reads the data once. If false, it is computed as
-    /// `E[(x - E[x])²]`, which is accurate even for a large mean. The default is true, as in Flax.
+    /// The formula of the variance; by default [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
-    pub use_fast_variance: bool,
+    pub variance_formula: VarianceFormula,
 }
 
 impl LayerNorm {
@@ -70,7 +69,7 @@ impl LayerNorm {
             epsilon: options.epsilon.unwrap_or(1e-6),
             reduction_axes: vec![-1],
             feature_axes: vec![-1],
-            use_fast_variance: options.use_fast_variance,
+            variance_formula: options.variance_formula,
         }
     }
 
@@ -98,7 +97,7 @@ impl LayerNorm {
     fn normalization(&self) -> Normalization<'_> {
         let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());
         Normalization {
-            use_fast_variance: self.use_fast_variance,
+            variance_formula: self.variance_formula,
             reduction_axes: &self.reduction_axes,
             feature_axes: &self.feature_axes,
             ..Normalization::new("LayerNorm", scale, bias, self.epsilon)
@@ -154,7 +153,7 @@ impl RmsNorm {
     #[track_caller]
     pub fn with_options(features: usize, options: NormOptions, rngs: &mut Rngs) -> Self {
         let without_bias = NormOptions {
-            use_bias: false,
+            bias_init: None,
             ..options
         };
         let [scale, _] = without_bias.parameters(features, rngs);

@@ -13,4 +13,4 @@ mod statistics;
 pub use batch_norm::BatchNorm;
 pub use group_norm::GroupNorm;
 pub use layer_norm::{LayerNorm, RmsNorm};
-pub use options::NormOptions;
+pub use options::{NormOptions, VarianceFormula};

@@ -3,6 +3,7 @@
 use pytree_core::bug::expect_some;
 use pytree_transform::{DType, Tensor, pmean};
 
+use super::VarianceFormula;
 use crate::error::InputError;
 
 /// The configuration of a normalisation.
@@ -17,7 +18,7 @@ pub(super) struct Normalization<'a> {
     pub(super) epsilon: f64,
     /// Whether the mean is subtracted.
     pub(super) is_centred: bool,
-    pub(super) use_fast_variance: bool,
+    pub(super) variance_formula: VarianceFormula,
     /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken.
     pub(super) axis_name: Option<&'a str>,
     /// The axes over which statistics are taken.
@@ -44,7 +45,7 @@ impl<'a> Normalization<'a> {
             bias,
             epsilon,
             is_centred: true,
-            use_fast_variance: true,
+            variance_formula: VarianceFormula::Fast,
             axis_name: None,
             reduction_axes: &[-1],
             feature_axes: &[-1],
@@ -114,18 +115,17 @@ impl<'a> Normalization<'a> {
     /// the named batch axis. The reduced axes are kept with length 1. If `is_centred` is false, returns no mean, and
     /// the mean square instead of the variance.
     ///
-    /// The variance of n elements is divided by n, not by n - 1. The fast variance is `E[x²] - E[x]²`, or 0 if
-    /// rounding makes this difference negative.
+    /// The variance of n elements is divided by n, not by n - 1. The fast variance is 0 if rounding makes the
+    /// difference of its formula negative.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> (Option<Tensor>, Tensor) {
         if !self.is_centred {
             return (None, self.mean(&x.square(), mask));
         }
         let mean = self.mean(x, mask);
-        let variance = if self.use_fast_variance {
-            (self.mean(&x.square(), mask) - mean.square()).maximum(0.0)
-        } else {
-            self.mean(&(x - &mean).square(), mask)
+        let variance = match self.variance_formula {
+            VarianceFormula::Fast => (self.mean(&x.square(), mask) - mean.square()).maximum(0.0),
+            VarianceFormula::Accurate => self.mean(&(x - &mean).square(), mask),
         };
         (Some(mean), variance)
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Activation, Linear, Mlp, Rngs, adam, adamw, chain, clip_by_global_norm, eval, mse,
+    Activation, Linear, Mlp, Momentum, Rngs, adam, adamw, chain, clip_by_global_norm, eval, mse,
     scale_by_adam, sgd, sgd_momentum, train,
 };
 use pytree_core::{Freeze, Shared};
@@ -48,7 +48,7 @@ fn of_one_head(heads: &[Mlp; 2], head: usize) -> [Gradient<[Mlp; 2]>; 2] {
 fn missing_gradients_may_be_zero() {
     let chains = [
         sgd(0.1),
-        sgd_momentum(0.1, 0.9, true),
+        sgd_momentum(0.1, 0.9, Momentum::Nesterov),
         adamw(0.1, 0.01),
         chain([clip_by_global_norm(0.1), adam(0.1)]),
     ];

@@ -1,6 +1,8 @@
 //! The plan of an indexing operation: a slice, a reversal and a reshape. The plan can also write a part back to the
 //! positions that it selects.
 
+use std::ops::Bound;
+
 use super::{Bounds, Index};
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
@@ -18,7 +20,7 @@ struct Positions {
 }
 
 impl Positions {
-    fn of_range((start, end, inclusive): Bounds, step: isize, length: usize) -> Self {
+    fn of_range((start, end): Bounds, step: isize, length: usize) -> Self {
         let from_front = |position: isize| {
             if position < 0 {
                 position.saturating_add(length.cast_signed())
@@ -27,9 +29,11 @@ impl Positions {
             }
         };
         let clipped = |position: isize| position.max(0).cast_unsigned().min(length);
-        let end = end.map_or(length, |end| {
-            clipped(from_front(end).saturating_add(isize::from(inclusive)))
-        });
+        let end = match end {
+            Bound::Excluded(end) => clipped(from_front(end)),
+            Bound::Included(last) => clipped(from_front(last).saturating_add(1)),
+            Bound::Unbounded => length,
+        };
         let start = start.map_or(0, |start| clipped(from_front(start))).min(end);
         // A step longer than the axis selects one element. Clamping the stride prevents an overflow in later
         // products.
@@ -104,12 +108,7 @@ impl Plan {
         for index in indices {
             match *index {
                 Index::At(position) => plan.push_position(found, position)?,
-                Index::Range {
-                    start,
-                    end,
-                    inclusive,
-                    step,
-                } => plan.push_range(found, (start, end, inclusive), step)?,
+                Index::Range { start, end, step } => plan.push_range(found, (start, end), step)?,
                 Index::Ellipsis => plan.push_whole(found, rest),
                 Index::NewAxis => plan.shape.push(1),
             }
