@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Ident, Meta, Path, Token};
+use syn::{Attribute, Ident, Meta, Path, Token, Type};
 
 use crate::errors::{Errors, closest, did_you_mean};
 use crate::input::{Kind, Macro};
@@ -20,7 +20,8 @@ impl KindAttribute<'_> {
     pub(crate) fn name(&self) -> String {
         match &self.kind {
             Kind::Child => String::new(),
-            Kind::Param => "#[param]".to_owned(),
+            Kind::Param(None) => "#[param]".to_owned(),
+            Kind::Param(Some(path)) => format!("#[param({})]", text_of_path(path)),
             Kind::State(None) => "#[state]".to_owned(),
             Kind::State(Some(path)) => format!("#[state({})]", text_of_path(path)),
             Kind::Static => format!("#[{}]", text_of(&self.attribute.meta)),
@@ -65,9 +66,9 @@ pub(crate) fn of_field<'a>(
     let mut read = FieldAttributes::default();
     for attribute in attributes {
         let kind = match our_name(attribute) {
-            Some("param") => without_argument(attribute, Kind::Param, errors),
-            Some("state") => state(attribute, errors),
-            Some("static") => without_argument(attribute, Kind::Static, errors),
+            Some("param") => of_leaves(attribute, &PARAM, errors),
+            Some("state") => of_leaves(attribute, &STATE, errors),
+            Some("static") => without_argument(attribute, errors),
             Some(name) => {
                 let kind = arguments_of_field(attribute, name, &mut read.is_recursive, errors);
                 kind.then_some(Kind::Static)
@@ -80,17 +81,13 @@ pub(crate) fn of_field<'a>(
     read
 }
 
-/// Checks that an attribute such as `#[param]` or `#[r#static]` has no argument, and returns `kind`.
-fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> Option<Kind> {
+/// Checks that the attribute `#[r#static]` has no argument.
+fn without_argument(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
     if matches!(attribute.meta, Meta::Path(_)) {
-        return Some(kind);
+        return Some(Kind::Static);
     }
     let name = attribute.path().to_token_stream();
-    let fix = match kind {
-        Kind::Param => "; to name a collection, write `#[state(Collection)]`",
-        _ => "",
-    };
-    let message = format!("`#[{name}]` takes no argument: write `#[{name}]`{fix}");
+    let message = format!("`#[{name}]` takes no argument: write `#[{name}]`");
     match &attribute.meta {
         Meta::List(list) if !list.tokens.is_empty() => errors.push(&list.tokens, message),
         meta => errors.push(meta, message),
@@ -98,21 +95,53 @@ fn without_argument(attribute: &Attribute, kind: Kind, errors: &mut Errors) -> O
     None
 }
 
-/// Parses the attribute `#[state]` or `#[state(Collection)]`.
-fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
+/// An attribute of leaves, which may name a collection.
+struct OfLeaves {
+    name: &'static str,
+    /// The collection of the attribute without an argument.
+    default: &'static str,
+    /// An example of a collection.
+    example: &'static str,
+    kind: fn(Option<Path>) -> Kind,
+}
+
+const PARAM: OfLeaves = OfLeaves {
+    name: "param",
+    default: "Param",
+    example: "LoraParam",
+    kind: Kind::Param,
+};
+
+const STATE: OfLeaves = OfLeaves {
+    name: "state",
+    default: "State",
+    example: "BatchStat",
+    kind: Kind::State,
+};
+
+/// Parses an attribute such as `#[state]` or `#[state(Collection)]`.
+fn of_leaves(attribute: &Attribute, of: &OfLeaves, errors: &mut Errors) -> Option<Kind> {
+    let OfLeaves {
+        name,
+        default,
+        example,
+        kind,
+    } = of;
     match &attribute.meta {
-        Meta::Path(_) => Some(Kind::State(None)),
+        Meta::Path(_) => Some(kind(None)),
         Meta::NameValue(meta) => {
             errors.push(
                 meta,
-                "expected a collection in parentheses: write `#[state(Collection)]`",
+                format!("expected a collection in parentheses: write `#[{name}(Collection)]`"),
             );
             None
         }
         Meta::List(list) if list.tokens.is_empty() => {
             errors.push(
                 list,
-                "expected the name of a collection: write `#[state(Collection)]`, or `#[state]` for the collection `State`",
+                format!(
+                    "expected the name of a collection: write `#[{name}(Collection)]`, or `#[{name}]` for the collection `{default}`"
+                ),
             );
             None
         }
@@ -121,10 +150,12 @@ fn state(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> {
             if path.is_none() {
                 errors.push(
                     &list.tokens,
-                    "expected the type of one collection: write for instance `#[state(BatchStat)]`",
+                    format!(
+                        "expected the type of one collection: write for instance `#[{name}({example})]`"
+                    ),
                 );
             }
-            path.map(|path| Kind::State(Some(path)))
+            path.map(|path| kind(Some(path)))
         }
     }
 }
@@ -314,6 +345,52 @@ fn item_arguments(
             }
         }
     }
+}
+
+/// Parses the attributes `#[collection(parent = Type)]` of a collection, and returns the parent, if there is one.
+pub(crate) fn parent(attributes: &[Attribute], errors: &mut Errors) -> Option<Type> {
+    let takes = "write `#[collection(parent = Param)]`";
+    let parse = |input: ParseStream<'_>| {
+        let word = input.call(Ident::parse_any)?;
+        if word != "parent" {
+            let hint = did_you_mean(&word.to_string(), &["parent"]);
+            let message = format!("unknown argument `{word}`: {takes}{hint}");
+            return Err(syn::Error::new(word.span(), message));
+        }
+        input.parse::<Token![=]>()?;
+        let parent = input.parse::<Type>()?;
+        input.parse::<Option<Token![,]>>()?;
+        Ok(parent)
+    };
+    let mut found = None;
+    for attribute in attributes {
+        if !attribute.path().is_ident("collection") {
+            continue;
+        }
+        let parent = match &attribute.meta {
+            Meta::List(list) if !list.tokens.is_empty() => match attribute.parse_args_with(parse) {
+                Ok(parent) => parent,
+                Err(error) if error.to_string().contains(takes) => {
+                    errors.add(error);
+                    continue;
+                }
+                Err(error) => {
+                    let message = format!("expected one parent: {takes}");
+                    errors.add(syn::Error::new(error.span(), message));
+                    continue;
+                }
+            },
+            meta => {
+                errors.push(meta, format!("expected a parent: {takes}"));
+                continue;
+            }
+        };
+        if found.is_some() {
+            errors.push(&parent, "a collection has one parent: remove this one");
+        }
+        found = Some(parent);
+    }
+    found
 }
 
 /// Parses the arguments of `#[module_object(…)]`. Returns the path of the crate, if the user wrote `crate = path`.

@@ -122,7 +122,9 @@ pub(crate) fn kinds(kinds: &[KindAttribute<'_>], macro_: Macro, errors: &mut Err
 
 fn collection(kind: &Kind) -> Option<String> {
     match kind {
-        Kind::State(Some(path)) => Some(path.to_token_stream().to_string()),
+        Kind::Param(Some(path)) | Kind::State(Some(path)) => {
+            Some(path.to_token_stream().to_string())
+        }
         _ => None,
     }
 }

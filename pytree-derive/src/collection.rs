@@ -1,18 +1,20 @@
-//! `#[derive(Collection)]`: a unit struct that names a collection of states.
+//! `#[derive(Collection)]`: a unit struct that names a collection of states or parameters.
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields};
 
 use crate::attributes;
 use crate::errors::Errors;
 use crate::input::Macro;
-use crate::paths::{Entry, Root};
+use crate::paths::{Entry, Root, located};
 
 /// Expands `#[derive(Collection)]`.
 pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let mut errors = Errors::default();
     let renamed = attributes::of_item(&input.attrs, Macro::Static, &mut errors);
+    let parent = attributes::parent(&input.attrs, &mut errors);
     let ident = &input.ident;
     let is_unit = matches!(&input.data, Data::Struct(data) if matches!(data.fields, Fields::Unit));
     if !is_unit || !input.generics.params.is_empty() {
@@ -25,12 +27,20 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
     let root = Root::new(entry, renamed.as_ref());
     let name = syn::ext::IdentExt::unraw(ident).to_string();
     let (generics, arguments, where_clause) = input.generics.split_for_impl();
+    let kind = match &parent {
+        None => quote!(#root::LeafKind::state::<Self>()),
+        Some(parent) => located(
+            quote!(#root::LeafKind::below::<#parent, Self>()),
+            parent.span(),
+        ),
+    };
     // Implement the trait even after an error, so that the places that use the collection cause no further errors.
     quote! {
         #errors
         #[automatically_derived]
         impl #generics #root::Collection for #ident #arguments #where_clause {
             const NAME: &'static str = #name;
+            const KIND: #root::LeafKind = #kind;
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::DeriveInput;
+use syn::spanned::Spanned;
+use syn::{DeriveInput, Path};
 
 use crate::errors::Errors;
 use crate::fallback;
@@ -117,7 +118,7 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
         let name = field.name();
         let kind = match input.macro_ {
             Macro::Module => {
-                let kind = field_kind(input, field);
+                let kind = field_kind(input, field, true);
                 quote!(::core::option::Option::Some(#kind))
             }
             Macro::Pytree | Macro::Static => quote!(::core::option::Option::None),
@@ -137,21 +138,23 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     }
 }
 
-fn field_kind(input: &Input<'_>, field: &Field) -> TokenStream {
+/// Returns the kind of a field. If the collection does not fit the attribute, `checked` evaluation panics at the collection.
+/// One evaluation of each kind is checked, so that one mistake causes one error.
+fn field_kind(input: &Input<'_>, field: &Field, checked: bool) -> TokenStream {
     let root = &input.root;
-    let kind = match &field.kind {
-        Kind::Child => quote!(Module),
-        Kind::Param => quote!(Param),
-        Kind::Static => quote!(Static),
-        Kind::State(collection) => {
-            let unnamed = || quote!(#root::kind::State);
-            let collection = collection
-                .as_ref()
-                .map_or_else(unnamed, ToTokens::to_token_stream);
-            quote!(State(#root::CollectionId::of::<#collection>()))
-        }
+    let in_collection = |check: TokenStream, collection: &Path| {
+        let of = if checked { check } else { quote!(of) };
+        let span = collection.span();
+        located(quote!(#root::FieldKind::#of::<#collection>()), span)
     };
-    quote!(#root::FieldKind::#kind)
+    match &field.kind {
+        Kind::Child => quote!(#root::FieldKind::Module),
+        Kind::Static => quote!(#root::FieldKind::Static),
+        Kind::Param(None) => quote!(#root::FieldKind::Param),
+        Kind::Param(Some(collection)) => in_collection(quote!(of_param), collection),
+        Kind::State(None) => quote!(#root::FieldKind::of::<#root::kind::State>()),
+        Kind::State(Some(collection)) => in_collection(quote!(of_state), collection),
+    }
 }
 
 /// Returns the expression for the node shape of a variant.
@@ -452,7 +455,7 @@ fn module(input: &Input<'_>) -> TokenStream {
     let registry_of = |variant: &Variant<'_>| {
         let entries = variant.fields.iter().map(|field| {
             let name = field.name();
-            let kind = field_kind(input, field);
+            let kind = field_kind(input, field, false);
             quote!((#name, #kind))
         });
         quote!(&[#(#entries),*])

@@ -27,8 +27,8 @@ pub(crate) enum Macro {
 pub(crate) enum Kind {
     /// A field without an attribute.
     Child,
-    /// `#[param]`.
-    Param,
+    /// `#[param]` or `#[param(Collection)]`.
+    Param(Option<Path>),
     /// `#[state]` or `#[state(Collection)]`.
     State(Option<Path>),
     /// `#[r#static]`, `#[module(static)]` or `#[pytree(static)]`.

@@ -210,7 +210,7 @@ fn mistakes<'a>(input: &Input<'_>, field: &'a Field, causes: &Causes<'a>) -> Vec
             mistakes.extend(causes.mistakes_without_kind(input, &none));
             return mistakes;
         }
-        Kind::Param => (
+        Kind::Param(_) => (
             vec![
                 whole("ParamOfModule", quote!(#is_module && !__Probe::IS_PARAM)),
                 whole(
@@ -287,7 +287,7 @@ fn bound(input: &Input<'_>, field: &Field) -> Option<TokenStream> {
         (Kind::Child, Macro::Pytree) => quote!(#root::Pytree),
         (Kind::Child, Macro::Module) => quote!(#root::field::ModuleField),
         (Kind::Child, Macro::Static) => return None,
-        (Kind::Param, _) => quote!(#root::field::ParamField),
+        (Kind::Param(_), _) => quote!(#root::field::ParamField),
         (Kind::State(_), _) => quote!(#root::field::StateField),
     })
 }

@@ -58,8 +58,8 @@ macro_rules! derives {
 derives! {
     /// Implements the traits of a module for a struct or enum: a pytree whose leaves all have a kind.
     ///
-    /// A field is `#[param]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is not trained), or
-    /// `#[r#static]` or `#[module(static)]` (part of the structure). A field without an attribute is a module or
+    /// A field is `#[param]` or `#[param(Collection)]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is not
+    /// trained), or `#[r#static]` or `#[module(static)]` (part of the structure). A field without an attribute is a module or
     /// a container of modules. `#[module(recursive)]` marks a field whose type contains the item indirectly,
     /// through another type; a type that names the item itself needs no mark. `#[module(crate = path)]` on the
     /// item sets the path of the crate.
@@ -77,8 +77,12 @@ derives! {
     /// Implements the traits of a leaf. The type must be `Clone + Debug + Send + Sync`.
     leaf::expand: Leaf = leaf_core, FacadeLeaf = leaf_facade, [pytree];
 
-    /// Implements the traits of a collection of states for a unit struct, for use in `#[state(Collection)]`.
-    collection::expand: Collection = collection_core, FacadeCollection = collection_facade, [pytree];
+    /// Implements the traits of a collection for a unit struct, for use in `#[state(Collection)]` or, if the collection is of
+    /// parameters, in `#[param(Collection)]`.
+    ///
+    /// `#[collection(parent = Type)]` on the item names its parent. Filters for the parent accept the leaves of the
+    /// collection, too. A collection whose parent is `pytree::kind::Param`, or a descendant of it, is of parameters.
+    collection::expand: Collection = collection_core, FacadeCollection = collection_facade, [pytree collection];
 }
 
 fn module(input: &DeriveInput, entry: Entry) -> proc_macro2::TokenStream {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use pytree::kind::Param;
 use pytree::prelude::*;
-use pytree::{Static, TreeBuilder, TreeDef, WeakShared};
+use pytree::{Collection, Static, TreeBuilder, TreeDef, WeakShared};
 
 use crate::fixture;
 
@@ -56,10 +57,15 @@ fn layer(mean: Option<f32>) -> Layer {
 
 /// The structure is what every version's bytes of that name hold, and is shown as it is written here.
 fn in_all_versions(name: &str, treedef: &TreeDef, shown: &str, paths: &[&str]) {
+    since(1, name, treedef, shown, paths);
+}
+
+/// The same for the versions from `first` on.
+fn since(first: u8, name: &str, treedef: &TreeDef, shown: &str, paths: &[&str]) {
     let bytes = treedef.to_bytes();
     assert_eq!(&bytes[..4], b"PYTD");
     let current = bytes[4];
-    for version in 1..=current {
+    for version in first..=current {
         let file = format!("treedef-v{version}-{name}.bin");
         let path = fixture(&file, version == current, |path| {
             std::fs::write(path, &bytes).unwrap();
@@ -142,6 +148,47 @@ fn structs_with_static_fields_are_read() {
         "PyTreeDef([Choice::Nothing, Choice::One(*), Choice::Two { left: *, right: [*] }])",
         &["[1].0", "[2].left", "[2].right[0]"],
     );
+}
+
+#[derive(Collection)]
+#[collection(parent = Param)]
+struct Adapter;
+
+#[derive(Collection)]
+#[collection(parent = Adapter)]
+struct Scale;
+
+#[derive(Collection)]
+#[collection(parent = BatchStat)]
+struct Average;
+
+#[derive(Clone, Debug, Module)]
+struct Adapted {
+    #[param(Adapter)]
+    down: f32,
+    #[param(Scale)]
+    scale: f32,
+    #[state(Average)]
+    average: f32,
+}
+
+#[test]
+fn collections_with_parents_are_read() {
+    let adapted = Adapted {
+        down: 1.0,
+        scale: 2.0,
+        average: 3.0,
+    };
+    let structure = tree::structure(&adapted);
+    since(
+        2,
+        "collections",
+        &structure,
+        "PyTreeDef(Adapted { down: *, scale: *, average: * })",
+        &["down", "scale", "average"],
+    );
+    let read = TreeDef::from_bytes(&structure.to_bytes()).unwrap();
+    assert_eq!(read.leaf_kinds(), structure.leaf_kinds());
 }
 
 #[test]

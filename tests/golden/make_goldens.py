@@ -41,6 +41,7 @@ import elementwise_goldens
 import convolution_goldens
 import structural_goldens
 import jaxpr_goldens
+import kinds_goldens
 import layers_goldens
 import compositions_goldens
 import state_goldens
@@ -792,6 +793,7 @@ FILES = {
     "transforms": make_transforms,
     "trees": make_trees,
     "state": state_goldens.make_state,
+    "kinds": kinds_goldens.make_kinds,
     "display": make_display,
     "collectives": collectives_goldens.make_collectives,
     "elementwise": elementwise_goldens.make_elementwise,

@@ -21,6 +21,7 @@ mod display;
 mod elementwise;
 mod files;
 mod jaxprs;
+mod kinds;
 mod layers;
 mod models;
 mod operations;

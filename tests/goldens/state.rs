@@ -8,7 +8,7 @@ use crate::files::{dtype, lengths, read, tensor};
 
 /// What Flax prints, in our words: `Array([1.], dtype=float32)` is `Tensor([1.], dtype=f32)`, whose further lines are
 /// indented by one more space unless they are blank, and there are no weak types.
-fn in_our_words(text: &str) -> String {
+pub(crate) fn in_our_words(text: &str) -> String {
     let mut translated = String::new();
     let mut array_is_open = false;
     for line in text.split_inclusive('\n') {

@@ -44,7 +44,7 @@ pub fn holds_together(bytes: &[u8]) {
 
 /// Numbers as the format has them, with which nodes, shapes and data are likely to hold together.
 fn written(random: &mut Random) -> Vec<u8> {
-    let mut bytes = b"PYTD\x01".to_vec();
+    let mut bytes = b"PYTD\x02".to_vec();
     for _ in 0..random.below(80) {
         match random.below(12) {
             0 => bytes.extend([0xff, 0xff, 0xff, 0xff, 0x7f]),

@@ -43,3 +43,4 @@ mod p25_panics;
 mod p26_meta_learning;
 mod p27_train_state;
 mod p28_ensemble;
+mod p29_adapters;

@@ -8,16 +8,26 @@ use std::fmt;
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 
-/// A named group of states, for instance [`BatchStat`]. Derive this trait on a unit struct.
+/// A named group of states or of parameters, for instance [`BatchStat`]. Derive this trait on a unit struct.
+///
+/// A collection may have a parent, another collection. Its leaves then belong to the parent, too: a filter for the parent
+/// accepts them. The leaves of a collection whose parent is [`Param`] are parameters.
 ///
 /// # Examples
 /// ```
-/// use pytree_core::kind::{Collection, CollectionId};
+/// use pytree_core::kind::{Collection, CollectionId, Param};
+/// use pytree_core::LeafKind;
+///
 /// struct Ema;
 /// impl Collection for Ema {
 ///     const NAME: &'static str = "Ema";
 /// }
 /// assert_eq!(CollectionId::of::<Ema>().name(), "Ema");
+///
+/// #[derive(pytree_core::Collection)]
+/// #[collection(parent = Param)]
+/// struct LoraParam;
+/// assert!(LeafKind::of::<LoraParam>().is_param());
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a collection",
@@ -27,19 +37,30 @@ use crate::base::error::TreeError;
 pub trait Collection: 'static {
     /// The name shown in summaries and checkpoints.
     const NAME: &'static str;
+
+    /// The kind of the leaves in the collection. By default the collection has no parent, and its leaves are states.
+    ///
+    /// If you implement the trait by hand, [`LeafKind::below`] returns the kind of a collection that has a parent.
+    const KIND: LeafKind = LeafKind::state::<Self>();
 }
 
-/// The greatest length of a collection's name, in bytes.
+/// The greatest length of the names of a collection of states and of its ancestors, in bytes. Each ancestor takes one
+/// more byte.
 pub(crate) const NAME_LIMIT: usize = 46;
 
-/// A [`Collection`] as a value. Two values are equal if their names are equal.
+/// The same for a collection of parameters. It is lower, so that [`Frozen`] fits behind the names.
+pub(crate) const PARAM_NAME_LIMIT: usize = NAME_LIMIT - 1 - Frozen::NAME.len();
+
+/// A [`Collection`] as a value. Two values are equal if their names and the names of their ancestors are equal.
 ///
-/// The value contains the bytes of the name instead of a pointer. So it is `Copy` even if the name was read from a
+/// The value contains the bytes of the names instead of a pointer. So it is `Copy` even if the names were read from a
 /// file, and no global table of names grows with the files that a process reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId {
-    /// The name, padded with zeros.
+    /// The name, then the names of the ancestors from the parent on, each behind a byte with its length plus one. The
+    /// rest is zeros.
     bytes: [u8; NAME_LIMIT],
+    /// The length of the collection's own name.
     length: u8,
 }
 
@@ -47,24 +68,26 @@ impl CollectionId {
     /// Returns the identity of the collection `C`.
     ///
     /// # Panics
-    /// If the name of the collection is longer than 46 bytes. The derives call this function in a constant, where the
-    /// panic is a compile error.
+    /// If the names of the collection and its ancestors are too long. The derives call this function in a constant,
+    /// where the panic is a compile error.
+    #[track_caller]
     pub const fn of<C: Collection>() -> Self {
-        match Self::from_name(C::NAME) {
-            Some(collection) => collection,
-            None => {
-                panic!("the name of this collection is longer than 46 bytes; write a shorter name")
-            }
+        match C::KIND {
+            LeafKind::Param => match Self::from_name(C::NAME, None) {
+                Some(collection) => collection,
+                None => too_long(),
+            },
+            LeafKind::ParamIn(collection) | LeafKind::State(collection) => collection,
         }
     }
 
     /// Returns the collection named `name`, which may be known only at run time. The result equals every collection
-    /// with the same name.
+    /// without a parent that has the same name.
     ///
     /// # Errors
     /// [`TreeError::Build`] if the name is longer than 46 bytes.
     pub fn named(name: &str) -> Result<Self, TreeError> {
-        Self::from_name(name).ok_or_else(|| TreeError::Build {
+        Self::from_name(name, None).ok_or_else(|| TreeError::Build {
             node: "collection",
             reason: format!(
                 "expected a name of at most {NAME_LIMIT} bytes, found `{name}` of {} bytes; write a shorter name",
@@ -73,9 +96,41 @@ impl CollectionId {
         })
     }
 
-    const fn from_name(name: &str) -> Option<Self> {
+    /// Returns the collection named `name` whose parent is this collection. Both may be known only at run time.
+    ///
+    /// # Errors
+    /// [`TreeError::Build`] if the names of the collection and its ancestors, with one more byte for each ancestor,
+    /// take more than 46 bytes.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::CollectionId;
+    /// let (cache, other) = (CollectionId::named("Cache")?, CollectionId::named("Other")?);
+    /// let keys = cache.child("Keys")?;
+    /// assert_eq!(keys.name(), "Keys");
+    /// assert_eq!(keys.parent(), Some(cache));
+    /// assert!(keys.is_in(&cache) && !keys.is_in(&other));
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    pub fn child(&self, name: &str) -> Result<Self, TreeError> {
+        Self::from_name(name, Some(self)).ok_or_else(|| TreeError::Build {
+            node: "collection",
+            reason: format!(
+                "expected at most {NAME_LIMIT} bytes for the names of a collection and its ancestors, with one more for \
+                 each ancestor, found {} for `{name}` below `{self:?}`; write shorter names",
+                name.len() + 1 + self.used()
+            ),
+        })
+    }
+
+    /// Returns the collection `name` below `parent`; `None` if the names are too long.
+    const fn from_name(name: &str, parent: Option<&Self>) -> Option<Self> {
         let name = name.as_bytes();
-        if name.len() > NAME_LIMIT {
+        let behind = match parent {
+            None => 0,
+            Some(parent) => 1 + parent.used(),
+        };
+        if name.len() + behind > NAME_LIMIT {
             return None;
         }
         let mut bytes = [0; NAME_LIMIT];
@@ -84,12 +139,30 @@ impl CollectionId {
             bytes[at] = name[at];
             at += 1;
         }
+        if let Some(parent) = parent {
+            bytes[at] = parent.length + 1;
+            at += 1;
+            let mut from = 0;
+            while from < parent.used() {
+                bytes[at + from] = parent.bytes[from];
+                from += 1;
+            }
+        }
         #[allow(
             clippy::cast_possible_truncation,
             reason = "a name has at most 46 bytes"
         )]
         let length = name.len() as u8;
         Some(Self { bytes, length })
+    }
+
+    /// Returns the number of bytes of all names, with one more for each ancestor.
+    pub(crate) const fn used(&self) -> usize {
+        let mut at = self.length as usize;
+        while at < NAME_LIMIT && self.bytes[at] > 0 {
+            at += self.bytes[at] as usize;
+        }
+        at
     }
 
     /// Returns the name of the collection.
@@ -103,6 +176,72 @@ impl CollectionId {
             _ => bug("the name of a collection to be valid UTF-8"),
         }
     }
+
+    /// Returns the parent; `None` if the collection has no parent, or if its parent is [`Param`], which is a kind.
+    pub fn parent(&self) -> Option<Self> {
+        let at = usize::from(self.length);
+        let length = self.bytes.get(at).copied().unwrap_or(0).checked_sub(1)?;
+        let mut bytes = [0; NAME_LIMIT];
+        for (to, from) in bytes.iter_mut().zip(&self.bytes[at + 1..]) {
+            *to = *from;
+        }
+        Some(Self { bytes, length })
+    }
+
+    /// Returns the collection and its ancestors, from the parent on.
+    pub(crate) fn with_ancestors(self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self), Self::parent)
+    }
+
+    /// Returns whether this collection is `other`, or a descendant of `other`.
+    #[inline]
+    pub fn is_in(&self, other: &Self) -> bool {
+        self == other || (self.has_parent() && self.is_below(other))
+    }
+
+    #[inline]
+    fn has_parent(&self) -> bool {
+        let behind = self.bytes.get(usize::from(self.length));
+        behind.is_some_and(|length| *length > 0)
+    }
+
+    #[inline(never)]
+    fn is_below(self, other: &Self) -> bool {
+        self.with_ancestors()
+            .skip(1)
+            .any(|ancestor| ancestor == *other)
+    }
+
+    /// Returns the collection with one more ancestor behind all others, or `None` if the names are too long.
+    pub(crate) fn below_root(&self, root: &Self) -> Option<Self> {
+        let names: Vec<Self> = self.with_ancestors().collect();
+        let mut names = names.iter().rev();
+        names.try_fold(*root, |parent, name| {
+            Self::from_name(name.name(), Some(&parent))
+        })
+    }
+
+    /// Returns the collection without its last ancestor, if this ancestor is `root`.
+    pub(crate) fn without_root(&self, root: &Self) -> Option<Self> {
+        let mut names: Vec<Self> = self.with_ancestors().collect();
+        if names.pop()? != *root {
+            return None;
+        }
+        let below =
+            |parent: Option<Self>, name: &Self| Self::from_name(name.name(), parent.as_ref());
+        let (outermost, rest) = names.split_last()?;
+        let outermost = below(None, outermost)?;
+        let mut rest = rest.iter().rev();
+        rest.try_fold(outermost, |parent, name| below(Some(parent), name))
+    }
+}
+
+#[track_caller]
+const fn too_long() -> ! {
+    panic!(
+        "the names of a collection and its ancestors, with one more byte for each ancestor, have at most 46 bytes, or 39 if \
+         the leaves are parameters; write shorter ones"
+    )
 }
 
 impl fmt::Debug for CollectionId {
@@ -116,6 +255,9 @@ impl fmt::Debug for CollectionId {
 pub enum FieldKind {
     /// The leaves of the field are trained. The attribute is `#[param]`.
     Param,
+    /// The leaves of the field are trained, and belong to a collection below [`struct@Param`]. The attribute is
+    /// `#[param(Collection)]`.
+    ParamIn(CollectionId),
     /// The leaves of the field are not trained. The attribute is `#[state]` or `#[state(Collection)]`.
     State(CollectionId),
     /// The field is part of the treedef, not a leaf. The attribute is `#[r#static]`.
@@ -125,10 +267,73 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
+    /// Returns the kind of a field whose leaves belong to the collection `C`.
+    pub const fn of<C: Collection>() -> Self {
+        C::KIND.field()
+    }
+
+    /// Returns the kind of a field with the attribute `#[param(C)]`.
+    ///
+    /// # Panics
+    /// If `C` is a collection of states.
+    #[doc(hidden)]
+    #[track_caller]
+    pub const fn of_param<C: Collection>() -> Self {
+        match C::KIND {
+            LeafKind::State(_) => panic!(
+                "this collection is of states: write `#[state(…)]`, or give the collection the parent `Param`"
+            ),
+            kind => kind.field(),
+        }
+    }
+
+    /// Returns the kind of a field with the attribute `#[state(C)]`.
+    ///
+    /// # Panics
+    /// If `C` is a collection of parameters.
+    #[doc(hidden)]
+    #[track_caller]
+    pub const fn of_state<C: Collection>() -> Self {
+        match C::KIND {
+            LeafKind::State(collection) => Self::State(collection),
+            LeafKind::Param | LeafKind::ParamIn(_) => {
+                panic!("this collection is of parameters: write `#[param(…)]`")
+            }
+        }
+    }
+
     /// Returns whether the field determines the kind of the leaves below it.
     #[inline]
     pub(crate) const fn decides(&self) -> bool {
-        matches!(self, Self::Param | Self::State(_))
+        matches!(self, Self::Param | Self::ParamIn(_) | Self::State(_))
+    }
+
+    /// Returns the kind of the field after its parameters were frozen. Two fields of different kinds have different kinds
+    /// afterwards, too, as long as the names of the collection leave room for that of [`Frozen`].
+    pub(crate) fn frozen(self) -> Self {
+        let frozen = CollectionId::of::<Frozen>();
+        match self {
+            Self::Param => Self::State(frozen),
+            Self::ParamIn(collection) => {
+                Self::State(collection.below_root(&frozen).unwrap_or(frozen))
+            }
+            kind => kind,
+        }
+    }
+
+    /// Returns the kind of the field after its frozen parameters were unfrozen.
+    #[inline]
+    pub(crate) fn thawed(self) -> Self {
+        match self {
+            Self::State(collection) if collection == const { CollectionId::of::<Frozen>() } => {
+                Self::Param
+            }
+            Self::State(collection) if collection.has_parent() => {
+                let own = collection.without_root(&CollectionId::of::<Frozen>());
+                own.map_or(self, Self::ParamIn)
+            }
+            kind => kind,
+        }
     }
 }
 
@@ -136,7 +341,7 @@ impl fmt::Display for FieldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Param => f.write_str("Param"),
-            Self::State(collection) => f.write_str(collection.name()),
+            Self::ParamIn(collection) | Self::State(collection) => f.write_str(collection.name()),
             Self::Static => f.write_str("Static"),
             Self::Module => f.write_str("Module"),
         }
@@ -148,16 +353,133 @@ impl fmt::Display for FieldKind {
 pub enum LeafKind {
     /// A trained leaf.
     Param,
+    /// A trained leaf in a collection below [`struct@Param`]. The value names this collection.
+    ParamIn(CollectionId),
     /// A leaf that is not trained. The value names the collection of the leaf.
     State(CollectionId),
 }
 
 impl LeafKind {
+    /// Returns the kind of the leaves in the collection `C`.
+    pub const fn of<C: Collection>() -> Self {
+        C::KIND
+    }
+
+    /// Returns the kind of the leaves in the collection `C` if it has no parent.
+    ///
+    /// # Panics
+    /// If the name is longer than 46 bytes.
+    #[track_caller]
+    pub const fn state<C: Collection + ?Sized>() -> Self {
+        match CollectionId::from_name(C::NAME, None) {
+            Some(collection) => Self::State(collection),
+            None => too_long(),
+        }
+    }
+
+    /// Returns the kind of the leaves in the collection `C` if its parent is `P`.
+    ///
+    /// # Panics
+    /// If the names of the collection and its ancestors are longer than 46 bytes, with one more byte for each ancestor;
+    /// than 39 bytes if the leaves are parameters, where [`Param`](struct@Param) does not count.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::LeafKind;
+    /// use pytree_core::kind::{Collection, Param};
+    /// struct LoraParam;
+    /// impl Collection for LoraParam {
+    ///     const NAME: &'static str = "LoraParam";
+    ///     const KIND: LeafKind = LeafKind::below::<Param, Self>();
+    /// }
+    /// ```
+    #[track_caller]
+    pub const fn below<P: Collection, C: Collection + ?Sized>() -> Self {
+        match Self::named_below::<P>(C::NAME) {
+            Some(kind) => kind,
+            None => too_long(),
+        }
+    }
+
+    const fn named_below<P: Collection>(name: &str) -> Option<Self> {
+        let parent = match &P::KIND {
+            Self::Param => None,
+            Self::ParamIn(parent) => Some(parent),
+            Self::State(parent) => {
+                return match CollectionId::from_name(name, Some(parent)) {
+                    Some(collection) => Some(Self::State(collection)),
+                    None => None,
+                };
+            }
+        };
+        match CollectionId::from_name(name, parent) {
+            Some(collection) if collection.used() <= PARAM_NAME_LIMIT => {
+                Some(Self::ParamIn(collection))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether the leaf is trained: [`Param`](Self::Param) or [`ParamIn`](Self::ParamIn).
+    #[inline]
+    pub const fn is_param(&self) -> bool {
+        matches!(self, Self::Param | Self::ParamIn(_))
+    }
+
+    /// Returns whether the leaf is a state, of any collection.
+    #[inline]
+    pub const fn is_state(&self) -> bool {
+        matches!(self, Self::State(_))
+    }
+
+    /// Returns whether a leaf of this kind belongs to the collection whose leaves have the kind `other`: to the collection
+    /// itself, or to a descendant. Every trained leaf is in [`Param`](Self::Param).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::LeafKind;
+    /// use pytree_core::kind::{BatchStat, Param};
+    /// #[derive(pytree_core::Collection)]
+    /// #[collection(parent = Param)]
+    /// struct LoraParam;
+    /// let kind = LeafKind::of::<LoraParam>();
+    /// assert!(kind.is_in(&LeafKind::Param) && kind.is_in(&kind));
+    /// assert!(!kind.is_in(&LeafKind::of::<BatchStat>()) && !LeafKind::Param.is_in(&kind));
+    /// ```
+    #[inline]
+    pub fn is_in(&self, other: &Self) -> bool {
+        match (self, other) {
+            (kind, Self::Param) => kind.is_param(),
+            (Self::ParamIn(own), Self::ParamIn(other)) | (Self::State(own), Self::State(other)) => {
+                own.is_in(other)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the collection of the leaf: [`Param`](struct@Param) for a parameter without another collection.
+    pub const fn collection(&self) -> CollectionId {
+        match self {
+            Self::Param => const { CollectionId::of::<Param>() },
+            Self::ParamIn(collection) | Self::State(collection) => *collection,
+        }
+    }
+
+    /// Returns the kind of a field whose leaves have this kind.
+    pub const fn field(self) -> FieldKind {
+        match self {
+            Self::Param => FieldKind::Param,
+            Self::ParamIn(collection) => FieldKind::ParamIn(collection),
+            Self::State(collection) => FieldKind::State(collection),
+        }
+    }
+
     /// Returns the same as [`of_field`](Self::of_field) for a borrowed kind.
     #[inline]
-    pub(crate) fn of(field: &FieldKind) -> Option<Self> {
+    pub(crate) fn below_field(field: &FieldKind) -> Option<Self> {
         match field {
             FieldKind::Param => Some(Self::Param),
+            FieldKind::ParamIn(collection) => Some(Self::ParamIn(*collection)),
             FieldKind::State(collection) => Some(Self::State(*collection)),
             FieldKind::Static | FieldKind::Module => None,
         }
@@ -167,6 +489,7 @@ impl LeafKind {
     pub const fn of_field(field: FieldKind) -> Option<Self> {
         match field {
             FieldKind::Param => Some(Self::Param),
+            FieldKind::ParamIn(collection) => Some(Self::ParamIn(collection)),
             FieldKind::State(collection) => Some(Self::State(collection)),
             FieldKind::Static | FieldKind::Module => None,
         }
@@ -177,9 +500,20 @@ impl fmt::Display for LeafKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Param => f.write_str("Param"),
-            Self::State(collection) => f.write_str(collection.name()),
+            Self::ParamIn(collection) | Self::State(collection) => f.write_str(collection.name()),
         }
     }
+}
+
+/// The parameters: the collection of all trained leaves. It is the parent of a collection of parameters.
+///
+/// A field with the attribute `#[param]` has the kind [`LeafKind::Param`], a field with `#[param(Collection)]` has
+/// [`LeafKind::ParamIn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param;
+impl Collection for Param {
+    const NAME: &'static str = "Param";
+    const KIND: LeafKind = LeafKind::Param;
 }
 
 macro_rules! collections {

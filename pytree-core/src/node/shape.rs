@@ -15,10 +15,7 @@ pub use self::dynamic::DynamicShape;
 pub(crate) use self::dynamic::StandIn;
 pub use self::either::{OwnedShape, Shape};
 
-use crate::base::kind::{CollectionId, FieldKind, Frozen};
-
-/// The kind of a frozen parameter.
-pub(crate) const FROZEN: FieldKind = FieldKind::State(CollectionId::of::<Frozen>());
+use crate::base::kind::FieldKind;
 
 /// The family of a node. It determines the keys of the children and the display of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -17,7 +17,7 @@ use self::access::Updating;
 pub(crate) use self::cell::Cell;
 use crate::base::error::{ReferenceError, TreeError};
 use crate::base::identity::NodeIdentity;
-use crate::base::kind::{Collection, CollectionId, FieldKind, LeafKind};
+use crate::base::kind::{Collection, FieldKind, LeafKind};
 use crate::contract::arena::Content;
 use crate::contract::handles::{AnyCell, AnyReference, allowed};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
@@ -83,7 +83,19 @@ impl<T> Ref<T> {
     /// assert_eq!(kinds, [Some(LeafKind::Param), Some(LeafKind::State(CollectionId::of::<BatchStat>()))]);
     /// ```
     pub fn state<C: Collection>(value: T) -> Self {
-        Self::with_shape(value, InState::<C>::SHAPE)
+        const {
+            assert!(
+                C::KIND.is_state(),
+                "this collection is of parameters: write `Ref::in_collection` instead of `Ref::state`"
+            );
+        }
+        Self::in_collection::<C>(value)
+    }
+
+    /// Creates a reference in the collection `C`, of parameters or states. The leaves of the value have this kind unless
+    /// the field that holds the reference determines another kind.
+    pub fn in_collection<C: Collection>(value: T) -> Self {
+        Self::with_shape(value, InCollection::<C>::SHAPE)
     }
 
     fn with_shape(value: T, shape: &'static NodeShape) -> Self {
@@ -234,11 +246,11 @@ const fn shape_with(fields: &'static [Field]) -> NodeShape {
 /// The shape of a reference to a parameter.
 static PARAM: NodeShape = shape_with(&[field(FieldKind::Param)]);
 
-/// The shape of a reference to a state of the collection `C`.
-struct InState<C>(std::marker::PhantomData<C>);
+/// The shape of a reference to a value in the collection `C`.
+struct InCollection<C>(std::marker::PhantomData<C>);
 
-impl<C: Collection> InState<C> {
-    const FIELDS: &'static [Field] = &[field(FieldKind::State(CollectionId::of::<C>()))];
+impl<C: Collection> InCollection<C> {
+    const FIELDS: &'static [Field] = &[field(FieldKind::of::<C>())];
     const SHAPE: &'static NodeShape = &shape_with(Self::FIELDS);
 }
 

@@ -188,7 +188,7 @@ pub fn lint<T: Pytree + ?Sized>(model: &T) -> Vec<Finding> {
     let mut storages: Vec<(bool, Vec<KeyPath>)> = Vec::new();
     let mut numbers: HashMap<usize, usize> = HashMap::new();
     for ((path, kind), leaf) in treedef.leaf_paths().into_iter().zip(kinds).zip(leaves) {
-        let is_param = kind == Some(LeafKind::Param);
+        let is_param = kind.as_ref().is_some_and(LeafKind::is_param);
         if is_module && kind.is_none() {
             findings.push(Finding::WithoutKind { path: path.clone() });
         }

@@ -4,7 +4,7 @@
 //! the lowest bits first. A text is the count of its bytes, followed by the bytes in UTF-8.
 //!
 //! ```text
-//! treedef = "PYTD" 1 node
+//! treedef = "PYTD" 2 node
 //! node    = 0                                      a leaf
 //!         | 1                                      an absent leaf
 //!         | code arity statics static* node*       any other node: its counts, statics and children
@@ -16,6 +16,10 @@
 //!                                                  shared, alias, struct, tuple struct, named tuple, reference,
 //!                                                  weak edge (its child is an alias of any node, or of no node: `()`)
 //! field   = 0 | 1 | 2 collection | 3 | 4           no kind, a parameter, a state, static, a module
+//!         | 5 collections                          a parameter in a collection
+//!         | 6 collections                          a state in a collection that has a parent
+//! collections = count collection*                  the ancestors, the outermost first, then the collection itself; the
+//!                                                  parameters are not among the ancestors
 //! static  = 0 data                                 a new value, which gets the next number if it has at most 64 bytes
 //!         | 1 + number                             an earlier value
 //! data    = 0 | 1 | 2                              (), false, true
@@ -47,7 +51,10 @@ use crate::node::shape::{self, NodeKind, NodeShape};
 const MAGIC: &[u8] = b"PYTD";
 
 /// The version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The first version in which a collection may have a parent.
+const WITH_PARENTS: u8 = 2;
 
 /// The maximal size, in bytes, of a static value that is written once and then referred to by its number. Larger values
 /// are written at each occurrence, so a treedef in memory is never much larger than its bytes.
@@ -125,7 +132,7 @@ impl TreeDef {
     /// # Errors
     /// Returns [`TreeError::Bytes`] if the bytes are not a complete and valid treedef. In a valid treedef, static
     /// values nest at most 64 levels deep, keys that are plain data are distinct and in order, an alias comes after its
-    /// shared node, and the name of a collection has at most 46 bytes.
+    /// shared node, and the names of a collection and its ancestors have at most 46 bytes together.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TreeError> {
         Reader::new(bytes).treedef()
     }

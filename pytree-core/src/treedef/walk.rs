@@ -240,7 +240,7 @@ pub(crate) struct Place<'a> {
 impl Place<'_> {
     /// Returns the kind of the leaf.
     pub(crate) fn kind(&self) -> Option<LeafKind> {
-        self.field.and_then(LeafKind::of)
+        self.field.and_then(LeafKind::below_field)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use self::rule::Rule;
 use crate::base::error::TreeError;
-use crate::base::kind::{Collection, CollectionId, LeafKind};
+use crate::base::kind::{Collection, LeafKind};
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::suggest::Effort;
 use crate::node::leaf::Leaf;
@@ -42,9 +42,9 @@ impl Filter {
         Self(Rule::Nothing)
     }
 
-    /// Accepts parameters.
+    /// Accepts parameters, of every collection.
     pub fn param() -> Self {
-        Self(Rule::Param)
+        Self(Rule::In(LeafKind::Param))
     }
 
     /// Accepts states of every collection.
@@ -52,9 +52,51 @@ impl Filter {
         Self(Rule::AnyState)
     }
 
-    /// Accepts states of the collection `C`.
+    /// Accepts states of the collection `C` and of its descendants. A collection of parameters does not compile; pass it
+    /// to [`collection`](Self::collection):
+    /// ```compile_fail,E0080
+    /// # use pytree_core::{Filter, kind::Param};
+    /// #[derive(pytree_core::Collection)]
+    /// #[collection(parent = Param)]
+    /// struct LoraParam;
+    /// let adapters = Filter::state::<LoraParam>();
+    /// ```
     pub fn state<C: Collection>() -> Self {
-        Self(Rule::State(CollectionId::of::<C>()))
+        const {
+            assert!(
+                C::KIND.is_state(),
+                "this collection is of parameters: write `Filter::collection` instead of `Filter::state`"
+            );
+        }
+        Self::collection::<C>()
+    }
+
+    /// Accepts the leaves of the collection `C` and of its descendants, whether they are parameters or states.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::kind::Param;
+    /// use pytree_core::{Filter, Module, partition};
+    ///
+    /// #[derive(pytree_core::Collection)]
+    /// #[collection(parent = Param)]
+    /// struct LoraParam;
+    ///
+    /// #[derive(Module)]
+    /// struct Adapted {
+    ///     #[param]
+    ///     weight: f32,
+    ///     #[param(LoraParam)]
+    ///     scale: f32,
+    /// }
+    ///
+    /// let model = Adapted { weight: 2.0, scale: 0.5 };
+    /// let adapters = Filter::collection::<LoraParam>();
+    /// assert_eq!(partition::filter::<_, f32>(&model, &adapters).leaves(), [0.5]);
+    /// assert_eq!(partition::filter::<_, f32>(&model, &Filter::param()).len(), 2);
+    /// ```
+    pub fn collection<C: Collection>() -> Self {
+        Self(Rule::In(C::KIND))
     }
 
     /// Accepts leaves at or below a path such as `layers[0]`. The path must exist in the tree that the filter is

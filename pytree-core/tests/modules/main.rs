@@ -13,6 +13,7 @@ mod errors;
 mod flat;
 mod freeze;
 mod lint;
+mod parents;
 mod register;
 mod typed;
 

@@ -22,10 +22,10 @@ fn says(bytes: &[u8], position: usize, expected: &str, found: &str) {
 #[test]
 fn error_says_where_what_and_fix() {
     assert_eq!(
-        TreeDef::from_bytes(b"PYTD\x02\x00")
+        TreeDef::from_bytes(b"PYTD\x03\x00")
             .unwrap_err()
             .to_string(),
-        "cannot read a treedef: expected version 1 at byte 4, found version 2; \
+        "cannot read a treedef: expected a version from 1 to 2 at byte 4, found version 3; \
          pass all bytes that `TreeDef::to_bytes` returned, unchanged"
     );
 }
@@ -49,6 +49,82 @@ fn header_is_checked() {
     );
     says(b"\x00\x00\x00", 1, "the end", "2 more bytes");
     says(b"", 0, "a node", "the end");
+}
+
+#[test]
+fn collections_with_parents_are_checked() {
+    // A struct `S` of one field `x`, whose kind follows.
+    let shape = |version: u8, kind: &[u8]| {
+        [
+            b"PYTD",
+            &[version, 11, 11][..],
+            b"\x01S\x01\x01x",
+            kind,
+            b"\x00\x01\x00\x00",
+        ]
+        .concat()
+    };
+    let refused = |kind: &[u8]| {
+        let (position, expected, found) = refused(&shape(2, kind));
+        (position - 12, expected, found)
+    };
+    let long = |tag: u8, lengths: &[usize]| {
+        let names = lengths
+            .iter()
+            .map(|&length| [vec![length as u8], vec![b'n'; length]].concat());
+        [
+            vec![tag, lengths.len() as u8],
+            names.collect::<Vec<_>>().concat(),
+        ]
+        .concat()
+    };
+    for kind in [
+        &b"\x05\x01\x01A"[..],
+        b"\x05\x03\x01A\x00\x01B",
+        b"\x06\x02\x01A\x01B",
+        &long(5, &[46]),
+        &long(6, &[0; 47]),
+        &long(6, &[22, 23]),
+    ] {
+        crate::read_back(&TreeDef::from_bytes(&shape(2, kind)).unwrap());
+        // An older version has no such kinds.
+        let code = format!("the code {}", kind[0]);
+        assert_eq!(
+            crate::refused(&shape(1, kind)),
+            (12, "the kind of a field".into(), code)
+        );
+    }
+    let least = |least: usize, found: &str| {
+        (
+            1,
+            format!("at least {least} names of collections"),
+            found.into(),
+        )
+    };
+    assert_eq!(refused(b"\x05\x00"), least(1, "0"));
+    assert_eq!(refused(b"\x06\x00"), least(2, "0"));
+    // A collection without a parent has another code.
+    assert_eq!(refused(b"\x06\x01\x01A"), least(2, "1"));
+    let together = "names of a collection and its ancestors, of at most 46 bytes together";
+    assert_eq!(
+        refused(&long(6, &[22, 24])),
+        (25, together.into(), "24 bytes below 22".into())
+    );
+    assert_eq!(
+        refused(&long(5, &[0; 48])),
+        (49, together.into(), "0 bytes below 46".into())
+    );
+    let (position, expected, found) = refused(b"\x05\xff\xff\xff\xff\x0f\x01A");
+    assert_eq!(position, 1);
+    assert!(
+        expected.starts_with("the number of a collection and its ancestors, at most"),
+        "{expected}"
+    );
+    assert_eq!(found, "4294967295");
+    assert_eq!(
+        refused(b"\x07"),
+        (0, "the kind of a field".into(), "the code 7".into())
+    );
 }
 
 #[test]

@@ -86,11 +86,68 @@ fn a_field_has_one_kind() {
 }
 
 #[test]
-fn param_and_static_take_no_argument() {
-    let param = "`#[param]` takes no argument: write `#[param]`; to name a collection, write `#[state(Collection)]`";
-    field("#[param(a, b)]", "a, b", param);
-    field("#[param()]", "param()", param);
-    field("#[param = 1]", "param = 1", param);
+fn a_parameter_names_one_collection() {
+    let one = "expected one collection, a type such as `LoraParam`: write `#[param(LoraParam)]`";
+    field("#[param(a, b)]", "a, b", one);
+    field("#[param(\"a\")]", "\"a\"", one);
+    field(
+        "#[param()]",
+        "param()",
+        "expected the name of a collection: write `#[param(Collection)]`, or `#[param]` for the collection `Param`",
+    );
+    field(
+        "#[param = 1]",
+        "param = 1",
+        "expected a collection in parentheses: write `#[param(Collection)]`",
+    );
+    field(
+        "#[param(A)] #[param]",
+        "param",
+        "a field has one kind, here it is both `#[param(A)]` and `#[param]`: remove one",
+    );
+}
+
+#[test]
+fn a_collection_has_one_parent() {
+    let one = |attributes: &str, place: &str, message: &str| {
+        let item = format!("{attributes} struct Average;");
+        refused("Collection", &item, &[(place, message)]);
+    };
+    let takes = "write `#[collection(parent = Param)]`";
+    one(
+        "#[collection]",
+        "collection",
+        &format!("expected a parent: {takes}"),
+    );
+    one(
+        "#[collection()]",
+        "collection()",
+        &format!("expected a parent: {takes}"),
+    );
+    one(
+        "#[collection(parnt = A)]",
+        "parnt",
+        &format!("unknown argument `parnt`: {takes}; did you mean `parent`?"),
+    );
+    one(
+        "#[collection(parent = A, B)]",
+        "B",
+        &format!("expected one parent: {takes}"),
+    );
+    one(
+        "#[collection(parent = 1)]",
+        "1",
+        &format!("expected one parent: {takes}"),
+    );
+    one(
+        "#[collection(parent = A)] #[collection(parent = B)]",
+        "B",
+        "a collection has one parent: remove this one",
+    );
+}
+
+#[test]
+fn static_takes_no_argument() {
     let fixed = "`#[r#static]` takes no argument: write `#[r#static]`";
     field("#[r#static(a)]", "a", fixed);
     field("#[r#static = 1]", "r#static = 1", fixed);
@@ -375,7 +432,7 @@ fn other_derives_read_attribute_of_item() {
 fn all_mistakes_are_reported_together() {
     refused(
         "Module",
-        "#[param] enum Layer<'a> { #[state] A(#[param(x)] f32), B { #[param] #[state] name: &'a str } }",
+        "#[param] enum Layer<'a> { #[state] A(#[param(1)] f32), B { #[param] #[state] name: &'a str } }",
         &[
             ("param", "`#[param]` belongs on a field, not on the type"),
             ("state", "`#[state]` belongs on a field, not on the variant"),
@@ -384,8 +441,8 @@ fn all_mistakes_are_reported_together() {
                 "a pytree must own its leaves and cannot borrow for the lifetime `'a`: remove `'a` and use an owned type for the field, or a `Shared`",
             ),
             (
-                "x",
-                "`#[param]` takes no argument: write `#[param]`; to name a collection, write `#[state(Collection)]`",
+                "1",
+                "expected one collection, a type such as `LoraParam`: write `#[param(LoraParam)]`",
             ),
             (
                 "state",

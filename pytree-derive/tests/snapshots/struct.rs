@@ -470,19 +470,17 @@ const _: () = {
                         ::pytree_core::__derive_0_1::shape::Field {
                             name: "steps",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::State(
-                                    ::pytree_core::__derive_0_1::CollectionId::of::<
-                                        ::pytree_core::__derive_0_1::kind::State,
-                                    >(),
-                                ),
+                                ::pytree_core::__derive_0_1::FieldKind::of::<
+                                    ::pytree_core::__derive_0_1::kind::State,
+                                >(),
                             ),
                         },
                         ::pytree_core::__derive_0_1::shape::Field {
                             name: "mean",
                             kind: ::core::option::Option::Some(
-                                ::pytree_core::__derive_0_1::FieldKind::State(
-                                    ::pytree_core::__derive_0_1::CollectionId::of::<BatchStat>(),
-                                ),
+                                ::pytree_core::__derive_0_1::FieldKind::of_state::<
+                                    BatchStat,
+                                >(),
                             ),
                         },
                     ],
@@ -826,18 +824,11 @@ const _: () = {
             ("weight", ::pytree_core::__derive_0_1::FieldKind::Param),
             (
                 "steps",
-                ::pytree_core::__derive_0_1::FieldKind::State(
-                    ::pytree_core::__derive_0_1::CollectionId::of::<
-                        ::pytree_core::__derive_0_1::kind::State,
-                    >(),
-                ),
+                ::pytree_core::__derive_0_1::FieldKind::of::<
+                    ::pytree_core::__derive_0_1::kind::State,
+                >(),
             ),
-            (
-                "mean",
-                ::pytree_core::__derive_0_1::FieldKind::State(
-                    ::pytree_core::__derive_0_1::CollectionId::of::<BatchStat>(),
-                ),
-            ),
+            ("mean", ::pytree_core::__derive_0_1::FieldKind::of::<BatchStat>()),
             ("size", ::pytree_core::__derive_0_1::FieldKind::Static),
             ("name", ::pytree_core::__derive_0_1::FieldKind::Static),
         ];

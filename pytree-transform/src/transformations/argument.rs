@@ -48,7 +48,7 @@ impl Argument {
         let active: Vec<bool> = match wrt {
             None => kinds
                 .iter()
-                .map(|kind| !matches!(kind, Some(LeafKind::State(_))))
+                .map(|kind| !kind.as_ref().is_some_and(LeafKind::is_state))
                 .collect(),
             Some(filter) => match filter.choose(&treedef, &leaves) {
                 Ok(chosen) => chosen,

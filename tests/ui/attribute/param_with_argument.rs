@@ -1,10 +1,10 @@
-//! Parameters have no collections.
+//! The collection of a parameter is a type.
 
 use pytree_core::Module;
 
 #[derive(Module)]
 struct Model {
-    #[param(trainable)]
+    #[param("adapter")]
     scale: f32,
 }
 

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::base::kind::{FieldKind, LeafKind};
-use crate::node::shape::{DynamicShape, FROZEN};
+use crate::node::shape::DynamicShape;
 use crate::treedef::{NodeView, TreeDef};
 
 /// A change of the kinds of all fields.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// Turns parameters into states of the collection [`Frozen`](crate::Frozen).
+    /// Turns parameters into states of the collection [`Frozen`](crate::Frozen). Those in a collection of their own get a
+    /// collection of the same name below it.
     Freeze,
     /// Turns states of the collection [`Frozen`](crate::Frozen) into parameters, except for fields whose leaves have
     /// kinds of their own. Such a field belongs to a [`Freeze`](crate::Freeze), and was not a parameter.
@@ -26,8 +27,8 @@ impl Change {
         has_own: impl FnOnce() -> bool,
     ) -> Option<FieldKind> {
         match (self, kind) {
-            (Self::Freeze, Some(FieldKind::Param)) => Some(FROZEN),
-            (Self::Thaw, Some(kind)) if kind == FROZEN && !has_own() => Some(FieldKind::Param),
+            (Self::Freeze, Some(kind)) => Some(kind.frozen()),
+            (Self::Thaw, Some(kind)) if kind.thawed() != kind && !has_own() => Some(kind.thawed()),
             _ => kind,
         }
     }

@@ -96,7 +96,7 @@ pub(super) fn wrong_kinds<L: Leaf>(
             (Some(FieldKind::Module), None) => Some(RegistrationProblem::WithoutKind { path }),
             (Some(FieldKind::Module), Some(_)) => None,
             (_, Some(kind)) => Some(RegistrationProblem::HasKind { path, kind }),
-            (Some(FieldKind::Param), None) => {
+            (Some(FieldKind::Param | FieldKind::ParamIn(_)), None) => {
                 let found = not_trainable(leaf)?;
                 Some(RegistrationProblem::NotTrainable { path, found })
             }

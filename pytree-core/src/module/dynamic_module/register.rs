@@ -2,7 +2,7 @@
 
 use super::{DynamicModule, check_name, read_checked};
 use crate::base::error::TreeError;
-use crate::base::kind::{Collection, CollectionId, FieldKind, State};
+use crate::base::kind::{Collection, FieldKind, Param, State};
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::Leaf;
 use crate::node::statics::{StaticBox, StaticValue};
@@ -14,7 +14,25 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf is not a float
     /// array or number, has a kind of its own, or is not an `L`. The error lists all such leaves.
     pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
-        self.register_as(name, Some(FieldKind::Param), &value)
+        self.register_param_in::<Param>(name, value)
+    }
+
+    /// Registers a tree whose leaves are trained, in the collection `C`, which must be a collection of parameters.
+    ///
+    /// # Errors
+    /// The errors of [`register_param`](Self::register_param).
+    pub fn register_param_in<C: Collection>(
+        &mut self,
+        name: &str,
+        value: impl Pytree,
+    ) -> Result<(), TreeError> {
+        const {
+            assert!(
+                C::KIND.is_param(),
+                "this collection is of states: write `register_state_in` instead of `register_param_in`"
+            );
+        }
+        self.register_as(name, Some(FieldKind::of::<C>()), &value)
     }
 
     /// Registers a tree whose leaves are not trained, in the collection [`State`].
@@ -25,7 +43,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.register_state_in::<State>(name, value)
     }
 
-    /// Registers a tree whose leaves are not trained, in the collection `C`.
+    /// Registers a tree whose leaves are not trained, in the collection `C`, which must be a collection of states.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf has a kind of its
@@ -35,8 +53,13 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         name: &str,
         value: impl Pytree,
     ) -> Result<(), TreeError> {
-        let kind = FieldKind::State(CollectionId::of::<C>());
-        self.register_as(name, Some(kind), &value)
+        const {
+            assert!(
+                C::KIND.is_state(),
+                "this collection is of parameters: write `register_param_in` instead of `register_state_in`"
+            );
+        }
+        self.register_as(name, Some(FieldKind::of::<C>()), &value)
     }
 
     /// Registers a module, or a container of modules.
@@ -90,7 +113,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     ) -> Result<(), TreeError> {
         let doing = match kind {
             None => "register a subtree of",
-            Some(FieldKind::Param) => "register a parameter of",
+            Some(FieldKind::Param | FieldKind::ParamIn(_)) => "register a parameter of",
             Some(FieldKind::Module) => "register a module of",
             Some(_) => "register a state of",
         };

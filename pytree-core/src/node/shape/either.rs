@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{DynamicShape, FROZEN, NodeKind, NodeShape};
+use super::{DynamicShape, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
 use crate::base::path::PathKey;
 
@@ -223,20 +223,14 @@ impl<'a> Shape<'a> {
     /// parameter.
     #[inline]
     pub(crate) fn becomes(self, built: &'static NodeShape) -> bool {
-        let thawed = |kind| {
-            if kind == FROZEN {
-                FieldKind::Param
-            } else {
-                kind
-            }
-        };
         match self {
             Self::Static(shape) => {
                 std::ptr::eq(shape, built)
                     || (shape == built && (shape.identity)() == (built.identity)())
             }
             Self::Dynamic(shape) => {
-                shape.kind() == built.kind && self.is_described_as(Shape::Static(built), thawed)
+                shape.kind() == built.kind
+                    && self.is_described_as(Shape::Static(built), FieldKind::thawed)
             }
         }
     }

@@ -142,7 +142,7 @@ impl<L: Leaf> Writer<'_, L> {
 fn kind_of_child(parent: NodeView<'_>, position: usize, child: NodeView<'_>) -> Option<LeafKind> {
     let of_field = parent.shape().field_kind(position);
     of_field
-        .and_then(LeafKind::of)
+        .and_then(LeafKind::below_field)
         .or_else(|| kind_of_reference(child))
 }
 

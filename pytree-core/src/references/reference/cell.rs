@@ -94,7 +94,10 @@ impl<T> Cell<T> {
 
     /// Returns the kind that the reference was created with, if any.
     pub(super) fn kind(&self) -> Option<LeafKind> {
-        self.shape.get().field_kind(0).and_then(LeafKind::of)
+        self.shape
+            .get()
+            .field_kind(0)
+            .and_then(LeafKind::below_field)
     }
 
     /// Checks whether the reference may be written by the current code.

@@ -6,7 +6,7 @@ mod data;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
+use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_PARENTS};
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind, NAME_LIMIT};
@@ -29,6 +29,7 @@ struct NewNode {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    version: u8,
     shapes: Vec<Arc<DynamicShape>>,
     /// The static values to which later bytes may refer by number.
     statics: Vec<StaticBox>,
@@ -49,6 +50,7 @@ impl<'a> Reader<'a> {
         Self {
             bytes,
             at: 0,
+            version: VERSION,
             shapes: Vec::new(),
             statics: Vec::new(),
             nodes: Vec::new(),
@@ -105,10 +107,15 @@ impl<'a> Reader<'a> {
             return Err(fail(0, expected, format!("{magic:?}")));
         }
         let version = self.byte("the version")?;
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             let found = format!("version {version}");
-            return Err(fail(self.at - 1, format!("version {VERSION}"), found));
+            return Err(fail(
+                self.at - 1,
+                format!("a version from 1 to {VERSION}"),
+                found,
+            ));
         }
+        self.version = version;
         // Counts of nodes and static values are stored in 32 bits, and each node or value takes at least one byte.
         if u32::try_from(self.bytes.len()).is_err() {
             return Err(fail(
@@ -381,13 +388,16 @@ impl<'a> Reader<'a> {
 
     fn field_kind(&mut self) -> Result<Option<FieldKind>, TreeError> {
         let position = self.at;
-        Ok(match self.byte("the kind of a field")? {
+        let code = self.byte("the kind of a field")?;
+        Ok(match code {
             0 => None,
             1 => Some(FieldKind::Param),
             2 => Some(FieldKind::State(self.collection()?)),
             3 => Some(FieldKind::Static),
             4 => Some(FieldKind::Module),
-            code => {
+            5 if self.version >= WITH_PARENTS => Some(FieldKind::ParamIn(self.collections(1)?)),
+            6 if self.version >= WITH_PARENTS => Some(FieldKind::State(self.collections(2)?)),
+            _ => {
                 return Err(fail(
                     position,
                     "the kind of a field",
@@ -408,6 +418,32 @@ impl<'a> Reader<'a> {
                 format!("a name of {} bytes", name.len()),
             )
         })
+    }
+
+    /// Reads a collection behind its ancestors. There are at least `least` names.
+    fn collections(&mut self, least: usize) -> Result<CollectionId, TreeError> {
+        let position = self.at;
+        let count = self.count("the number of a collection and its ancestors")?;
+        if count < least {
+            return Err(fail(
+                position,
+                format!("at least {least} names of collections"),
+                format!("{count}"),
+            ));
+        }
+        let mut collection = self.collection()?;
+        for _ in 1..count {
+            let position = self.at;
+            let name = self.text("the name of a collection")?;
+            collection = collection.child(&name).map_err(|_| {
+                fail(
+                    position,
+                    format!("names of a collection and its ancestors, of at most {NAME_LIMIT} bytes together"),
+                    format!("{} bytes below {}", name.len(), collection.used()),
+                )
+            })?;
+        }
+        Ok(collection)
     }
 
     fn static_value(&mut self) -> Result<StaticBox, TreeError> {
@@ -442,7 +478,7 @@ fn is_of_a_reference(shape: Shape<'_>) -> bool {
     let says_kind = match shape.field(0) {
         None => true,
         Some((name, kind)) => {
-            let of_leaves = matches!(kind, Some(FieldKind::State(_) | FieldKind::Param));
+            let of_leaves = kind.is_some_and(|kind| kind.decides());
             name == shape::REFERENCE_FIELD && of_leaves && shape.num_fields() == 1
         }
     };

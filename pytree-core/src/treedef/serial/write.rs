@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
-use crate::base::kind::FieldKind;
+use crate::base::kind::{CollectionId, FieldKind};
 use crate::node::shape::{NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData};
 use crate::treedef::TreeDef;
@@ -155,9 +155,17 @@ fn write_shape(bytes: &mut Vec<u8>, shape: Shape<'_>) {
         match kind {
             None => bytes.push(0),
             Some(FieldKind::Param) => bytes.push(1),
-            Some(FieldKind::State(collection)) => {
+            Some(FieldKind::State(collection)) if collection.parent().is_none() => {
                 bytes.push(2);
                 text(bytes, collection.name());
+            }
+            Some(FieldKind::State(collection)) => {
+                bytes.push(6);
+                collections(bytes, collection);
+            }
+            Some(FieldKind::ParamIn(collection)) => {
+                bytes.push(5);
+                collections(bytes, collection);
             }
             Some(FieldKind::Static) => bytes.push(3),
             Some(FieldKind::Module) => bytes.push(4),
@@ -165,6 +173,13 @@ fn write_shape(bytes: &mut Vec<u8>, shape: Shape<'_>) {
     }
     count(bytes, shape.num_statics());
     shape.static_names().for_each(|name| text(bytes, name));
+}
+
+/// Writes a collection behind its ancestors.
+fn collections(bytes: &mut Vec<u8>, collection: CollectionId) {
+    let names: Vec<CollectionId> = collection.with_ancestors().collect();
+    count(bytes, names.len());
+    names.iter().rev().for_each(|name| text(bytes, name.name()));
 }
 
 fn write_data(bytes: &mut Vec<u8>, data: &StaticData) {

@@ -287,11 +287,7 @@ impl<L> TreeBuilder<L> {
 
     /// Begins a reference with a label and the kind of its content; see [`begin_reference`](Self::begin_reference).
     pub fn begin_reference_of(&mut self, kind: LeafKind, label: &str) -> &mut Self {
-        let kind = match kind {
-            LeafKind::Param => FieldKind::Param,
-            LeafKind::State(collection) => FieldKind::State(collection),
-        };
-        let field = (shape::REFERENCE_FIELD, Some(kind));
+        let field = (shape::REFERENCE_FIELD, Some(kind.field()));
         let (fields, statics) = ([field].into_iter(), [].into_iter());
         let name = shape::REFERENCE_NAME;
         let shape = DynamicShape::of_distinct(NodeKind::Reference, name, fields, statics);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::terms::Terms;
-use crate::base::kind::{CollectionId, LeafKind};
+use crate::base::kind::LeafKind;
 use crate::base::path::KeyPath;
 use crate::node::leaf::Leaf;
 use crate::treedef::TreeDef;
@@ -16,9 +16,9 @@ type Predicate = dyn Fn(&KeyPath, Option<LeafKind>, &dyn Leaf) -> bool + Send + 
 pub(super) enum Rule {
     Everything,
     Nothing,
-    Param,
     AnyState,
-    State(CollectionId),
+    /// Accepts the leaves of a collection and of its descendants. All collections of parameters descend from `Param`.
+    In(LeafKind),
     Path(KeyPath),
     Contains(String),
     Type(TypeId, &'static str),
@@ -159,9 +159,7 @@ impl Rule {
 
     pub(super) fn is_by_kind(&self) -> bool {
         match self {
-            Self::Everything | Self::Nothing | Self::Param | Self::AnyState | Self::State(_) => {
-                true
-            }
+            Self::Everything | Self::Nothing | Self::AnyState | Self::In(_) => true,
             Self::Not(rule) => rule.is_by_kind(),
             Self::All(terms) | Self::Any(terms) => terms.iter().all(Self::is_by_kind),
             _ => false,
@@ -171,11 +169,8 @@ impl Rule {
     pub(super) fn accepts_kind(&self, kind: Option<&LeafKind>) -> bool {
         match self {
             Self::Everything => true,
-            Self::Param => matches!(kind, Some(LeafKind::Param)),
-            Self::AnyState => matches!(kind, Some(LeafKind::State(_))),
-            Self::State(collection) => {
-                matches!(kind, Some(LeafKind::State(found)) if found == collection)
-            }
+            Self::AnyState => kind.is_some_and(LeafKind::is_state),
+            Self::In(collection) => kind.is_some_and(|kind| kind.is_in(collection)),
             Self::Not(rule) => !rule.accepts_kind(kind),
             Self::All(terms) => terms.iter().all(|term| term.accepts_kind(kind)),
             Self::Any(terms) => terms.iter().any(|term| term.accepts_kind(kind)),
@@ -189,9 +184,10 @@ impl fmt::Debug for Rule {
         match self {
             Self::Everything => f.write_str("everything"),
             Self::Nothing => f.write_str("nothing"),
-            Self::Param => f.write_str("param"),
             Self::AnyState => f.write_str("state"),
-            Self::State(collection) => write!(f, "state({collection:?})"),
+            Self::In(LeafKind::Param) => f.write_str("param"),
+            Self::In(LeafKind::ParamIn(collection)) => write!(f, "param({collection:?})"),
+            Self::In(LeafKind::State(collection)) => write!(f, "state({collection:?})"),
             Self::Path(path) => write!(f, "path({path})"),
             Self::Contains(name) => write!(f, "path_contains({name})"),
             Self::Type(_, name) => write!(f, "type({name})"),
