@@ -136,7 +136,7 @@ pub mod transform {
         Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, JaxprEquation, JaxprError, Jit,
         JitMut, Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback, Remat,
         RematPolicy, Retrace, RetraceDifference, Returned, Traceable, ValueAndGrad,
-        ValueAndGradMut, Vmap, VmapMut, WithPullback, WritingFunction, verify,
+        ValueAndGradMut, Vmap, VmapMut, WithDerivative, WithPullback, WritingFunction, verify,
     };
 }
 

@@ -59,7 +59,7 @@ pub use crate::transformations::jit::{Jit, jit};
 pub use crate::transformations::jit_mut::{JitMut, jit_mut};
 pub use crate::transformations::jvp::jvp;
 pub use crate::transformations::linear::{
-    Linearization, linear_transpose, linearize, saved_residuals,
+    Linearization, WithDerivative, linear_transpose, linearize, saved_residuals,
 };
 pub use crate::transformations::lowered::{Lowered, LoweredStep, Memory};
 pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};

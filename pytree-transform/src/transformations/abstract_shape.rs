@@ -9,12 +9,13 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::custom::check::Form;
-use crate::transformations::function::Function;
+use crate::transformations::function::{Function, or_no_leaves};
+use crate::transformations::returned::Returned;
 
 /// Returns the dtype and shape of each leaf of a function's result, in the structure of the result.
 ///
 /// The function is traced but not run, so no memory is allocated for tensors. Values that the function writes to
-/// references of its argument are discarded.
+/// references of its argument are discarded. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -28,25 +29,29 @@ use crate::transformations::function::Function;
 /// # Panics
 /// If the function panics, for instance because it reads the elements of a tensor.
 #[track_caller]
-pub fn eval_shape<M, R, F>(function: F, argument: &M) -> Tree<AbstractArray>
+pub fn eval_shape<M, R, F, K>(function: F, argument: &M) -> R::With<Tree<AbstractArray>>
 where
     M: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: for<'a> Function<&'a M, Output = R>,
 {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
     let infos = Form::of(treedef.clone(), &leaves).infos;
     let (_, _, result) = stage(Recorder::EvalShape, &infos, |tensors| {
         let argument: M = rebuild(&treedef, tensors);
-        let result = at_own_lines(|| function.call(&argument));
-        let (leaves, treedef) = graph::flatten::<Tensor, F::Output>(&result);
-        let form = Form::of(treedef, &leaves);
-        (leaves, form)
+        let result = at_own_lines(|| function.call(&argument)).into_value();
+        or_no_leaves(result.map(|result| {
+            let (leaves, treedef) = graph::flatten::<Tensor, R::Value>(&result);
+            let form = Form::of(treedef, &leaves);
+            (leaves, form)
+        }))
     });
-    match Tree::new(result.treedef, result.infos) {
-        Ok(tree) => tree,
-        Err(error) => bug(format_args!(
-            "leaves of the result's structure, found that {error}"
-        )),
-    }
+    R::with(
+        result.map(|result| match Tree::new(result.treedef, result.infos) {
+            Ok(tree) => tree,
+            Err(error) => bug(format_args!(
+                "leaves of the result's structure, found that {error}"
+            )),
+        }),
+    )
 }

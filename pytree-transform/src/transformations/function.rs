@@ -11,7 +11,6 @@ use pytree_core::{Contents, ReferenceError, References, TreeDef, TreeError, Unre
 use crate::tensor::Tensor;
 use crate::tensor::trace::at_own_lines;
 use crate::tensor::traceable::{Traceable, rebuilt};
-use crate::transformations::returned::always;
 
 /// A function of one argument: a closure, or the result of a transformation.
 pub trait Function<A> {
@@ -106,22 +105,6 @@ pub(crate) fn rebuild_result<R: Traceable>(
     ending.with(outcome.unflatten_result(leaves, references))
 }
 
-/// Calls a user's function with an argument of traced leaves.
-///
-/// Returns the leaves of the result, followed by the leaves that were written to references of the argument. The
-/// returned [`Outcome`] describes the structure of both.
-#[track_caller]
-pub(crate) fn call_inside<A: Traceable, R: Traceable>(
-    treedef: &TreeDef,
-    leaves: Vec<Tensor>,
-    function: impl FnOnce(A) -> R,
-) -> (Vec<Tensor>, Outcome) {
-    let (leaves, outcome) = try_call_inside(Known::All, treedef, leaves, |argument| {
-        Ok(function(argument))
-    });
-    (leaves, always(outcome))
-}
-
 /// The nodes of an argument that keep their identity in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
@@ -132,27 +115,40 @@ pub(crate) enum Known {
     References,
 }
 
-/// Calls a user's function as [`call_inside`] does. `known` selects the nodes of the argument that keep their identity
-/// in the result. If the function returns an error, the list of leaves is empty, and the writes to references are
+/// The result of a user's function that was called with traced leaves: the leaves of its value, and the rest of the value,
+/// such as its structure. If the function returned an error, the list of leaves is empty.
+pub(crate) type Traced<T, E> = (Vec<Tensor>, Result<T, E>);
+
+/// Calls a user's function with an argument of traced leaves. `known` selects the nodes of the argument that keep their
+/// identity in the result.
+///
+/// Returns the leaves of the result, followed by the leaves that were written to references of the argument. The
+/// returned [`Outcome`] describes the structure of both. If the function returns an error, the writes to references are
 /// discarded.
 #[track_caller]
-pub(crate) fn try_call_inside<A: Traceable, R: Traceable, E>(
+pub(crate) fn call_inside<A: Traceable, R: Traceable, E>(
     known: Known,
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> Result<R, E>,
-) -> (Vec<Tensor>, Result<Outcome, E>) {
+) -> Traced<Outcome, E> {
     let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
-    let result = match at_own_lines(|| function(argument)) {
-        Ok(result) => result,
-        Err(error) => return (Vec::new(), Err(error)),
-    };
-    let written = references.written();
-    let (leaves, outcome) = match known {
-        Known::All => Outcome::of(&result, &references, written),
-        Known::References => Outcome::of(&result, &references.without_shared(), written),
-    };
-    (leaves, Ok(outcome))
+    let outcome = at_own_lines(|| function(argument)).map(|result| {
+        let written = references.written();
+        match known {
+            Known::All => Outcome::of(&result, &references, written),
+            Known::References => Outcome::of(&result, &references.without_shared(), written),
+        }
+    });
+    or_no_leaves(outcome)
+}
+
+/// Converts the value of a user's function, divided into its leaves and the rest, or the error of this function.
+pub(crate) fn or_no_leaves<T, E>(value: Result<(Vec<Tensor>, T), E>) -> Traced<T, E> {
+    match value {
+        Ok((leaves, rest)) => (leaves, Ok(rest)),
+        Err(error) => (Vec::new(), Err(error)),
+    }
 }
 
 /// Calls a user's function as [`call_inside`] does, but returns the values of all references of the argument, and the
@@ -160,35 +156,40 @@ pub(crate) fn try_call_inside<A: Traceable, R: Traceable, E>(
 ///
 /// So two branches have outcomes of the same structure even if they write to different references.
 #[track_caller]
-pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable>(
+pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable, E>(
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
-    function: impl FnOnce(A) -> R,
-) -> (Vec<Tensor>, (Outcome, Vec<usize>)) {
+    function: impl FnOnce(A) -> Result<R, E>,
+) -> Traced<(Outcome, Vec<usize>), E> {
     let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
-    let result = at_own_lines(|| function(argument));
-    let written = references.written();
-    let all = (0..references.len()).collect();
-    let (leaves, outcome) = Outcome::of(&result, &references, all);
-    (leaves, (outcome, written))
+    let outcome = at_own_lines(|| function(argument)).map(|result| {
+        let written = references.written();
+        let all = (0..references.len()).collect();
+        let (leaves, outcome) = Outcome::of(&result, &references, all);
+        (leaves, (outcome, written))
+    });
+    or_no_leaves(outcome)
 }
 
 /// Calls a user's function with an argument of traced leaves, for a transformation that cannot return writes to
 /// references.
 ///
+/// # Errors
+/// Returns the error of the function. The writes to references are then discarded.
+///
 /// # Panics
-/// If a reference of the argument is written.
+/// If the function succeeds, and has written a reference of the argument.
 #[track_caller]
-pub(crate) fn call_reading<A: Traceable, R>(
+pub(crate) fn call_reading<A: Traceable, R, E>(
     operation: &str,
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
-    function: impl FnOnce(A) -> R,
-) -> R {
+    function: impl FnOnce(A) -> Result<R, E>,
+) -> Result<R, E> {
     let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
-    let result = at_own_lines(|| function(argument));
+    let result = at_own_lines(|| function(argument))?;
     unwritten(operation, treedef, &references);
-    result
+    Ok(result)
 }
 
 /// Panics if a reference of an argument was written, because `operation` cannot return the write.

@@ -15,7 +15,7 @@ use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::argument::Argument;
 use crate::transformations::function::{
-    Ending, Function, Known, rebuild_result, transformed, try_call_inside,
+    Ending, Function, Known, call_inside, rebuild_result, transformed,
 };
 use crate::transformations::returned::{Loss, Returned};
 
@@ -216,7 +216,7 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable, E>(
             Ok(results)
         };
         let (mut results, outcome) =
-            try_call_inside::<M, R, E>(Known::All, &argument.treedef, traced, run);
+            call_inside::<M, R, E>(Known::All, &argument.treedef, traced, run);
         // The loss is appended, so that the leaves of the result keep their positions.
         results.extend(loss);
         (results, outcome)
@@ -269,7 +269,7 @@ where
     let (results, mut tape, outcome) = linearize(&argument.leaves, &argument.active, |traced| {
         // Only references keep their identity in the result, because the cotangent has a leaf for each leaf of the
         // result.
-        try_call_inside(Known::References, &argument.treedef, traced, |model: M| {
+        call_inside(Known::References, &argument.treedef, traced, |model: M| {
             function.call(&model).into_value()
         })
     });

@@ -1,6 +1,5 @@
 //! `jacfwd`, `jacrev` and `hessian`: compute all partial derivatives at once.
 
-use std::convert::Infallible;
 use std::panic::Location;
 
 use pytree_core::boundary::flatten_with_references;
@@ -19,9 +18,9 @@ use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::{Interpreter, Trace};
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::argument::Argument;
-use crate::transformations::function::{Function, call_reading, transformed};
+use crate::transformations::function::{Function, call_reading, or_no_leaves, transformed};
 use crate::transformations::grad::{Gradient, both};
-use crate::transformations::returned::{Loss, always};
+use crate::transformations::returned::{Loss, Returned};
 
 /// A result that has a Jacobian: a tensor, or tensors in tuples, in a `Vec` or in a part of a model.
 ///
@@ -33,14 +32,14 @@ use crate::transformations::returned::{Loss, always};
 )]
 pub trait Jacobian<P>: Traceable {
     /// The type of the Jacobian.
-    type Rows;
+    type Rows: 'static;
 
     /// Builds the Jacobian of the result from the Jacobians of its tensors. Calls `of_tensor` once for each tensor, in
     /// the order of the leaves; the call returns the Jacobian of this tensor.
     fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Self::Rows;
 }
 
-impl<P> Jacobian<P> for Tensor {
+impl<P: 'static> Jacobian<P> for Tensor {
     type Rows = P;
     fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> P {
         of_tensor()
@@ -52,7 +51,7 @@ impl<P, T: Jacobian<P>> Jacobian<P> for Vec<T> {
         self.iter().map(|member| member.rows(of_tensor)).collect()
     }
 }
-impl<P, M: 'static> Jacobian<P> for Partition<M, Tensor> {
+impl<P: 'static, M: 'static> Jacobian<P> for Partition<M, Tensor> {
     type Rows = Partition<M, P>;
     fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Partition<M, P> {
         self.map(|_| of_tensor())
@@ -105,7 +104,7 @@ fn jacobian<M: SelectPart<Tensor>>(
 ///
 /// The Jacobian contains a gradient for each tensor of the result. The leaves of this gradient have the shape
 /// `[result…, leaf…]`. The same leaves as in [`grad`](crate::grad) are differentiated. If the result does not depend on
-/// a parameter, the parameter is absent from the gradient.
+/// a parameter, the parameter is absent from the gradient. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -117,42 +116,55 @@ fn jacobian<M: SelectPart<Tensor>>(
 /// # Panics
 /// The returned function panics if a leaf to differentiate, or a leaf of the result, is not a float.
 #[track_caller]
-pub fn jacrev<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
+pub fn jacrev<'f, M, R, F, K>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
 where
     M: SelectPart<Tensor>,
-    R: Jacobian<Gradient<M>>,
+    R: Returned<K, Value: Jacobian<Gradient<M>>>,
     F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
 {
     let line = Location::caller();
     Jacobians {
         call: Box::new(move |model: &M| {
-            let argument = argument(model, line);
-            let (results, tape, output_treedef) =
-                linearize(&argument.leaves, &argument.active, |traced| {
-                    let function = |model: M| function.call(&model);
-                    let output = call_reading("jacrev", &argument.treedef, traced, function);
-                    graph::flatten::<Tensor, R>(&output)
-                });
-            check_floats(&output_treedef, &results);
-            let mut rows = (0..results.len()).map(|position| {
-                let info = results[position].info();
-                let size = info.len();
-                let trace = Trace::begin(Interpreter::Batch(BatchAxis::unnamed(size)));
-                let mut cotangents = vec![None; results.len()];
-                cotangents[position] = Some(trace.batched(basis(info), 0));
-                let blocks = tape.transpose_again(cotangents);
-                let blocks = blocks.into_iter().map(|block| {
-                    let (value, axis) = or_panic(trace.unbatched(&block?));
-                    Some(or_panic(batch_axis_first(&value, axis, size)))
-                });
-                let blocks = blocks.collect();
-                drop(trace);
-                jacobian::<M>(&argument, info, blocks)
-            });
-            let output: R = rebuild(&output_treedef, results.clone());
-            output.rows(&mut || next(&mut rows))
+            let function = |model: &M| function.call(model).into_value();
+            R::with(backward(function, model, line))
         }),
     }
+}
+
+fn backward<M, R, E>(
+    function: impl Fn(&M) -> Result<R, E>,
+    model: &M,
+    line: &'static Location<'static>,
+) -> Result<JacobianOf<M, R>, E>
+where
+    M: SelectPart<Tensor>,
+    R: Jacobian<Gradient<M>>,
+{
+    let argument = argument(model, line);
+    let (results, tape, output_treedef) = linearize(&argument.leaves, &argument.active, |traced| {
+        let function = |model: M| function(&model);
+        let output = call_reading("jacrev", &argument.treedef, traced, function);
+        or_no_leaves(output.map(|output| graph::flatten::<Tensor, R>(&output)))
+    });
+    let output_treedef = output_treedef?;
+    check_floats(&output_treedef, &results);
+    let mut rows = (0..results.len()).map(|position| {
+        let info = results[position].info();
+        let size = info.len();
+        let trace = Trace::begin(Interpreter::Batch(BatchAxis::unnamed(size)));
+        let mut cotangents = vec![None; results.len()];
+        cotangents[position] = Some(trace.batched(basis(info), 0));
+        let blocks = tape.transpose_again(cotangents);
+        let blocks = blocks.into_iter().map(|block| {
+            let (value, axis) = or_panic(trace.unbatched(&block?));
+            Some(or_panic(batch_axis_first(&value, axis, size)))
+        });
+        let blocks = blocks.collect();
+        drop(trace);
+        jacobian::<M>(&argument, info, blocks)
+    });
+    let output: R = rebuild(&output_treedef, results.clone());
+    Ok(output.rows(&mut || next(&mut rows)))
 }
 
 /// Returns the function that computes a Jacobian by forward mode; see [`jacrev`]. Prefer `jacfwd` if the argument has
@@ -171,23 +183,29 @@ where
 /// # Panics
 /// The returned function panics under the same conditions as that of [`jacrev`].
 #[track_caller]
-pub fn jacfwd<'f, M, R, F>(function: F) -> Jacobians<'f, M, R>
+pub fn jacfwd<'f, M, R, F, K>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
 where
     M: SelectPart<Tensor>,
-    R: Jacobian<Gradient<M>>,
+    R: Returned<K, Value: Jacobian<Gradient<M>>>,
     F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
 {
     let line = Location::caller();
     Jacobians {
-        call: Box::new(move |model: &M| forward(&function, model, line)),
+        call: Box::new(move |model: &M| {
+            let function = |model: &M| function.call(model).into_value();
+            R::with(forward(function, model, line))
+        }),
     }
 }
 
-fn forward<M, R, F>(function: &F, model: &M, line: &'static Location<'static>) -> JacobianOf<M, R>
+fn forward<M, R, E>(
+    function: impl Fn(&M) -> Result<R, E>,
+    model: &M,
+    line: &'static Location<'static>,
+) -> Result<JacobianOf<M, R>, E>
 where
     M: SelectPart<Tensor>,
     R: Jacobian<Gradient<M>>,
-    F: for<'a> Function<&'a M, Output = R>,
 {
     let argument = argument(model, line);
     // There is one tangent for each element of each differentiated leaf, in the order of the leaves.
@@ -215,8 +233,8 @@ where
         before += length;
     }
     let output = call_reading("jacfwd", &argument.treedef, duals, |model: M| {
-        function.call(&model)
-    });
+        function(&model)
+    })?;
     let (results, output_treedef) = graph::flatten::<Tensor, R>(&output);
     drop(output);
     let mut values = Vec::with_capacity(results.len());
@@ -250,7 +268,7 @@ where
         jacobian::<M>(&argument, info, blocks)
     });
     let output: R = rebuild(&output_treedef, values.clone());
-    output.rows(&mut || next(&mut rows))
+    Ok(output.rows(&mut || next(&mut rows)))
 }
 
 fn next<T>(rows: &mut impl Iterator<Item = T>) -> T {
@@ -281,11 +299,12 @@ fn check_floats(treedef: &TreeDef, results: &[Tensor]) {
     );
 }
 
-/// The result of [`jacfwd`] and [`jacrev`]: a function from an argument to the Jacobian at this argument.
-pub struct Jacobians<'f, M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>> {
-    call: Box<Derivative<'f, M, JacobianOf<M, R>>>,
+/// The result of [`jacfwd`] and [`jacrev`]: a function from an argument to `O`, the Jacobian at this argument. `O` is a
+/// `Result` of the Jacobian if the differentiated function returns a `Result`.
+pub struct Jacobians<'f, M, O> {
+    call: Box<Derivative<'f, M, O>>,
 }
-transformed!(reference [M: SelectPart<Tensor>, R: Jacobian<Gradient<M>>] Jacobians<'f, M, R>, (M) -> JacobianOf<M, R>);
+transformed!(reference [M: SelectPart<Tensor>, O] Jacobians<'f, M, O>, (M) -> O);
 
 /// The type of the second derivatives with respect to an argument `M`: the Jacobian of the gradient.
 pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
@@ -294,7 +313,7 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// over reverse mode.
 ///
 /// For a tensor `x` the result is a tensor of shape `[x…, x…]`; for a tuple, a tuple of tuples; for a model, a
-/// partition whose leaves are partitions.
+/// partition whose leaves are partitions. The loss may be a `Result`; see [`grad`](crate::grad).
 ///
 /// # Examples
 /// ```
@@ -309,25 +328,23 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// # Panics
 /// The returned function panics under the same conditions as that of [`grad`](crate::grad).
 #[track_caller]
-pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M>
+pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M, L::With<HessianOf<M>>>
 where
     M: SelectPart<Tensor> + 'f,
-    L: Loss<Error = Infallible> + 'f,
+    L: Loss + 'f,
     Gradient<M>: Jacobian<Gradient<M>>,
     F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
 {
     let (both, line) = (both(function), Location::caller());
-    let gradient = move |model: &M| always(both(model, None)).1;
+    let gradient = move |model: &M| Ok(both(model, None)?.1);
     Hessian {
-        call: Box::new(move |model: &M| forward(&gradient, model, line)),
+        call: Box::new(move |model: &M| L::with(forward(&gradient, model, line))),
     }
 }
 
-/// The result of [`hessian`]: a function from an argument to the second derivatives at this argument.
-pub struct Hessian<'f, M: SelectPart<Tensor>>
-where
-    Gradient<M>: Jacobian<Gradient<M>>,
-{
-    call: Box<Derivative<'f, M, HessianOf<M>>>,
+/// The result of [`hessian`]: a function from an argument to the second derivatives at this argument. `O` is a `Result`
+/// if the loss is a `Result`.
+pub struct Hessian<'f, M, O = HessianOf<M>> {
+    call: Box<Derivative<'f, M, O>>,
 }
-transformed!(reference [M: SelectPart<Tensor>] Hessian<'f, M>, (M) -> HessianOf<M> where Gradient<M>: Jacobian<Gradient<M>>);
+transformed!(reference [M: SelectPart<Tensor>, O] Hessian<'f, M, O>, (M) -> O);

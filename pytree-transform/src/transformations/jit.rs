@@ -24,7 +24,7 @@ use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::dropped::Dropped;
-use crate::transformations::function::{Ending, Function, Known, rebuild_result, try_call_inside};
+use crate::transformations::function::{Ending, Function, Known, call_inside, rebuild_result};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
@@ -285,7 +285,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         let treedef = &signature.treedef;
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
             let function = |argument: A| (self.function)(argument);
-            let (leaves, outcome) = try_call_inside(Known::All, treedef, tensors, function);
+            let (leaves, outcome) = call_inside(Known::All, treedef, tensors, function);
             (
                 leaves,
                 outcome.map(|outcome| (outcome, has_read_captured())),

@@ -8,7 +8,7 @@ use crate::base::error::or_panic;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace, at_line_by_default};
 use crate::tensor::traceable::{Traceable, rebuild};
-use crate::transformations::function::{Ending, Function, Known, rebuild_result, try_call_inside};
+use crate::transformations::function::{Ending, Function, Known, call_inside, rebuild_result};
 use crate::transformations::returned::Returned;
 
 /// Returns the result of a function at `primals`, and the derivative of the function in the direction `tangents`, by
@@ -67,7 +67,7 @@ where
             }
         })
         .collect();
-    let (results, outcome) = try_call_inside(Known::References, &treedef, duals, |primals: M| {
+    let (results, outcome) = call_inside(Known::References, &treedef, duals, |primals: M| {
         function.call(&primals).into_value()
     });
     let outcome = match outcome {

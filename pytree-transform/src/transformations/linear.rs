@@ -19,12 +19,14 @@ use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::argument::Argument;
 use crate::transformations::custom::check::Form;
-use crate::transformations::function::{Function, call_reading};
+use crate::transformations::function::{Function, call_reading, or_no_leaves};
 use crate::transformations::grad::Pullback;
+use crate::transformations::returned::Returned;
 
 /// Returns the result of a function, and the function's derivative at `primals` as a linear function of the tangent.
 ///
 /// Use `linearize` instead of [`jvp`](crate::jvp) for many tangents at one point, because the function runs only once.
+/// The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -38,19 +40,23 @@ use crate::transformations::grad::Pullback;
 /// # Panics
 /// If the function panics.
 #[track_caller]
-pub fn linearize<M, R, F>(function: F, primals: &M) -> (R, Linearization<M, R>)
+pub fn linearize<M, R, F, K>(function: F, primals: &M) -> R::With<WithDerivative<M, R::Value>>
 where
     M: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: for<'a> Function<&'a M, Output = R>,
 {
     let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
     let (results, tape, output_treedef) = on_tape(&leaves, &active, |traced| {
-        let function = |primals: M| function.call(&primals);
+        let function = |primals: M| function.call(&primals).into_value();
         let output = call_reading("linearize", &treedef, traced, function);
-        graph::flatten::<Tensor, R>(&output)
+        or_no_leaves(output.map(|output| graph::flatten::<Tensor, R::Value>(&output)))
     });
+    let output_treedef = match output_treedef {
+        Ok(treedef) => treedef,
+        Err(error) => return R::with(Err(error)),
+    };
     let has_tangent = tape.outputs.iter().map(Option::is_some).collect();
     let output = Form::of(output_treedef, &results);
     let (jaxpr, residuals) = tape.into_jaxpr();
@@ -64,8 +70,11 @@ where
         has_tangent,
         types: PhantomData,
     };
-    (value, linearization)
+    R::with(Ok((value, linearization)))
 }
+
+/// The result of a function, of type `R`, and its derivative at an argument of type `M`: see [`linearize`].
+pub type WithDerivative<M, R> = (R, Linearization<M, R>);
 
 /// The derivative of a function at a point, as a linear function of the tangent; see [`linearize`].
 pub struct Linearization<M, R> {
@@ -129,39 +138,46 @@ struct Recorded {
     output: Form,
 }
 
-fn record<M, R, F>(function: &F, leaves: &[Tensor], treedef: &TreeDef, active: &[bool]) -> Recorded
+fn record<M, R, F, K>(
+    function: &F,
+    leaves: &[Tensor],
+    treedef: &TreeDef,
+    active: &[bool],
+) -> Result<Recorded, R::Error>
 where
     M: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: for<'a> Function<&'a M, Output = R>,
 {
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let (known, captured, (linear, has_tangent, output)) =
-        stage(Recorder::Linearize, &infos, |tensors| {
-            let (results, tape, output_treedef) = on_tape(&tensors, active, |traced| {
-                let function = |primals: M| function.call(&primals);
-                let output = call_reading("linear_transpose", treedef, traced, function);
-                graph::flatten::<Tensor, R>(&output)
-            });
+    let (known, captured, recorded) = stage(Recorder::Linearize, &infos, |tensors| {
+        let (results, tape, output_treedef) = on_tape(&tensors, active, |traced| {
+            let function = |primals: M| function.call(&primals).into_value();
+            let output = call_reading("linear_transpose", treedef, traced, function);
+            or_no_leaves(output.map(|output| graph::flatten::<Tensor, R::Value>(&output)))
+        });
+        or_no_leaves(output_treedef.map(|output_treedef| {
             let has_tangent = tape.outputs.iter().map(Option::is_some).collect();
             let output = Form::of(output_treedef, &results);
             let (linear, residuals) = tape.into_jaxpr();
             (residuals, (linear.only_needed(), has_tangent, output))
-        });
-    Recorded {
+        }))
+    });
+    let (linear, has_tangent, output) = recorded?;
+    Ok(Recorded {
         known: known.only_needed(),
         captured,
         linear,
         has_tangent,
         output,
-    }
+    })
 }
 
 /// Returns the transpose of a linear function: the function from a cotangent of the result to the cotangent of the
 /// argument.
 ///
 /// Only the structure, shapes and dtypes of `example` matter; the values of its floats are not used. The function may
-/// also add a constant, which the transpose ignores.
+/// also add a constant, which the transpose ignores. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -175,10 +191,10 @@ where
 /// # Panics
 /// If the function is not linear, or a leaf of the example is not a float.
 #[track_caller]
-pub fn linear_transpose<M, R, F>(function: F, example: &M) -> Pullback<M, R>
+pub fn linear_transpose<M, R, F, K>(function: F, example: &M) -> R::With<Pullback<M, R::Value>>
 where
     M: SelectPart<Tensor>,
-    R: Traceable,
+    R: Returned<K>,
     F: for<'a> Function<&'a M, Output = R>,
 {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(example);
@@ -189,7 +205,10 @@ where
         active,
         ..
     } = &argument;
-    let recorded = record::<M, R, F>(&function, leaves, treedef, active);
+    let recorded = match record::<M, R, F, K>(&function, leaves, treedef, active) {
+        Ok(recorded) => recorded,
+        Err(error) => return R::with(Err(error)),
+    };
     let Recorded { known, linear, .. } = &recorded;
     let inputs: Vec<_> = chosen(&known.inputs[..active.len()], active)
         .copied()
@@ -223,20 +242,20 @@ where
         equations: recorded.linear.equations,
         ..Builder::default()
     };
-    Pullback {
+    R::with(Ok(Pullback {
         tape: Tape { builder, outputs },
         argument,
         output_treedef: recorded.output.treedef,
         output_infos: recorded.output.infos,
         types: PhantomData,
-    }
+    }))
 }
 
 /// Returns the shapes and dtypes of the residuals: the values that reverse mode stores for the backward pass of a
 /// function.
 ///
-/// Use [`remat`](crate::remat) to store fewer residuals. The function is traced but not run. The counterpart in JAX is
-/// `jax.ad_checkpoint.saved_residuals`.
+/// Use [`remat`](crate::remat) to store fewer residuals. The function is traced but not run. It may return a `Result`;
+/// see [`Returned`]. The counterpart in JAX is `jax.ad_checkpoint.saved_residuals`.
 ///
 /// # Examples
 /// ```
@@ -250,19 +269,21 @@ where
 /// # Panics
 /// If the function panics.
 #[track_caller]
-pub fn saved_residuals<M, R, F>(function: F, primals: &M) -> Vec<AbstractArray>
+pub fn saved_residuals<M, R, F, K>(function: F, primals: &M) -> R::With<Vec<AbstractArray>>
 where
     M: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: for<'a> Function<&'a M, Output = R>,
 {
     let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
-    let recorded = record::<M, R, F>(&function, &leaves, &treedef, &active);
-    let mut seen = HashSet::new();
-    let outputs = recorded.known.outputs.iter();
-    outputs
-        .filter(|output| seen.insert(**output))
-        .map(|output| recorded.known.info(*output).clone())
-        .collect()
+    let recorded = record::<M, R, F, K>(&function, &leaves, &treedef, &active);
+    R::with(recorded.map(|recorded| {
+        let mut seen = HashSet::new();
+        let outputs = recorded.known.outputs.iter();
+        outputs
+            .filter(|output| seen.insert(**output))
+            .map(|output| recorded.known.info(*output).clone())
+            .collect()
+    }))
 }

@@ -10,10 +10,11 @@ use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::function::{Function, call_inside, transformed};
+use crate::transformations::function::{Function, Known, call_inside, transformed};
+use crate::transformations::returned::Returned;
 
 /// Returns a function that takes an argument and records `function` as a [`Jaxpr`], for the structure, shapes and
-/// dtypes of this argument. No equation is removed or rewritten.
+/// dtypes of this argument. No equation is removed or rewritten. The function may return a `Result`; see [`Returned`].
 ///
 /// The inputs of the jaxpr are the leaves of the argument, followed by the traced tensors that the function captured.
 /// Other captured tensors are constants. The outputs are the leaves of the result.
@@ -30,10 +31,10 @@ use crate::transformations::function::{Function, call_inside, transformed};
 ///
 /// # Panics
 /// The returned function panics if `function` panics.
-pub fn make_jaxpr<'f, A, R, F>(function: F) -> MakeJaxpr<'f, A>
+pub fn make_jaxpr<'f, A, R, F, K>(function: F) -> MakeJaxpr<'f, A, R::With<Jaxpr>>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     F: Function<A, Output = R> + Send + Sync + 'f,
 {
     MakeJaxpr {
@@ -43,20 +44,22 @@ where
                 .iter()
                 .map(|leaf: &Tensor| leaf.info().clone())
                 .collect();
-            let (jaxpr, _, ()) = stage(Recorder::MakeJaxpr, &infos, |tensors| {
-                (
-                    call_inside::<A, R>(&treedef, tensors, |argument| function.call(argument)).0,
-                    (),
-                )
+            let (jaxpr, _, outcome) = stage(Recorder::MakeJaxpr, &infos, |tensors| {
+                call_inside(Known::All, &treedef, tensors, |argument| {
+                    function.call(argument).into_value()
+                })
             });
-            debug_verify(&jaxpr, "recording");
-            jaxpr
+            R::with(outcome.map(|_| {
+                debug_verify(&jaxpr, "recording");
+                jaxpr
+            }))
         }),
     }
 }
 
-/// The result of [`make_jaxpr`]: a function from an argument to a [`Jaxpr`].
-pub struct MakeJaxpr<'f, A> {
-    call: Arc<dyn Fn(A) -> Jaxpr + Send + Sync + 'f>,
+/// The result of [`make_jaxpr`]: a function from an argument to a [`Jaxpr`]. `O` is a `Result` if the recorded function
+/// returns a `Result`.
+pub struct MakeJaxpr<'f, A, O = Jaxpr> {
+    call: Arc<dyn Fn(A) -> O + Send + Sync + 'f>,
 }
-transformed!([A: Traceable] MakeJaxpr<'f, A>, (A) -> Jaxpr);
+transformed!([A: Traceable, O] MakeJaxpr<'f, A, O>, (A) -> O);

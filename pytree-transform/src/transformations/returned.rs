@@ -1,7 +1,8 @@
 //! The results of functions that are transformed: values, and `Result`s of values.
 //!
 //! A function may return a `Result`. If it returns an `Err` while it is traced, the transformation ends and returns
-//! this `Err`: nothing is compiled, and no reference is written.
+//! this `Err`: nothing is compiled, and no reference is written. The functions of loops and branches are traced in the
+//! same way.
 
 use std::convert::Infallible;
 

@@ -11,7 +11,7 @@ use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
 use crate::transformations::function::{
-    Ending, Function, rebuild_result, transformed, try_call_inside,
+    Ending, Function, call_inside, rebuild_result, transformed,
 };
 use crate::transformations::returned::Returned;
 
@@ -126,7 +126,7 @@ fn map<A: Traceable, R: Traceable, O>(
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
     let known = mapping.known();
-    let (mut results, outcome) = try_call_inside(known, &treedef, examples, function);
+    let (mut results, outcome) = call_inside(known, &treedef, examples, function);
     let outcome = outcome?;
     let mut all = leave(&trace, &results);
     drop(trace);

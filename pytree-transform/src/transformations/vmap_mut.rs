@@ -10,7 +10,7 @@ use crate::tensor::trace::at_line_by_default;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
 use crate::transformations::batch::{Mapping, enter, leave, mapping_options};
-use crate::transformations::function::{Ending, rebuild_result, transformed, try_call_inside};
+use crate::transformations::function::{Ending, call_inside, rebuild_result, transformed};
 use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
     Arguments, Borrowed, Parts, WritingFunction, call_with_values, writing_function,
@@ -119,7 +119,7 @@ fn map<P: Arguments, R: Traceable, O>(
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) = try_call_inside::<P::Values, (P::Written, R), O>(
+    let (mut results, outcome) = call_inside::<P::Values, (P::Written, R), O>(
         mapping.known(),
         &treedef,
         examples.clone(),

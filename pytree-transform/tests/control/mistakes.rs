@@ -75,7 +75,7 @@ fn wrong_predicates_and_indices_are_errors() {
         &["f32[]", "an integer without axes"],
     );
     reports(
-        || switch(&Tensor::from(0), &[], x()),
+        || switch::<_, Tensor, _>(&Tensor::from(0), &[], x()),
         &["empty list of branches"],
     );
     reports(

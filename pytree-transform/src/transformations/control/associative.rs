@@ -4,8 +4,8 @@
 use std::panic::Location;
 
 use pytree_core::boundary::flatten_with_references;
-use pytree_core::bug::{LEAVES, expect_some, pairs};
-use pytree_core::{TreeDef, graph};
+use pytree_core::bug::{LEAVES, pairs};
+use pytree_core::graph;
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
@@ -17,6 +17,7 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::loops::{ScanOptions, length_of};
 use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::call_reading;
+use crate::transformations::returned::Returned;
 
 /// Combines the first 1, 2, 3, … elements along axis 0 by an associative function, and returns the stacked
 /// combinations.
@@ -25,6 +26,8 @@ use crate::transformations::function::call_reading;
 /// called about 2 log₂ n times, while a [`scan`](crate::scan) calls it n - 1 times. This is possible because `(a + b) +
 /// (c + d)` equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their
 /// applications").
+///
+/// The function may return a `Result`; see [`Returned`]. If it returns an `Err`, the call returns this `Err`.
 ///
 /// # Examples
 /// ```
@@ -38,7 +41,10 @@ use crate::transformations::function::call_reading;
 /// If the leaves of `elements` have no axes or differ in the length of their first axis, or if the result of the
 /// function differs from an element in structure, shape or dtype.
 #[track_caller]
-pub fn associative_scan<X: Traceable>(function: impl Fn(X, X) -> X, elements: X) -> X {
+pub fn associative_scan<X: Traceable, R: Returned<K, Value = X>, K>(
+    function: impl Fn(X, X) -> R,
+    elements: X,
+) -> R::With<X> {
     associative_scan_with(ScanOptions::new(), function, elements)
 }
 
@@ -56,11 +62,11 @@ pub fn associative_scan<X: Traceable>(function: impl Fn(X, X) -> X, elements: X)
 /// # Panics
 /// Panics in the same cases as [`associative_scan`], and if the length option differs from the length of the elements.
 #[track_caller]
-pub fn associative_scan_with<X: Traceable>(
+pub fn associative_scan_with<X: Traceable, R: Returned<K, Value = X>, K>(
     options: ScanOptions,
-    function: impl Fn(X, X) -> X,
+    function: impl Fn(X, X) -> R,
     elements: X,
-) -> X {
+) -> R::With<X> {
     let (leaves, treedef, _) = flatten_with_references::<Tensor, X>(&elements);
     length_of("scan", &treedef, &leaves, options.given_length());
     let flipped = |leaves: Vec<Tensor>| -> Vec<Tensor> {
@@ -72,43 +78,38 @@ pub fn associative_scan_with<X: Traceable>(
     };
     let line = Location::caller();
     let leaves = at_line_by_default(line, || flipped(leaves));
-    let mut problems = Vec::new();
     let combine = |left: Vec<Tensor>, right: Vec<Tensor>| {
         let expected = infos(&left);
         let result = call_reading("associative_scan", &treedef, left, |left| {
             call_reading("associative_scan", &treedef, right, |right| {
-                function(left, right)
+                function(left, right).into_value()
             })
         });
-        let (leaves, after) = graph::flatten::<Tensor, X>(&result);
-        let found = infos(&leaves);
-        (leaves, difference(&treedef, &expected, &after, &found))
+        let (leaves, after) = graph::flatten::<Tensor, X>(&result.map_err(Failure::Returned)?);
+        let problems = differences((&treedef, &expected), (&after, &infos(&leaves)));
+        if problems.is_empty() {
+            return Ok(leaves);
+        }
+        Err(Failure::Differs(problems))
     };
-    let mut pairs = |left, right| {
-        let (leaves, found) = combine(left, right);
-        problems.extend(found);
-        problems.is_empty().then_some(leaves)
+    let results = match at_line_by_default(line, || prefixes(&combine, leaves)) {
+        Ok(results) => results,
+        Err(Failure::Returned(error)) => return R::with(Err(error)),
+        Err(Failure::Differs(problems)) => panic!(
+            "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {}",
+            problems.join("; "),
+            fix(&problems)
+        ),
     };
-    let results = at_line_by_default(line, || prefixes(&mut pairs, leaves));
-    assert!(
-        problems.is_empty(),
-        "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {}",
-        problems.join("; "),
-        fix(&problems)
-    );
-    let results = at_line_by_default(line, || {
-        flipped(expect_some(results, "results of combinations that fit"))
-    });
-    rebuild(&treedef, results)
+    let results = at_line_by_default(line, || flipped(results));
+    R::with(Ok(rebuild(&treedef, results)))
 }
 
-fn difference(
-    expected_treedef: &TreeDef,
-    expected: &[AbstractArray],
-    treedef: &TreeDef,
-    found: &[AbstractArray],
-) -> Vec<String> {
-    differences((expected_treedef, expected), (treedef, found))
+/// Why two stacks of elements cannot be combined: the user's function returned an error, or a result that differs from
+/// an element in structure, shape or dtype.
+enum Failure<E> {
+    Returned(E),
+    Differs(Vec<String>),
 }
 
 fn infos(leaves: &[Tensor]) -> Vec<AbstractArray> {
@@ -124,16 +125,15 @@ fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
     or_panic(slice(leaf, &starts, &limits, &steps))
 }
 
-/// A function that combines two stacks of elements pair by pair. It returns `None` if the result of the user's function
-/// differs from an element in structure, shape or dtype.
-type Combine<'c> = dyn FnMut(Vec<Tensor>, Vec<Tensor>) -> Option<Vec<Tensor>> + 'c;
+/// A function that combines two stacks of elements pair by pair.
+type Combine<'c, E> = dyn Fn(Vec<Tensor>, Vec<Tensor>) -> Result<Vec<Tensor>, Failure<E>> + 'c;
 
 /// Returns all prefix combinations. Combines neighbours in pairs, and calls itself for the combined pairs, which gives
 /// the results at odd positions. The result at an even position combines the result before it with the element.
-fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor>> {
+fn prefixes<E>(combine: &Combine<'_, E>, leaves: Vec<Tensor>) -> Result<Vec<Tensor>, Failure<E>> {
     let length = leaves.first().map_or(0, |leaf| leaf.shape()[0]);
     if length < 2 {
-        return Some(leaves);
+        return Ok(leaves);
     }
     let parts = |start: usize, limit: usize, step: usize| -> Vec<Tensor> {
         let part = |leaf: &Tensor| part(leaf, start, limit, step);
@@ -155,7 +155,7 @@ fn prefixes(combine: &mut Combine<'_>, leaves: Vec<Tensor>) -> Option<Vec<Tensor
             .collect()
     };
     let both = pairs(&even, &odd, LEAVES);
-    Some(both.map(|(even, odd)| interleaved(even, odd)).collect())
+    Ok(both.map(|(even, odd)| interleaved(even, odd)).collect())
 }
 
 /// Interleaves the elements of two stacks. The first stack may have one element more than the second stack.

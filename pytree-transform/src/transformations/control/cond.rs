@@ -18,6 +18,7 @@ use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, fix};
 use crate::transformations::function::{Ending, call_inside_with_all, rebuild_result};
+use crate::transformations::returned::Returned;
 
 /// Applies `on_true` or `on_false` to an operand, depending on a predicate.
 ///
@@ -25,6 +26,9 @@ use crate::transformations::function::{Ending, call_inside_with_all, rebuild_res
 /// `vmap` with a predicate for each example, both functions run for all examples, and `select` chooses the results. If
 /// the predicate is concrete, Rust's `if` does the same without tracing; use `cond` in `jit`, `vmap` and the bodies of
 /// loops.
+///
+/// The functions may return a `Result`; see [`Returned`]. If a function returns an `Err` while it is traced, the call
+/// returns this `Err`, also if the predicate chooses the other function.
 ///
 /// # Examples
 /// ```
@@ -36,23 +40,25 @@ use crate::transformations::function::{Ending, call_inside_with_all, rebuild_res
 /// # Panics
 /// If the predicate is not a bool without axes, or the results differ in structure, shapes or dtypes.
 #[track_caller]
-pub fn cond<A, R>(
+pub fn cond<A, R, K>(
     predicate: &Tensor,
     on_true: impl Fn(A) -> R,
     on_false: impl Fn(A) -> R,
     operand: A,
-) -> R
+) -> R::With<R::Value>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
 {
-    choose_by_predicate(predicate, [&on_false, &on_true], &operand)
+    let branches: [&dyn Fn(A) -> R; 2] = [&on_false, &on_true];
+    let branches = branches.map(|branch| |operand| branch(operand).into_value());
+    R::with(choose_by_predicate(predicate, branches, &operand))
 }
 
 /// Applies `on_true` or `on_false`, which may write the argument, depending on a predicate; see [`cond`].
 ///
 /// Only the branch that runs writes the argument. If the branches also read other tensors, capture them, or pass a
-/// tuple.
+/// tuple. If a branch returns an `Err` while it is traced, nothing is written.
 ///
 /// # Examples
 /// ```
@@ -70,36 +76,37 @@ where
 /// If the predicate is not a bool without axes, or if the results or the written values differ in structure,
 /// shapes or dtypes. In these cases nothing is written.
 #[track_caller]
-pub fn cond_mut<M, R>(
+pub fn cond_mut<M, R, K>(
     predicate: &Tensor,
     on_true: impl Fn(&mut M) -> R,
     on_false: impl Fn(&mut M) -> R,
     operand: &mut M,
-) -> R
+) -> R::With<R::Value>
 where
     M: Traceable,
-    R: Traceable,
+    R: Returned<K>,
 {
-    let on_true = |mut operand: M| {
-        let result = on_true(&mut operand);
-        (operand, result)
-    };
-    let on_false = |mut operand: M| {
-        let result = on_false(&mut operand);
-        (operand, result)
-    };
-    let (written, result) = choose_by_predicate(predicate, [&on_false, &on_true], operand);
-    *operand = written;
-    result
+    let branches: [&dyn Fn(&mut M) -> R; 2] = [&on_false, &on_true];
+    let branches = branches.map(|branch| {
+        |mut operand: M| {
+            let result = branch(&mut operand).into_value()?;
+            Ok((operand, result))
+        }
+    });
+    let chosen = choose_by_predicate(predicate, branches, &*operand);
+    R::with(chosen.map(|(written, result)| {
+        *operand = written;
+        result
+    }))
 }
 
 /// Applies the second branch if the predicate is true, otherwise the first branch.
 #[track_caller]
-fn choose_by_predicate<A: Traceable, R: Traceable>(
+fn choose_by_predicate<A: Traceable, R: Traceable, E>(
     predicate: &Tensor,
-    branches: [&dyn Fn(A) -> R; 2],
+    branches: [impl Fn(A) -> Result<R, E>; 2],
     operand: &A,
-) -> R {
+) -> Result<R, E> {
     assert!(
         predicate.rank() == 0 && predicate.dtype() == DType::Bool,
         "cannot choose a branch by a {}: the predicate of cond must be a bool without axes; compare, for instance with `.greater(0.0)`, reduce with `.all()` or `.any()`, or choose element by element with `select`",
@@ -119,7 +126,8 @@ fn choose_by_predicate<A: Traceable, R: Traceable>(
 ///
 /// All functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under `vmap`
 /// with an index for each example, all functions run for all examples, and `select` chooses the results. Write the
-/// operand's type in the first closure; the compiler infers it in the others.
+/// operand's type in the first closure; the compiler infers it in the others. As in [`cond`], the functions may return a
+/// `Result`.
 ///
 /// # Examples
 /// ```
@@ -137,10 +145,14 @@ fn choose_by_predicate<A: Traceable, R: Traceable>(
 /// If the index is not an integer without axes, `branches` is empty, or the results of the branches differ in
 /// structure, shapes or dtypes.
 #[track_caller]
-pub fn switch<A, R>(index: &Tensor, branches: &[&dyn Fn(A) -> R], operand: A) -> R
+pub fn switch<A, R, K>(
+    index: &Tensor,
+    branches: &[&dyn Fn(A) -> R],
+    operand: A,
+) -> R::With<R::Value>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
 {
     let integer = matches!(index.dtype(), DType::I32 | DType::I64 | DType::U32);
     assert!(
@@ -159,34 +171,44 @@ where
     // Clip the index before its conversion, so that an index that does not fit into i32 does not wrap around.
     let last = (branches.len() - 1) as f64;
     let index = index.clip(0.0, last).convert(DType::I32);
-    choose(Recorder::Switch, &names, &index, branches, &operand)
+    let branches = branches.iter();
+    let branches: Vec<_> = branches
+        .map(|branch| |operand| branch(operand).into_value())
+        .collect();
+    R::with(choose(
+        Recorder::Switch,
+        &names,
+        &index,
+        &branches,
+        &operand,
+    ))
 }
 
 /// Records the branches, checks that their results have the same structure, shapes and dtypes, and binds the primitive.
 #[track_caller]
-fn choose<A: Traceable, R: Traceable>(
+fn choose<A: Traceable, R: Traceable, E>(
     recorder: Recorder,
     names: &[&str],
     index: &Tensor,
-    branches: &[&dyn Fn(A) -> R],
+    branches: &[impl Fn(A) -> Result<R, E>],
     operand: &A,
-) -> R {
+) -> Result<R, E> {
     let (leaves, treedef, references) = flatten_with_references::<Tensor, A>(operand);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
-    let recorded: Vec<_> = branches
-        .iter()
-        .map(|branch| {
-            stage(recorder, &infos, |tensors| {
-                call_inside_with_all::<A, R>(&treedef, tensors, branch)
-            })
-        })
-        .collect();
+    let mut recorded = Vec::with_capacity(branches.len());
     // The equation returns only references that at least one branch writes. The other references stay unchanged.
-    let written = recorded.iter().flat_map(|(.., (_, written))| written);
-    let written: Vec<usize> = written.copied().collect();
+    let mut written = Vec::new();
+    for branch in branches {
+        let (jaxpr, captured, outcome) = stage(recorder, &infos, |tensors| {
+            call_inside_with_all(&treedef, tensors, branch)
+        });
+        let (outcome, of_branch) = outcome?;
+        written.extend(of_branch);
+        recorded.push((jaxpr, captured, outcome));
+    }
     let recorded: Vec<(Jaxpr, Vec<Tensor>, Outcome)> = recorded
         .into_iter()
-        .map(|(mut jaxpr, captured, (outcome, _))| {
+        .map(|(mut jaxpr, captured, outcome)| {
             let (outcome, kept) = outcome.only(&written);
             let outputs = &jaxpr.outputs;
             jaxpr.outputs = kept.into_iter().map(|position| outputs[position]).collect();
@@ -228,7 +250,7 @@ fn choose<A: Traceable, R: Traceable>(
     operands.extend(captured);
     let results = bind_all(&Cond::new(branches), &operands);
     let ending = Ending::of(recorder.name(), Location::caller());
-    rebuild_result(ending, &outcome, results, &references)
+    Ok(rebuild_result(ending, &outcome, results, &references))
 }
 
 /// Returns the differences between the outcomes of two branches: in their results, and in the final values of the

@@ -18,7 +18,8 @@ use crate::tensor::trace::Recorder;
 use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::control::mismatch::{differences, fix, in_both, moved};
 use crate::transformations::control::while_loop::repeat;
-use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
+use crate::transformations::function::{Ending, call_reading, inside, or_no_leaves, rebuild_with};
+use crate::transformations::returned::{Returned, always};
 
 /// The options of [`scan_with`] and [`associative_scan_with`](crate::associative_scan_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +67,9 @@ impl ScanOptions {
 /// The function is traced once, and the gradient of the loop is a scan in the other direction. The function receives
 /// the leaves of `inputs` without their first axis. All first axes must have the same length, which may be 0.
 ///
+/// The function may return a `Result`; see [`Returned`]. If it returns an `Err` while it is traced, the call returns
+/// this `Err`.
+///
 /// # Examples
 /// ```
 /// use pytree_transform::{Tensor, scan};
@@ -86,11 +90,12 @@ impl ScanOptions {
 /// If the function changes structure, shape, dtype or references of the carry, or if leaves of the inputs differ in the
 /// length of their first axis, have no axes, or share a reference with the carry.
 #[track_caller]
-pub fn scan<C, X, Y>(function: impl Fn(C, X) -> (C, Y), init: C, inputs: X) -> (C, Y)
+pub fn scan<C, X, Y, R, K>(function: impl Fn(C, X) -> R, init: C, inputs: X) -> R::With<(C, Y)>
 where
     C: Traceable,
     X: Traceable,
     Y: Traceable,
+    R: Returned<K, Value = (C, Y)>,
 {
     scan_with(ScanOptions::new(), function, init, inputs)
 }
@@ -113,23 +118,24 @@ where
 /// # Panics
 /// Panics in the same cases as [`scan`], and if the length option differs from the length of the inputs.
 #[track_caller]
-pub fn scan_with<C, X, Y>(
+pub fn scan_with<C, X, Y, R, K>(
     options: ScanOptions,
-    function: impl Fn(C, X) -> (C, Y),
+    function: impl Fn(C, X) -> R,
     init: C,
     inputs: X,
-) -> (C, Y)
+) -> R::With<(C, Y)>
 where
     C: Traceable,
     X: Traceable,
     Y: Traceable,
+    R: Returned<K, Value = (C, Y)>,
 {
-    let step = |_: Option<Tensor>, carry, input| function(carry, input);
-    run(Recorder::Scan, options, None, step, init, inputs)
+    let step = |_: Option<Tensor>, carry, input| function(carry, input).into_value();
+    R::with(run(Recorder::Scan, options, None, step, init, inputs))
 }
 
 /// Applies a function to each element along axis 0 of `inputs` and to `&mut carry`, which the function may write; see
-/// [`scan`]. Returns the stacked outputs.
+/// [`scan`]. Returns the stacked outputs. If the function returns an `Err` while it is traced, nothing is written.
 ///
 /// # Examples
 /// ```
@@ -150,11 +156,15 @@ where
 /// # Panics
 /// Panics in the same cases as [`scan`]. In these cases nothing is written.
 #[track_caller]
-pub fn scan_mut<C, X, Y>(function: impl Fn(&mut C, X) -> Y, carry: &mut C, inputs: X) -> Y
+pub fn scan_mut<C, X, R, K>(
+    function: impl Fn(&mut C, X) -> R,
+    carry: &mut C,
+    inputs: X,
+) -> R::With<R::Value>
 where
     C: Traceable,
     X: Traceable,
-    Y: Traceable,
+    R: Returned<K>,
 {
     scan_mut_with(ScanOptions::new(), function, carry, inputs)
 }
@@ -172,37 +182,42 @@ where
 /// # Panics
 /// Panics in the same cases as [`scan_with`]. In these cases nothing is written.
 #[track_caller]
-pub fn scan_mut_with<C, X, Y>(
+pub fn scan_mut_with<C, X, R, K>(
     options: ScanOptions,
-    function: impl Fn(&mut C, X) -> Y,
+    function: impl Fn(&mut C, X) -> R,
     carry: &mut C,
     inputs: X,
-) -> Y
+) -> R::With<R::Value>
 where
     C: Traceable,
     X: Traceable,
-    Y: Traceable,
+    R: Returned<K>,
 {
     let step = |_: Option<Tensor>, mut carry: C, input| {
-        let output = function(&mut carry, input);
-        (carry, output)
+        let output = function(&mut carry, input).into_value()?;
+        Ok((carry, output))
     };
-    let (written, outputs) = run(Recorder::Scan, options, None, step, &*carry, inputs);
-    *carry = written;
-    outputs
+    let result = run(Recorder::Scan, options, None, step, &*carry, inputs);
+    R::with(result.map(|(written, outputs)| {
+        *carry = written;
+        outputs
+    }))
 }
 
 /// Runs a scan. Messages refer to the scan by the name of `recorder`. If `first` is a number, the function also
 /// receives the index of the iteration, counted from `first`.
+///
+/// # Errors
+/// Returns the error of the function.
 #[track_caller]
-fn run<C, X, Y>(
+fn run<C, X, Y, E>(
     recorder: Recorder,
     options: ScanOptions,
     first: Option<i32>,
-    function: impl Fn(Option<Tensor>, C, X) -> (C, Y),
+    function: impl Fn(Option<Tensor>, C, X) -> Result<(C, Y), E>,
     init: impl Borrow<C>,
     inputs: X,
-) -> (C, Y)
+) -> Result<(C, Y), E>
 where
     C: Traceable,
     X: Traceable,
@@ -229,24 +244,25 @@ where
         .chain(of_carry.iter().cloned())
         .chain(elements)
         .collect();
-    let (mut jaxpr, captured, (after, moved, outputs_treedef)) =
-        stage(recorder, &infos, |mut tensors| {
-            let elements = tensors.split_off(index.len() + of_carry.len());
-            let (carry, given) = inside(&carry_treedef, tensors.split_off(index.len()));
-            let index = tensors.pop();
-            let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
-            let of_inputs = format!("{recorder}, among its inputs,");
-            let (carry, outputs) =
-                call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
-                    function(index, carry, elements)
-                });
+    let (mut jaxpr, captured, recorded) = stage(recorder, &infos, |mut tensors| {
+        let elements = tensors.split_off(index.len() + of_carry.len());
+        let (carry, given) = inside(&carry_treedef, tensors.split_off(index.len()));
+        let index = tensors.pop();
+        let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
+        let of_inputs = format!("{recorder}, among its inputs,");
+        let result = call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
+            function(index, carry, elements)
+        });
+        or_no_leaves(result.map(|(carry, outputs)| {
             let (carry, after, references) = flatten_with_references::<Tensor, C>(&carry);
             let moved = moved(&given, &after, &references);
             let (outputs, outputs_treedef) = graph::flatten::<Tensor, Y>(&outputs);
             results.extend(carry);
             results.extend(outputs);
             (results, (after, moved, outputs_treedef))
-        });
+        }))
+    });
+    let (after, moved, outputs_treedef) = recorded?;
     let found: Vec<AbstractArray> = jaxpr
         .output_infos()
         .skip(index.len())
@@ -285,10 +301,8 @@ where
     // The results may also depend on the references of the inputs, which the call has read.
     let references = references.beside(of_inputs);
     let carry = results.split_off(of_index);
-    (
-        rebuild_with(ending, &carry_treedef, carry, &references),
-        rebuild(&outputs_treedef, outputs),
-    )
+    let carry = rebuild_with(ending, &carry_treedef, carry, &references);
+    Ok((carry, rebuild(&outputs_treedef, outputs)))
 }
 
 /// Returns the common length of the first axes of all leaves.
@@ -354,7 +368,8 @@ impl From<&Tensor> for Bound {
 /// to the next.
 ///
 /// The function receives each integer as an i32 tensor without axes. If the bounds are numbers or concrete tensors, the
-/// loop is a [`scan`] and has gradients; if a bound is traced, the loop is a [`while_loop`](crate::while_loop).
+/// loop is a [`scan`] and has gradients; if a bound is traced, the loop is a [`while_loop`](crate::while_loop). As in
+/// [`scan`], the function may return a `Result`.
 ///
 /// # Examples
 /// ```
@@ -369,39 +384,40 @@ impl From<&Tensor> for Bound {
 /// If a bound is not an i32 without axes, or if the function changes structure, shape, dtype or references of the
 /// carry.
 #[track_caller]
-pub fn fori_loop<C: Traceable>(
+pub fn fori_loop<C: Traceable, R: Returned<K, Value = C>, K>(
     lower: impl Into<Bound>,
     upper: impl Into<Bound>,
-    body: impl Fn(Tensor, C) -> C,
+    body: impl Fn(Tensor, C) -> R,
     init: C,
-) -> C {
+) -> R::With<C> {
     let (lower, upper) = (value_of(lower.into()), value_of(upper.into()));
     if let (Bound::Number(from), Bound::Number(to)) = (&lower, &upper) {
         // As in JAX, the loop has no iterations if the upper bound is below the lower bound.
         let length = usize::try_from(i64::from(*to) - i64::from(*from)).unwrap_or(0);
         let step = |index: Option<Tensor>, carry, (): ()| {
             let index = expect_some(index, "the index of an iteration");
-            (body(index, carry), ())
+            Ok((body(index, carry).into_value()?, ()))
         };
         let options = ScanOptions::new().length(length);
-        return run(Recorder::ForiLoop, options, Some(*from), step, init, ()).0;
+        let result = run(Recorder::ForiLoop, options, Some(*from), step, init, ());
+        return R::with(result.map(|(carry, ())| carry));
     }
     let tensor = |bound| match bound {
         Bound::Number(number) => Tensor::from(number),
         Bound::Tensor(tensor) => tensor,
     };
     let (lower, upper) = (tensor(lower), tensor(upper));
-    repeat(
+    let result = repeat(
         Recorder::ForiLoop,
         ", after the number,",
-        |(index, _): &(Tensor, C)| index.less(&upper),
+        |(index, _): &(Tensor, C)| Ok(index.less(&upper)),
         |(index, carry)| {
-            let after = body(index.clone(), carry);
-            (index + 1, after)
+            let after = body(index.clone(), carry).into_value()?;
+            Ok((index + 1, after))
         },
         (lower, init),
-    )
-    .1
+    );
+    R::with(always(result).map(|(_, carry)| carry))
 }
 
 /// Converts a bound that is a concrete tensor to a number. Returns any other bound unchanged.
@@ -422,7 +438,8 @@ fn value_of(bound: Bound) -> Bound {
 
 /// Applies a function to each element along axis 0 of `inputs`, one after the other, and stacks the results.
 ///
-/// A `map` needs less memory than a [`vmap`](crate::vmap), because it processes one element at a time.
+/// A `map` needs less memory than a [`vmap`](crate::vmap), because it processes one element at a time. As in [`scan`],
+/// the function may return a `Result`.
 ///
 /// # Examples
 /// ```
@@ -434,11 +451,12 @@ fn value_of(bound: Bound) -> Bound {
 /// # Panics
 /// If the inputs differ in the length of their first axis, or have no axes.
 #[track_caller]
-pub fn map<X, Y>(function: impl Fn(X) -> Y, inputs: X) -> Y
+pub fn map<X, R, K>(function: impl Fn(X) -> R, inputs: X) -> R::With<R::Value>
 where
     X: Traceable,
-    Y: Traceable,
+    R: Returned<K>,
 {
-    let step = |_: Option<Tensor>, (), input| ((), function(input));
-    run(Recorder::Map, ScanOptions::new(), None, step, (), inputs).1
+    let step = |_: Option<Tensor>, (), input| Ok(((), function(input).into_value()?));
+    let result = run(Recorder::Map, ScanOptions::new(), None, step, (), inputs);
+    R::with(result.map(|((), outputs)| outputs))
 }

@@ -14,7 +14,8 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_own_lines};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, fix, moved};
-use crate::transformations::function::{Ending, call_reading, inside, rebuild_with};
+use crate::transformations::function::{Ending, call_reading, inside, or_no_leaves, rebuild_with};
+use crate::transformations::returned::Returned;
 
 /// Applies `body` to a carry as long as `condition` holds for the carry.
 ///
@@ -22,6 +23,10 @@ use crate::transformations::function::{Ending, call_reading, inside, rebuild_wit
 /// false for all examples. The carry of an example stops changing as soon as the example's own condition is false. The
 /// number of iterations is not known in advance, so only forward-mode differentiation works. For reverse mode use
 /// [`scan`](crate::scan), or [`fori_loop`](crate::fori_loop) with bounds that are numbers.
+///
+/// The condition, the body or both may return a `Result`; see [`Returned`]. If one of them returns an `Err` while it is
+/// traced, the call returns this `Err`. If both return a `Result`, the result is a `Result` of the condition that holds a
+/// `Result` of the body: write `while_loop(…)??`.
 ///
 /// # Examples
 /// ```
@@ -38,24 +43,34 @@ use crate::transformations::function::{Ending, call_reading, inside, rebuild_wit
 /// If the condition is not a bool without axes, or if the body changes structure, shape, dtype or references of the
 /// carry.
 #[track_caller]
-pub fn while_loop<C: Traceable>(
-    condition: impl Fn(&C) -> Tensor,
-    body: impl Fn(C) -> C,
+pub fn while_loop<C, H, R, KH, K>(
+    condition: impl Fn(&C) -> H,
+    body: impl Fn(C) -> R,
     init: C,
-) -> C {
-    repeat(Recorder::WhileLoop, "", condition, body, init)
+) -> H::With<R::With<C>>
+where
+    C: Traceable,
+    H: Returned<KH, Value = Tensor>,
+    R: Returned<K, Value = C>,
+{
+    let condition = |carry: &C| condition(carry).into_value();
+    let body = |carry| body(carry).into_value();
+    H::with(repeat(Recorder::WhileLoop, "", condition, body, init).map(R::with))
 }
 
 /// Runs a while loop. Messages refer to the loop by the name of `recorder`. `of_carry` is inserted after the word
 /// "returns" in the message about a carry that differs.
+///
+/// # Errors
+/// The outer error is that of the condition, the inner error is that of the body.
 #[track_caller]
-pub(crate) fn repeat<C: Traceable>(
+pub(crate) fn repeat<C: Traceable, H, E>(
     recorder: Recorder,
     of_carry: &str,
-    condition: impl Fn(&C) -> Tensor,
-    body: impl Fn(C) -> C,
+    condition: impl Fn(&C) -> Result<Tensor, H>,
+    body: impl Fn(C) -> Result<C, E>,
     init: C,
-) -> C {
+) -> Result<Result<C, E>, H> {
     let (leaves, treedef, references) = flatten_with_references::<Tensor, C>(&init);
     drop(init);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
@@ -64,20 +79,29 @@ pub(crate) fn repeat<C: Traceable>(
         let holds = call_reading(&of_condition, &treedef, tensors, |carry: C| {
             condition(&carry)
         });
-        let info = holds.info().clone();
-        (vec![holds], info)
+        or_no_leaves(holds.map(|holds| {
+            let info = holds.info().clone();
+            (vec![holds], info)
+        }))
     });
+    let info = info?;
     assert!(
         info.rank() == 0 && info.dtype == DType::Bool,
         "cannot loop while a {info} holds: the condition of {recorder} must return a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`"
     );
-    let (mut body, body_captured, (after, moved)) = stage(recorder, &infos, |tensors| {
+    let (mut body, body_captured, recorded) = stage(recorder, &infos, |tensors| {
         let (carry, given) = inside(&treedef, tensors);
         let carry = at_own_lines(|| body(carry));
-        let (leaves, after, references) = flatten_with_references::<Tensor, C>(&carry);
-        let moved = moved(&given, &after, &references);
-        (leaves, (after, moved))
+        or_no_leaves(carry.map(|carry| {
+            let (leaves, after, references) = flatten_with_references::<Tensor, C>(&carry);
+            let moved = moved(&given, &after, &references);
+            (leaves, (after, moved))
+        }))
     });
+    let (after, moved) = match recorded {
+        Ok(recorded) => recorded,
+        Err(error) => return Ok(Err(error)),
+    };
     let found: Vec<AbstractArray> = body.output_infos().cloned().collect();
     let mut problems = differences((&treedef, &infos), (&after, &found));
     if after == treedef {
@@ -106,5 +130,5 @@ pub(crate) fn repeat<C: Traceable>(
         .collect();
     let results = bind_all(&primitive, &operands);
     let ending = Ending::of(recorder.name(), Location::caller());
-    rebuild_with(ending, &treedef, results, &references)
+    Ok(Ok(rebuild_with(ending, &treedef, results, &references)))
 }

@@ -12,7 +12,7 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::{Payload, Recorder, standing_in};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::control::mismatch::{differences, fix};
-use crate::transformations::function::call_reading;
+use crate::transformations::function::{call_reading, or_no_leaves};
 
 /// The structure of a value, and the dtypes and shapes of its leaves.
 pub(crate) struct Form {
@@ -50,11 +50,14 @@ pub(crate) struct Recorded {
 }
 
 /// Records a function of a pytree.
-pub(crate) fn record<A: Traceable, R: Traceable>(
+///
+/// # Errors
+/// Returns the error of the function.
+pub(crate) fn record<A: Traceable, R: Traceable, E>(
     recorder: Recorder,
     argument: &Form,
-    function: impl FnOnce(&A) -> R,
-) -> Recorded {
+    function: impl FnOnce(&A) -> Result<R, E>,
+) -> Result<Recorded, E> {
     let (jaxpr, captured, result) = stage(recorder, &argument.infos, |tensors| {
         let result = call_reading(
             recorder.name(),
@@ -62,15 +65,17 @@ pub(crate) fn record<A: Traceable, R: Traceable>(
             tensors,
             |argument: A| function(&argument),
         );
-        let (leaves, treedef) = graph::flatten::<Tensor, R>(&result);
-        let form = Form::of(treedef, &leaves);
-        (leaves, form)
+        or_no_leaves(result.map(|result| {
+            let (leaves, treedef) = graph::flatten::<Tensor, R>(&result);
+            let form = Form::of(treedef, &leaves);
+            (leaves, form)
+        }))
     });
-    Recorded {
+    Ok(Recorded {
         jaxpr,
         captured,
-        result,
-    }
+        result: result?,
+    })
 }
 
 /// Flattens the value that a custom rule returns. If a leaf is a tensor that the function captured, replaces the leaf

@@ -20,6 +20,7 @@ use crate::transformations::custom::check::{
     Form, Recorded, flatten, is_differentiated, nested, record, refuse_captured,
 };
 use crate::transformations::function::{call_reading, transformed};
+use crate::transformations::returned::{Returned, always};
 
 /// Gives a function a custom derivative: a rule that takes the argument and the tangent of the argument, and returns
 /// the result and the tangent of the result.
@@ -31,6 +32,9 @@ use crate::transformations::function::{call_reading, transformed};
 /// The rule runs only when the function is differentiated, once for each order of differentiation. So it may call the
 /// function itself. The rule must own the values that it captures. If it captures a traced tensor, and the function is
 /// recorded before it is differentiated, the function must capture this tensor, too.
+///
+/// The function may return a `Result`; see [`Returned`]. The rule returns values: it runs only after the function has
+/// succeeded for the same shapes, and possibly after the call that could return an error.
 ///
 /// # Examples
 /// ```
@@ -56,35 +60,38 @@ use crate::transformations::function::{call_reading, transformed};
 /// Under a transformation, the returned function panics if a result of the rule differs from the result of `function`
 /// in structure, shapes or dtypes.
 #[track_caller]
-pub fn custom_jvp<'f, A, R>(
+pub fn custom_jvp<'f, A, R, K>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
-    rule: impl Fn(&A, &A) -> (R, R) + Send + Sync + 'static,
-) -> CustomJvp<'f, A, R>
+    rule: impl Fn(&A, &A) -> (R::Value, R::Value) + Send + Sync + 'static,
+) -> CustomJvp<'f, A, R::With<R::Value>>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
 {
     let line = Location::caller();
     let rule = Arc::new(rule);
     CustomJvp {
-        call: Box::new(move |argument| run(&function, &rule, argument, line)),
+        call: Box::new(move |argument| {
+            let function = |argument: &A| function(argument).into_value();
+            R::with(run(&function, &rule, argument, line))
+        }),
     }
 }
 
-/// The result of [`custom_jvp`]: the function with its rule.
+/// The result of [`custom_jvp`]: the function with its rule. `R` is the result of a call: a value, or a `Result`.
 pub struct CustomJvp<'f, A, R> {
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
-transformed!(reference [A: Traceable, R: Traceable] CustomJvp<'f, A, R>, (A) -> R);
+transformed!(reference [A: Traceable, R] CustomJvp<'f, A, R>, (A) -> R);
 
 const RECORDER: Recorder = Recorder::CustomJvp;
 
-fn run<A: Traceable, R: Traceable>(
-    function: &impl Fn(&A) -> R,
+fn run<A: Traceable, R: Traceable, E>(
+    function: &impl Fn(&A) -> Result<R, E>,
     rule: &Arc<impl Fn(&A, &A) -> (R, R) + Send + Sync + 'static>,
     argument: &A,
     line: &'static Location<'static>,
-) -> R {
+) -> Result<R, E> {
     if !is_transforming() {
         return nested(RECORDER, line, || function(argument));
     }
@@ -94,7 +101,7 @@ fn run<A: Traceable, R: Traceable>(
         jaxpr,
         captured,
         result,
-    } = nested(RECORDER, line, || record(RECORDER, &form, function));
+    } = nested(RECORDER, line, || record(RECORDER, &form, function))?;
     let arguments = operands.len();
     let treedef = result.treedef.clone();
     let (jaxpr, rule) = if operands.iter().any(is_differentiated) {
@@ -128,7 +135,7 @@ fn run<A: Traceable, R: Traceable>(
     };
     let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
     let results = at_line(line, || call(&body, &operands));
-    rebuild(&treedef, results)
+    Ok(rebuild(&treedef, results))
 }
 
 /// A recorded rule: the part that is known without the tangents, the tensors that this part captured, and the part that
@@ -164,7 +171,8 @@ fn record_rule<A: Traceable, R: Traceable>(
                 of_function.replaced(&stand_ins, || {
                     let primals = primals.clone();
                     let name = "the rule of custom_jvp";
-                    let (value, tangent) = call_reading(name, &form.treedef, primals, run);
+                    let result = call_reading(name, &form.treedef, primals, |it| Ok(run(it)));
+                    let (value, tangent) = always(result);
                     (flatten::<R>(&value), flatten::<R>(&tangent))
                 });
             let mut mistakes = Vec::new();

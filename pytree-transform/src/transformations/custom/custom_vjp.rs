@@ -23,6 +23,7 @@ use crate::transformations::custom::check::{
     Form, Recorded, flatten, is_differentiated, nested, record, refuse_captured,
 };
 use crate::transformations::function::{call_reading, transformed};
+use crate::transformations::returned::{Returned, always};
 
 /// Gives a function a custom gradient, which two functions, `forward` and `backward`, compute.
 ///
@@ -35,7 +36,7 @@ use crate::transformations::function::{call_reading, transformed};
 ///
 /// Like the rule of a [`custom_jvp`](crate::custom_jvp), `forward` and `backward` run only when the function is
 /// differentiated, and may call the function itself. For the values that they capture, the conditions of `custom_jvp`
-/// apply, too.
+/// apply, too. The function may return a `Result`, and `forward` and `backward` return values.
 ///
 /// # Examples
 /// ```
@@ -53,28 +54,31 @@ use crate::transformations::function::{call_reading, transformed};
 /// Under a transformation, the returned function panics if `forward` returns a result that differs from the result of
 /// `function` in structure, shapes or dtypes, or if the cotangent that `backward` returns differs from the argument.
 #[track_caller]
-pub fn custom_vjp<'f, A, R, S>(
+pub fn custom_vjp<'f, A, R, S, K>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
-    forward: impl Fn(&A) -> (R, S) + Send + Sync + 'static,
-    backward: impl Fn(S, R) -> A + Send + Sync + 'static,
-) -> CustomVjp<'f, A, R>
+    forward: impl Fn(&A) -> (R::Value, S) + Send + Sync + 'static,
+    backward: impl Fn(S, R::Value) -> A + Send + Sync + 'static,
+) -> CustomVjp<'f, A, R::With<R::Value>>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
     S: Traceable,
 {
     let line = Location::caller();
     let rule = Arc::new(UserRule { forward, backward });
     CustomVjp {
-        call: Box::new(move |argument| run(&function, &rule, argument, line)),
+        call: Box::new(move |argument| {
+            let function = |argument: &A| function(argument).into_value();
+            R::with(run(&function, &rule, argument, line))
+        }),
     }
 }
 
-/// The result of [`custom_vjp`]: the function with its rule.
+/// The result of [`custom_vjp`]: the function with its rule. `R` is the result of a call: a value, or a `Result`.
 pub struct CustomVjp<'f, A, R> {
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
-transformed!(reference [A: Traceable, R: Traceable] CustomVjp<'f, A, R>, (A) -> R);
+transformed!(reference [A: Traceable, R] CustomVjp<'f, A, R>, (A) -> R);
 
 /// The two functions of a rule, `forward` and `backward`, as the user wrote them.
 struct UserRule<F, B> {
@@ -92,12 +96,12 @@ impl<A, R, S, B: Fn(S, R) -> A + Send + Sync + 'static> Backwards<A, R, S> for B
 
 const RECORDER: Recorder = Recorder::CustomVjp;
 
-fn run<A: Traceable, R: Traceable, S: Traceable>(
-    function: &impl Fn(&A) -> R,
+fn run<A: Traceable, R: Traceable, S: Traceable, E>(
+    function: &impl Fn(&A) -> Result<R, E>,
     rule: &Arc<UserRule<impl Forward<A, R, S>, impl Backwards<A, R, S>>>,
     argument: &A,
     line: &'static Location<'static>,
-) -> R {
+) -> Result<R, E> {
     if !is_transforming() {
         return nested(RECORDER, line, || function(argument));
     }
@@ -107,7 +111,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
         jaxpr,
         captured,
         result,
-    } = nested(RECORDER, line, || record(RECORDER, &form, function));
+    } = nested(RECORDER, line, || record(RECORDER, &form, function))?;
     let arguments = operands.len();
     let treedef = result.treedef.clone();
     let (jaxpr, rule) = if operands.iter().any(is_differentiated) {
@@ -143,7 +147,7 @@ fn run<A: Traceable, R: Traceable, S: Traceable>(
     };
     let body = Body::with_derivative(RECORDER, jaxpr, Derivative::Given(rule), compile);
     let results = at_line(line, || call(&body, &operands));
-    rebuild(&treedef, results)
+    Ok(rebuild(&treedef, results))
 }
 
 /// One recorded function of a rule, and the tensors that this function captured.
@@ -175,7 +179,8 @@ fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
         let ((mut leaves, treedef), (residuals, of_residuals)) =
             of_function.replaced(&stand_ins, || {
                 let name = "`forward` of custom_vjp";
-                let (value, residuals) = call_reading(name, &form.treedef, tensors, run);
+                let result = call_reading(name, &form.treedef, tensors, |it| Ok(run(it)));
+                let (value, residuals) = always(result);
                 (flatten::<R>(&value), flatten::<S>(&residuals))
             });
         let value = Form::of(treedef, &leaves);

@@ -14,13 +14,15 @@ use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default, is_transforming};
 use crate::tensor::traceable::Traceable;
-use crate::transformations::function::{Ending, call_inside, rebuild_result, transformed};
+use crate::transformations::function::{Ending, Known, call_inside, rebuild_result, transformed};
+use crate::transformations::returned::Returned;
 
 /// Returns a function whose derivative stores only the argument, and recomputes the intermediate values.
 ///
 /// This trades time for memory: reverse mode stores no intermediate values of the function (Chen et al. 2016, "Training
 /// Deep Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) selects intermediate
-/// values to store. Values and derivatives equal those of the original function.
+/// values to store. Values and derivatives equal those of the original function. The function may return a `Result`;
+/// see [`Returned`].
 ///
 /// # Examples
 /// ```
@@ -33,60 +35,68 @@ use crate::transformations::function::{Ending, call_inside, rebuild_result, tran
 /// # Panics
 /// The returned function panics if `function` panics.
 #[track_caller]
-pub fn remat<'f, A, R>(function: impl Fn(&A) -> R + Send + Sync + 'f) -> Remat<'f, A, R>
+pub fn remat<'f, A, R, K>(
+    function: impl Fn(&A) -> R + Send + Sync + 'f,
+) -> Remat<'f, A, R::With<R::Value>>
 where
     A: Traceable,
-    R: Traceable,
+    R: Returned<K>,
 {
-    Remat::new(Arc::new(function), RematPolicy::Nothing, Location::caller())
+    let line = Location::caller();
+    let compute = move |argument: &A, policy| {
+        let function = |argument: &A| function(argument).into_value();
+        R::with(run(function, policy, argument, line))
+    };
+    Remat::new(Arc::new(compute), RematPolicy::Nothing)
 }
 
-/// The result of [`remat`]: a function whose derivative recomputes intermediate values.
+/// The result of [`remat`]: a function whose derivative recomputes intermediate values. `R` is the result of a call: a
+/// value, or a `Result`.
 pub struct Remat<'f, A, R> {
-    function: Arc<dyn Fn(&A) -> R + Send + Sync + 'f>,
-    line: &'static Location<'static>,
+    compute: Arc<Compute<'f, A, R>>,
     call: Box<dyn Fn(&A) -> R + Send + Sync + 'f>,
 }
-transformed!(reference [A: Traceable, R: Traceable] Remat<'f, A, R>, (A) -> R);
+type Compute<'f, A, R> = dyn Fn(&A, RematPolicy) -> R + Send + Sync + 'f;
 
-impl<'f, A: Traceable, R: Traceable> Remat<'f, A, R> {
-    fn new(
-        function: Arc<dyn Fn(&A) -> R + Send + Sync + 'f>,
-        policy: RematPolicy,
-        line: &'static Location<'static>,
-    ) -> Self {
-        let inner = Arc::clone(&function);
+transformed!(reference [A: Traceable, R] Remat<'f, A, R>, (A) -> R);
+
+impl<'f, A: Traceable, R: 'f> Remat<'f, A, R> {
+    fn new(compute: Arc<Compute<'f, A, R>>, policy: RematPolicy) -> Self {
+        let inner = Arc::clone(&compute);
         Self {
-            function,
-            line,
-            call: Box::new(move |argument| run(&*inner, policy, argument, line)),
+            compute,
+            call: Box::new(move |argument| inner(argument, policy)),
         }
     }
 
     /// Stores the intermediate values that a policy selects, instead of recomputing them.
     #[must_use]
     pub fn policy(self, policy: RematPolicy) -> Self {
-        Self::new(self.function, policy, self.line)
+        Self::new(self.compute, policy)
     }
 }
 
-fn run<A: Traceable, R: Traceable>(
-    function: &(dyn Fn(&A) -> R + Send + Sync + '_),
+fn run<A: Traceable, R: Traceable, E>(
+    function: impl Fn(&A) -> Result<R, E>,
     policy: RematPolicy,
     argument: &A,
     line: &'static Location<'static>,
-) -> R {
+) -> Result<R, E> {
     if !is_transforming() {
         return function(argument);
     }
     let (mut operands, treedef, references) = flatten_with_references::<Tensor, A>(argument);
     let infos: Vec<AbstractArray> = operands.iter().map(|leaf| leaf.info().clone()).collect();
     let (jaxpr, captured, outcome) = stage(Recorder::Remat, &infos, |tensors| {
-        call_inside::<A, R>(&treedef, tensors, |argument| function(&argument))
+        call_inside(Known::All, &treedef, tensors, |argument: A| {
+            function(&argument)
+        })
     });
+    let outcome = outcome?;
     let derivative = Derivative::Recomputed(policy);
     let body = Body::with_derivative(Recorder::Remat, jaxpr, derivative, compile);
     operands.extend(captured);
     let results = at_line_by_default(line, || call(&body, &operands));
-    rebuild_result(Ending::of("remat", line), &outcome, results, &references)
+    let ending = Ending::of("remat", line);
+    Ok(rebuild_result(ending, &outcome, results, &references))
 }
