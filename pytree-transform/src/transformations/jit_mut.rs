@@ -11,7 +11,7 @@ use crate::tensor::checks::{self, Checks};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::Entry;
-use crate::transformations::jit::{Compiled, FunctionType, is_evaluated, returned_an_error};
+use crate::transformations::compiled::{Compiled, FunctionType, is_evaluated, returned_an_error};
 use crate::transformations::lowered::Lowered;
 use crate::transformations::retrace::Retrace;
 use crate::transformations::returned::Returned;

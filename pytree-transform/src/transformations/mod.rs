@@ -6,6 +6,7 @@ pub(crate) mod argument;
 pub(crate) mod axes;
 pub(crate) mod batch;
 pub(crate) mod cache;
+pub(crate) mod compiled;
 pub(crate) mod control;
 pub(crate) mod custom;
 pub(crate) mod dropped;
