@@ -3,6 +3,8 @@
 mod order;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use self::order::in_order;
@@ -340,7 +342,13 @@ impl<L> TreeBuilder<L> {
                     aux.push(key);
                     return self;
                 }
-                format!("the key before the key {key:?} has no child; add a child after each key")
+                let problem = format!(
+                    "the key {key:?} directly follows another key, which has no child; add a child after each key"
+                );
+                // The next child belongs to this key, and the key without a child is reported only once.
+                aux.pop();
+                aux.push(key);
+                problem
             }
             _ => format!("the key {key:?} is not in a dictionary"),
         };
@@ -384,7 +392,8 @@ impl<L> TreeBuilder<L> {
         let mut problem = None;
         if is_map(shape) {
             let mut met = BTreeSet::new();
-            let twice = aux.iter().find(|key| !met.insert(key.data()));
+            let mut keys = aux.iter().filter(|key| !is_missing(key));
+            let twice = keys.find(|key| !met.insert(key.data()));
             problem = twice.map(|key| format!("the key {key:?} occurs twice"));
         }
         if expected != found {
@@ -439,6 +448,10 @@ impl<L> TreeBuilder<L> {
             Some((shape, aux, children)) => {
                 children.push(at);
                 let has_key = !is_map(shape) || aux.len() == children.len();
+                if !has_key {
+                    // The keys of later children stay beside their children.
+                    aux.push(StaticBox::new(MissingKey));
+                }
                 (!has_key).then_some("a child of a dictionary has no key; call `key` before it")
             }
             None => (at > 0).then_some(
@@ -494,6 +507,25 @@ impl<L> TreeBuilder<L> {
         };
         problems.add(path, what);
     }
+}
+
+/// The key of a child of a dictionary that was added without a key. It is never part of a tree, because the missing key
+/// is an error.
+#[derive(Clone)]
+struct MissingKey;
+
+impl StaticValue for MissingKey {
+    fn static_eq(&self, _: &Self) -> bool {
+        true
+    }
+    fn static_hash(&self, _: &mut dyn Hasher) {}
+    fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no key")
+    }
+}
+
+fn is_missing(key: &StaticBox) -> bool {
+    key.downcast_ref::<MissingKey>().is_some()
 }
 
 fn is_map(shape: Shape<'_>) -> bool {
