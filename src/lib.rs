@@ -132,11 +132,12 @@ pub mod debug {
 /// The types of transformed functions, of their arguments and results, and of recorded functions.
 pub mod transform {
     pub use pytree_transform::{
-        Always, Arguments, BothOf, CustomJvp, CustomVjp, Fallible, Function, Grad, Gradient,
-        Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, JaxprEquation, JaxprError, Jit,
-        JitMut, Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback, Remat,
-        RematPolicy, Retrace, RetraceDifference, Returned, Traceable, ValueAndGrad,
-        ValueAndGradMut, Vmap, VmapMut, WithDerivative, WithPullback, WritingFunction, verify,
+        Always, Arguments, BothOf, Callable, CustomJvp, CustomVjp, Fallible, Function, Grad,
+        Gradient, Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, JaxprEquation, JaxprError,
+        Jit, JitMut, Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback,
+        Remat, RematPolicy, Retrace, RetraceDifference, Returned, Traceable, Uncallable,
+        ValueAndGrad, ValueAndGradMut, Vmap, VmapMut, WithDerivative, WithPullback,
+        WritingFunction, verify,
     };
 }
 

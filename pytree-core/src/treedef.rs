@@ -159,7 +159,7 @@ impl TreeDef {
             |field| field,
             |holds_leaf, field| {
                 if holds_leaf {
-                    kinds.push(field.and_then(LeafKind::of));
+                    kinds.push(field.and_then(LeafKind::below_field));
                 }
             },
         );

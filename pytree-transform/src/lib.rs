@@ -47,7 +47,7 @@ pub use crate::transformations::control::while_loop::while_loop;
 pub use crate::transformations::custom::custom_jvp::{CustomJvp, custom_jvp};
 pub use crate::transformations::custom::custom_vjp::{CustomVjp, custom_vjp};
 pub use crate::transformations::custom::remat::{Remat, remat};
-pub use crate::transformations::function::Function;
+pub use crate::transformations::function::{Callable, Function, Uncallable};
 pub use crate::transformations::grad::{
     BothOf, Grad, Gradient, Pullback, ValueAndGrad, ValueAndGradMut, WithPullback, grad,
     value_and_grad, value_and_grad_mut, vjp,

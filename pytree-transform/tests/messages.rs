@@ -11,7 +11,9 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pytree_transform::{DType, Reversed, Tensor, einsum};
+use pytree_transform::{
+    DType, Reversed, Tensor, einsum, grad, hessian, jacfwd, jacrev, jit, value_and_grad, vmap,
+};
 
 fn bools() -> Tensor {
     Tensor::from([true, false])
@@ -355,4 +357,46 @@ fn fallible_versions_are_named_after_their_twins() {
         *fallible != format!("try_{name}") && *fallible != name.replacen('$', "$try_", 1)
     });
     assert!(twins.is_empty(), "{twins:?}");
+}
+
+/// Returns the message of a panic.
+fn message(call: impl FnOnce()) -> String {
+    let problem = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+    *problem.downcast::<String>().unwrap()
+}
+
+/// A value that is called like a function does not know its caller, so the location of the panic is in the library.
+#[test]
+fn mistake_in_transformed_call_names_line_of_user() {
+    macro_rules! check {
+        ($call:expr) => {
+            let (text, place) = (message(|| drop($call)), format!("messages.rs:{}:", line!()));
+            assert!(text.contains(&place), "{place} is not in: {text}");
+        };
+    }
+    check!(grad(|x: &Tensor| x * 2.0)(&two()));
+    check!(value_and_grad(|x: &Tensor| x.sum())(&integers()));
+    check!(hessian(|x: &Tensor| x * 2.0)(&two()));
+    check!(jacrev(|x: &Tensor| x.greater(0.0))(&two()));
+    check!(jacfwd(|x: &Tensor| x.greater(0.0))(&two()));
+    check!(vmap(|(x, y): (Tensor, Tensor)| x + y)((two(), three())));
+    check!(vmap(|x: Tensor| x)(Tensor::from(1.0)));
+}
+
+#[test]
+fn branch_on_traced_tensor_names_select_and_cond() {
+    let absolute = |x: Tensor| if x.less(0.0).item::<bool>() { -x } else { x };
+    assert_eq!(absolute(Tensor::from(-2.0)).item::<f64>(), 2.0);
+    let slope = grad(move |x: &Tensor| absolute(x.clone()))(&Tensor::from(-2.0));
+    assert_eq!(slope.item::<f64>(), -1.0);
+
+    for text in [
+        message(|| drop(jit(absolute)(Tensor::from(-2.0)))),
+        message(|| drop(vmap(absolute)(two()))),
+    ] {
+        assert!(
+            text.contains("choose between values with `select`, between computations with `cond`"),
+            "{text}"
+        );
+    }
 }

@@ -358,7 +358,7 @@ fn assign<L: Leaf>(
     if filters.iter().all(Filter::is_by_kind) {
         treedef.walk_decisions(
             |field| {
-                let kind = field.and_then(LeafKind::of);
+                let kind = field.and_then(LeafKind::below_field);
                 first_of(filters, |filter| filter.accepts_kind(kind.as_ref()))
             },
             |holds_leaf, part| {

@@ -29,11 +29,11 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// If the function panics, for instance because it reads the elements of a tensor.
 #[track_caller]
-pub fn eval_shape<M, R, F, K>(function: F, argument: &M) -> R::With<Tree<AbstractArray>>
+pub fn eval_shape<M, R, F, K, C>(function: F, argument: &M) -> R::With<Tree<AbstractArray>>
 where
     M: Traceable,
     R: Returned<K>,
-    F: for<'a> Function<&'a M, Output = R>,
+    F: for<'a> Function<&'a M, C, Output = R>,
 {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(argument);
     let infos = Form::of(treedef.clone(), &leaves).infos;

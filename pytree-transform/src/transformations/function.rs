@@ -13,7 +13,16 @@ use crate::tensor::trace::at_own_lines;
 use crate::tensor::traceable::{Traceable, rebuilt};
 
 /// A function of one argument: a closure, or the result of a transformation.
-pub trait Function<A> {
+///
+/// `Kind` is [`Callable`]. The compiler infers it.
+#[diagnostic::on_unimplemented(
+    message = "the parameters of this function do not fit the transformation",
+    label = "expected a function of one argument",
+    note = "several arguments are one tuple, with its type: `|(x, y): (Tensor, Tensor)| …`, or under `grad` `|(x, y): &(Tensor, Tensor)| …`",
+    note = "`jit` and `vmap` pass the argument by value: `|model: Net| …`; `grad` and all other transformations lend it: `|model: &Net| …`, and the closure captures what is not differentiated",
+    note = "a function that writes its model, for instance one with dropout or batch normalization, takes `|model: &mut Net| …`: use `value_and_grad_mut`, `jit_mut` or `vmap_mut`"
+)]
+pub trait Function<A, Kind = Callable> {
     /// The type of the result.
     type Output;
 
@@ -21,6 +30,14 @@ pub trait Function<A> {
     #[track_caller]
     fn call(&self, argument: A) -> Self::Output;
 }
+
+/// The kind of functions that can be called: see [`Function`].
+#[derive(Debug)]
+pub enum Callable {}
+
+/// The kind of no function: see [`Function`].
+#[derive(Debug)]
+pub enum Uncallable {}
 
 impl<F, A, R> Function<A> for F
 where
@@ -31,6 +48,17 @@ where
     fn call(&self, argument: A) -> R {
         self(argument)
     }
+}
+
+// Nothing meets this bound. Without a second implementation for all types, rustc would choose the first one for a
+// closure with other parameters, and report that the closure is not an `Fn(A)`, instead of the message of `Function`.
+impl<F, A> Function<A, Uncallable> for F
+where
+    Uncallable: Fn(F),
+{
+    type Output = ();
+
+    fn call(&self, _: A) {}
 }
 
 /// Unflattens an argument with a new reference in the place of each reference. Also returns the new references; see
@@ -246,24 +274,28 @@ macro_rules! transformed {
         function [$($generics:tt)*] $type:ty, ($argument:ty) -> $output:ty,
         $given:ident => $owned:expr, $borrowed:expr $(, where $($bounds:tt)+)?
     ) => {
+        #[diagnostic::do_not_recommend]
         impl<'f, $($generics)*> $crate::transformations::function::Function<$argument> for $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, $given: $argument) -> $output {
                 (self.call)($owned)
             }
         }
+        #[diagnostic::do_not_recommend]
         impl<'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, $given: &'a $argument) -> $output {
                 (self.call)($borrowed)
             }
         }
+        #[diagnostic::do_not_recommend]
         impl<'r, 'f, $($generics)*> $crate::transformations::function::Function<$argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, $given: $argument) -> $output {
                 (self.call)($owned)
             }
         }
+        #[diagnostic::do_not_recommend]
         impl<'r, 'f, 'a, $($generics)*> $crate::transformations::function::Function<&'a $argument> for &'r $type $(where $($bounds)+)? {
             type Output = $output;
             fn call(&self, $given: &'a $argument) -> $output {

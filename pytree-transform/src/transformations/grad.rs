@@ -44,11 +44,11 @@ pub type BothOf<M, L> = <L as Loss>::With<(<L as Loss>::Value, Gradient<M>)>;
 /// # Panics
 /// The returned function panics if the loss is not a floating-point scalar, or a leaf to differentiate is not a float.
 #[track_caller]
-pub fn grad<'f, M, L, F>(function: F) -> Grad<'f, M, L::With<Gradient<M>>>
+pub fn grad<'f, M, L, F, C>(function: F) -> Grad<'f, M, L::With<Gradient<M>>>
 where
     M: SelectPart<Tensor>,
     L: Loss + 'f,
-    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+    F: for<'a> Function<&'a M, C, Output = L> + Send + Sync + 'f,
 {
     let both = both(function);
     let compute = move |model: &M, wrt: Option<&Filter>| {
@@ -70,11 +70,11 @@ where
 /// # Panics
 /// The returned function panics under the same conditions as that of [`grad`].
 #[track_caller]
-pub fn value_and_grad<'f, M, L, F>(function: F) -> ValueAndGrad<'f, M, L>
+pub fn value_and_grad<'f, M, L, F, C>(function: F) -> ValueAndGrad<'f, M, L>
 where
     M: SelectPart<Tensor>,
     L: Loss + 'f,
-    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+    F: for<'a> Function<&'a M, C, Output = L> + Send + Sync + 'f,
 {
     let both = both(function);
     let compute = move |model: &M, wrt: Option<&Filter>| L::with(both(model, wrt));
@@ -86,13 +86,13 @@ type Both<M, L> = Result<(<L as Loss>::Value, Gradient<M>), <L as Loss>::Error>;
 
 /// Returns the function that computes a loss and its gradient, or the error of the loss function.
 #[track_caller]
-pub(crate) fn both<'f, M, L, F>(
+pub(crate) fn both<'f, M, L, F, C>(
     function: F,
 ) -> impl Fn(&M, Option<&Filter>) -> Both<M, L> + Send + Sync + 'f
 where
     M: SelectPart<Tensor>,
     L: Loss + 'f,
-    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+    F: for<'a> Function<&'a M, C, Output = L> + Send + Sync + 'f,
 {
     let line = Location::caller();
     move |model: &M, wrt: Option<&Filter>| {
@@ -122,16 +122,16 @@ where
 /// # Panics
 /// The returned function panics under the same conditions as that of [`grad`].
 #[track_caller]
-pub fn value_and_grad_mut<'f, M, L, F>(function: F) -> ValueAndGradMut<'f, M, L>
+pub fn value_and_grad_mut<'f, M, L, F, C>(function: F) -> ValueAndGradMut<'f, M, L>
 where
     M: SelectPart<Tensor>,
     L: Loss + 'f,
-    F: Fn(&mut M) -> L + Send + Sync + 'f,
+    F: for<'a> Function<&'a mut M, C, Output = L> + Send + Sync + 'f,
 {
     let line = Location::caller();
     let compute = move |model: &mut M, wrt: Option<&Filter>| {
         let run = |mut model: M| {
-            let output = function(&mut model).into_value()?;
+            let output = function.call(&mut model).into_value()?;
             Ok((L::loss(&output).clone(), (output, model)))
         };
         let both = at_line_by_default(line, || differentiate(model, wrt, line, run));
@@ -257,11 +257,11 @@ pub type WithPullback<M, R> = (R, Pullback<M, R>);
 /// # Panics
 /// If a leaf to differentiate is not a float.
 #[track_caller]
-pub fn vjp<M, R, F, K>(function: F, primals: &M) -> R::With<WithPullback<M, R::Value>>
+pub fn vjp<M, R, F, K, C>(function: F, primals: &M) -> R::With<WithPullback<M, R::Value>>
 where
     M: SelectPart<Tensor>,
     R: Returned<K>,
-    F: for<'a> Function<&'a M, Output = R>,
+    F: for<'a> Function<&'a M, C, Output = R>,
 {
     let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(primals);
     let line = Location::caller();

@@ -116,11 +116,11 @@ fn jacobian<M: SelectPart<Tensor>>(
 /// # Panics
 /// The returned function panics if a leaf to differentiate, or a leaf of the result, is not a float.
 #[track_caller]
-pub fn jacrev<'f, M, R, F, K>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
+pub fn jacrev<'f, M, R, F, K, C>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
 where
     M: SelectPart<Tensor>,
     R: Returned<K, Value: Jacobian<Gradient<M>>>,
-    F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
+    F: for<'a> Function<&'a M, C, Output = R> + Send + Sync + 'f,
 {
     let line = Location::caller();
     Jacobians {
@@ -147,7 +147,7 @@ where
         or_no_leaves(output.map(|output| graph::flatten::<Tensor, R>(&output)))
     });
     let output_treedef = output_treedef?;
-    check_floats(&output_treedef, &results);
+    check_floats(&output_treedef, &results, line);
     let mut rows = (0..results.len()).map(|position| {
         let info = results[position].info();
         let size = info.len();
@@ -183,11 +183,11 @@ where
 /// # Panics
 /// The returned function panics under the same conditions as that of [`jacrev`].
 #[track_caller]
-pub fn jacfwd<'f, M, R, F, K>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
+pub fn jacfwd<'f, M, R, F, K, C>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
 where
     M: SelectPart<Tensor>,
     R: Returned<K, Value: Jacobian<Gradient<M>>>,
-    F: for<'a> Function<&'a M, Output = R> + Send + Sync + 'f,
+    F: for<'a> Function<&'a M, C, Output = R> + Send + Sync + 'f,
 {
     let line = Location::caller();
     Jacobians {
@@ -247,7 +247,7 @@ where
     drop(results);
     drop(trace);
     drop(batch);
-    check_floats(&output_treedef, &values);
+    check_floats(&output_treedef, &values, line);
     let mut rows = values.iter().zip(tangents).map(|(value, tangent)| {
         let info = value.info();
         let columns = tangent.map(|(tangent, axis)| {
@@ -284,7 +284,7 @@ fn basis(info: &AbstractArray) -> Tensor {
     Tensor::eye(info.dtype, count).reshape(shape)
 }
 
-fn check_floats(treedef: &TreeDef, results: &[Tensor]) {
+fn check_floats(treedef: &TreeDef, results: &[Tensor], line: &Location<'_>) {
     let paths = treedef.leaf_paths();
     let places: Vec<String> = paths
         .iter()
@@ -294,7 +294,7 @@ fn check_floats(treedef: &TreeDef, results: &[Tensor]) {
         .collect();
     assert!(
         places.is_empty(),
-        "cannot take the Jacobian of {}: only f32 and f64 have derivatives; convert to floats, or leave it out of the result",
+        "cannot take the Jacobian of {}: only f32 and f64 have derivatives; convert to floats, or leave it out of the result (Jacobian taken at {line})",
         places.join(", ")
     );
 }
@@ -328,12 +328,12 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// # Panics
 /// The returned function panics under the same conditions as that of [`grad`](crate::grad).
 #[track_caller]
-pub fn hessian<'f, M, L, F>(function: F) -> Hessian<'f, M, L::With<HessianOf<M>>>
+pub fn hessian<'f, M, L, F, C>(function: F) -> Hessian<'f, M, L::With<HessianOf<M>>>
 where
     M: SelectPart<Tensor> + 'f,
     L: Loss + 'f,
     Gradient<M>: Jacobian<Gradient<M>>,
-    F: for<'a> Function<&'a M, Output = L> + Send + Sync + 'f,
+    F: for<'a> Function<&'a M, C, Output = L> + Send + Sync + 'f,
 {
     let (both, line) = (both(function), Location::caller());
     let gradient = move |model: &M| Ok(both(model, None)?.1);

@@ -53,11 +53,11 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// The compiled function panics if `function` panics.
 #[track_caller]
-pub fn jit<A, R, F, K>(function: F) -> Jit<A, R::Value, R::With<R::Value>>
+pub fn jit<A, R, F, K, C>(function: F) -> Jit<A, R::Value, R::With<R::Value>>
 where
     A: Traceable,
     R: Returned<K>,
-    F: Function<A, Output = R> + Send + Sync + 'static,
+    F: Function<A, C, Output = R> + Send + Sync + 'static,
 {
     let call = move |argument| {
         let result = function.call(argument).into_value();
@@ -213,6 +213,7 @@ impl<A, R, O> std::ops::Deref for Jit<A, R, O> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<A: Traceable, R: Traceable, O: 'static> Function<A> for Jit<A, R, O> {
     type Output = O;
     fn call(&self, argument: A) -> O {
@@ -220,6 +221,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Function<A> for Jit<A, R, O> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for Jit<A, R, O> {
     type Output = O;
     fn call(&self, argument: &'a A) -> O {
@@ -230,6 +232,7 @@ impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for Jit<A, R, O
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<A: Traceable, R: Traceable, O: 'static> Function<A> for &Jit<A, R, O> {
     type Output = O;
     fn call(&self, argument: A) -> O {
@@ -237,6 +240,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Function<A> for &Jit<A, R, O> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for &Jit<A, R, O> {
     type Output = O;
     fn call(&self, argument: &'a A) -> O {

@@ -28,11 +28,11 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// If the tangents differ from the primals in structure, shapes or dtypes.
 #[track_caller]
-pub fn jvp<M, R, F, K>(function: F, primals: &M, tangents: &M) -> R::With<(R::Value, R::Value)>
+pub fn jvp<M, R, F, K, C>(function: F, primals: &M, tangents: &M) -> R::With<(R::Value, R::Value)>
 where
     M: Traceable,
     R: Returned<K>,
-    F: for<'a> Function<&'a M, Output = R>,
+    F: for<'a> Function<&'a M, C, Output = R>,
 {
     let line = Location::caller();
     let (leaves, treedef, references) = flatten_with_references::<Tensor, M>(primals);

@@ -40,11 +40,11 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// If the function panics.
 #[track_caller]
-pub fn linearize<M, R, F, K>(function: F, primals: &M) -> R::With<WithDerivative<M, R::Value>>
+pub fn linearize<M, R, F, K, C>(function: F, primals: &M) -> R::With<WithDerivative<M, R::Value>>
 where
     M: Traceable,
     R: Returned<K>,
-    F: for<'a> Function<&'a M, Output = R>,
+    F: for<'a> Function<&'a M, C, Output = R>,
 {
     let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
@@ -138,7 +138,7 @@ struct Recorded {
     output: Form,
 }
 
-fn record<M, R, F, K>(
+fn record<M, R, F, K, C>(
     function: &F,
     leaves: &[Tensor],
     treedef: &TreeDef,
@@ -147,7 +147,7 @@ fn record<M, R, F, K>(
 where
     M: Traceable,
     R: Returned<K>,
-    F: for<'a> Function<&'a M, Output = R>,
+    F: for<'a> Function<&'a M, C, Output = R>,
 {
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
     let (known, captured, recorded) = stage(Recorder::Linearize, &infos, |tensors| {
@@ -191,11 +191,11 @@ where
 /// # Panics
 /// If the function is not linear, or a leaf of the example is not a float.
 #[track_caller]
-pub fn linear_transpose<M, R, F, K>(function: F, example: &M) -> R::With<Pullback<M, R::Value>>
+pub fn linear_transpose<M, R, F, K, C>(function: F, example: &M) -> R::With<Pullback<M, R::Value>>
 where
     M: SelectPart<Tensor>,
     R: Returned<K>,
-    F: for<'a> Function<&'a M, Output = R>,
+    F: for<'a> Function<&'a M, C, Output = R>,
 {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(example);
     let argument = Argument::new(leaves, treedef, None, Location::caller());
@@ -205,7 +205,7 @@ where
         active,
         ..
     } = &argument;
-    let recorded = match record::<M, R, F, K>(&function, leaves, treedef, active) {
+    let recorded = match record::<M, R, F, K, C>(&function, leaves, treedef, active) {
         Ok(recorded) => recorded,
         Err(error) => return R::with(Err(error)),
     };
@@ -269,15 +269,15 @@ where
 /// # Panics
 /// If the function panics.
 #[track_caller]
-pub fn saved_residuals<M, R, F, K>(function: F, primals: &M) -> R::With<Vec<AbstractArray>>
+pub fn saved_residuals<M, R, F, K, C>(function: F, primals: &M) -> R::With<Vec<AbstractArray>>
 where
     M: Traceable,
     R: Returned<K>,
-    F: for<'a> Function<&'a M, Output = R>,
+    F: for<'a> Function<&'a M, C, Output = R>,
 {
     let (leaves, treedef, _) = flatten_with_references::<Tensor, M>(primals);
     let active: Vec<bool> = leaves.iter().map(|leaf| leaf.dtype().is_float()).collect();
-    let recorded = record::<M, R, F, K>(&function, &leaves, &treedef, &active);
+    let recorded = record::<M, R, F, K, C>(&function, &leaves, &treedef, &active);
     R::with(recorded.map(|recorded| {
         let mut seen = HashSet::new();
         let outputs = recorded.known.outputs.iter();

@@ -31,11 +31,11 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// The returned function panics if `function` panics.
-pub fn make_jaxpr<'f, A, R, F, K>(function: F) -> MakeJaxpr<'f, A, R::With<Jaxpr>>
+pub fn make_jaxpr<'f, A, R, F, K, C>(function: F) -> MakeJaxpr<'f, A, R::With<Jaxpr>>
 where
     A: Traceable,
     R: Returned<K>,
-    F: Function<A, Output = R> + Send + Sync + 'f,
+    F: Function<A, C, Output = R> + Send + Sync + 'f,
 {
     MakeJaxpr {
         call: Arc::new(move |argument| {

@@ -33,11 +33,11 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// The mapped function panics if no leaf is mapped, or the mapped axes differ in length.
 #[track_caller]
-pub fn vmap<'f, A, R, F, K>(function: F) -> Vmap<'f, A, R::Value, R::With<R::Value>>
+pub fn vmap<'f, A, R, F, K, C>(function: F) -> Vmap<'f, A, R::Value, R::With<R::Value>>
 where
     A: Traceable,
     R: Returned<K>,
-    F: Function<A, Output = R> + Send + Sync + 'f,
+    F: Function<A, C, Output = R> + Send + Sync + 'f,
 {
     let line = Location::caller();
     let function = move |argument| {

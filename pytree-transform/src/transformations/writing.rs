@@ -74,7 +74,7 @@ pub trait Parts: 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that writes its arguments",
     label = "expected a function of `&mut Model`, or of a tuple that begins with it",
-    note = "take the model by `&mut` and write the type of the parameter: `|(model, x): (&mut Model, Tensor)| …`; what is written comes first, and every other argument is passed by value: `Tensor`, not `&Tensor`; write `move` before a closure that captures",
+    note = "take the model by `&mut` and write the type of the parameter: `|model: &mut Model| …`; several arguments are one tuple: `|(model, x): (&mut Model, Tensor)| …`; what is written comes first, and every other argument is passed by value: `Tensor`, not `&Tensor`; write `move` before a closure that captures",
     note = "for a function that writes nothing use `jit` or `vmap`"
 )]
 pub trait WritingFunction<P: Arguments> {
@@ -234,6 +234,7 @@ macro_rules! writing_function {
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B), (&'a mut M, &'a mut N, A, B), M, N, A, B);
     };
     (@ [$($lifetime:lifetime)?] $name:ident, $arguments:ty, $borrowed:ty, $($m:ident),+) => {
+        #[diagnostic::do_not_recommend]
         impl<'a, $($lifetime,)? R: Traceable, O: 'static, $($m: Traceable),+>
             $crate::transformations::function::Function<$borrowed> for $name<$($lifetime,)? $arguments, R, O>
         {

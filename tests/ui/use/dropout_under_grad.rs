@@ -7,5 +7,6 @@ fn main() {
     let x = Tensor::ones(DType::F32, [4]);
     let _ = grad(|dropout: &mut Dropout| dropout.forward(&x).sum());
     let _ = value_and_grad(|dropout: &mut Dropout| dropout.forward(&x).sum())(&mut dropout);
-    let _ = grad(|x: &Tensor| dropout.forward(x).sum());
+    let _ = grad(|dropout: Dropout| dropout.clone().forward(&x).sum());
+    let _ = value_and_grad_mut(|dropout: &Dropout| dropout.clone().forward(&x).sum());
 }
