@@ -151,16 +151,7 @@ struct Named<T> {
 
 impl<T: 'static> Named<T> {
     const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[
-            Field {
-                name: "left",
-                kind: None,
-            },
-            Field {
-                name: "right",
-                kind: None,
-            },
-        ],
+        fields: &[Field::plain("left"), Field::plain("right")],
         statics: &["name"],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,

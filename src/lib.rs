@@ -34,13 +34,14 @@ pub use pytree_core::traits::{Collection, Leaf, Module, Pytree};
 pub use pytree_core::{
     Annotated, AnyLeaf, CollectionId, Dictionary, DynamicModule, FieldKind, Filter, Finding,
     Freeze, Frozen, KeyPath, LeafDiff, LeafKind, Metadata, ModelDiff, ModuleType, PathKey,
-    PytreeOf, Ref, ReferenceError, SelectPart, Selector, Shared, Tree, TreeBuilder, TreeDef,
-    TreeError, WeakRef, WeakShared, at, diff, edit, graph, kind, lint, match_structure, nodes,
-    partition, refs, tree,
+    PytreeOf, Ref, ReferenceError, SelectPart, Selector, ShapeError, ShapeMismatch, Shared, Tree,
+    TreeBuilder, TreeDef, TreeError, WeakRef, WeakShared, at, axes, diff, edit, graph, kind, lint,
+    match_structure, nodes, partition, refs, tree,
 };
 pub use pytree_derive::{
     FacadeCollection as Collection, FacadeLeaf as Leaf, FacadeModule as Module,
     FacadePytree as Pytree, FacadeStatic as Static, facade_module_object as module_object,
+    facade_shaped as shaped, facade_shapes as shapes,
 };
 pub use pytree_nn::{Model, checkpoint, files};
 #[doc(hidden)]

@@ -18,7 +18,8 @@ mod treedef;
 mod trees;
 
 pub use crate::base::error::{
-    Access, PlaceProblem, ReferenceError, RegistrationProblem, TreeError, Unrepeated,
+    Access, PlaceProblem, ReferenceError, RegistrationProblem, ShapeError, ShapeMismatch,
+    TreeError, Unrepeated,
 };
 pub use crate::base::identity::NodeIdentity;
 pub use crate::base::kind::{Collection, CollectionId, FieldKind, Frozen, LeafKind};
@@ -34,10 +35,10 @@ pub use crate::module::annotated::{Annotated, Metadata};
 pub use crate::module::dynamic_module::DynamicModule;
 pub use crate::module::freeze::Freeze;
 pub use crate::module::registry::{Module, ModuleType, Registry};
-pub use crate::module::{dynamic_module, freeze};
+pub use crate::module::{axes, dynamic_module, freeze};
 pub use crate::node::compare::{LeafChange, LeafDiff, ValueDiff};
 pub use crate::node::insertion::InsertionOrder;
-pub use crate::node::leaf::{AnyLeaf, ArrayInfo, Element, ElementType, Leaf};
+pub use crate::node::leaf::{AnyLeaf, ArrayInfo, ArrayShape, Element, ElementType, Leaf};
 pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
 pub use crate::node::{leaf, shape, statics};
 pub use crate::notations::dictionary::{Dictionary, DictionaryEntry};
@@ -58,7 +59,7 @@ pub use crate::trees::select_part::SelectPart;
 pub use crate::trees::{filter, graph, partition, tree};
 
 // The macros share the names of the traits they implement.
-pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object};
+pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object, shaped, shapes};
 
 // What pytree's other crates need besides the public API. Not for users.
 #[doc(hidden)]
@@ -81,8 +82,8 @@ pub mod __derive_0_1 {
     pub use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
     pub use crate::contract::unflatten::Unflattener;
     pub use crate::module::registry::{Module, ModuleType, Registry};
-    pub use crate::module::{field, object};
-    pub use crate::node::leaf::{AnyLeaf, Leaf};
+    pub use crate::module::{axes, field, object};
+    pub use crate::node::leaf::{AnyLeaf, ElementType, Leaf};
     pub use crate::node::shape;
     pub use crate::node::statics::{StaticBox, StaticData, StaticRef, StaticValue};
     pub use crate::trees::dynamic::Tree;

@@ -8,6 +8,7 @@
 //! [`NodeView`] and build treedefs with a [`Builder`].
 
 mod aliases;
+mod axes;
 mod build;
 mod common;
 mod compare;
@@ -28,6 +29,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use self::aliases::Aliases;
+pub(crate) use self::axes::Stacking;
 use self::build::target_of;
 pub(crate) use self::build::{Builder, count};
 pub(crate) use self::common::no_common_suffix;

@@ -4,15 +4,18 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Ident, Meta, Path, Token, Type};
+use syn::{Attribute, Ident, LitStr, Meta, Path, Token, Type};
 
 use crate::errors::{Errors, closest, did_you_mean};
 use crate::input::{Kind, Macro};
+use crate::shape_language::ShapeText;
 
 /// An attribute that gives a field its kind, as the user wrote it.
 pub(crate) struct KindAttribute<'a> {
     pub(crate) attribute: &'a Attribute,
     pub(crate) kind: Kind,
+    /// The named axes, as in `#[param("in out")]`.
+    pub(crate) axes: Option<ShapeText>,
 }
 
 impl KindAttribute<'_> {
@@ -56,6 +59,8 @@ pub(crate) struct FieldAttributes<'a> {
     pub(crate) kinds: Vec<KindAttribute<'a>>,
     /// Whether the field is marked as `recursive`: its type contains the item indirectly.
     pub(crate) is_recursive: bool,
+    /// The named axes of a field without a kind, as in `#[pytree("batch in")]`.
+    pub(crate) axes: Option<ShapeText>,
 }
 
 /// Parses the attributes of a field, and reports invalid attributes.
@@ -68,17 +73,37 @@ pub(crate) fn of_field<'a>(
         let kind = match our_name(attribute) {
             Some("param") => of_leaves(attribute, &PARAM, errors),
             Some("state") => of_leaves(attribute, &STATE, errors),
-            Some("static") => without_argument(attribute, errors),
+            Some("static") => without_argument(attribute, errors).map(no_axes),
             Some(name) => {
-                let kind = arguments_of_field(attribute, name, &mut read.is_recursive, errors);
-                kind.then_some(Kind::Static)
+                let (is_static, axes) =
+                    arguments_of_field(attribute, name, &mut read.is_recursive, errors);
+                read.axes = axes.or(read.axes.take());
+                is_static.then(|| no_axes(Kind::Static))
             }
             None => None,
         };
-        read.kinds
-            .extend(kind.map(|kind| KindAttribute { attribute, kind }));
+        read.kinds.extend(kind.map(|(kind, axes)| KindAttribute {
+            attribute,
+            kind,
+            axes,
+        }));
     }
     read
+}
+
+const fn no_axes(kind: Kind) -> (Kind, Option<ShapeText>) {
+    (kind, None)
+}
+
+/// Parses the text of named axes, and reports its mistakes.
+fn axes(literal: &LitStr, errors: &mut Errors) -> Option<ShapeText> {
+    match ShapeText::parse(literal) {
+        Ok(axes) => Some(axes),
+        Err(error) => {
+            errors.add(error);
+            None
+        }
+    }
 }
 
 /// Checks that the attribute `#[r#static]` has no argument.
@@ -95,7 +120,7 @@ fn without_argument(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> 
     None
 }
 
-/// An attribute of leaves, which may name a collection.
+/// An attribute of leaves, which may name a collection and the axes.
 struct OfLeaves {
     name: &'static str,
     /// The collection of the attribute without an argument.
@@ -119,8 +144,13 @@ const STATE: OfLeaves = OfLeaves {
     kind: Kind::State,
 };
 
-/// Parses an attribute such as `#[state]` or `#[state(Collection)]`.
-fn of_leaves(attribute: &Attribute, of: &OfLeaves, errors: &mut Errors) -> Option<Kind> {
+/// Parses an attribute such as `#[state]`, `#[state(Collection)]`, `#[state("batch")]` or
+/// `#[state(Collection, "batch")]`.
+fn of_leaves(
+    attribute: &Attribute,
+    of: &OfLeaves,
+    errors: &mut Errors,
+) -> Option<(Kind, Option<ShapeText>)> {
     let OfLeaves {
         name,
         default,
@@ -128,7 +158,7 @@ fn of_leaves(attribute: &Attribute, of: &OfLeaves, errors: &mut Errors) -> Optio
         kind,
     } = of;
     match &attribute.meta {
-        Meta::Path(_) => Some(kind(None)),
+        Meta::Path(_) => Some(no_axes(kind(None))),
         Meta::NameValue(meta) => {
             errors.push(
                 meta,
@@ -146,22 +176,41 @@ fn of_leaves(attribute: &Attribute, of: &OfLeaves, errors: &mut Errors) -> Optio
             None
         }
         Meta::List(list) => {
-            let path = syn::parse2(list.tokens.clone()).ok();
-            if path.is_none() {
+            let parse = |input: ParseStream<'_>| {
+                let collection = if input.peek(LitStr) {
+                    None
+                } else {
+                    let path = input.parse()?;
+                    if !input.is_empty() {
+                        input.parse::<Token![,]>()?;
+                    }
+                    Some(path)
+                };
+                let literal = if input.is_empty() {
+                    None
+                } else {
+                    Some(input.parse::<LitStr>()?)
+                };
+                Ok((collection, literal))
+            };
+            let Ok((collection, literal)) = attribute.parse_args_with(parse) else {
                 errors.push(
                     &list.tokens,
                     format!(
-                        "expected the type of one collection: write for instance `#[{name}({example})]`"
+                        "expected the type of one collection, or named axes in quotes: write for instance `#[{name}({example})]`, `#[{name}(\"in out\")]` or `#[{name}({example}, \"in out\")]`"
                     ),
                 );
-            }
-            path.map(|path| kind(Some(path)))
+                return None;
+            };
+            let axes = literal.and_then(|literal| axes(&literal, errors));
+            Some((kind(collection), axes))
         }
     }
 }
 
 /// An argument of `#[module(…)]` or `#[pytree(…)]`: a word with its span, or `crate = path`.
 enum Argument {
+    Axes(LitStr),
     Static(Ident),
     Recursive(Ident),
     Crate(Path, Span),
@@ -191,6 +240,9 @@ fn arguments(attribute: &Attribute, takes: &str, errors: &mut Errors) -> Vec<Arg
 }
 
 fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
+    if input.peek(LitStr) {
+        return input.parse().map(Argument::Axes);
+    }
     let word = input
         .call(Ident::parse_any)
         .map_err(|error| syn::Error::new(error.span(), format!("expected an argument: {takes}")))?;
@@ -223,17 +275,23 @@ fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
 }
 
 /// Parses `#[module(static)]` and `#[module(recursive)]` on a field, or `#[pytree(static)]` and `#[pytree(recursive)]`.
-/// Returns whether the field is static.
+/// Returns whether the field is static, and its named axes, as in `#[pytree("batch in")]`.
 fn arguments_of_field(
     attribute: &Attribute,
     name: &str,
     is_recursive: &mut bool,
     errors: &mut Errors,
-) -> bool {
+) -> (bool, Option<ShapeText>) {
     let takes = format!("write `#[{name}(static)]` or `#[{name}(recursive)]` on a field");
     let mut is_static = false;
+    let mut named = None;
     for argument in arguments(attribute, &takes, errors) {
         match argument {
+            Argument::Axes(literal) if name == "pytree" => named = axes(&literal, errors),
+            Argument::Axes(literal) => errors.push(
+                &literal,
+                "name the axes in the attribute of the kind: `#[param(\"in out\")]` or `#[state(\"in out\")]`",
+            ),
             Argument::Static(word) => once(&mut is_static, &word, errors),
             Argument::Recursive(word) => once(is_recursive, &word, errors),
             Argument::Crate(_, span) => errors.add(syn::Error::new(
@@ -253,7 +311,7 @@ fn arguments_of_field(
             }
         }
     }
-    is_static
+    (is_static, named)
 }
 
 /// Sets the flag `is_there` of an argument, and reports an error if the flag was already set.
@@ -331,6 +389,10 @@ fn item_arguments(
                 ),
             )),
             Argument::Crate(path, _) => *renamed = Some(path),
+            Argument::Axes(literal) => errors.push(
+                &literal,
+                "named axes belong on a field: write `#[param(\"in out\")]` above it",
+            ),
             Argument::Static(word) => errors.push(
                 &word,
                 belongs_on_a_field(&format!("{name}({word})"), true, macro_),
@@ -405,6 +467,10 @@ pub(crate) fn of_module_object(
     let parse = |input: ParseStream<'_>| argument(input, takes);
     match parse.parse2(arguments) {
         Ok(Argument::Crate(path, _)) => Some(path),
+        Ok(Argument::Axes(literal)) => {
+            errors.push(&literal, format!("unexpected text: {takes}"));
+            None
+        }
         Ok(Argument::Static(word) | Argument::Recursive(word) | Argument::Unknown(word)) => {
             let hint = did_you_mean(&word.to_string(), &["crate"]);
             errors.push(&word, format!("unknown argument `{word}`: {takes}{hint}"));

@@ -5,7 +5,8 @@ use syn::{Data, Generics, Type};
 
 use crate::attributes::KindAttribute;
 use crate::errors::Errors;
-use crate::input::{Kind, Macro};
+use crate::input::{Field, Kind, Macro};
+use crate::shape_language::Use;
 use crate::types::held_types;
 
 /// Parts of the message about an item that must own its data but borrows it: the beginning of the message and the fix.
@@ -126,5 +127,29 @@ fn collection(kind: &Kind) -> Option<String> {
             Some(path.to_token_stream().to_string())
         }
         _ => None,
+    }
+}
+
+/// Reports a name of a computed length that neither an axis of a field nor a static field gives a length.
+pub(crate) fn axes(fields: &[Field], generics: &Generics, errors: &mut Errors) {
+    let names = || {
+        let shapes = fields.iter().filter_map(|field| field.axes.as_ref());
+        shapes.flat_map(|shape| shape.names().into_iter().map(move |name| (shape, name)))
+    };
+    for (shape, name) in names().filter(|(_, name)| name.used == Use::Computed) {
+        let is_axis = names().any(|(_, other)| other.used == Use::Axis && other.key == name.key);
+        let is_static = fields
+            .iter()
+            .any(|field| field.is_static() && field.name() == name.key);
+        let is_constant = generics
+            .const_params()
+            .any(|constant| constant.ident == name.key);
+        if !is_axis && !is_static && !is_constant {
+            let key = &name.key;
+            let message = format!(
+                "`{key}` has no length: it occurs only in a computed length, from which `{key}` cannot be found; name an axis of a field `{key}`, or add `#[r#static] {key}: usize`"
+            );
+            errors.add(shape.error_at(&name, &message));
+        }
     }
 }

@@ -21,6 +21,11 @@ impl Errors {
         }
     }
 
+    /// Returns the errors as an error, if there are any.
+    pub(crate) fn into_result(self) -> syn::Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+
     /// Returns the errors as tokens, if there are any.
     pub(crate) fn into_tokens(self) -> Option<TokenStream> {
         self.0.map(|errors| errors.to_compile_error())

@@ -5,6 +5,7 @@ use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Path};
 
+use crate::axes;
 use crate::errors::Errors;
 use crate::fallback;
 use crate::input::{Field, Input, Kind, Macro, Variant};
@@ -23,6 +24,7 @@ pub(crate) fn expand(input: &DeriveInput, macro_: Macro, entry: Entry) -> TokenS
         shapes(&read),
         pytree(&read),
         part(&read),
+        axes::named(&read),
         match macro_ {
             Macro::Module => module(&read),
             Macro::Pytree | Macro::Static => container(&read),
@@ -123,7 +125,14 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
             }
             Macro::Pytree | Macro::Static => quote!(::core::option::Option::None),
         };
-        quote!(#root::shape::Field { name: #name, kind: #kind })
+        let axes = match &field.axes {
+            Some(axes) => {
+                let pattern = axes.pattern(root);
+                quote!(::core::option::Option::Some(&#pattern))
+            }
+            None => quote!(::core::option::Option::None),
+        };
+        quote!(#root::shape::Field { name: #name, kind: #kind, axes: #axes })
     });
     let statics = variant.statics().map(Field::name);
     quote! {

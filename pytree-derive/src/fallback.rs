@@ -63,9 +63,21 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
             }
         },
     );
+    let named = stub(
+        input,
+        &none,
+        &quote!(#root::axes::NamedAxes),
+        &quote!(fn bind_axes(&self, _: &mut #root::axes::Scope) {}),
+    );
+    let binds = stub(
+        input,
+        &quote!(const __NAME: u128,),
+        &quote!(#root::axes::BindsAxis<__NAME>),
+        &none,
+    );
     quote! {
         #errors
-        const _: () = { #pytree #of #select #(#kinds)* #module };
+        const _: () = { #pytree #of #select #(#kinds)* #module #named #binds };
     }
 }
 

@@ -9,6 +9,7 @@ use crate::attributes::{self, FieldAttributes};
 use crate::check;
 use crate::errors::Errors;
 use crate::paths::{Entry, Root};
+use crate::shape_language::ShapeText;
 use crate::types::{Mentions, spell_self};
 
 /// The derive macro to which an item is passed.
@@ -62,6 +63,8 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     pub(crate) kind: Kind,
     pub(crate) mentions: Mentions,
+    /// The named axes of the arrays in the field.
+    pub(crate) axes: Option<ShapeText>,
     /// The span for error messages about the field: that of its name, or of its type if the field is unnamed.
     pub(crate) span: Span,
 }
@@ -115,6 +118,9 @@ impl<'a> Input<'a> {
             Data::Union(_) => Vec::new(),
         };
         check::data(&input.data, macro_, errors);
+        for variant in &variants {
+            check::axes(&variant.fields, &input.generics, errors);
+        }
         Self {
             macro_,
             root: Root::new(entry, renamed.as_ref()),
@@ -158,11 +164,10 @@ fn read_fields(
             let mut mentions = Mentions::of(&ty, &input.ident, &input.generics);
             mentions.itself |= attributes.is_recursive;
             let written = attributes.kinds.into_iter().next();
-            let kind = match macro_ {
-                Macro::Static => Kind::Static,
-                Macro::Module | Macro::Pytree => {
-                    written.map_or(Kind::Child, |attribute| attribute.kind)
-                }
+            let (kind, axes) = match (macro_, written) {
+                (Macro::Static, _) => (Kind::Static, None),
+                (_, Some(written)) => (written.kind, written.axes),
+                (_, None) => (Kind::Child, attributes.axes),
             };
             Field {
                 member,
@@ -170,6 +175,7 @@ fn read_fields(
                 ty,
                 kind,
                 mentions,
+                axes,
                 span: match &field.ident {
                     Some(ident) => ident.span(),
                     None => field.ty.span(),

@@ -10,6 +10,7 @@
 //! `paths`.
 
 mod attributes;
+mod axes;
 mod check;
 mod collection;
 mod errors;
@@ -21,6 +22,8 @@ mod leaf;
 mod module_object;
 mod panicking_twin;
 mod paths;
+mod shape_language;
+mod shapes;
 mod statics;
 #[cfg(test)]
 #[allow(
@@ -113,6 +116,37 @@ pub fn module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenStream {
     module_object::expand(arguments.into(), &item.into(), Entry::Facade).into()
+}
+
+/// Checks the shapes of a function's arguments and result against named axes.
+///
+/// `#[shapes(x = "... in", return = "... out")]` compares `x` before the body runs, and the result after it. In a
+/// method, the names of the axes of the fields, such as `#[param("in out")] weight`, have the lengths of the fields.
+/// A wrong argument panics at the caller's line, a wrong result at the function's; a function that returns a `Result`
+/// returns the error instead. `_` skips a value, `("batch in", "batch")` describes a tuple. `crate = path` sets the path
+/// of the crate.
+#[proc_macro_attribute]
+pub fn shapes(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    shapes::attribute(arguments.into(), item.into(), Entry::Core).into()
+}
+
+/// Checks the shapes of a function: [`macro@shapes`] for users of `pytree`.
+#[proc_macro_attribute]
+pub fn facade_shapes(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    shapes::attribute(arguments.into(), item.into(), Entry::Facade).into()
+}
+
+/// Checks the shapes of a closure's arguments and result, as [`macro@shapes`] does for a function:
+/// `shaped!(x = "batch in", return = "batch", |x: &Tensor| x.sum(-1))`.
+#[proc_macro]
+pub fn shaped(input: TokenStream) -> TokenStream {
+    shapes::closure(input.into(), Entry::Core).into()
+}
+
+/// Checks the shapes of a closure: [`shaped!`] for users of `pytree`.
+#[proc_macro]
+pub fn facade_shaped(input: TokenStream) -> TokenStream {
+    shapes::closure(input.into(), Entry::Facade).into()
 }
 
 /// Generates a function that panics from a function that returns a `Result`. The panic has the message of the

@@ -40,6 +40,18 @@ impl Mentions {
     }
 }
 
+/// Returns whether a type is written as an integer type. An alias of an integer type is not recognized.
+pub(crate) fn is_integer(ty: &Type) -> bool {
+    const INTEGERS: [&str; 12] = [
+        "usize", "u8", "u16", "u32", "u64", "u128", "isize", "i8", "i16", "i32", "i64", "i128",
+    ];
+    let last = match ty {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    };
+    last.is_some_and(|last| INTEGERS.iter().any(|name| last.ident == name))
+}
+
 /// Returns whether any path in the tokens begins with a word that `is_wanted` accepts.
 fn mentions(tokens: TokenStream, is_wanted: &dyn Fn(&Ident) -> bool) -> bool {
     let mut after_colon = false;

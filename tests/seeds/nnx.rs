@@ -88,16 +88,7 @@ struct Foo {
 
 impl Foo {
     const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[
-            Field {
-                name: "a",
-                kind: None,
-            },
-            Field {
-                name: "b",
-                kind: None,
-            },
-        ],
+        fields: &[Field::plain("a"), Field::plain("b")],
         statics: &["c"],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,

@@ -57,10 +57,7 @@ struct ListModule {
 
 impl ListModule {
     const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[Field {
-            name: "mylist",
-            kind: None,
-        }],
+        fields: &[Field::plain("mylist")],
         statics: &["is_training"],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,

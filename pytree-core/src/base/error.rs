@@ -3,6 +3,7 @@
 mod place;
 mod reference;
 mod registration;
+mod shapes;
 
 use std::fmt::{self, Write as _};
 
@@ -11,12 +12,16 @@ use thiserror::Error;
 pub use self::place::PlaceProblem;
 pub use self::reference::{Access, ReferenceError, Unrepeated};
 pub use self::registration::RegistrationProblem;
+pub use self::shapes::{ShapeError, ShapeMismatch};
 use crate::base::path::KeyPath;
 
 /// The error of an operation on trees. An operation that returns an error has changed nothing.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TreeError {
+    /// The shapes of arrays do not match the named axes of a module.
+    #[error(transparent)]
+    Shapes(#[from] ShapeError),
     /// The number of passed leaves differs from the number of leaves of the treedef.
     #[error(
         "{doing}: expected {expected} leaves, found {found}{}; pass one leaf for each `*` of the treedef",

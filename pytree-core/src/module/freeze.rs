@@ -91,10 +91,7 @@ impl<M> Freeze<M> {
 }
 
 const fn field(registry: &[(&'static str, FieldKind); 1]) -> Field {
-    Field {
-        name: registry[0].0,
-        kind: Some(registry[0].1),
-    }
+    Field::new(registry[0].0, registry[0].1)
 }
 
 impl<M: 'static> Freeze<M> {

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use crate::base::error::ShapeError;
 use crate::base::kind::FieldKind;
 use crate::contract::pytree::Pytree;
+use crate::module::axes;
 use crate::module::field::ModuleField;
 
 /// The names and kinds of a module's fields. It is a constant of a derived type, or a list of the fields that were
@@ -22,6 +24,15 @@ pub trait Module: Pytree + ModuleField {
     /// Returns the registry: the name and the kind of every field, in declaration order. For an enum, returns the
     /// registry of the current variant.
     fn registry(&self) -> Registry<'_>;
+
+    /// Compares all arrays of the module, and of the modules in it, with the named axes of their fields, such as
+    /// `#[param("in out")]`. Each module has a scope of its own.
+    ///
+    /// # Errors
+    /// All arrays whose shapes do not match, with their key paths.
+    fn check_shapes(&self) -> Result<(), ShapeError> {
+        axes::check(self)
+    }
 }
 
 /// A [`Module`] whose registry is known from the type alone, without a value.

@@ -11,7 +11,7 @@ use std::fmt;
 
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
-pub use self::array_info::{ArrayInfo, Element, ElementType};
+pub use self::array_info::{ArrayInfo, ArrayShape, Element, ElementType};
 pub(crate) use self::number::{Conversion, Number};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
 use crate::node::compare::same;
@@ -52,9 +52,15 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns dtype and shape, if the leaf is an array or a number.
-    fn array_info(&self) -> Option<ArrayInfo> {
+    /// Returns dtype and shape, borrowed, if the leaf is an array or a number.
+    fn array_shape(&self) -> Option<ArrayShape<'_>> {
         None
+    }
+
+    /// Returns dtype and shape, if the leaf is an array or a number; see [`array_shape`](Self::array_shape), from which
+    /// it is made.
+    fn array_info(&self) -> Option<ArrayInfo> {
+        self.array_shape().map(ArrayInfo::from)
     }
 
     /// Returns the elements as numbers in row-major order, if the leaf is an array or a number, and its elements can
@@ -255,8 +261,8 @@ macro_rules! numbers {
         }
         impl Leaf for $number {
             __leaf_methods!();
-            fn array_info(&self) -> Option<ArrayInfo> {
-                Some(ArrayInfo { element: ElementType::$element, shape: Vec::new() })
+            fn array_shape(&self) -> Option<ArrayShape<'_>> {
+                Some(ArrayShape { element: ElementType::$element, shape: &[] })
             }
             fn values(&self) -> Option<Vec<f64>> {
                 number(self).map(|value| vec![value])
@@ -323,10 +329,10 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
         let text = text.split(", shape=[").next().unwrap_or(&text);
         write_elements(f, text, |word| float_text(T::TYPE, word))
     }
-    fn array_info(&self) -> Option<ArrayInfo> {
-        Some(ArrayInfo {
+    fn array_shape(&self) -> Option<ArrayShape<'_>> {
+        Some(ArrayShape {
             element: T::TYPE,
-            shape: self.shape().to_vec(),
+            shape: self.shape(),
         })
     }
     fn values(&self) -> Option<Vec<f64>> {
@@ -348,8 +354,8 @@ impl<L: Leaf + Clone> Leaf for Option<L> {
     fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
         self.as_mut().map(|leaf| leaf as &mut dyn Leaf)
     }
-    fn array_info(&self) -> Option<ArrayInfo> {
-        self.as_ref()?.array_info()
+    fn array_shape(&self) -> Option<ArrayShape<'_>> {
+        self.as_ref()?.array_shape()
     }
     fn values(&self) -> Option<Vec<f64>> {
         self.as_ref()?.values()
@@ -448,8 +454,8 @@ impl Leaf for AnyLeaf {
     fn inner_mut(&mut self) -> Option<&mut dyn Leaf> {
         self.0.inner_mut()
     }
-    fn array_info(&self) -> Option<ArrayInfo> {
-        self.0.array_info()
+    fn array_shape(&self) -> Option<ArrayShape<'_>> {
+        self.0.array_shape()
     }
     fn values(&self) -> Option<Vec<f64>> {
         self.0.values()

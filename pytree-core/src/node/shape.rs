@@ -16,6 +16,7 @@ pub(crate) use self::dynamic::StandIn;
 pub use self::either::{OwnedShape, Shape};
 
 use crate::base::kind::FieldKind;
+use crate::node::axes::ShapePattern;
 
 /// The family of a node. It determines the keys of the children and the display of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,6 +118,9 @@ pub struct Field {
     pub name: &'static str,
     /// The kind of the field; `None` for the fields of plain containers.
     pub kind: Option<FieldKind>,
+    /// The named axes of the arrays in the field, if they are declared. They are part of the description of a shape but
+    /// not of its equality: two types that differ only in the names of their axes have equal shapes.
+    pub axes: Option<&'static ShapePattern>,
 }
 
 /// The shape of the nodes of a type: a constant.
@@ -137,9 +141,22 @@ pub struct NodeShape {
 }
 
 impl Field {
+    /// Creates a field with a kind, and without names of axes.
+    pub const fn new(name: &'static str, kind: FieldKind) -> Self {
+        Self {
+            name,
+            kind: Some(kind),
+            axes: None,
+        }
+    }
+
     /// Creates a field of a plain container, which has no kind.
     pub const fn plain(name: &'static str) -> Self {
-        Self { name, kind: None }
+        Self {
+            name,
+            kind: None,
+            axes: None,
+        }
     }
 }
 

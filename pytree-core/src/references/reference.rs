@@ -230,10 +230,7 @@ impl<T> Ref<T> {
 }
 
 const fn field(kind: FieldKind) -> Field {
-    Field {
-        name: shape::REFERENCE_FIELD,
-        kind: Some(kind),
-    }
+    Field::new(shape::REFERENCE_FIELD, kind)
 }
 
 const fn shape_with(fields: &'static [Field]) -> NodeShape {

@@ -20,6 +20,7 @@
 //!         | 6 collections                          a state in a collection that has a parent
 //! collections = count collection*                  the ancestors, the outermost first, then the collection itself; the
 //!                                                  parameters are not among the ancestors
+//!         | 128 + field, axes                      a field with the text of its named axes
 //! static  = 0 data                                 a new value, which gets the next number if it has at most 64 bytes
 //!         | 1 + number                             an earlier value
 //! data    = 0 | 1 | 2                              (), false, true
@@ -32,8 +33,8 @@
 //!         | 12 type text                           an opaque value: its type and its text
 //! ```
 //!
-//! The content hash is the XXH3-128 hash of a node in this format, with two differences: a dict is written without its
-//! insertion order, and a shape with the description of a built-in container is written with the code of that
+//! The content hash is the XXH3-128 hash of a node in this format, with three differences: a dict is written without
+//! its insertion order, a field without its axes, and a shape with the description of a built-in container is written with the code of that
 //! container.
 
 mod read;
@@ -50,11 +51,14 @@ use crate::node::shape::{self, NodeKind, NodeShape};
 /// The first bytes of a serialized treedef.
 const MAGIC: &[u8] = b"PYTD";
 
+/// The bit in the code of a field's kind that says that the text of the field's named axes follows.
+const WITH_AXES: u8 = 128;
+
 /// The version of the format.
 const VERSION: u8 = 2;
 
-/// The first version in which a collection may have a parent.
-const WITH_PARENTS: u8 = 2;
+/// The first version in which a collection may have a parent, and a field named axes.
+const WITH_PARENTS_AND_AXES: u8 = 2;
 
 /// The maximal size, in bytes, of a static value that is written once and then referred to by its number. Larger values
 /// are written at each occurrence, so a treedef in memory is never much larger than its bytes.

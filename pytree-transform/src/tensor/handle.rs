@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
-use pytree_core::ArrayInfo;
+use pytree_core::ArrayShape;
 use pytree_derive::panicking_twin;
 
 use crate::base::array::Array;
@@ -336,10 +336,10 @@ impl PartialEq for Tensor {
 
 impl pytree_core::Leaf for Tensor {
     pytree_core::__leaf_methods!();
-    fn array_info(&self) -> Option<ArrayInfo> {
-        Some(ArrayInfo {
+    fn array_shape(&self) -> Option<ArrayShape<'_>> {
+        Some(ArrayShape {
             element: self.dtype().element(),
-            shape: self.shape().to_vec(),
+            shape: self.shape(),
         })
     }
     fn values(&self) -> Option<Vec<f64>> {

@@ -35,6 +35,11 @@ impl ElementType {
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
+
+    /// Returns whether the dtype is an integer type. `bool` is not an integer type.
+    pub const fn is_integer(self) -> bool {
+        !matches!(self, Self::Bool) && !self.is_float()
+    }
 }
 
 impl fmt::Display for ElementType {
@@ -68,6 +73,24 @@ pub struct ArrayInfo {
     pub element: ElementType,
     /// The length of each axis; empty for a number.
     pub shape: Vec<usize>,
+}
+
+/// The dtype and shape of a leaf, borrowed from the leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayShape<'a> {
+    /// The dtype.
+    pub element: ElementType,
+    /// The length of each axis; empty for a number.
+    pub shape: &'a [usize],
+}
+
+impl From<ArrayShape<'_>> for ArrayInfo {
+    fn from(shape: ArrayShape<'_>) -> Self {
+        Self {
+            element: shape.element,
+            shape: shape.shape.to_vec(),
+        }
+    }
 }
 
 impl ArrayInfo {

@@ -3,6 +3,7 @@
 //! There is no global table of these shapes. Each shape is freed with the last structure that uses it, so a process may
 //! read any number of structures.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::{NodeKind, NodeShape};
@@ -16,6 +17,22 @@ pub struct DynamicShape {
     name: Box<str>,
     fields: Box<[(Box<str>, Option<FieldKind>)]>,
     statics: Box<[Box<str>]>,
+    axes: AxesOfFields,
+}
+
+/// For each field the text of its named axes, if they are declared. All values are equal, because the names of axes are
+/// not part of the equality of shapes.
+#[derive(Debug, Default)]
+struct AxesOfFields(Box<[Option<Box<str>>]>);
+
+impl PartialEq for AxesOfFields {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for AxesOfFields {}
+impl Hash for AxesOfFields {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl DynamicShape {
@@ -81,7 +98,18 @@ impl DynamicShape {
             name: name.into(),
             fields: fields.map(|(name, kind)| (name.into(), kind)).collect(),
             statics: statics.map(Box::from).collect(),
+            axes: AxesOfFields::default(),
         })
+    }
+
+    /// Returns the shape with the texts of the named axes of its fields.
+    pub(crate) fn with_axes(mut self: Arc<Self>, axes: Vec<Option<Box<str>>>) -> Arc<Self> {
+        if axes.iter().any(Option::is_some)
+            && let Some(shape) = Arc::get_mut(&mut self)
+        {
+            shape.axes = AxesOfFields(axes.into());
+        }
+        self
     }
 
     /// Returns the family.
@@ -105,6 +133,10 @@ impl DynamicShape {
 
     pub(super) fn field_kind(&self, position: usize) -> Option<&FieldKind> {
         self.fields.get(position)?.1.as_ref()
+    }
+
+    pub(super) fn field_axes(&self, position: usize) -> Option<&str> {
+        self.axes.0.get(position)?.as_deref()
     }
 
     pub(super) fn num_statics(&self) -> usize {

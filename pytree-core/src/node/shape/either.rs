@@ -151,6 +151,22 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// Returns the text of the named axes of the field at `position` among the fields that are children, for instance
+    /// `in out`; `None` if no axes are declared.
+    #[inline]
+    pub fn field_axes(self, position: usize) -> Option<&'a str> {
+        match self {
+            Self::Static(shape) => Some(shape.fields.get(position)?.axes?.text),
+            Self::Dynamic(shape) => shape.field_axes(position),
+        }
+    }
+
+    /// Returns the texts of the named axes of all fields that are children.
+    pub(crate) fn axes_texts(self) -> Vec<Option<Box<str>>> {
+        let texts = (0..self.num_fields()).map(|position| self.field_axes(position));
+        texts.map(|text| text.map(Box::from)).collect()
+    }
+
     /// Iterates over the names and kinds of the fields that are children, in declaration order.
     pub fn fields(self) -> impl ExactSizeIterator<Item = (&'a str, Option<FieldKind>)> + Clone {
         (0..self.num_fields()).map(move |position| self.field(position).unwrap_or_default())

@@ -6,7 +6,9 @@ mod data;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_PARENTS};
+use super::{
+    BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_AXES, WITH_PARENTS_AND_AXES,
+};
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind, NAME_LIMIT};
@@ -358,9 +360,12 @@ impl<'a> Reader<'a> {
             Some(&kind) => kind,
         };
         let name = self.text("the name of a shape")?;
-        let mut fields = Vec::new();
+        let (mut fields, mut axes) = (Vec::new(), Vec::new());
         for _ in 0..self.count("the number of fields")? {
-            fields.push((self.text("the name of a field")?, self.field_kind()?));
+            let name = self.text("the name of a field")?;
+            let (kind, field_axes) = self.field_kind()?;
+            fields.push((name, kind));
+            axes.push(field_axes);
         }
         let mut statics = Vec::new();
         for _ in 0..self.count("the number of static fields")? {
@@ -378,7 +383,7 @@ impl<'a> Reader<'a> {
         }
         let fields = fields.iter().map(|(name, kind)| (name.as_str(), *kind));
         let statics = statics.iter().map(String::as_str);
-        let shape = DynamicShape::of_distinct(kind, &name, fields, statics);
+        let shape = DynamicShape::of_distinct(kind, &name, fields, statics).with_axes(axes);
         if kind == NodeKind::Reference && !is_of_a_reference(Shape::Dynamic(&shape)) {
             let expected = "the shape of a reference, with at most one field";
             return Err(fail(position, expected, name));
@@ -386,17 +391,20 @@ impl<'a> Reader<'a> {
         Ok(shape)
     }
 
-    fn field_kind(&mut self) -> Result<Option<FieldKind>, TreeError> {
+    /// Reads the kind of a field, and the text of its named axes.
+    fn field_kind(&mut self) -> Result<(Option<FieldKind>, Option<Box<str>>), TreeError> {
         let position = self.at;
         let code = self.byte("the kind of a field")?;
-        Ok(match code {
+        let is_newer = self.version >= WITH_PARENTS_AND_AXES;
+        let has_axes = is_newer && code & WITH_AXES != 0;
+        let kind = match if has_axes { code & !WITH_AXES } else { code } {
             0 => None,
             1 => Some(FieldKind::Param),
             2 => Some(FieldKind::State(self.collection()?)),
             3 => Some(FieldKind::Static),
             4 => Some(FieldKind::Module),
-            5 if self.version >= WITH_PARENTS => Some(FieldKind::ParamIn(self.collections(1)?)),
-            6 if self.version >= WITH_PARENTS => Some(FieldKind::State(self.collections(2)?)),
+            5 if is_newer => Some(FieldKind::ParamIn(self.collections(1)?)),
+            6 if is_newer => Some(FieldKind::State(self.collections(2)?)),
             _ => {
                 return Err(fail(
                     position,
@@ -404,7 +412,13 @@ impl<'a> Reader<'a> {
                     format!("the code {code}"),
                 ));
             }
-        })
+        };
+        let axes = if has_axes {
+            Some(self.text("the axes of a field")?.into())
+        } else {
+            None
+        };
+        Ok((kind, axes))
     }
 
     fn collection(&mut self) -> Result<CollectionId, TreeError> {

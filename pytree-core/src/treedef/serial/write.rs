@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION};
+use super::{BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_AXES};
 use crate::base::kind::{CollectionId, FieldKind};
 use crate::node::shape::{NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData};
@@ -81,7 +81,7 @@ impl Writer {
             .position(|builtin| self.is_builtin(shape, builtin));
         let code = builtin.unwrap_or_else(|| {
             let mut written = Vec::new();
-            write_shape(&mut written, shape);
+            write_shape(&mut written, shape, !self.canonical);
             let next = self.shapes.len();
             let number = *self.shapes.entry(written.clone()).or_insert(next);
             if number == next {
@@ -145,30 +145,35 @@ fn text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn write_shape(bytes: &mut Vec<u8>, shape: Shape<'_>) {
+fn write_shape(bytes: &mut Vec<u8>, shape: Shape<'_>, with_axes: bool) {
     let kind = KINDS.iter().position(|&kind| kind == shape.kind());
     count(bytes, kind.unwrap_or(KINDS.len()));
     text(bytes, shape.name());
     count(bytes, shape.num_fields());
-    for (name, kind) in shape.fields() {
+    for (position, (name, kind)) in shape.fields().enumerate() {
+        let axes = shape.field_axes(position).filter(|_| with_axes);
         text(bytes, name);
+        let marked = |code: u8| code | if axes.is_some() { WITH_AXES } else { 0 };
         match kind {
-            None => bytes.push(0),
-            Some(FieldKind::Param) => bytes.push(1),
+            None => bytes.push(marked(0)),
+            Some(FieldKind::Param) => bytes.push(marked(1)),
             Some(FieldKind::State(collection)) if collection.parent().is_none() => {
-                bytes.push(2);
+                bytes.push(marked(2));
                 text(bytes, collection.name());
             }
             Some(FieldKind::State(collection)) => {
-                bytes.push(6);
+                bytes.push(marked(6));
                 collections(bytes, collection);
             }
             Some(FieldKind::ParamIn(collection)) => {
-                bytes.push(5);
+                bytes.push(marked(5));
                 collections(bytes, collection);
             }
-            Some(FieldKind::Static) => bytes.push(3),
-            Some(FieldKind::Module) => bytes.push(4),
+            Some(FieldKind::Static) => bytes.push(marked(3)),
+            Some(FieldKind::Module) => bytes.push(marked(4)),
+        }
+        if let Some(axes) = axes {
+            text(bytes, axes);
         }
     }
     count(bytes, shape.num_statics());

@@ -1,0 +1,100 @@
+//! The error of shapes that do not match named axes.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Shapes that do not match the named axes of a module or function. Lists all of them.
+///
+/// # Examples
+/// ```
+/// use ndarray::{Array1, Array2};
+/// use pytree_core::Module;
+///
+/// #[derive(Module)]
+/// struct Linear {
+///     #[param("in out")]
+///     weight: Array2<f32>,
+///     #[param("out")]
+///     bias: Array1<f32>,
+/// }
+/// let linear = Linear { weight: Array2::zeros((64, 128)), bias: Array1::zeros(100) };
+/// assert_eq!(
+///     linear.check_shapes().unwrap_err().to_string(),
+///     "Linear: bias is f32[100], expected [out] with out = 128 (from weight: f32[64,128] as [in out]); \
+///      make bias and weight with the same `out`"
+/// );
+/// ```
+#[derive(Clone, PartialEq, Eq, Error)]
+pub struct ShapeError(Box<Contents>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Contents {
+    checked: String,
+    mismatches: Vec<ShapeMismatch>,
+}
+
+/// One shape that does not match its named axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShapeMismatch {
+    /// The argument, or the key path of the leaf.
+    pub place: String,
+    /// The dtype and shape of the array.
+    pub found: String,
+    /// The expected axes, with the lengths that their names have and where each length comes from.
+    pub expected: String,
+    /// How to fix it.
+    pub fix: String,
+}
+
+impl ShapeError {
+    pub(crate) fn new(checked: String, mismatches: Vec<ShapeMismatch>) -> Self {
+        Self(Box::new(Contents {
+            checked,
+            mismatches,
+        }))
+    }
+
+    /// Returns what was checked: a function, for instance `Linear::forward`, or the name of a model.
+    pub fn checked(&self) -> &str {
+        &self.0.checked
+    }
+
+    /// Returns all shapes that do not match.
+    pub fn mismatches(&self) -> &[ShapeMismatch] {
+        &self.0.mismatches
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mismatches() {
+            [only] => write!(f, "{}: {only}", self.checked()),
+            all => {
+                write!(f, "{}: {} shapes do not match:", self.checked(), all.len())?;
+                all.iter()
+                    .try_for_each(|mismatch| write!(f, "\n  {mismatch}"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ShapeError {
+    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ShapeMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            place,
+            found,
+            expected,
+            fix,
+        } = self;
+        write!(f, "{place} is {found}, expected {expected}; {fix}")
+    }
+}

@@ -1,0 +1,329 @@
+//! Named axes: shapes that are declared once, in a module's fields, and checked wherever they are used.
+//!
+//! `#[param("in out")]` names the axes of a field. `#[shapes(x = "... in", return = "... out")]` names the axes of a
+//! function's arguments and result; the names of the module's fields have their lengths there. [`check`] compares all
+//! arrays of a model with their names. The page `docs/shapes.md` describes the language.
+
+use crate::base::error::ShapeError;
+use crate::base::identity::NodeIdentity;
+use crate::base::text::short_name;
+use crate::contract::arena::{Arena, Content};
+use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
+use crate::node::axes::Owner;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{DynamicShape, NodeShape};
+use crate::node::statics::StaticRef;
+use crate::treedef::{Stacking, TreeDef};
+
+#[doc(hidden)]
+pub use crate::node::axes::{AxisPattern, Expression, Operator, Rest, Step};
+pub use crate::node::axes::{ElementPattern, Scope, ShapePattern};
+
+/// Whether the results of functions with `#[shapes]` are checked. The feature `unchecked-results` turns the checks off
+/// in release builds.
+#[doc(hidden)]
+pub const CHECKS_RESULTS: bool = cfg!(debug_assertions) || !cfg!(feature = "unchecked-results");
+
+/// A type whose fields may have named axes.
+///
+/// `#[derive(Module)]` and `#[derive(Pytree)]` implement this trait; `#[shapes]` on a method needs it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no named axes",
+    label = "`#[shapes]` on a method reads the axes of the fields",
+    note = "write `#[derive(Module)]` or `#[derive(Pytree)]` on `{Self}`, or make the method a function without `self`"
+)]
+pub trait NamedAxes {
+    /// Compares the fields with their patterns, and binds the names to lengths.
+    fn bind_axes(&self, scope: &mut Scope);
+}
+
+/// Says that a name has a length in the methods of a type: it is an axis of a field, or a static integer field. `NAME`
+/// encodes the name. The derive implements this trait, so that a method that uses another name does not compile.
+#[doc(hidden)]
+pub trait BindsAxis<const NAME: u128> {}
+
+/// A value whose arrays can be compared with a pattern: a pytree, or a slice of pytrees.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the shapes of `{Self}` cannot be checked",
+    label = "arrays, or pytrees of arrays, have shapes",
+    note = "derive `Pytree` on the type, or remove the argument from `#[shapes(…)]`"
+)]
+pub trait Arrays {
+    /// Visits all arrays.
+    fn visit_arrays<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
+
+    /// Compares all arrays with a pattern.
+    #[inline]
+    fn __compare_axes(
+        &self,
+        scope: &mut Scope,
+        label: &'static str,
+        pattern: &'static ShapePattern,
+    ) {
+        scope.value(label, pattern, self);
+    }
+}
+
+impl<T: Pytree> Arrays for T {
+    #[inline]
+    fn visit_arrays<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        self.visit(visitor);
+    }
+}
+impl<T: Pytree> Arrays for [T] {
+    fn visit_arrays<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
+        visitor.enter(&crate::node::shape::LIST, self.len());
+        self.iter().for_each(|item| item.visit(visitor));
+        visitor.exit();
+    }
+}
+
+impl Scope {
+    /// Binds the name of a static field or of a constant, if its value can be a length.
+    #[doc(hidden)]
+    #[inline]
+    pub fn number<N: TryInto<usize>>(&mut self, name: &'static str, number: N) {
+        if let Ok(length) = number.try_into() {
+            self.bind_static(name, length);
+        }
+    }
+
+    /// Compares each array of a value with a pattern.
+    #[doc(hidden)]
+    #[inline]
+    pub fn value<T: Arrays + ?Sized>(
+        &mut self,
+        label: &'static str,
+        pattern: &'static ShapePattern,
+        value: &T,
+    ) {
+        if self.records() {
+            return self.each_path(label, pattern, value);
+        }
+        let mut visitor = Compare {
+            scope: self,
+            label,
+            pattern,
+            depth: 0,
+            is_incomplete: false,
+        };
+        value.visit_arrays(&mut visitor);
+        if visitor.is_incomplete {
+            self.each_path(label, pattern, value);
+        }
+    }
+
+    /// Compares each array of a value with a pattern, and gives each its key path. This way accepts references and
+    /// cycles, too.
+    #[cold]
+    fn each_path<T: Arrays + ?Sized>(
+        &mut self,
+        label: &'static str,
+        pattern: &'static ShapePattern,
+        value: &T,
+    ) {
+        let arena = Arena::default();
+        let mut leaves: Vec<&dyn Leaf> = Vec::new();
+        let mut flatten =
+            Flatten::new(Sharing::Preserve, |leaf| leaves.push(leaf)).with_arena(&arena);
+        value.visit_arrays(&mut flatten);
+        let paths = flatten.finish().leaf_paths();
+        for (leaf, path) in leaves.into_iter().zip(paths) {
+            if let Some(found) = leaf.array_shape() {
+                if self.records() {
+                    let path = path.to_string();
+                    let is_field = !path.is_empty() && !path.starts_with('[');
+                    let dot = if is_field { "." } else { "" };
+                    self.set_place(format!("{label}{dot}{path}"));
+                }
+                self.compare(label, pattern, found);
+            }
+        }
+    }
+
+    /// Creates a scope in which no name has a length.
+    #[doc(hidden)]
+    #[inline]
+    pub fn empty() -> Self {
+        Self::new()
+    }
+
+    /// Says that the next values are arguments, not fields.
+    #[doc(hidden)]
+    #[inline]
+    pub fn begin_arguments(&mut self) {
+        self.begin(Owner::Argument);
+    }
+
+    /// Compares the computed lengths, and returns whether all shapes match.
+    #[doc(hidden)]
+    #[inline]
+    pub fn matches(&mut self) -> bool {
+        self.finish();
+        self.holds()
+    }
+
+    /// Returns the error of a call whose arguments do not match.
+    #[doc(hidden)]
+    #[cold]
+    pub fn error_of_arguments<S: ?Sized>(
+        function: &str,
+        bind: impl FnOnce(&mut Self),
+    ) -> ShapeError {
+        let (module, function) = called::<S>(function);
+        let mut scope = Self::recording(&module);
+        bind(&mut scope);
+        scope.finish();
+        ShapeError::new(function, scope.into_mismatches())
+    }
+
+    /// Compares the result of a call. Returns whether it matches.
+    #[doc(hidden)]
+    #[inline]
+    pub fn result(&mut self, compare: impl FnOnce(&mut Self)) -> bool {
+        self.begin(Owner::Result);
+        compare(self);
+        self.finish();
+        self.holds()
+    }
+
+    /// Returns the error of a function whose result does not match. `place` is the file and line of the function.
+    #[doc(hidden)]
+    #[cold]
+    pub fn error_of_result<S: ?Sized>(
+        &mut self,
+        function: &str,
+        place: &str,
+        compare: impl FnOnce(&mut Self),
+    ) -> ShapeError {
+        let (module, called) = called::<S>(function);
+        self.record_from_here(&module);
+        self.result(compare);
+        let fix = format!(
+            "this is a mistake in `{function}` itself, at {place}, and not in its arguments"
+        );
+        let mut mismatches = self.take_mismatches();
+        for mismatch in &mut mismatches {
+            mismatch.fix.clone_from(&fix);
+        }
+        ShapeError::new(called, mismatches)
+    }
+}
+
+/// Returns the name of the module, and the name of the function with that of the module: `Linear::forward`. A function
+/// without `self` has the type `()`.
+fn called<S: ?Sized>(function: &str) -> (String, String) {
+    let name = short_name(std::any::type_name::<S>());
+    if name == "()" {
+        return (String::new(), function.to_owned());
+    }
+    let called = format!("{name}::{function}");
+    (name, called)
+}
+
+/// Compares each visited array with one pattern, without memory of the paths.
+struct Compare<'s> {
+    scope: &'s mut Scope,
+    label: &'static str,
+    pattern: &'static ShapePattern,
+    depth: usize,
+    /// Whether a part of the value was not visited, because that needs more than this visitor: the content of a
+    /// reference, or deep sharing, which may be a cycle.
+    is_incomplete: bool,
+}
+
+/// The number of nested nodes below which sharing is visited without a search for cycles.
+const SHALLOW: usize = 32;
+
+impl<'a> Visitor<'a> for Compare<'_> {
+    #[inline]
+    fn enter(&mut self, _: &'static NodeShape, _: usize) {
+        self.depth += 1;
+    }
+    fn enter_dynamic(&mut self, _: &std::sync::Arc<DynamicShape>, _: usize) {
+        self.depth += 1;
+    }
+    #[inline]
+    fn aux(&mut self, _: StaticRef<'a>) {}
+    #[inline]
+    fn leaf(&mut self, leaf: &'a dyn Leaf) {
+        if let Some(found) = leaf.array_shape() {
+            self.scope.compare(self.label, self.pattern, found);
+        }
+    }
+    #[inline]
+    fn exit(&mut self) {
+        self.depth -= 1;
+    }
+    fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        leaves.for_each(|leaf| self.leaf(leaf));
+    }
+    fn shared(&mut self, _: NodeIdentity) -> SharedVisit {
+        if self.depth < SHALLOW {
+            return SharedVisit::Descend;
+        }
+        self.is_incomplete = true;
+        SharedVisit::Skip
+    }
+    fn reference(&mut self, _: &dyn ReferenceNode) -> SharedVisit {
+        self.is_incomplete = true;
+        SharedVisit::Skip
+    }
+    fn keep(&mut self, _: Content) -> &'a dyn Pytree {
+        self.is_incomplete = true;
+        &()
+    }
+    fn weak(&mut self, _: Option<NodeIdentity>) {}
+}
+
+/// Compares all arrays of a model with the named axes that its modules declare. Each module has a scope of its own.
+///
+/// [`Module::check_shapes`](crate::Module::check_shapes) is the same as a method.
+///
+/// # Errors
+/// All arrays whose shapes do not match, with their key paths.
+pub fn check<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
+    compare(model, Stacking::Named(&[]))
+}
+
+/// Compares all arrays of a stacked model with the named axes that its modules declare. A stacked model, which `vmap`
+/// makes, holds several models: each of its arrays has further leading axes, which `names` names.
+///
+/// # Errors
+/// All arrays whose shapes do not match, with their key paths.
+///
+/// # Examples
+/// ```
+/// use ndarray::Array3;
+/// use pytree_core::{Module, axes};
+/// #[derive(Module)]
+/// struct Linear<W: pytree_core::field::ParamField> {
+///     #[param("in out")]
+///     weight: W,
+/// }
+/// let ensemble = Linear { weight: Array3::<f32>::zeros((5, 64, 128)) };
+/// assert!(ensemble.check_shapes().is_err());
+/// assert!(axes::check_stacked(&ensemble, &["member"]).is_ok());
+/// ```
+pub fn check_stacked<T: Pytree + ?Sized>(model: &T, names: &[&str]) -> Result<(), ShapeError> {
+    compare(model, Stacking::Named(names))
+}
+
+/// Compares all arrays of a model or of a stacked model with the named axes; see [`check_stacked`].
+///
+/// # Errors
+/// All arrays whose shapes do not match, with their key paths.
+pub fn check_any_stack<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
+    compare(model, Stacking::Any)
+}
+
+fn compare<T: Pytree + ?Sized>(model: &T, stacking: Stacking<'_>) -> Result<(), ShapeError> {
+    let arena = Arena::default();
+    let mut leaves: Vec<&dyn Leaf> = Vec::new();
+    let treedef = Flatten::new(Sharing::Preserve, |leaf| leaves.push(leaf))
+        .with_arena(&arena)
+        .run(model);
+    treedef.check_shapes(|leaf| leaves[leaf], stacking)
+}

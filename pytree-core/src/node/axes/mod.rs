@@ -1,0 +1,16 @@
+//! Named axes: the patterns that describe shapes, and the scope in which their names have lengths.
+//!
+//! A [`ShapePattern`] is a constant that a macro generates from a text such as `"batch heads*head_dim"`. A [`Scope`]
+//! binds each name to a length when it first meets the name, and then compares. A module's fields are bound before the
+//! arguments of a function, so that a message can say from which field a length comes.
+
+mod pattern;
+mod report;
+mod scope;
+
+pub(crate) use self::pattern::axes_of;
+pub use self::pattern::{
+    AxisPattern, ElementPattern, Expression, Operator, Rest, ShapePattern, Step,
+};
+pub(crate) use self::scope::Owner;
+pub use self::scope::Scope;

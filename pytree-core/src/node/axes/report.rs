@@ -1,0 +1,285 @@
+//! The report of shapes that do not match their patterns: each shape, and where each expected length comes from.
+
+use std::fmt::Write as _;
+
+use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
+use super::scope::{Origin, Owner, Scope};
+use crate::base::error::ShapeMismatch;
+use crate::node::leaf::{ArrayInfo, ArrayShape, ElementType};
+
+/// Why a shape does not match its pattern.
+#[derive(Clone, Debug)]
+pub(super) enum Reason {
+    /// The number of axes differs.
+    Rank,
+    /// An axis does not have the number of the pattern.
+    Length,
+    /// A name has another length. The number is the length that was found.
+    Name(&'static str, usize),
+    /// `*name` has other axes.
+    Rest(&'static str, Vec<usize>),
+    /// A computed length differs.
+    Computed(&'static Expression, Length),
+    /// The dtype differs. For a name: its dtype, and where the dtype comes from.
+    Element(Option<(&'static str, ElementType, Origin)>),
+}
+
+/// A shape that was compared with a pattern.
+#[derive(Debug)]
+struct Recorded {
+    place: String,
+    found: ArrayInfo,
+    pattern: &'static ShapePattern,
+    /// The expected lengths, each with its origin, if the shape does not match.
+    expected: Vec<String>,
+    fixes: Vec<String>,
+    is_wrong: bool,
+}
+
+/// Records the compared shapes.
+#[derive(Debug)]
+pub(super) struct Report {
+    shapes: Vec<Recorded>,
+    /// The name of the module, for the suggestion to change it.
+    module: String,
+}
+
+impl Report {
+    pub(super) fn new(module: &str) -> Self {
+        Self {
+            shapes: Vec::new(),
+            module: module.to_owned(),
+        }
+    }
+
+    pub(super) fn recorded(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Records a shape before it is compared.
+    pub(super) fn record(
+        &mut self,
+        place: String,
+        found: ArrayShape<'_>,
+        pattern: &'static ShapePattern,
+    ) {
+        self.shapes.push(Recorded {
+            place,
+            found: found.into(),
+            pattern,
+            expected: Vec::new(),
+            fixes: Vec::new(),
+            is_wrong: false,
+        });
+    }
+
+    /// Adds a reason why the shape at `origin` does not match.
+    pub(super) fn add(&mut self, reason: Reason, origin: Origin, scope: &Scope) {
+        let (expected, fix) = self.explain(&reason, origin, scope);
+        if let Some(shape) = self.shapes.get_mut(origin.recorded) {
+            shape.is_wrong = true;
+            shape.expected.extend(expected);
+            if !shape.fixes.contains(&fix) {
+                shape.fixes.push(fix);
+            }
+        }
+    }
+
+    /// Returns the expected lengths with their origins, and the fix.
+    fn explain(&self, reason: &Reason, origin: Origin, scope: &Scope) -> (Vec<String>, String) {
+        let place = self.place(origin);
+        let verb = match origin.owner {
+            Owner::Argument => "pass",
+            Owner::Module | Owner::Result => "make",
+        };
+        match reason {
+            Reason::Rank => {
+                let pattern = origin.pattern;
+                let expected = pattern.map_or_else(Vec::new, |pattern| self.known(pattern, scope));
+                (expected, self.rank_fix(origin, scope))
+            }
+            Reason::Length => (Vec::new(), format!("{verb} {place} with that length")),
+            Reason::Name(name, found) => {
+                let length = scope.length_of(name).unwrap_or_default();
+                let from = scope.origin_of(name);
+                let expected = format!("{name} = {length}{}", self.source(from));
+                let fix = match from {
+                    Some(from)
+                        if from.owner == Owner::Module && origin.owner == Owner::Argument =>
+                    {
+                        let module = &self.module;
+                        format!(
+                            "pass {place} with {name} = {length}, or make the {module} with {name} = {found}"
+                        )
+                    }
+                    Some(from) if from.recorded == origin.recorded => {
+                        format!("{verb} {place} with the same length for each `{name}`")
+                    }
+                    Some(from) if from.pattern.is_some() => {
+                        format!(
+                            "{verb} {place} and {} with the same `{name}`",
+                            self.place(from)
+                        )
+                    }
+                    _ => format!("{verb} {place} with {name} = {length}"),
+                };
+                (vec![expected], fix)
+            }
+            Reason::Rest(name, lengths) => {
+                let from = scope.origin_of(name);
+                let expected = format!("*{name} = {lengths:?}{}", self.source(from));
+                let other =
+                    from.map_or_else(String::new, |from| format!(" and {}", self.place(from)));
+                (
+                    vec![expected],
+                    format!("{verb} {place}{other} with the same axes `*{name}`"),
+                )
+            }
+            Reason::Computed(expression, computed) => {
+                let names = expression.names().map(|name| {
+                    let length = scope.length_of(name).unwrap_or_default();
+                    let source = self.source_text(scope.origin_of(name));
+                    format!(
+                        "{name} = {length}{}",
+                        source.map_or_else(String::new, |text| format!(" from {text}"))
+                    )
+                });
+                let names: Vec<String> = names.collect();
+                let text = expression.text;
+                let (value, fix) = match computed {
+                    Length::Is(length) => (
+                        length.to_string(),
+                        format!("{verb} {place} with {text} = {length}"),
+                    ),
+                    Length::Undefined => (
+                        "no length".to_owned(),
+                        format!("choose lengths for which {text} is a length"),
+                    ),
+                };
+                let from = if names.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", names.join(", "))
+                };
+                (vec![format!("{text} = {value}{from}")], fix)
+            }
+            Reason::Element(None) => {
+                let element = origin
+                    .pattern
+                    .map_or(ElementPattern::Any, |pattern| pattern.element);
+                let dtype = match element {
+                    ElementPattern::Float => "a float dtype".to_owned(),
+                    ElementPattern::Integer => "an integer dtype".to_owned(),
+                    ElementPattern::Is(element) => element.to_string(),
+                    _ => "an integer or float dtype".to_owned(),
+                };
+                (Vec::new(), format!("convert {place} to {dtype}"))
+            }
+            Reason::Element(Some((name, element, from))) => {
+                let expected = format!("{name} = {element}{}", self.source(Some(*from)));
+                let found = self
+                    .shapes
+                    .get(origin.recorded)
+                    .map(|shape| shape.found.element);
+                let other = match (from.owner, origin.owner, found) {
+                    (Owner::Module, Owner::Argument, Some(found)) => {
+                        format!(", or make the {} of {found}", self.module)
+                    }
+                    _ => String::new(),
+                };
+                (
+                    vec![expected],
+                    format!("convert {place} to {element}{other}"),
+                )
+            }
+        }
+    }
+
+    fn rank_fix(&self, origin: Origin, scope: &Scope) -> String {
+        let place = self.place(origin);
+        let Some(pattern) = origin.pattern else {
+            return format!("reshape {place}");
+        };
+        let fixed = pattern.fixed();
+        let least = if pattern.rest.is_some() {
+            "at least "
+        } else {
+            ""
+        };
+        let plural = if fixed == 1 { "axis" } else { "axes" };
+        match origin.owner {
+            Owner::Module if scope.stacked == 0 => format!(
+                "make {place} with {least}{fixed} {plural}; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`"
+            ),
+            Owner::Module => {
+                format!("make {place} with {least}{fixed} {plural} after the stacked ones")
+            }
+            Owner::Argument | Owner::Result => {
+                format!("reshape {place} to {least}{fixed} {plural}")
+            }
+        }
+    }
+
+    /// Returns the lengths that names of a pattern already have.
+    fn known(&self, pattern: &ShapePattern, scope: &Scope) -> Vec<String> {
+        let axes = pattern.before.iter().chain(pattern.after);
+        let names = axes.filter_map(|axis| match axis {
+            AxisPattern::Named(name) | AxisPattern::Broadcast(name) => Some(*name),
+            _ => None,
+        });
+        let rest = pattern.rest.and_then(|rest| match rest {
+            Rest::Named(name) => Some(name),
+            Rest::Any => None,
+        });
+        let known = names.chain(rest).filter_map(|name| {
+            let length = scope.length_of(name)?;
+            Some(format!(
+                "{name} = {length}{}",
+                self.source(scope.origin_of(name))
+            ))
+        });
+        known.collect()
+    }
+
+    /// Returns the place of a field or argument: its key path, or its name.
+    fn place(&self, origin: Origin) -> String {
+        let recorded = self.shapes.get(origin.recorded);
+        recorded.map_or_else(|| origin.label.to_owned(), |shape| shape.place.clone())
+    }
+
+    /// Returns ` (from …)`, the origin of a length.
+    fn source(&self, origin: Option<Origin>) -> String {
+        self.source_text(origin)
+            .map_or_else(String::new, |text| format!(" (from {text})"))
+    }
+
+    fn source_text(&self, origin: Option<Origin>) -> Option<String> {
+        let origin = origin?;
+        let Some(pattern) = origin.pattern else {
+            return Some(format!("the static `{}`", origin.label));
+        };
+        Some(match self.shapes.get(origin.recorded) {
+            Some(shape) => format!("{}: {} as {pattern}", shape.place, shape.found),
+            None => format!("{} as {pattern}", origin.label),
+        })
+    }
+
+    /// Returns the shapes that do not match.
+    pub(super) fn into_mismatches(self) -> Vec<ShapeMismatch> {
+        let wrong = self.shapes.into_iter().filter(|shape| shape.is_wrong);
+        let mismatches = wrong.map(|shape| {
+            let mut expected = shape.pattern.to_string();
+            for (position, text) in shape.expected.iter().enumerate() {
+                let before = if position == 0 { " with" } else { "," };
+                let _ = write!(expected, "{before} {text}");
+            }
+            ShapeMismatch {
+                place: shape.place,
+                found: shape.found.to_string(),
+                expected,
+                fix: shape.fixes.join("; "),
+            }
+        });
+        mismatches.collect()
+    }
+}

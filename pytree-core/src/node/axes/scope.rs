@@ -1,0 +1,311 @@
+//! The lengths of named axes, and the comparison of shapes with patterns.
+
+use smallvec::SmallVec;
+
+use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
+use super::report::{Reason, Report};
+use crate::base::error::ShapeMismatch;
+use crate::node::leaf::{ArrayShape, ElementType};
+
+/// What a checked shape belongs to. Messages suggest a different fix for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A field of the module.
+    Module,
+    /// An argument of the function.
+    Argument,
+    /// The result of the function.
+    Result,
+}
+
+/// Where a name got its length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The name of the field or argument.
+    pub(super) label: &'static str,
+    /// The pattern of the field or argument; `None` for a static field.
+    pub(super) pattern: Option<&'static ShapePattern>,
+    pub(super) owner: Owner,
+    /// The position among the shapes that the report has recorded, if there is a report.
+    pub(super) recorded: usize,
+}
+
+/// A name with its length.
+#[derive(Clone, Copy, Debug)]
+struct Bound<T> {
+    name: &'static str,
+    value: T,
+    origin: Origin,
+}
+
+/// A computed length, which is compared after all names are bound.
+#[derive(Clone, Copy, Debug)]
+struct Deferred {
+    expression: &'static Expression,
+    found: usize,
+    origin: Origin,
+}
+
+/// The lengths of the named axes of a module, or of one call of a function.
+///
+/// A scope compares shapes without allocating memory. When it has found a mistake, the same comparisons are repeated with
+/// a scope that records each shape, for the message.
+#[derive(Debug)]
+pub struct Scope {
+    lengths: SmallVec<[Bound<usize>; 8]>,
+    elements: SmallVec<[Bound<ElementType>; 1]>,
+    /// The axes that are bound to `*name`.
+    rests: Vec<Bound<SmallVec<[usize; 4]>>>,
+    deferred: SmallVec<[Deferred; 2]>,
+    owner: Owner,
+    /// The number of leading axes that are not part of a module's patterns, because the module is stacked.
+    pub(crate) stacked: usize,
+    is_broken: bool,
+    report: Option<Box<Report>>,
+    /// The key path of the next shape, for the report. If there is none, the label of the shape is its place.
+    place: Option<String>,
+}
+
+impl Scope {
+    /// Creates a scope in which no name has a length.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            lengths: SmallVec::new(),
+            elements: SmallVec::new(),
+            rests: Vec::new(),
+            deferred: SmallVec::new(),
+            owner: Owner::Module,
+            stacked: 0,
+            is_broken: false,
+            report: None,
+            place: None,
+        }
+    }
+
+    /// Creates a scope that records each shape and each mistake.
+    pub(crate) fn recording(module: &str) -> Self {
+        Self {
+            report: Some(Box::new(Report::new(module))),
+            ..Self::new()
+        }
+    }
+
+    /// Returns whether the scope records shapes and mistakes.
+    #[inline]
+    pub(crate) fn records(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// Sets the key path of the next shape.
+    pub(crate) fn set_place(&mut self, place: String) {
+        self.place = Some(place);
+    }
+
+    /// Records shapes and mistakes from here on.
+    pub(crate) fn record_from_here(&mut self, module: &str) {
+        self.is_broken = false;
+        self.deferred.clear();
+        self.report = Some(Box::new(Report::new(module)));
+    }
+
+    /// Returns the recorded shapes that do not match, and ends the recording.
+    pub(crate) fn take_mismatches(&mut self) -> Vec<ShapeMismatch> {
+        let report = self.report.take();
+        report.map_or_else(Vec::new, |report| report.into_mismatches())
+    }
+
+    /// Returns the recorded shapes that do not match.
+    pub(crate) fn into_mismatches(mut self) -> Vec<ShapeMismatch> {
+        self.take_mismatches()
+    }
+
+    /// Says to what the next shapes belong.
+    #[inline]
+    pub(crate) fn begin(&mut self, owner: Owner) {
+        self.owner = owner;
+    }
+
+    /// Returns whether all shapes matched so far.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        !self.is_broken
+    }
+
+    /// Returns the length of a name.
+    pub(super) fn length_of(&self, name: &str) -> Option<usize> {
+        Some(find(&self.lengths, name)?.value)
+    }
+
+    /// Returns where a name got its length.
+    pub(super) fn origin_of(&self, name: &str) -> Option<Origin> {
+        let length = find(&self.lengths, name).map(|bound| bound.origin);
+        length.or_else(|| find(&self.rests, name).map(|bound| bound.origin))
+    }
+
+    /// Binds a name to the value of a static field or of a constant.
+    #[inline]
+    pub(crate) fn bind_static(&mut self, name: &'static str, length: usize) {
+        let origin = self.origin(name, None);
+        self.lengths.push(Bound {
+            name,
+            value: length,
+            origin,
+        });
+    }
+
+    #[inline]
+    fn origin(&self, label: &'static str, pattern: Option<&'static ShapePattern>) -> Origin {
+        Origin {
+            label,
+            pattern,
+            owner: self.owner,
+            recorded: self
+                .report
+                .as_ref()
+                .map_or(usize::MAX, |report| report.recorded()),
+        }
+    }
+
+    /// Compares a shape with a pattern, and binds the names that have no length yet.
+    #[inline]
+    pub(crate) fn compare(
+        &mut self,
+        label: &'static str,
+        pattern: &'static ShapePattern,
+        found: ArrayShape<'_>,
+    ) {
+        let origin = self.origin(label, Some(pattern));
+        if let Some(report) = &mut self.report {
+            let place = self.place.take().unwrap_or_else(|| label.to_owned());
+            report.record(place, found, pattern);
+        }
+        let skipped = if self.owner == Owner::Module {
+            self.stacked
+        } else {
+            0
+        };
+        let shape = found.shape.get(skipped..);
+        let fixed = pattern.fixed();
+        let Some(shape) = shape.filter(|shape| match pattern.rest {
+            None => shape.len() == fixed,
+            Some(_) => shape.len() >= fixed,
+        }) else {
+            return self.mistake(Reason::Rank, origin);
+        };
+        if pattern.element != ElementPattern::Any {
+            self.compare_element(pattern.element, found.element, origin);
+        }
+        let (before, others) = shape.split_at(pattern.before.len());
+        let (rest, after) = others.split_at(others.len() - pattern.after.len());
+        for (axis, &length) in pattern.before.iter().zip(before) {
+            self.compare_axis(axis, length, origin);
+        }
+        if let Some(Rest::Named(name)) = pattern.rest {
+            self.compare_rest(name, rest, origin);
+        }
+        for (axis, &length) in pattern.after.iter().zip(after) {
+            self.compare_axis(axis, length, origin);
+        }
+    }
+
+    #[inline]
+    fn compare_axis(&mut self, axis: &'static AxisPattern, found: usize, origin: Origin) {
+        match *axis {
+            AxisPattern::Any => {}
+            AxisPattern::Length(expected) if expected == found => {}
+            AxisPattern::Length(_) => self.mistake(Reason::Length, origin),
+            AxisPattern::Broadcast(_) if found == 1 => {}
+            AxisPattern::Named(name) | AxisPattern::Broadcast(name) => {
+                match find(&self.lengths, name) {
+                    Some(bound) if bound.value == found => {}
+                    Some(_) => self.mistake(Reason::Name(name, found), origin),
+                    None => self.lengths.push(Bound {
+                        name,
+                        value: found,
+                        origin,
+                    }),
+                }
+            }
+            AxisPattern::Computed(expression) => self.deferred.push(Deferred {
+                expression,
+                found,
+                origin,
+            }),
+        }
+    }
+
+    fn compare_rest(&mut self, name: &'static str, found: &[usize], origin: Origin) {
+        match find(&self.rests, name) {
+            Some(bound) if bound.value[..] == *found => {}
+            Some(bound) => {
+                let expected = bound.value.to_vec();
+                self.mistake(Reason::Rest(name, expected), origin);
+            }
+            None => self.rests.push(Bound {
+                name,
+                value: found.into(),
+                origin,
+            }),
+        }
+    }
+
+    fn compare_element(&mut self, expected: ElementPattern, found: ElementType, origin: Origin) {
+        let ElementPattern::Named(name) = expected else {
+            if !expected.contains(found) {
+                self.mistake(Reason::Element(None), origin);
+            }
+            return;
+        };
+        match find(&self.elements, name) {
+            Some(bound) if bound.value == found => {}
+            Some(bound) => {
+                let reason = Reason::Element(Some((name, bound.value, bound.origin)));
+                self.mistake(reason, origin);
+            }
+            None => self.elements.push(Bound {
+                name,
+                value: found,
+                origin,
+            }),
+        }
+    }
+
+    /// Compares the computed lengths. A length is not compared if one of its names has no length, which is possible if
+    /// an optional field is absent.
+    #[inline]
+    pub(crate) fn finish(&mut self) {
+        if !self.deferred.is_empty() {
+            self.compare_computed();
+        }
+    }
+
+    fn compare_computed(&mut self) {
+        for Deferred {
+            expression,
+            found,
+            origin,
+        } in std::mem::take(&mut self.deferred)
+        {
+            match expression.value(|name| self.length_of(name)) {
+                Some(Length::Is(expected)) if expected == found => {}
+                None => {}
+                Some(computed) => self.mistake(Reason::Computed(expression, computed), origin),
+            }
+        }
+    }
+
+    #[cold]
+    fn mistake(&mut self, reason: Reason, origin: Origin) {
+        self.is_broken = true;
+        if let Some(mut report) = self.report.take() {
+            report.add(reason, origin, self);
+            self.report = Some(report);
+        }
+    }
+}
+
+#[inline]
+fn find<'b, T>(bound: &'b [Bound<T>], name: &str) -> Option<&'b Bound<T>> {
+    bound.iter().find(|bound| bound.name == name)
+}

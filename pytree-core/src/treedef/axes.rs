@@ -1,0 +1,273 @@
+//! The named axes of the leaves of a treedef: their texts, and the comparison of the leaves' shapes with them.
+
+use super::{NodeView, TreeDef};
+use crate::base::error::{ShapeError, ShapeMismatch};
+use crate::node::axes::{Scope, ShapePattern, axes_of};
+use crate::node::leaf::Leaf;
+use crate::node::shape::{NodeKind, Shape};
+use crate::node::statics::StaticData;
+
+/// The leading axes of all arrays of a model that are not part of its named axes, because several models are stacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stacking<'n> {
+    /// These axes, from the first.
+    Named(&'n [&'n str]),
+    /// Any number of axes, as long as all arrays have the same.
+    Any,
+}
+
+/// A leaf that a module declares with named axes.
+struct Place<'t> {
+    /// The position of the leaf in the treedef.
+    node: usize,
+    /// The position of the leaf among the leaves.
+    leaf: usize,
+    label: &'static str,
+    pattern: &'static ShapePattern,
+    /// The node at which the path of the leaf begins. It differs from the leaf's own path below a later occurrence of a
+    /// shared node.
+    below: NodeView<'t>,
+}
+
+impl TreeDef {
+    /// Returns the named axes of each leaf, in order; `None` for a leaf without declared axes. A computed axis is
+    /// returned as its text.
+    ///
+    /// # Examples
+    /// ```
+    /// use ndarray::Array2;
+    /// use pytree_core::{Module, graph};
+    /// #[derive(Module)]
+    /// struct Attention {
+    ///     #[param("in heads*head_dim")]
+    ///     query: Array2<f32>,
+    ///     #[r#static]
+    ///     heads: usize,
+    ///     #[r#static]
+    ///     head_dim: usize,
+    /// }
+    /// let attention = Attention { query: Array2::zeros((3, 8)), heads: 2, head_dim: 4 };
+    /// let axes = graph::structure(&attention).leaf_axes();
+    /// assert_eq!(axes, [Some(vec!["in".to_owned(), "heads*head_dim".to_owned()])]);
+    /// ```
+    pub fn leaf_axes(&self) -> Vec<Option<Vec<String>>> {
+        let texts = self.leaf_axes_texts();
+        let axes = |text: &str| axes_of(text).map(str::to_owned).collect();
+        texts.into_iter().map(|text| text.map(axes)).collect()
+    }
+
+    /// Returns the text of the named axes of each leaf, in order.
+    pub(crate) fn leaf_axes_texts(&self) -> Vec<Option<&str>> {
+        let mut all = Vec::with_capacity(self.num_leaves());
+        // The fields that contain the current node: where each ends, and its axes.
+        let mut open: Vec<(usize, Option<&str>)> = Vec::new();
+        // The children of structs, which the walk has not reached yet: where each begins and ends, and its axes.
+        let mut fields: Vec<(usize, usize, Option<&str>)> = Vec::new();
+        for node in self.nodes() {
+            while open.last().is_some_and(|(end, _)| *end <= node.position()) {
+                open.pop();
+            }
+            while let Some((_, end, axes)) = fields.pop_if(|(begin, ..)| *begin == node.position())
+            {
+                open.push((end, axes));
+            }
+            if node.kind() == NodeKind::Leaf {
+                all.push(open.last().and_then(|(_, axes)| *axes));
+            } else if node.shape().num_fields() > 0 {
+                let shape = node.shape();
+                let children: Vec<_> = node.children().enumerate().collect();
+                let of_child = |(position, child): (usize, NodeView<'_>)| {
+                    (child.position(), child.end(), shape.field_axes(position))
+                };
+                fields.extend(children.into_iter().map(of_child).rev());
+            }
+        }
+        all
+    }
+
+    /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own.
+    ///
+    /// # Errors
+    /// All leaves whose shapes do not match.
+    pub(crate) fn check_shapes<'l>(
+        &self,
+        leaf: impl Fn(usize) -> &'l dyn Leaf,
+        stacking: Stacking<'_>,
+    ) -> Result<(), ShapeError> {
+        let named = match stacking {
+            Stacking::Named(names) => names,
+            Stacking::Any => &[],
+        };
+        if !self.nodes().any(|node| has_axes(node.shape())) {
+            return Ok(());
+        }
+        let before = self.leaves_before();
+        let check = |stacked: usize| -> Vec<ShapeMismatch> {
+            let modules = self.nodes().filter(|node| has_axes(node.shape()));
+            let mismatches = modules.flat_map(|module| {
+                let places = self.places_of(module, &before);
+                let mut scope = Scope::new();
+                fill(self, &mut scope, stacked, module, &places, &leaf);
+                if scope.holds() {
+                    return Vec::new();
+                }
+                let mut scope = Scope::recording(module.name());
+                fill(self, &mut scope, stacked, module, &places, &leaf);
+                scope.into_mismatches()
+            });
+            mismatches.collect()
+        };
+        let mut mismatches = check(named.len());
+        if !mismatches.is_empty() && stacking == Stacking::Any {
+            let stacked = self.num_stacked(&before, &leaf);
+            if stacked > 0 && check(stacked).is_empty() {
+                return Ok(());
+            }
+        }
+        mismatches.extend(self.uneven_stack(named, &before, &leaf));
+        if mismatches.is_empty() {
+            return Ok(());
+        }
+        Err(ShapeError::new(self.root().name().to_owned(), mismatches))
+    }
+
+    /// Returns the places of the leaves that a module declares with named axes.
+    fn places_of<'t>(&'t self, module: NodeView<'t>, before: &[usize]) -> Vec<Place<'t>> {
+        let mut places = Vec::new();
+        let Shape::Static(shape) = module.shape() else {
+            return places;
+        };
+        for (field, child) in shape.fields.iter().zip(module.children()) {
+            let Some(pattern) = field.axes else { continue };
+            let first = self.view(self.first_place_of(child.inside().position()));
+            let mut position = first.position();
+            while position < first.end() {
+                let node = self.view(position);
+                if has_axes(node.shape()) {
+                    // A module has a scope of its own.
+                    position = node.end();
+                    continue;
+                }
+                if node.kind() == NodeKind::Leaf {
+                    places.push(Place {
+                        node: position,
+                        leaf: before[position],
+                        label: field.name,
+                        pattern,
+                        below: child,
+                    });
+                }
+                position += 1;
+            }
+        }
+        places
+    }
+
+    /// Returns by how many axes the first declared leaf has more axes than its pattern.
+    fn num_stacked<'l>(&self, before: &[usize], leaf: &impl Fn(usize) -> &'l dyn Leaf) -> usize {
+        let modules = self.nodes().filter(|node| has_axes(node.shape()));
+        let mut places = modules.flat_map(|module| self.places_of(module, before));
+        let stacked = places.find_map(|place| {
+            let shape = leaf(place.leaf).array_shape()?;
+            let is_fixed = place.pattern.rest.is_none();
+            is_fixed.then(|| shape.shape.len().saturating_sub(place.pattern.fixed()))
+        });
+        stacked.unwrap_or_default()
+    }
+
+    /// Compares the stacked axes of all declared leaves with those of the first, and returns the leaves that differ.
+    fn uneven_stack<'l>(
+        &self,
+        names: &[&str],
+        before: &[usize],
+        leaf: &impl Fn(usize) -> &'l dyn Leaf,
+    ) -> Vec<ShapeMismatch> {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let modules = self.nodes().filter(|node| has_axes(node.shape()));
+        let places = modules.flat_map(|module| self.places_of(module, before));
+        let mut first: Option<(String, Vec<usize>)> = None;
+        let mut uneven = Vec::new();
+        for place in places {
+            let Some(shape) = leaf(place.leaf).array_shape() else {
+                continue;
+            };
+            let Some(stacked) = shape.shape.get(..names.len()) else {
+                continue;
+            };
+            let path = self.view(place.node).path().or_root();
+            match &first {
+                None => first = Some((path, stacked.to_vec())),
+                Some((_, expected)) if *expected == stacked => {}
+                Some((other, expected)) => {
+                    let lengths = names.iter().zip(expected);
+                    let lengths = lengths.map(|(name, length)| format!("{name} = {length}"));
+                    let lengths: Vec<String> = lengths.collect();
+                    uneven.push(ShapeMismatch {
+                        place: path.clone(),
+                        found: crate::node::leaf::ArrayInfo::from(shape).to_string(),
+                        expected: format!(
+                            "[{} {}] with {} (from {other})",
+                            names.join(" "),
+                            place.pattern.axes().collect::<Vec<_>>().join(" "),
+                            lengths.join(", ")
+                        ),
+                        fix: format!("stack the same number of models in {path} and {other}"),
+                    });
+                }
+            }
+        }
+        uneven
+    }
+}
+
+/// Returns whether the shape declares the axes of a field. A shape that was created at run time only has their texts.
+fn has_axes(shape: Shape<'_>) -> bool {
+    match shape {
+        Shape::Static(shape) => shape.fields.iter().any(|field| field.axes.is_some()),
+        Shape::Dynamic(_) => false,
+    }
+}
+
+/// Compares the leaves of a module in a scope.
+fn fill<'l>(
+    treedef: &TreeDef,
+    scope: &mut Scope,
+    stacked: usize,
+    module: NodeView<'_>,
+    places: &[Place<'_>],
+    leaf: &impl Fn(usize) -> &'l dyn Leaf,
+) {
+    scope.stacked = stacked;
+    if let Shape::Static(shape) = module.shape() {
+        for (name, (_, value)) in shape.statics.iter().zip(module.statics()) {
+            if let StaticData::Integer(number) = value.data()
+                && let Ok(length) = usize::try_from(number)
+            {
+                scope.bind_static(name, length);
+            }
+        }
+    }
+    for place in places {
+        let Some(found) = leaf(place.leaf).array_shape() else {
+            continue;
+        };
+        if scope.records() {
+            scope.set_place(place.path(treedef));
+        }
+        scope.compare(place.label, place.pattern, found);
+    }
+    scope.finish();
+}
+
+impl Place<'_> {
+    /// Returns the key path of the leaf.
+    fn path(&self, treedef: &TreeDef) -> String {
+        if (self.below.position()..self.below.end()).contains(&self.node) {
+            return treedef.view(self.node).path().or_root();
+        }
+        // The leaf is below a later occurrence of a shared node.
+        self.below.path().or_root()
+    }
+}

@@ -1,0 +1,9 @@
+//! Named axes: in fields, in functions, and in checks of whole models.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
+mod functions;
+mod models;

@@ -1,0 +1,106 @@
+//! Checks of whole models.
+
+use std::collections::BTreeMap;
+
+use ndarray::{Array1, Array2, Array3};
+use pytree_core::{Module, Shared, TreeDef, axes, field::ParamField, graph};
+
+#[derive(Module, Clone, Debug)]
+struct Linear<W: ParamField = Array2<f32>> {
+    #[param("in out")]
+    weight: W,
+}
+
+#[derive(Module, Clone, Debug)]
+struct Net {
+    layers: Vec<Linear>,
+    #[param("T[classes]")]
+    scales: BTreeMap<String, Array1<f64>>,
+    #[param("T[classes]")]
+    offset: Array1<f64>,
+}
+
+fn net() -> Net {
+    let linear = |inputs, outputs| Linear {
+        weight: Array2::zeros((inputs, outputs)),
+    };
+    Net {
+        layers: vec![linear(2, 3), linear(3, 4)],
+        scales: [("a".to_owned(), Array1::zeros(4))].into(),
+        offset: Array1::zeros(4),
+    }
+}
+
+#[test]
+fn each_module_has_its_own_scope() {
+    assert!(net().check_shapes().is_ok());
+}
+
+#[test]
+fn all_mismatches_are_listed_with_paths() {
+    let mut wrong = net();
+    wrong.scales.insert("b".to_owned(), Array1::zeros(5));
+    wrong.offset = Array1::zeros(6);
+    assert_eq!(
+        wrong.check_shapes().unwrap_err().to_string(),
+        "Net: 2 shapes do not match:\n  \
+         scales['b'] is f64[5], expected T[classes] with classes = 4 (from scales['a']: f64[4] as T[classes]); make scales['b'] and scales['a'] with the same `classes`\n  \
+         offset is f64[6], expected T[classes] with classes = 4 (from scales['a']: f64[4] as T[classes]); make offset and scales['a'] with the same `classes`"
+    );
+}
+
+#[test]
+fn a_stacked_model_is_checked_with_its_axis_named() {
+    let stacked = |members| Linear {
+        weight: Array3::<f32>::zeros((members, 2, 3)),
+    };
+    let message = stacked(5).check_shapes().unwrap_err().to_string();
+    assert!(message.contains("check_stacked"), "{message}");
+    assert!(axes::check_stacked(&stacked(5), &["member"]).is_ok());
+    let message = axes::check_stacked(&(stacked(5), stacked(6)), &["member"])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("expected [member in out] with member = 5"),
+        "{message}"
+    );
+}
+
+#[derive(Module, Clone, Debug)]
+struct Tied {
+    #[param("vocabulary model")]
+    embedding: Shared<Array2<f32>>,
+    #[param("classes model")]
+    head: Shared<Array2<f32>>,
+    #[param("model")]
+    bias: Array1<f32>,
+}
+
+#[test]
+fn a_shared_array_is_compared_at_each_place() {
+    let shared = Shared::new(Array2::zeros((10, 4)));
+    let mut tied = Tied {
+        embedding: shared.clone(),
+        head: shared,
+        bias: Array1::zeros(4),
+    };
+    assert!(tied.check_shapes().is_ok());
+    tied.bias = Array1::zeros(3);
+    assert!(tied.check_shapes().is_err());
+}
+
+#[test]
+fn axes_are_part_of_the_description_and_not_of_equality() {
+    let structure = graph::structure(&net());
+    let read = TreeDef::from_bytes(&structure.to_bytes()).unwrap();
+    assert_eq!(read, structure);
+    assert_eq!(read.content_hash(), structure.content_hash());
+    let expected = [
+        Some(vec!["in".to_owned(), "out".to_owned()]),
+        Some(vec!["in".to_owned(), "out".to_owned()]),
+        Some(vec!["classes".to_owned()]),
+        Some(vec!["classes".to_owned()]),
+    ];
+    assert_eq!(structure.leaf_axes(), expected);
+    assert_eq!(read.leaf_axes(), expected);
+}

@@ -1,0 +1,118 @@
+//! Generates `NamedAxes`: compares the fields of a value with their named axes, for the methods with `#[shapes]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+
+use crate::expand::{implementation, match_self};
+use crate::input::{Field, Input, Variant};
+use crate::shape_language::{Use, encoded};
+use crate::types::is_integer;
+
+/// Generates the implementations of `NamedAxes`, and of `BindsAxis` for each name that has a length in methods.
+pub(crate) fn named(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let none = TokenStream::new();
+    let parameters: Vec<_> = input
+        .generics
+        .const_params()
+        .filter(|parameter| is_integer(&parameter.ty))
+        .map(|parameter| &parameter.ident)
+        .collect();
+    let constants = parameters.iter().map(|parameter| {
+        let name = parameter.unraw().to_string();
+        quote!(#root::axes::Scope::number(__scope, #name, #parameter);)
+    });
+    let arms = input.variants.iter().map(|variant| bind(input, variant));
+    let fields = match_self(input, arms);
+    let bind = implementation(
+        input,
+        &none,
+        &quote!(#root::axes::NamedAxes),
+        &none,
+        &quote! {
+            fn bind_axes(&self, __scope: &mut #root::axes::Scope) {
+                #(#constants)*
+                #fields
+            }
+        },
+    );
+    let lines = documentation(input);
+    let mut names: Vec<String> = parameters
+        .iter()
+        .map(|parameter| parameter.unraw().to_string())
+        .collect();
+    for field in input.fields() {
+        if is_number(field) {
+            names.push(field.name());
+        }
+        let axes = field.axes.iter().flat_map(|axes| axes.names());
+        names.extend(
+            axes.filter(|name| name.used == Use::Axis)
+                .map(|name| name.key),
+        );
+    }
+    names.sort();
+    names.dedup();
+    let binds = names.iter().map(|name| {
+        let name = encoded(name);
+        implementation(
+            input,
+            &none,
+            &quote!(#root::axes::BindsAxis<#name>),
+            &none,
+            &none,
+        )
+    });
+    quote!(#(#[doc = #lines])* #bind #(#binds)*)
+}
+
+/// Returns whether the field is static and an integer: its value is the length of its name.
+fn is_number(field: &Field) -> bool {
+    field.is_static() && is_integer(&field.ty)
+}
+
+/// Generates the arm that compares the fields of a variant.
+fn bind(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
+    let root = &input.root;
+    let path = variant.path();
+    let is_used = |field: &&Field| field.axes.is_some() || is_number(field);
+    let patterns = variant.fields.iter().filter(is_used).map(|field| {
+        let (member, variable) = (&field.member, &field.variable);
+        quote!(#member: #variable,)
+    });
+    let numbers = variant
+        .fields
+        .iter()
+        .filter(|field| is_number(field))
+        .map(|field| {
+            let (name, variable) = (field.name(), &field.variable);
+            quote!(#root::axes::Scope::number(__scope, #name, *#variable);)
+        });
+    let compared = variant.fields.iter().filter_map(|field| {
+        let pattern = field.axes.as_ref()?.pattern(root);
+        let (name, variable) = (field.name(), &field.variable);
+        Some(quote!(#root::axes::Scope::value(__scope, #name, const { &#pattern }, #variable);))
+    });
+    quote! {
+        #path { #(#patterns)* .. } => {
+            #(#numbers)*
+            #(#compared)*
+        }
+    }
+}
+
+/// Returns the lines of documentation that list the axes of the fields. Rustdoc shows them on the page of the type.
+fn documentation(input: &Input<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for field in input.fields() {
+        if let Some(axes) = &field.axes {
+            lines.push(format!(" - `{}`: `{}`", field.name(), axes.displayed()));
+        }
+    }
+    if !lines.is_empty() {
+        lines.insert(0, " The named axes of the fields:".to_owned());
+        lines.insert(1, String::new());
+    }
+    lines
+}

@@ -1,0 +1,577 @@
+//! Parses the texts that describe shapes, such as `f32[batch heads*head_dim]`, and generates their patterns.
+//!
+//! ```text
+//! shape   = axis*  |  dtype "[" axis* "]"          axes are separated by spaces
+//! dtype   = f32, i64, bool, …                      one dtype
+//!         | float | int | number                   a family of dtypes
+//!         | Name                                   a name with a capital letter: the same dtype everywhere
+//! axis    = name | number | "_"                    one axis: of a named length, of this length, of any length
+//!         | name "?"                               an axis of the named length, or of length 1
+//!         | "..." | "*" name                       any number of axes; at most once in a shape
+//!         | sum                                    a computed length
+//! sum     = product (("+" | "-") product)*         without spaces
+//! product = value (("*" | "/") value)*             `/` rounds down
+//! value   = name | number | "(" sum ")"
+//! ```
+
+use std::ops::Range;
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::LitStr;
+
+use crate::errors::did_you_mean;
+use crate::paths::Root;
+
+/// The greatest number of values that the evaluation of a computed length holds at a time, as in `pytree-core`.
+const VALUES: usize = 16;
+
+const DTYPES: [(&str, &str); 11] = [
+    ("bool", "Bool"),
+    ("i8", "I8"),
+    ("i16", "I16"),
+    ("i32", "I32"),
+    ("i64", "I64"),
+    ("u8", "U8"),
+    ("u16", "U16"),
+    ("u32", "U32"),
+    ("u64", "U64"),
+    ("f32", "F32"),
+    ("f64", "F64"),
+];
+const FAMILIES: [(&str, &str); 3] = [("float", "Float"), ("int", "Integer"), ("number", "Number")];
+
+/// A parsed shape.
+pub(crate) struct ShapeText {
+    pub(crate) literal: LitStr,
+    text: String,
+    element: Element,
+    before: Vec<Axis>,
+    rest: Option<Rest>,
+    after: Vec<Axis>,
+}
+
+enum Element {
+    Any,
+    Is(&'static str),
+    Family(&'static str),
+    Named(Word),
+}
+
+enum Axis {
+    Any,
+    Length(usize),
+    Named(Word),
+    Broadcast(Word),
+    Computed(Sum),
+}
+
+enum Rest {
+    Any,
+    Named(Word),
+}
+
+/// A name in a text.
+#[derive(Clone)]
+struct Word {
+    name: String,
+    range: Range<usize>,
+}
+
+/// A computed length, in postfix notation.
+struct Sum {
+    text: String,
+    steps: Vec<Step>,
+}
+
+enum Step {
+    Number(usize),
+    Name(Word),
+    Apply(char),
+}
+
+/// How a name occurs in a shape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// As an axis, which gives the name a length.
+    Axis,
+    /// Inside of a computed length, which needs the length of the name.
+    Computed,
+}
+
+/// A name that occurs in a shape.
+pub(crate) struct Name {
+    /// The name; `*name` for the name of several axes, and `T[]` for the name of a dtype.
+    pub(crate) key: String,
+    pub(crate) used: Use,
+    range: Range<usize>,
+}
+
+impl ShapeText {
+    /// Parses the text of a literal.
+    pub(crate) fn parse(literal: &LitStr) -> syn::Result<Self> {
+        Parser::new(literal).shape()
+    }
+
+    /// Returns the pattern as a constant of `pytree-core`.
+    pub(crate) fn pattern(&self, root: &Root) -> TokenStream {
+        let axes = quote!(#root::axes);
+        let text = &self.text;
+        let element = match &self.element {
+            Element::Any => quote!(Any),
+            Element::Is(dtype) => {
+                let dtype = ident(dtype);
+                quote!(Is(#root::ElementType::#dtype))
+            }
+            Element::Family(family) => {
+                let family = ident(family);
+                quote!(#family)
+            }
+            Element::Named(Word { name, .. }) => quote!(Named(#name)),
+        };
+        let list = |list: &[Axis]| {
+            let list = list.iter().map(|axis| axis.pattern(&axes));
+            quote!(&[#(#list),*])
+        };
+        let (before, after) = (list(&self.before), list(&self.after));
+        let rest = match &self.rest {
+            None => quote!(::core::option::Option::None),
+            Some(Rest::Any) => quote!(::core::option::Option::Some(#axes::Rest::Any)),
+            Some(Rest::Named(Word { name, .. })) => {
+                quote!(::core::option::Option::Some(#axes::Rest::Named(#name)))
+            }
+        };
+        quote! {
+            #axes::ShapePattern {
+                text: #text,
+                element: #axes::ElementPattern::#element,
+                before: #before,
+                rest: #rest,
+                after: #after,
+            }
+        }
+    }
+
+    /// Returns all names of the shape.
+    pub(crate) fn names(&self) -> Vec<Name> {
+        let named = |key: String, used, word: &Word| Name {
+            key,
+            used,
+            range: word.range.clone(),
+        };
+        let mut names = Vec::new();
+        if let Element::Named(word) = &self.element {
+            names.push(named(format!("{}[]", word.name), Use::Axis, word));
+        }
+        if let Some(Rest::Named(word)) = &self.rest {
+            names.push(named(format!("*{}", word.name), Use::Axis, word));
+        }
+        for axis in self.before.iter().chain(&self.after) {
+            match axis {
+                Axis::Named(word) | Axis::Broadcast(word) => {
+                    names.push(named(word.name.clone(), Use::Axis, word));
+                }
+                Axis::Computed(sum) => {
+                    for step in &sum.steps {
+                        if let Step::Name(word) = step {
+                            names.push(named(word.name.clone(), Use::Computed, word));
+                        }
+                    }
+                }
+                Axis::Any | Axis::Length(_) => {}
+            }
+        }
+        names
+    }
+
+    /// Returns the shape as it is displayed, with brackets.
+    pub(crate) fn displayed(&self) -> String {
+        if self.text.contains('[') {
+            self.text.clone()
+        } else {
+            format!("[{}]", self.text)
+        }
+    }
+
+    /// Returns an error at a name of the shape.
+    pub(crate) fn error_at(&self, name: &Name, message: &str) -> syn::Error {
+        error(&self.literal, &self.text, &name.range, message)
+    }
+
+    /// Returns the message for a name, which shows the place of the name in the text.
+    pub(crate) fn message_at(&self, name: &Name, message: &str) -> String {
+        marked(&self.text, &name.range, message)
+    }
+
+    /// Returns the span of a name, or of the whole text where the compiler has no spans inside of a literal.
+    pub(crate) fn span_of(&self, name: &Name) -> Span {
+        span(&self.literal, &name.range)
+    }
+}
+
+impl Axis {
+    fn pattern(&self, axes: &TokenStream) -> TokenStream {
+        match self {
+            Self::Any => quote!(#axes::AxisPattern::Any),
+            Self::Length(length) => quote!(#axes::AxisPattern::Length(#length)),
+            Self::Named(Word { name, .. }) => quote!(#axes::AxisPattern::Named(#name)),
+            Self::Broadcast(Word { name, .. }) => quote!(#axes::AxisPattern::Broadcast(#name)),
+            Self::Computed(Sum { text, steps }) => {
+                let steps = steps.iter().map(|step| match step {
+                    Step::Number(number) => quote!(#axes::Step::Number(#number)),
+                    Step::Name(Word { name, .. }) => quote!(#axes::Step::Name(#name)),
+                    Step::Apply(operator) => {
+                        let operator = ident(match operator {
+                            '+' => "Add",
+                            '-' => "Subtract",
+                            '*' => "Multiply",
+                            _ => "Divide",
+                        });
+                        quote!(#axes::Step::Apply(#axes::Operator::#operator))
+                    }
+                });
+                quote! {
+                    #axes::AxisPattern::Computed(&#axes::Expression { text: #text, steps: &[#(#steps),*] })
+                }
+            }
+        }
+    }
+}
+
+fn ident(name: &str) -> syn::Ident {
+    syn::Ident::new(name, Span::call_site())
+}
+
+/// Encodes a name as a number: its bytes, or a hash of them if there are more than 16.
+pub(crate) fn encoded(name: &str) -> u128 {
+    let bytes = name.as_bytes();
+    if bytes.len() <= 16 {
+        return bytes
+            .iter()
+            .fold(0, |number, &byte| number << 8 | u128::from(byte));
+    }
+    // FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv.
+    bytes.iter().fold(
+        0x6c62_272e_07bb_0142_62b8_2175_6295_c58d,
+        |hash: u128, &byte| {
+            (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+        },
+    )
+}
+
+fn error(literal: &LitStr, text: &str, range: &Range<usize>, message: &str) -> syn::Error {
+    syn::Error::new(span(literal, range), marked(text, range, message))
+}
+
+/// Returns the message with the text below it, and a mark below the characters of the range.
+fn marked(text: &str, range: &Range<usize>, message: &str) -> String {
+    let before = text.get(..range.start).unwrap_or_default().chars().count();
+    let marked = text.get(range.clone()).unwrap_or_default().chars().count();
+    let marks = "^".repeat(marked.max(1));
+    format!("{message}\n\n    {text}\n    {}{marks}", " ".repeat(before))
+}
+
+/// Returns the span of a range of the text, or of the whole literal: only unstable compilers have spans inside of a
+/// literal.
+fn span(literal: &LitStr, range: &Range<usize>) -> Span {
+    let token = literal.token();
+    let is_plain = token.to_string().len() == literal.value().len() + 2;
+    let inside =
+        is_plain.then(|| token.subspan(range.start + 1..range.end.max(range.start + 1) + 1));
+    inside.flatten().unwrap_or_else(|| literal.span())
+}
+
+/// Reads a text from left to right.
+struct Parser<'a> {
+    literal: &'a LitStr,
+    text: String,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(literal: &'a LitStr) -> Self {
+        Self {
+            literal,
+            text: literal.value(),
+            at: 0,
+        }
+    }
+
+    fn next(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn eat(&mut self, expected: char) -> bool {
+        let is_next = self.next() == Some(expected);
+        if is_next {
+            self.at += expected.len_utf8();
+        }
+        is_next
+    }
+
+    fn skip_spaces(&mut self) {
+        while self.next().is_some_and(char::is_whitespace) {
+            self.at += self.next().map_or(0, char::len_utf8);
+        }
+    }
+
+    /// Returns an error at the next character.
+    fn unexpected(&self, expected: &str) -> syn::Error {
+        let found = match self.next() {
+            None => "the end of the text".to_owned(),
+            Some(',') => {
+                return self.error(
+                    self.at..self.at + 1,
+                    "axes are separated by spaces: write `in out`",
+                );
+            }
+            Some(character) => format!("`{character}`"),
+        };
+        let end = self.at + self.next().map_or(0, char::len_utf8);
+        self.error(self.at..end, &format!("expected {expected}, found {found}"))
+    }
+
+    fn error(&self, range: Range<usize>, message: &str) -> syn::Error {
+        error(self.literal, &self.text, &range, message)
+    }
+
+    fn word(&mut self) -> Option<Word> {
+        let rest = &self.text[self.at..];
+        let length = rest
+            .char_indices()
+            .take_while(|(position, character)| {
+                *character == '_'
+                    || character.is_alphabetic()
+                    || (*position > 0 && character.is_alphanumeric())
+            })
+            .last()
+            .map(|(position, character)| position + character.len_utf8())?;
+        let range = self.at..self.at + length;
+        self.at = range.end;
+        Some(Word {
+            name: self.text[range.clone()].to_owned(),
+            range,
+        })
+    }
+
+    fn shape(mut self) -> syn::Result<ShapeText> {
+        self.skip_spaces();
+        let element = if self.text.contains('[') {
+            Some(self.element()?)
+        } else {
+            None
+        };
+        let (mut before, mut rest, mut after) = (Vec::new(), None, Vec::new());
+        loop {
+            self.skip_spaces();
+            let start = self.at;
+            match self.next() {
+                None if element.is_some() => return Err(self.unexpected("an axis or `]`")),
+                None => break,
+                Some(']') if element.is_some() => {
+                    self.at += 1;
+                    self.skip_spaces();
+                    if self.next().is_some() {
+                        return Err(self.unexpected("the end of the text after `]`"));
+                    }
+                    break;
+                }
+                Some('.' | '*') => {
+                    let found = self.rest()?;
+                    if rest.is_some() {
+                        let message = "a shape has `...` or `*name` at most once: otherwise it would not be clear \
+                                       which axes belong to which; write `_` for one axis of any length";
+                        return Err(self.error(start..self.at, message));
+                    }
+                    rest = Some(found);
+                }
+                Some(_) => {
+                    let axis = self.axis()?;
+                    if rest.is_some() {
+                        after.push(axis);
+                    } else {
+                        before.push(axis);
+                    }
+                }
+            }
+            let is_end = |next: Option<char>| {
+                next.is_none_or(|next| next.is_whitespace() || (next == ']' && element.is_some()))
+            };
+            if !is_end(self.next()) {
+                return Err(self.unexpected("a space between two axes"));
+            }
+        }
+        Ok(ShapeText {
+            literal: self.literal.clone(),
+            text: self.text,
+            element: element.unwrap_or(Element::Any),
+            before,
+            rest,
+            after,
+        })
+    }
+
+    fn element(&mut self) -> syn::Result<Element> {
+        let Some(word) = self.word() else {
+            return Err(self.unexpected("a dtype before `[`, such as `f32[batch in]`"));
+        };
+        if !self.eat('[') {
+            return Err(self.unexpected("`[` after the dtype, such as `f32[batch in]`"));
+        }
+        let find = |known: &[(&str, &'static str)]| {
+            let found = known.iter().find(|(name, _)| *name == word.name);
+            found.map(|(_, variant)| *variant)
+        };
+        if let Some(dtype) = find(&DTYPES) {
+            return Ok(Element::Is(dtype));
+        }
+        if let Some(family) = find(&FAMILIES) {
+            return Ok(Element::Family(family));
+        }
+        if word.name.starts_with(char::is_uppercase) {
+            return Ok(Element::Named(word));
+        }
+        let names = DTYPES.iter().chain(&FAMILIES).map(|(name, _)| *name);
+        let hint = did_you_mean(&word.name, &names.collect::<Vec<_>>());
+        let message = format!(
+            "unknown dtype `{}`: expected a dtype such as `f32`, a family (`float`, `int`, `number`), or a name that begins with a capital letter, such as `T`{hint}",
+            word.name
+        );
+        Err(self.error(word.range, &message))
+    }
+
+    /// Reads `...` or `*name`.
+    fn rest(&mut self) -> syn::Result<Rest> {
+        let start = self.at;
+        if self.eat('*') {
+            return match self.word() {
+                Some(word) => Ok(Rest::Named(word)),
+                None => Err(self.error(
+                    start..start + 1,
+                    "expected a name after `*`, such as `*batch`; write a product without spaces: `heads*head_dim`",
+                )),
+            };
+        }
+        if self.text[start..].starts_with("...") {
+            self.at += 3;
+            return Ok(Rest::Any);
+        }
+        let dots = self.text[start..]
+            .chars()
+            .take_while(|&next| next == '.')
+            .count();
+        Err(self.error(start..start + dots, "any number of axes is written `...`"))
+    }
+
+    fn axis(&mut self) -> syn::Result<Axis> {
+        let start = self.at;
+        let mut steps = Vec::new();
+        self.sum(&mut steps)?;
+        let text = self.text[start..self.at].to_owned();
+        if text == "_" {
+            return Ok(Axis::Any);
+        }
+        if self.eat('?') {
+            return match &steps[..] {
+                [Step::Name(word)] => Ok(Axis::Broadcast(word.clone())),
+                _ => Err(self.error(
+                    start..self.at,
+                    "only a name can have a `?`, which allows the length 1",
+                )),
+            };
+        }
+        match &steps[..] {
+            [Step::Name(word)] if text == word.name => return Ok(Axis::Named(word.clone())),
+            [Step::Number(number)] => return Ok(Axis::Length(*number)),
+            _ => {}
+        }
+        let mut held = 0_usize;
+        let mut most = 0;
+        for step in &steps {
+            held = match step {
+                Step::Apply(_) => held - 1,
+                Step::Number(_) | Step::Name(_) => held + 1,
+            };
+            most = most.max(held);
+            if let Step::Name(word) = step
+                && word.name == "_"
+            {
+                let message = "`_` is an axis of any length, so nothing can be computed from it; give it a name";
+                return Err(self.error(word.range.clone(), message));
+            }
+        }
+        if most > VALUES {
+            let message = "this computed length has too many parentheses; compute a part of it in a static field";
+            return Err(self.error(start..self.at, message));
+        }
+        Ok(Axis::Computed(Sum { text, steps }))
+    }
+
+    fn sum(&mut self, steps: &mut Vec<Step>) -> syn::Result<()> {
+        self.chain(steps, ['+', '-'], Self::product)
+    }
+
+    fn product(&mut self, steps: &mut Vec<Step>) -> syn::Result<()> {
+        self.chain(steps, ['*', '/'], Self::value)
+    }
+
+    /// Reads parts with operators between them.
+    fn chain(
+        &mut self,
+        steps: &mut Vec<Step>,
+        operators: [char; 2],
+        part: fn(&mut Self, &mut Vec<Step>) -> syn::Result<()>,
+    ) -> syn::Result<()> {
+        part(self, steps)?;
+        while let Some(operator) = self.next().filter(|next| operators.contains(next)) {
+            self.at += 1;
+            part(self, steps)?;
+            steps.push(Step::Apply(operator));
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, steps: &mut Vec<Step>) -> syn::Result<()> {
+        let start = self.at;
+        if self.eat('(') {
+            self.sum(steps)?;
+            return if self.eat(')') {
+                Ok(())
+            } else {
+                Err(self.unexpected("`)`, and no spaces in a computed length"))
+            };
+        }
+        let digits = self.text[start..]
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .count();
+        if digits > 0 {
+            self.at += digits;
+            if let Some(word) = self.word() {
+                let message =
+                    "a name does not begin with a digit; write a product with `*`: `2*hidden`";
+                return Err(self.error(start..word.range.end, message));
+            }
+            let number = self.text[start..self.at].parse().map_err(|_| {
+                self.error(
+                    start..self.at,
+                    "this number is too large for the length of an axis",
+                )
+            })?;
+            steps.push(Step::Number(number));
+            return Ok(());
+        }
+        match self.word() {
+            Some(word) => steps.push(Step::Name(word)),
+            None if start == 0 || self.text[..start].ends_with([' ', '[']) => {
+                return Err(self.unexpected("an axis: a name, a number, `_`, `...` or `*name`"));
+            }
+            None => {
+                return Err(
+                    self.unexpected("a name or a number, and no spaces in a computed length")
+                );
+            }
+        }
+        Ok(())
+    }
+}

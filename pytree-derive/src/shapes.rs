@@ -1,0 +1,665 @@
+//! `#[shapes]` and `shaped!`: functions and closures whose arguments and results have named axes.
+//!
+//! The generated code compares the fields, then the arguments, then, after the body, the result. If a shape does not
+//! match, the same comparisons run again with a scope that records each shape for the message. The body runs inside a
+//! closure, so that `return` and `?` end the body and the result is still compared.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, ExprClosure, FnArg, Ident, LitStr, Meta, Pat, Path, ReceiverKind, ReturnType,
+    Signature, Token, Type, Visibility, token,
+};
+
+use crate::errors::{Errors, did_you_mean};
+use crate::paths::{Entry, Root};
+use crate::shape_language::{Name, ShapeText, Use, encoded};
+use crate::types::is_integer;
+
+/// The shapes of a value: one for all its arrays, or one for each element of a tuple.
+enum Shapes {
+    One(ShapeText),
+    /// `_`: not compared.
+    Unchecked,
+    Tuple(Vec<Shapes>),
+}
+
+impl Parse for Shapes {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if input.peek(token::Paren) {
+            let inner;
+            syn::parenthesized!(inner in input);
+            let elements = inner.parse_terminated(Self::parse, Token![,])?;
+            return Ok(Self::Tuple(elements.into_iter().collect()));
+        }
+        if input.parse::<Option<Token![_]>>()?.is_some() {
+            return Ok(Self::Unchecked);
+        }
+        let literal: LitStr = input.parse().map_err(|error| {
+            let message =
+                "expected a shape in quotes, such as `\"batch in\"`, a tuple of shapes, or `_`";
+            syn::Error::new(error.span(), message)
+        })?;
+        ShapeText::parse(&literal).map(Self::One)
+    }
+}
+
+impl Shapes {
+    fn all<'s>(&'s self, found: &mut Vec<&'s ShapeText>) {
+        match self {
+            Self::One(shape) => found.push(shape),
+            Self::Unchecked => {}
+            Self::Tuple(elements) => elements.iter().for_each(|element| element.all(found)),
+        }
+    }
+
+    /// Returns the shapes as they are displayed: `([batch in], [batch])`.
+    fn displayed(&self) -> String {
+        match self {
+            Self::One(shape) => shape.displayed(),
+            Self::Unchecked => "_".to_owned(),
+            Self::Tuple(elements) => {
+                let elements: Vec<String> = elements.iter().map(Self::displayed).collect();
+                format!("({})", elements.join(", "))
+            }
+        }
+    }
+
+    /// Generates the comparison of the value `value`, an expression of a place.
+    fn compare(&self, root: &Root, label: &str, value: &TokenStream) -> TokenStream {
+        match self {
+            Self::One(shape) => {
+                let pattern = shape.pattern(root);
+                let span = shape.literal.span().resolved_at(Span::call_site());
+                quote_spanned! {span=>
+                    #value.__compare_axes(__scope, #label, const { &#pattern });
+                }
+            }
+            Self::Unchecked => TokenStream::new(),
+            Self::Tuple(elements) => {
+                let elements = elements.iter().enumerate().map(|(position, element)| {
+                    let index = syn::Index::from(position);
+                    let label = format!("{label}.{position}");
+                    element.compare(root, &label, &quote!(#value.#index))
+                });
+                quote!(#(#elements)*)
+            }
+        }
+    }
+}
+
+/// The arguments of `#[shapes(…)]`.
+#[derive(Default)]
+struct Arguments {
+    /// The shapes of arguments, by name.
+    inputs: Vec<(Ident, Shapes)>,
+    output: Option<(Span, Shapes)>,
+    renamed: Option<Path>,
+}
+
+impl Arguments {
+    /// Parses `name = shapes` once, or `crate = path`.
+    fn parse_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        let name = input.call(Ident::parse_any).map_err(|error| {
+            let message = "expected the name of an argument, or `return`: write `x = \"batch in\"`";
+            syn::Error::new(error.span(), message)
+        })?;
+        input.parse::<Token![=]>().map_err(|error| {
+            let message = format!("expected `=` and a shape: write `{name} = \"batch in\"`");
+            syn::Error::new(error.span(), message)
+        })?;
+        if name == "crate" {
+            self.renamed = Some(input.call(Path::parse_mod_style)?);
+            return Ok(());
+        }
+        let shapes = input.parse()?;
+        let is_known = if name == "return" {
+            self.output.replace((name.span(), shapes)).is_some()
+        } else {
+            let is_known = self.inputs.iter().any(|(known, _)| *known == name);
+            self.inputs.push((name.clone(), shapes));
+            is_known
+        };
+        if is_known {
+            let message = format!("`{name}` is written twice: remove one");
+            return Err(syn::Error::new(name.span(), message));
+        }
+        Ok(())
+    }
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut arguments = Self::default();
+        while !input.is_empty() {
+            arguments.parse_one(input)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+/// A function with a body. The body is not parsed.
+struct Function {
+    attributes: Vec<Attribute>,
+    visibility: Visibility,
+    signature: Signature,
+    body: TokenStream,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        Ok(Self {
+            attributes: input.call(Attribute::parse_outer)?,
+            visibility: input.parse()?,
+            signature: input.parse()?,
+            body: input.parse()?,
+        })
+    }
+}
+
+/// What the generated code needs to know about a function or closure.
+struct Called<'a> {
+    root: Root,
+    /// The name in messages.
+    name: String,
+    /// The span for the panic about a wrong result.
+    span: Span,
+    /// The names that the parameters bind, with their types where these are written.
+    parameters: Vec<(Ident, Option<Type>)>,
+    /// A reference to `self`, if the function has a receiver.
+    receiver: Option<TokenStream>,
+    output: &'a ReturnType,
+    /// Whether the function is a closure, which rustc gives a type only if its output is written.
+    is_closure: bool,
+}
+
+/// Expands `#[shapes]`.
+pub(crate) fn attribute(arguments: TokenStream, item: TokenStream, entry: Entry) -> TokenStream {
+    let parsed = Function::parse.parse2(item.clone()).map_err(|_| {
+        let message = "`#[shapes]` belongs on a function or method with a body; for a closure write `shaped!(x = \"batch\", |x: &Tensor| …)`";
+        syn::Error::new(Span::call_site(), message)
+    });
+    let expanded = parsed.and_then(|function| {
+        let arguments = Arguments::parse.parse2(arguments)?;
+        of_function(&arguments, &function, entry)
+    });
+    // Keep the function, so that its callers cause no further errors.
+    expanded.unwrap_or_else(|error| {
+        let error = error.to_compile_error();
+        quote!(#error #item)
+    })
+}
+
+fn of_function(
+    arguments: &Arguments,
+    function: &Function,
+    entry: Entry,
+) -> syn::Result<TokenStream> {
+    let Function {
+        attributes,
+        visibility,
+        signature,
+        body,
+    } = function;
+    for (is_there, word) in [
+        (signature.constness.is_some(), "const"),
+        (signature.asyncness.is_some(), "async"),
+    ] {
+        if is_there {
+            let message = format!(
+                "`#[shapes]` cannot check {word} functions: check inside of a function that it calls"
+            );
+            return Err(syn::Error::new_spanned(signature, message));
+        }
+    }
+    if body.is_empty() || body.to_string() == ";" {
+        let message = "`#[shapes]` needs a function with a body: write it on the implementation";
+        return Err(syn::Error::new_spanned(signature, message));
+    }
+    let mut parameters = Vec::new();
+    let mut receiver = None;
+    for input in &signature.inputs {
+        match input {
+            FnArg::Receiver(found) => {
+                let is_value = matches!(found.kind, ReceiverKind::Value);
+                receiver = Some(if is_value {
+                    quote!(&self)
+                } else {
+                    quote!(&*self)
+                });
+            }
+            FnArg::Typed(typed) => bound_names(&typed.pat, Some(&typed.ty), &mut parameters),
+        }
+    }
+    let name = signature.ident.unraw().to_string();
+    let called = Called {
+        root: Root::new(entry, arguments.renamed.as_ref()),
+        name: name.strip_prefix("try_").unwrap_or(&name).to_owned(),
+        span: signature.ident.span().resolved_at(Span::call_site()),
+        parameters,
+        receiver,
+        output: &signature.output,
+        is_closure: false,
+    };
+    let checked = called.checked(arguments, body)?;
+    let documented = documented(attributes, arguments);
+    let is_tracked = attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("track_caller"));
+    let tracked = (!is_tracked).then(|| quote!(#[track_caller]));
+    Ok(quote! {
+        #documented
+        #tracked
+        #visibility #signature {
+            #checked
+        }
+    })
+}
+
+/// Returns the attributes with a line of documentation that shows the shapes, below the first paragraph.
+fn documented(attributes: &[Attribute], arguments: &Arguments) -> TokenStream {
+    let mut shapes: Vec<String> = arguments
+        .inputs
+        .iter()
+        .map(|(name, shapes)| format!("`{name}: {}`", shapes.displayed()))
+        .collect();
+    if let Some((_, output)) = &arguments.output {
+        shapes.push(format!("returns `{}`", output.displayed()));
+    }
+    let text = format!(" **Shapes:** {}", shapes.join(", "));
+    let is_doc = |attribute: &&Attribute| attribute.path().is_ident("doc");
+    let is_blank = |attribute: &&Attribute| match &attribute.meta {
+        Meta::NameValue(meta) => meta.value.to_token_stream().to_string() == "\"\"",
+        _ => false,
+    };
+    let docs = || attributes.iter().filter(is_doc);
+    let blank = docs().position(|attribute| is_blank(&attribute));
+    let place = blank.unwrap_or_else(|| docs().count());
+    let (before, after): (Vec<_>, Vec<_>) = docs().enumerate().partition(|(at, _)| *at < place);
+    let before = before.into_iter().map(|(_, attribute)| attribute);
+    let after = after.into_iter().map(|(_, attribute)| attribute);
+    let others = attributes.iter().filter(|attribute| !is_doc(attribute));
+    quote! {
+        #(#before)*
+        #[doc = ""]
+        #[doc = #text]
+        #(#after)*
+        #(#others)*
+    }
+}
+
+/// Expands `shaped!(x = "…", return = "…", |x| body)`.
+pub(crate) fn closure(input: TokenStream, entry: Entry) -> TokenStream {
+    let parse = |input: ParseStream<'_>| {
+        let mut arguments = Arguments::default();
+        while !(input.peek(Token![|]) || input.peek(Token![||]) || input.peek(Token![move])) {
+            if input.is_empty() {
+                let message = "expected a closure after the shapes: write `shaped!(x = \"batch\", |x: &Tensor| …)`";
+                return Err(input.error(message));
+            }
+            arguments.parse_one(input)?;
+            input.parse::<Token![,]>()?;
+        }
+        let closure: ExprClosure = input.parse()?;
+        input.parse::<Option<Token![,]>>()?;
+        Ok((arguments, closure))
+    };
+    parse
+        .parse2(input)
+        .and_then(|(arguments, closure)| of_closure(&arguments, closure, entry))
+        .unwrap_or_else(|error| error.to_compile_error())
+}
+
+fn of_closure(
+    arguments: &Arguments,
+    mut closure: ExprClosure,
+    entry: Entry,
+) -> syn::Result<TokenStream> {
+    let mut parameters = Vec::new();
+    for input in &closure.inputs {
+        match input {
+            Pat::Type(typed) => bound_names(&typed.pat, Some(&typed.ty), &mut parameters),
+            pattern => bound_names(pattern, None, &mut parameters),
+        }
+    }
+    let called = Called {
+        root: Root::new(entry, arguments.renamed.as_ref()),
+        name: "the closure".to_owned(),
+        span: closure.inputs_begin.span().resolved_at(Span::call_site()),
+        parameters,
+        receiver: None,
+        output: &closure.output,
+        is_closure: true,
+    };
+    let checked = called.checked(arguments, &closure.body.to_token_stream())?;
+    *closure.body = syn::parse2(quote!({ #checked }))?;
+    Ok(closure.to_token_stream())
+}
+
+/// Adds the names that a pattern binds, each with its type where the type is written.
+fn bound_names(pattern: &Pat, ty: Option<&Type>, names: &mut Vec<(Ident, Option<Type>)>) {
+    match pattern {
+        Pat::Ident(pattern) => names.push((pattern.ident.clone(), ty.cloned())),
+        Pat::Tuple(tuple) => {
+            let types: Vec<Option<&Type>> = match ty {
+                Some(Type::Tuple(types)) => types.elems.iter().map(Some).collect(),
+                _ => vec![None; tuple.elems.len()],
+            };
+            let types = types.into_iter().chain(std::iter::repeat(None));
+            for (element, ty) in tuple.elems.iter().zip(types) {
+                bound_names(element, ty, names);
+            }
+        }
+        Pat::TupleStruct(pattern) => {
+            pattern
+                .elems
+                .iter()
+                .for_each(|element| bound_names(element, None, names));
+        }
+        Pat::Struct(pattern) => {
+            pattern
+                .fields
+                .iter()
+                .for_each(|field| bound_names(&field.pat, None, names));
+        }
+        Pat::Reference(reference) => bound_names(&reference.pat, None, names),
+        Pat::Paren(inner) => bound_names(&inner.pat, ty, names),
+        Pat::Type(typed) => bound_names(&typed.pat, Some(&typed.ty), names),
+        _ => {}
+    }
+}
+
+impl Called<'_> {
+    /// Generates the body with the comparisons before and after it.
+    fn checked(&self, arguments: &Arguments, body: &TokenStream) -> syn::Result<TokenStream> {
+        let root = &self.root;
+        let mut errors = Errors::default();
+        for (name, _) in &arguments.inputs {
+            self.check_parameter(name, &mut errors);
+        }
+        if let (Some((span, _)), ReturnType::Default, false) =
+            (&arguments.output, self.output, self.is_closure)
+        {
+            let message = "the function returns nothing: remove `return = …`";
+            errors.add(syn::Error::new(*span, message));
+        }
+        let bounds = self.check_names(arguments, &mut errors);
+        errors.into_result()?;
+
+        let fields = self
+            .receiver
+            .as_ref()
+            .map(|receiver| quote!(#root::axes::NamedAxes::bind_axes(#receiver, __scope);));
+        let numbers = self.numbers(arguments).map(|name| {
+            let text = name.unraw().to_string();
+            quote!(#root::axes::Scope::number(__scope, #text, #name);)
+        });
+        let inputs = arguments.inputs.iter().map(|(name, shapes)| {
+            let ty = self.parameters.iter().find(|(known, _)| known == name);
+            let ty = ty.and_then(|(_, ty)| ty.as_ref());
+            self.compare(
+                shapes,
+                &name.unraw().to_string(),
+                &name.to_token_stream(),
+                ty,
+            )
+        });
+        let (name, of) = (&self.name, self.of());
+        let refuse = self.refuse(quote!(__error), &quote!(::core::panic!("{__error}")));
+        let checks = quote! {
+            #bounds
+            let __bind = |__scope: &mut #root::axes::Scope| {
+                use #root::axes::Arrays as _;
+                #fields
+                #root::axes::Scope::begin_arguments(__scope);
+                #(#numbers)*
+                #(#inputs)*
+            };
+            let mut __scope = #root::axes::Scope::empty();
+            __bind(&mut __scope);
+            if !#root::axes::Scope::matches(&mut __scope) {
+                let __error = #root::axes::Scope::error_of_arguments::<#of>(#name, &__bind);
+                #refuse
+            }
+        };
+        let Some((_, shapes)) = &arguments.output else {
+            return Ok(quote!(#checks #body));
+        };
+        let output = match self.output {
+            ReturnType::Type(_, ty) if !ty.to_token_stream().to_string().contains("impl ") => {
+                self.output.to_token_stream()
+            }
+            _ => TokenStream::new(),
+        };
+        let ty = match self.output {
+            ReturnType::Type(_, ty) => Some(&**ty),
+            ReturnType::Default => None,
+        };
+        let compare = self.compare(shapes, "the result", &quote!(__result), ty);
+        // A wrong result is a mistake of the function, so the panic is at its line and not at the caller's.
+        let panic = quote_spanned!(self.span=> (|| ::core::panic!("{__error}"))());
+        let refuse = self.refuse(quote!(__error), &panic);
+        let place =
+            quote_spanned! {self.span=> ::core::concat!(::core::file!(), ":", ::core::line!())};
+        Ok(quote! {
+            #checks
+            #[allow(clippy::redundant_closure_call, clippy::blocks_in_conditions, reason = "generated code")]
+            let __result = (|| #output { #body })();
+            if #root::axes::CHECKS_RESULTS {
+                let __compare = |__scope: &mut #root::axes::Scope| {
+                    use #root::axes::Arrays as _;
+                    #compare
+                };
+                if !#root::axes::Scope::result(&mut __scope, &__compare) {
+                    let __error = #root::axes::Scope::error_of_result::<#of>(&mut __scope, #name, #place, &__compare);
+                    #refuse
+                }
+            }
+            __result
+        })
+    }
+
+    /// Generates the comparison of a value with its shapes. The content of an `Option` or of a `Result` is compared if
+    /// there is one.
+    fn compare(
+        &self,
+        shapes: &Shapes,
+        label: &str,
+        value: &TokenStream,
+        ty: Option<&Type>,
+    ) -> TokenStream {
+        let Some(ty) = ty else {
+            return shapes.compare(&self.root, label, value);
+        };
+        let inner = match without_references(ty) {
+            Type::Path(path) => path.path.segments.last(),
+            _ => None,
+        };
+        let pattern = match inner {
+            Some(last) if last.ident == "Option" => quote!(::core::option::Option::Some(__value)),
+            Some(last) if last.ident == "Result" => quote!(::core::result::Result::Ok(__value)),
+            _ => return shapes.compare(&self.root, label, value),
+        };
+        let compare = shapes.compare(&self.root, label, &quote!(__value));
+        let reference = if matches!(ty, Type::Reference(_)) {
+            quote!(*#value)
+        } else {
+            value.clone()
+        };
+        quote! {
+            if let #pattern = &#reference {
+                #compare
+            }
+        }
+    }
+
+    /// Generates what happens with an error: it is returned if the function returns a `Result`, and otherwise `panic`.
+    fn refuse(&self, error: TokenStream, panic: &TokenStream) -> TokenStream {
+        if let ReturnType::Type(_, ty) = self.output
+            && let Type::Path(path) = &**ty
+            && path
+                .path
+                .segments
+                .last()
+                .is_some_and(|last| last.ident == "Result")
+        {
+            return quote!(return ::core::result::Result::Err(::core::convert::From::from(#error)););
+        }
+        quote!(#panic;)
+    }
+
+    /// Returns the type whose name is part of the function's name in messages.
+    fn of(&self) -> TokenStream {
+        if self.receiver.is_some() {
+            quote!(Self)
+        } else {
+            quote!(())
+        }
+    }
+
+    fn check_parameter(&self, name: &Ident, errors: &mut Errors) {
+        if self.parameters.iter().any(|(known, _)| known == name) {
+            return;
+        }
+        if name == "self" {
+            let message = "the axes of `self` are those of its fields: write them there, such as `#[param(\"in out\")]`";
+            return errors.push(name, message);
+        }
+        let known: Vec<String> = self
+            .parameters
+            .iter()
+            .map(|(name, _)| name.to_string())
+            .collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let hint = did_you_mean(&name.to_string(), &known);
+        let message = match known.is_empty() {
+            true => format!("there is no argument `{name}`: the function has none"),
+            false => format!(
+                "there is no argument `{name}`: expected `{}`, or `return`{hint}",
+                known.join("`, `")
+            ),
+        };
+        errors.push(name, message);
+    }
+
+    /// Returns the parameters that are integers and whose names occur in a shape: the shapes use their values.
+    fn numbers<'s>(&'s self, arguments: &Arguments) -> impl Iterator<Item = &'s Ident> {
+        let mut shapes = Vec::new();
+        for (_, of_input) in &arguments.inputs {
+            of_input.all(&mut shapes);
+        }
+        if let Some((_, output)) = &arguments.output {
+            output.all(&mut shapes);
+        }
+        let used: Vec<String> = shapes
+            .iter()
+            .flat_map(|shape| shape.names())
+            .map(|name| name.key)
+            .collect();
+        let numbers = self.parameters.iter().filter(move |(name, ty)| {
+            ty.as_ref().is_some_and(is_integer) && used.contains(&name.unraw().to_string())
+        });
+        numbers.map(|(name, _)| name)
+    }
+
+    /// Checks that each name of a computed length, and each name of the result, has a length. Returns the code that
+    /// checks the names that only the fields of `Self` can give a length.
+    fn check_names(&self, arguments: &Arguments, errors: &mut Errors) -> TokenStream {
+        let root = &self.root;
+        let mut inputs = Vec::new();
+        for (_, shapes) in &arguments.inputs {
+            shapes.all(&mut inputs);
+        }
+        let mut outputs = Vec::new();
+        if let Some((_, shapes)) = &arguments.output {
+            shapes.all(&mut outputs);
+        }
+        let axes = inputs.iter().flat_map(|shape| shape.names());
+        let axes = axes
+            .filter(|name| name.used == Use::Axis)
+            .map(|name| name.key);
+        let numbers = self.numbers(arguments).map(|name| name.unraw().to_string());
+        let bound: Vec<String> = axes.chain(numbers).collect();
+        let needed = inputs
+            .iter()
+            .flat_map(|shape| shape.names().into_iter().map(move |name| (*shape, name)))
+            .filter(|(_, name)| name.used == Use::Computed)
+            .chain(
+                outputs
+                    .iter()
+                    .flat_map(|shape| shape.names().into_iter().map(move |name| (*shape, name))),
+            );
+        let mut code = TokenStream::new();
+        let mut seen = Vec::new();
+        for (shape, name) in needed {
+            if bound.contains(&name.key) || seen.contains(&name.key) {
+                continue;
+            }
+            seen.push(name.key.clone());
+            let message = self.unbound(&name);
+            if !self.receiver.is_some() {
+                errors.add(shape.error_at(&name, &message));
+                continue;
+            }
+            let message = shape.message_at(&name, &message);
+            let span = shape.span_of(&name).resolved_at(Span::call_site());
+            let encoded = encoded(&name.key);
+            let (trait_, function) = (format_ident!("__Bound"), format_ident!("__bound"));
+            let call = quote_spanned!(span=> #function::<Self>(););
+            code.extend(quote! {{
+                #[diagnostic::on_unimplemented(message = #message, label = "this name has no length")]
+                trait #trait_ {}
+                #[diagnostic::do_not_recommend]
+                impl<__T: #root::axes::BindsAxis<#encoded> + ?Sized> #trait_ for __T {}
+                fn #function<__T: #trait_ + ?Sized>() {}
+                #call
+            }});
+        }
+        code
+    }
+
+    /// Returns the message for a name that has no length.
+    fn unbound(&self, name: &Name) -> String {
+        let key = &name.key;
+        let fields = if self.receiver.is_some() {
+            format!(
+                ", or of a field, such as `#[param(\"{key}\")]`, or a static field `#[r#static] {key}: usize`"
+            )
+        } else {
+            format!(", or an argument `{key}: usize`")
+        };
+        if let Some(dtype) = key.strip_suffix("[]") {
+            return format!(
+                "the dtype `{dtype}` is known from no argument{}: write it in the shape of one",
+                if self.receiver.is_some() {
+                    " and from no field"
+                } else {
+                    ""
+                }
+            );
+        }
+        match name.used {
+            Use::Computed => format!(
+                "`{key}` has no length: it occurs only in a computed length, and `{key}` cannot be found from the result of a computation; make it an axis of an argument{fields}"
+            ),
+            Use::Axis => format!(
+                "`{key}` has no length: nothing binds it before the result; make it an axis of an argument{fields}, or write `_`"
+            ),
+        }
+    }
+}
+
+fn without_references(ty: &Type) -> &Type {
+    match ty {
+        Type::Reference(reference) => without_references(&reference.elem),
+        Type::Paren(inner) => without_references(&inner.elem),
+        Type::Group(inner) => without_references(&inner.elem),
+        _ => ty,
+    }
+}
