@@ -197,7 +197,7 @@ fn of_leaves(
                 errors.push(
                     &list.tokens,
                     format!(
-                        "expected the type of one collection, or named axes in quotes: write for instance `#[{name}({example})]`, `#[{name}(\"in out\")]` or `#[{name}({example}, \"in out\")]`"
+                        "expected the type of one collection, or named axes in quotes: write for instance `#[{name}({example})]` or `#[{name}(\"in out\")]`"
                     ),
                 );
                 return None;
@@ -290,7 +290,7 @@ fn arguments_of_field(
             Argument::Axes(literal) if name == "pytree" => named = axes(&literal, errors),
             Argument::Axes(literal) => errors.push(
                 &literal,
-                "name the axes in the attribute of the kind: `#[param(\"in out\")]` or `#[state(\"in out\")]`",
+                format!("{takes}, without quotes; named axes belong in `#[param(\"in out\")]` or `#[state(\"in out\")]`"),
             ),
             Argument::Static(word) => once(&mut is_static, &word, errors),
             Argument::Recursive(word) => once(is_recursive, &word, errors),

@@ -3,6 +3,7 @@
 //! The tests of `pytree-core` check that the generated code compiles and works.
 
 mod accepted;
+mod language;
 mod mistakes;
 mod snapshots;
 mod twins;
@@ -12,7 +13,7 @@ use syn::LitStr;
 
 use crate::input::Macro;
 use crate::paths::Entry;
-use crate::{collection, expand, leaf, module_object, panicking_twin, statics};
+use crate::{collection, expand, leaf, module_object, panicking_twin, shapes, statics};
 
 /// Expands the derive `name` of `pytree-core` for an item.
 fn derive(name: &str, item: &str) -> TokenStream {
@@ -36,6 +37,17 @@ fn derive_for(name: &str, item: &str, entry: Entry) -> TokenStream {
 fn object(arguments: &str, item: &str) -> TokenStream {
     let [arguments, item] = [arguments, item].map(|text| text.parse().unwrap());
     module_object::expand(arguments, &item, Entry::Core)
+}
+
+/// Expands `#[shapes]` of `pytree-core` for a function.
+fn function_with_shapes(arguments: &str, item: &str) -> TokenStream {
+    let [arguments, item] = [arguments, item].map(|text| text.parse().unwrap());
+    shapes::attribute(arguments, item, Entry::Core)
+}
+
+/// Expands `shaped!` of `pytree-core`.
+fn closure_with_shapes(input: &str) -> TokenStream {
+    shapes::closure(input.parse().unwrap(), Entry::Core)
 }
 
 /// Expands `#[panicking_twin]` for an item.

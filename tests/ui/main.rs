@@ -9,6 +9,7 @@ fn mistakes_are_explained() {
     let cases = trybuild::TestCases::new();
     for folder in [
         "attribute",
+        "axes",
         "container",
         "derive",
         "generic",

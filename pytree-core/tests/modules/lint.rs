@@ -112,10 +112,10 @@ struct Handle(usize);
 
 impl pytree_core::Leaf for Handle {
     pytree_core::__leaf_methods!();
-    fn array_info(&self) -> Option<pytree_core::ArrayInfo> {
-        Some(pytree_core::ArrayInfo {
+    fn array_shape(&self) -> Option<pytree_core::ArrayShape<'_>> {
+        Some(pytree_core::ArrayShape {
             element: pytree_core::ElementType::F32,
-            shape: vec![1],
+            shape: &[1],
         })
     }
     fn values(&self) -> Option<Vec<f64>> {

@@ -3,21 +3,23 @@
 use super::{derive, derive_for, implemented, mistakes, object, text};
 use crate::paths::Entry;
 
-const OF_MODULE: [&str; 8] = [
+const OF_MODULE: [&str; 9] = [
     "NodeShapes",
     "Pytree",
     "PytreeOf",
     "SelectPart",
+    "NamedAxes",
     "ModuleField",
     "HoldsArrays",
     "Module",
     "ModuleType",
 ];
-const OF_PYTREE: [&str; 8] = [
+const OF_PYTREE: [&str; 9] = [
     "NodeShapes",
     "Pytree",
     "PytreeOf",
     "SelectPart",
+    "NamedAxes",
     "ModuleField",
     "ParamField",
     "StateField",
@@ -27,7 +29,10 @@ const OF_PYTREE: [&str; 8] = [
 fn implements(name: &str, item: &str, traits: &[&str]) {
     let expanded = derive(name, item);
     assert_eq!(mistakes(&expanded), [], "{item}");
-    assert_eq!(implemented(&expanded), traits, "{item}");
+    // There is one implementation for each name that has a length.
+    let mut implemented = implemented(&expanded);
+    implemented.retain(|name| name != "BindsAxis");
+    assert_eq!(implemented, traits, "{item}");
 }
 
 #[test]

@@ -19,6 +19,8 @@ fn refused(name: &str, item: &str, expected: &[(&str, &str)]) {
             "ModuleField",
             "Module",
             "ModuleType",
+            "NamedAxes",
+            "BindsAxis",
         ],
         "Pytree" => &[
             "Pytree",
@@ -27,6 +29,8 @@ fn refused(name: &str, item: &str, expected: &[(&str, &str)]) {
             "ModuleField",
             "ParamField",
             "StateField",
+            "NamedAxes",
+            "BindsAxis",
         ],
         "Static" => &["StaticValue"],
         "Leaf" => &["Leaf", "StateField", "HoldsArrays"],
@@ -87,9 +91,8 @@ fn a_field_has_one_kind() {
 
 #[test]
 fn a_parameter_names_one_collection() {
-    let one = "expected one collection, a type such as `LoraParam`: write `#[param(LoraParam)]`";
+    let one = "expected the type of one collection, or named axes in quotes: write for instance `#[param(LoraParam)]` or `#[param(\"in out\")]`";
     field("#[param(a, b)]", "a, b", one);
-    field("#[param(\"a\")]", "\"a\"", one);
     field(
         "#[param()]",
         "param()",
@@ -103,7 +106,7 @@ fn a_parameter_names_one_collection() {
     field(
         "#[param(A)] #[param]",
         "param",
-        "a field has one kind, here it is both `#[param(A)]` and `#[param]`: remove one",
+        "a field has only one kind, but this field has the kinds `#[param(A)]` and `#[param]`: remove one of them",
     );
 }
 
@@ -165,9 +168,8 @@ fn a_state_names_one_collection() {
         "state()",
         "expected the name of a collection: write `#[state(Collection)]`, or `#[state]` for the collection `State`",
     );
-    let one = "expected the type of one collection: write for instance `#[state(BatchStat)]`";
+    let one = "expected the type of one collection, or named axes in quotes: write for instance `#[state(BatchStat)]` or `#[state(\"in out\")]`";
     field("#[state(A, B)]", "A, B", one);
-    field("#[state(\"A\")]", "\"A\"", one);
 }
 
 #[test]
@@ -177,7 +179,13 @@ fn the_arguments_of_a_field_are_known() {
     field("#[module]", "module", &expected);
     field("#[module()]", "module()", &expected);
     field("#[module = 1]", "module = 1", &expected);
-    field("#[module(\"static\")]", "\"static\"", &expected);
+    field(
+        "#[module(\"static\")]",
+        "\"static\"",
+        &format!(
+            "{takes}, without quotes; named axes belong in `#[param(\"in out\")]` or `#[state(\"in out\")]`"
+        ),
+    );
     let unknown = |word: &str, hint: &str| {
         let message = format!("unknown argument `{word}`: {takes}{hint}");
         field(&format!("#[module({word})]"), word, &message);
@@ -442,7 +450,7 @@ fn all_mistakes_are_reported_together() {
             ),
             (
                 "1",
-                "expected one collection, a type such as `LoraParam`: write `#[param(LoraParam)]`",
+                "expected the type of one collection, or named axes in quotes: write for instance `#[param(LoraParam)]` or `#[param(\"in out\")]`",
             ),
             (
                 "state",

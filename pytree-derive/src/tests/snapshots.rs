@@ -3,10 +3,14 @@
 
 use std::path::Path;
 
-use super::derive;
+use super::{derive, function_with_shapes};
 
 fn check(name: &str, item: &str) {
-    let file = syn::parse2(derive("Module", item)).unwrap();
+    check_expanded(name, derive("Module", item));
+}
+
+fn check_expanded(name: &str, expanded: proc_macro2::TokenStream) {
+    let file = syn::parse2(expanded).unwrap();
     let expanded = prettyplease::unparse(&file);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.rs"));
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -58,4 +62,26 @@ fn a_generic_struct() {
             children: Vec<Node<M, T, N>>,
         }",
     );
+}
+
+#[test]
+fn named_axes_of_fields() {
+    check(
+        "axes",
+        r#"struct Attention {
+            #[param("T[in heads*head_dim]")] query: Tensor,
+            #[state(Cache, "*batch head_dim")] keys: Option<Tensor>,
+            #[r#static] heads: usize,
+        }"#,
+    );
+}
+
+#[test]
+fn a_method_with_shapes() {
+    let method = function_with_shapes(
+        r#"x = "T[... in]", return = "T[... out]""#,
+        "/// Applies the layer.
+            pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> { Ok(x.clone()) }",
+    );
+    check_expanded("shapes", quote::quote!(impl Linear { #method }));
 }

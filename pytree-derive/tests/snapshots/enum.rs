@@ -186,6 +186,7 @@ const _: () = {
                             kind: ::core::option::Option::Some(
                                 ::pytree_core::__derive_0_1::FieldKind::Module,
                             ),
+                            axes: ::core::option::Option::None,
                         },
                     ],
                     statics: &[],
@@ -201,6 +202,7 @@ const _: () = {
                             kind: ::core::option::Option::Some(
                                 ::pytree_core::__derive_0_1::FieldKind::Param,
                             ),
+                            axes: ::core::option::Option::None,
                         },
                     ],
                     statics: &["name"],
@@ -472,6 +474,16 @@ const _: () = {
             __tree: ::pytree_core::__derive_0_1::Tree<__L>,
         ) -> ::core::result::Result<Self::Part, ::pytree_core::__derive_0_1::TreeError> {
             ::pytree_core::__derive_0_1::select_partition(__tree)
+        }
+    }
+    #[automatically_derived]
+    impl ::pytree_core::__derive_0_1::axes::NamedAxes for Layer {
+        fn bind_axes(&self, __scope: &mut ::pytree_core::__derive_0_1::axes::Scope) {
+            match self {
+                Self::Identity { .. } => {}
+                Self::Linear { .. } => {}
+                Self::Scale { .. } => {}
+            }
         }
     }
     #[automatically_derived]

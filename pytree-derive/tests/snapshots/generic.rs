@@ -66,18 +66,21 @@ const _: () = {
                             kind: ::core::option::Option::Some(
                                 ::pytree_core::__derive_0_1::FieldKind::Module,
                             ),
+                            axes: ::core::option::Option::None,
                         },
                         ::pytree_core::__derive_0_1::shape::Field {
                             name: "values",
                             kind: ::core::option::Option::Some(
                                 ::pytree_core::__derive_0_1::FieldKind::Param,
                             ),
+                            axes: ::core::option::Option::None,
                         },
                         ::pytree_core::__derive_0_1::shape::Field {
                             name: "children",
                             kind: ::core::option::Option::Some(
                                 ::pytree_core::__derive_0_1::FieldKind::Module,
                             ),
+                            axes: ::core::option::Option::None,
                         },
                     ],
                     statics: &["limit"],
@@ -225,6 +228,36 @@ const _: () = {
             ::pytree_core::__derive_0_1::select_partition(__tree)
         }
     }
+    #[automatically_derived]
+    impl<M: Module, T, const N: usize> ::pytree_core::__derive_0_1::axes::NamedAxes
+    for Node<M, T, N>
+    where
+        T: Clone,
+        M: 'static,
+        T: 'static,
+        M: ::pytree_core::__derive_0_1::field::ModuleField,
+        [T; N]: ::pytree_core::__derive_0_1::field::ParamField,
+    {
+        fn bind_axes(&self, __scope: &mut ::pytree_core::__derive_0_1::axes::Scope) {
+            ::pytree_core::__derive_0_1::axes::Scope::number(__scope, "N", N);
+            match self {
+                Self { .. } => {}
+            }
+        }
+    }
+    #[automatically_derived]
+    impl<
+        M: Module,
+        T,
+        const N: usize,
+    > ::pytree_core::__derive_0_1::axes::BindsAxis<78u128> for Node<M, T, N>
+    where
+        T: Clone,
+        M: 'static,
+        T: 'static,
+        M: ::pytree_core::__derive_0_1::field::ModuleField,
+        [T; N]: ::pytree_core::__derive_0_1::field::ParamField,
+    {}
     #[automatically_derived]
     impl<M: Module, T, const N: usize> ::pytree_core::__derive_0_1::field::ModuleField
     for Node<M, T, N>

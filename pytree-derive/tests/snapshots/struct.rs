@@ -460,12 +460,14 @@ const _: () = {
                             kind: ::core::option::Option::Some(
                                 ::pytree_core::__derive_0_1::FieldKind::Module,
                             ),
+                            axes: ::core::option::Option::None,
                         },
                         ::pytree_core::__derive_0_1::shape::Field {
                             name: "weight",
                             kind: ::core::option::Option::Some(
                                 ::pytree_core::__derive_0_1::FieldKind::Param,
                             ),
+                            axes: ::core::option::Option::None,
                         },
                         ::pytree_core::__derive_0_1::shape::Field {
                             name: "steps",
@@ -474,6 +476,7 @@ const _: () = {
                                     ::pytree_core::__derive_0_1::kind::State,
                                 >(),
                             ),
+                            axes: ::core::option::Option::None,
                         },
                         ::pytree_core::__derive_0_1::shape::Field {
                             name: "mean",
@@ -482,6 +485,7 @@ const _: () = {
                                     BatchStat,
                                 >(),
                             ),
+                            axes: ::core::option::Option::None,
                         },
                     ],
                     statics: &["size", "name"],
@@ -802,6 +806,22 @@ const _: () = {
             ::pytree_core::__derive_0_1::select_partition(__tree)
         }
     }
+    #[automatically_derived]
+    impl ::pytree_core::__derive_0_1::axes::NamedAxes for Model {
+        fn bind_axes(&self, __scope: &mut ::pytree_core::__derive_0_1::axes::Scope) {
+            match self {
+                Self { size: __field_4, .. } => {
+                    ::pytree_core::__derive_0_1::axes::Scope::number(
+                        __scope,
+                        "size",
+                        *__field_4,
+                    );
+                }
+            }
+        }
+    }
+    #[automatically_derived]
+    impl ::pytree_core::__derive_0_1::axes::BindsAxis<1936292453u128> for Model {}
     #[automatically_derived]
     impl ::pytree_core::__derive_0_1::field::ModuleField for Model {}
     #[automatically_derived]

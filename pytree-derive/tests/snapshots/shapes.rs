@@ -1,0 +1,101 @@
+impl Linear {
+    /// Applies the layer.
+    ///
+    /// **Shapes:** `x: T[... in]`, returns `T[... out]`
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        {
+            #[diagnostic::on_unimplemented(
+                message = "`out` has no length: nothing binds it before the result; make it an axis of an argument, or of a field, such as `#[param(\"out\")]`, or a static field `#[r#static] out: usize`, or write `_`\n\n    T[... out]\n          ^^^",
+                label = "this name has no length"
+            )]
+            trait __Bound {}
+            #[diagnostic::do_not_recommend]
+            impl<
+                __T: ::pytree_core::__derive_0_1::axes::BindsAxis<7304564u128> + ?Sized,
+            > __Bound for __T {}
+            fn __bound<__T: __Bound + ?Sized>() {}
+            __bound::<Self>();
+        }
+        let __bind = |__scope: &mut ::pytree_core::__derive_0_1::axes::Scope| {
+            use ::pytree_core::__derive_0_1::axes::Arrays as _;
+            ::pytree_core::__derive_0_1::axes::NamedAxes::bind_axes(&*self, __scope);
+            ::pytree_core::__derive_0_1::axes::Scope::begin_arguments(__scope);
+            x.__compare_axes(
+                __scope,
+                "x",
+                const {
+                    &::pytree_core::__derive_0_1::axes::ShapePattern {
+                        text: "T[... in]",
+                        element: ::pytree_core::__derive_0_1::axes::ElementPattern::Named(
+                            "T",
+                        ),
+                        before: &[],
+                        rest: ::core::option::Option::Some(
+                            ::pytree_core::__derive_0_1::axes::Rest::Any,
+                        ),
+                        after: &[
+                            ::pytree_core::__derive_0_1::axes::AxisPattern::Named("in"),
+                        ],
+                    }
+                },
+            );
+        };
+        let mut __scope = ::pytree_core::__derive_0_1::axes::Scope::empty();
+        __bind(&mut __scope);
+        if !::pytree_core::__derive_0_1::axes::Scope::matches(&mut __scope) {
+            let __error = ::pytree_core::__derive_0_1::axes::Scope::error_of_arguments::<
+                Self,
+            >("forward", &__bind);
+            return ::core::result::Result::Err(::core::convert::From::from(__error));
+        }
+        #[allow(
+            clippy::redundant_closure_call,
+            clippy::blocks_in_conditions,
+            reason = "generated code"
+        )]
+        let __result = (|| -> Result<Tensor, InputError> { { Ok(x.clone()) } })();
+        if ::pytree_core::__derive_0_1::axes::CHECKS_RESULTS {
+            let __compare = |__scope: &mut ::pytree_core::__derive_0_1::axes::Scope| {
+                use ::pytree_core::__derive_0_1::axes::Arrays as _;
+                if let ::core::result::Result::Ok(__value) = &__result {
+                    __value
+                        .__compare_axes(
+                            __scope,
+                            "the result",
+                            const {
+                                &::pytree_core::__derive_0_1::axes::ShapePattern {
+                                    text: "T[... out]",
+                                    element: ::pytree_core::__derive_0_1::axes::ElementPattern::Named(
+                                        "T",
+                                    ),
+                                    before: &[],
+                                    rest: ::core::option::Option::Some(
+                                        ::pytree_core::__derive_0_1::axes::Rest::Any,
+                                    ),
+                                    after: &[
+                                        ::pytree_core::__derive_0_1::axes::AxisPattern::Named("out"),
+                                    ],
+                                }
+                            },
+                        );
+                }
+            };
+            if !::pytree_core::__derive_0_1::axes::Scope::result(
+                &mut __scope,
+                &__compare,
+            ) {
+                let __error = ::pytree_core::__derive_0_1::axes::Scope::error_of_result::<
+                    Self,
+                >(
+                    &mut __scope,
+                    "forward",
+                    ::core::concat!(::core::file!(), ":", ::core::line!()),
+                    &__compare,
+                );
+                return ::core::result::Result::Err(::core::convert::From::from(__error));
+            }
+        }
+        __result
+    }
+}
