@@ -120,11 +120,13 @@ impl TreeDef {
     }
 
     /// Returns the number of leaves.
+    #[inline]
     pub fn num_leaves(&self) -> usize {
         self.0.leaves
     }
 
     /// Returns the number of nodes, including leaves.
+    #[inline]
     pub fn num_nodes(&self) -> usize {
         self.0.nodes.len()
     }
@@ -275,11 +277,13 @@ impl TreeDef {
     }
 
     /// Returns the number of shared nodes and references, to which aliases may refer.
+    #[inline]
     pub(crate) fn num_numbered(&self) -> usize {
         self.0.numbered
     }
 
     /// Returns an upper bound of the depth, in nodes.
+    #[inline]
     pub(crate) fn depth(&self) -> usize {
         self.0.depth
     }

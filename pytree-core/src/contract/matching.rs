@@ -81,7 +81,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    pub(crate) fn run<T: Pytree + ?Sized>(self, tree: &'a T) -> bool {
+    pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> bool {
         self.run_visiting(|matching| tree.visit(matching)).is_some()
     }
 
@@ -93,17 +93,17 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
 
     /// Returns the visited references and the position of the matching treedef; `None` if no treedef matches.
     pub(crate) fn run_visiting(
-        mut self,
+        &mut self,
         visit: impl FnOnce(&mut Self),
     ) -> Option<(References, usize)> {
         self.references.reserve(self.treedef.num_numbered());
-        visit(&mut self);
+        visit(self);
         self.next_is(|next| next.is_at_end());
         let mut weak = self.weak.iter();
         let matches = self.matches
             && weak
                 .all(|(target, stored)| target.and_then(|target| self.seen.get(target)) == *stored);
-        matches.then_some((self.references, self.position))
+        matches.then(|| (std::mem::take(&mut self.references), self.position))
     }
 
     /// Matches an alias of node `number`; if `number` is `None`, matches an alias without a target.

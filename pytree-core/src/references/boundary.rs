@@ -445,6 +445,7 @@ impl Outcome {
     }
 
     /// Returns whether the function writes references of its argument.
+    #[inline]
     pub fn writes(&self) -> bool {
         !self.written.is_empty()
     }

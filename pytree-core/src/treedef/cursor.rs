@@ -120,6 +120,7 @@ pub(crate) struct Cursor<'t> {
 
 impl<'t> Cursor<'t> {
     /// Creates a cursor at the beginning of a treedef.
+    #[inline]
     pub(crate) fn new(treedef: &'t TreeDef) -> Self {
         Self {
             treedef: &treedef.0,
@@ -151,6 +152,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Returns whether the cursor has passed all nodes and all static values.
+    #[inline]
     pub(crate) fn is_at_end(self) -> bool {
         self.node == self.treedef.nodes.len() && self.aux == self.treedef.aux.len()
     }

@@ -20,13 +20,11 @@ pub(super) struct DynamicShapes {
 impl DynamicShapes {
     /// Returns the position of a shape in the table. Adds the shape if it is new.
     pub(super) fn position(&mut self, shape: &Arc<DynamicShape>) -> u32 {
-        match self.positions.insert(NodeIdentity::of(shape)) {
-            Err(position) => count(position),
-            Ok(()) => {
-                self.table.push(Arc::clone(shape));
-                count(self.table.len() - 1)
-            }
+        if let Err(position) = self.positions.insert(NodeIdentity::of(shape)) {
+            return count(position);
         }
+        self.table.push(Arc::clone(shape));
+        count(self.table.len() - 1)
     }
 
     /// Copies shapes from the table of the treedef `from` to this table. `nodes` were copied from `from`; some of them

@@ -165,6 +165,35 @@ fn depth_limit_counts_nodes() {
     ));
 }
 
+/// A node without children, whose static value is compared.
+#[derive(Clone, Debug, PartialEq, Pytree)]
+struct Size {
+    #[r#static]
+    size: usize,
+}
+
+/// Compares `(other, chain)` with the structure of `(stored, chain)`. The tuple counts as a node around the chain.
+fn check_depth_after_difference<T>(stored: T, other: T)
+where
+    T: pytree_core::PytreeOf<i64> + Clone + Sync,
+{
+    let treedef = tree::structure(&(stored, chain(2)));
+    let value = |length| (other.clone(), chain(length));
+    let (deepest, longer) = (value(DEEPEST - 1), value(DEEPEST));
+    let matches = |value: &(T, Node)| match_structure::<i64, _>(value, &treedef, &mut Vec::new());
+    assert_eq!(on_stack(2048, || matches(&deepest)), Ok(false));
+    assert!(fails(|| matches(&longer)).starts_with("typed values"));
+}
+
+#[test]
+fn depth_limit_holds_after_first_difference() {
+    check_depth_after_difference(Size { size: 1 }, Size { size: 2 });
+    check_depth_after_difference(vec![vec![1], vec![]], vec![vec![1], vec![2]]);
+    check_depth_after_difference(vec![Some(Size { size: 1 })], vec![Some(Size { size: 2 })]);
+    // The nodes of a dynamic tree do not count, even if the difference is inside of the tree.
+    check_depth_after_difference(dynamic_chain(20), dynamic_chain(19));
+}
+
 /// A type with several fields, whose frames are larger than most.
 #[derive(Clone, Debug, PartialEq, Pytree)]
 #[allow(clippy::large_enum_variant, reason = "large frames are what it is for")]

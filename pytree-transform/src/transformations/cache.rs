@@ -297,6 +297,7 @@ struct Newest<'c> {
 }
 
 impl<'c> Newest<'c> {
+    #[inline]
     fn of(cache: &'c Cache) -> Option<Self> {
         let at = |place| cache.read(|entries| entries.newest.iter().rev().nth(place).cloned());
         let mut places = (0..NEWEST).map_while(|place| Some((place, at(place)?)));
@@ -321,6 +322,7 @@ impl<'c> Newest<'c> {
         })
     }
 
+    #[inline]
     fn entry(&self, at: usize) -> Option<&Entry> {
         match at.checked_sub(1) {
             None => Some(&self.first),
@@ -351,6 +353,7 @@ impl<'c> Newest<'c> {
         })
     }
 
+    #[inline]
     fn into_entry(mut self, at: usize) -> Option<Arc<Entry>> {
         match at.checked_sub(1) {
             None => Some(self.first),
