@@ -358,7 +358,7 @@ fn branches_must_return_the_same_references() {
 fn carry_keeps_its_references() {
     let expected = |operation: &str, place: &str| {
         format!(
-            "cannot loop: the carry that the {operation} returns differs from the carry it received: at {place}: a different reference than the received one; write to the received reference with `.set(…)` and return that;"
+            "cannot loop: the carry that the {operation} returns differs from the carry it received: at {place}: found a different reference than the received one; write to the received reference with `.set(…)`, and return the received reference;"
         )
     };
     let xs = Tensor::from([1.0, 2.0, 3.0]);
@@ -376,8 +376,8 @@ fn carry_keeps_its_references() {
     );
     let text = panics(|| fori_loop(0, 3, |_, (a, b): Pair| (b, a), (count.clone(), number(1.0))));
     assert!(
-        text.contains("at [0]: a different reference")
-            && text.contains("at [1]: a different reference"),
+        text.contains("at [0]: found a different reference")
+            && text.contains("at [1]: found a different reference"),
         "{text}"
     );
     let text = panics(|| {
@@ -422,7 +422,10 @@ fn carry_keeps_its_references() {
         };
         fori_loop(0, 2, replace, holder.clone())
     });
-    assert!(text.contains("at [0]: a different reference"), "{text}");
+    assert!(
+        text.contains("at [0]: found a different reference"),
+        "{text}"
+    );
     assert!(holder.get()[0].same(&count));
     // An unchanged reference keeps its identity, and a new shared node is a new value.
     let back = fori_loop(
@@ -555,7 +558,7 @@ fn reference_in_carry_and_inputs_is_rejected() {
     });
     assert_eq!(
         text,
-        "cannot loop: references are in the carry of scan and among its inputs: [1] of the carry is [0]; the loop would have two copies, so writes to one would not be read from the other; use a separate reference at each place"
+        "cannot loop: the carry and the inputs of scan contain the same reference: [1] in the carry is [0] in the inputs; the loop would have two copies of the reference, and a write to one copy would not change the other; use separate references in the carry and in the inputs"
     );
     // The outputs of each iteration are stacked in a new reference.
     let total = number(0.0);

@@ -250,7 +250,8 @@ fn concrete_tensors_compare_by_value() {
             "{message}"
         );
         assert!(
-            message.contains("`select`") && message.ends_with("compare by `.equal(&other)`"),
+            message.contains("`select`")
+                && message.ends_with("use `.equal(&other)` instead of `==`"),
             "{message}"
         );
     }

@@ -196,7 +196,7 @@ fn nan_error_names_the_operation() {
     assert!(f(&x).item::<f32>().is_nan(), "without checks it is a value");
     let message = panics(|| debug_nans(|| drop(f(&x))));
     let expected = format!(
-        "`log` at {}:{line}:29 gave NaN in 1 of 3 elements: f32[3] = log f32[3]; operand 0 is f32[3] with values from -1 to 4",
+        "`log` at {}:{line}:29 returned NaN in 1 of 3 elements: f32[3] = log f32[3]; operand 0 is f32[3] with values from -1 to 4",
         file!()
     );
     assert_eq!(message, expected);
@@ -214,7 +214,10 @@ fn nan_error_names_the_operation() {
         "the first is as it was"
     );
     let message = panics(|| drop(vmap(checked.clone())(Tensor::stack(&[x.clone(), x], 0))));
-    assert!(message.contains("gave NaN in 2 of 6 elements"), "{message}");
+    assert!(
+        message.contains("returned NaN in 2 of 6 elements"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -231,7 +234,10 @@ fn nan_in_operand_is_distinguished() {
 fn nan_in_a_derivative_is_found() {
     let slope = grad(|x: &Tensor| x.sqrt() * 0.0);
     let message = panics(|| debug_nans(|| drop(slope(&Tensor::from(0.0_f32)))));
-    assert!(message.contains("gave NaN in 1 of 1 elements"), "{message}");
+    assert!(
+        message.contains("returned NaN in 1 of 1 elements"),
+        "{message}"
+    );
     assert!(message.contains("debugging.rs"), "{message}");
 }
 
@@ -242,7 +248,7 @@ fn infinities_have_a_separate_check() {
     let message = panics(|| debug_infs(|| drop(divide())));
     assert!(message.contains("`div`"), "{message}");
     assert!(
-        message.contains("gave an infinity in 1 of 2 elements"),
+        message.contains("returned an infinity in 1 of 2 elements"),
         "{message}"
     );
     let compiled = jit(|x: Tensor| 1.0 / x).check_infs();

@@ -281,7 +281,7 @@ fn endless_recursion_is_an_error() {
     });
     let text = all_end(vec![call]).remove(0);
     assert!(
-        text.starts_with("cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: PyTreeDef(*) of f32[2]; tracing it would never end: "),
+        text.starts_with("cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: PyTreeDef(*) of f32[2]; tracing this recursion would never end: "),
         "{text}"
     );
     assert!(

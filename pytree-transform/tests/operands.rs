@@ -40,12 +40,12 @@ fn integer_tensor_is_not_divided_by_a_float() {
     let error = count.try_divide(2.0).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot combine the number 2.0 with i32[2]: i32 cannot represent it; write `2`, or convert the tensor first, for \
+        "cannot combine the number 2.0 with i32[2]: i32 cannot represent this number; write `2`, or convert the tensor first, for \
          instance with `.convert(DType::F32)`"
     );
     let error = count.try_multiply(0.5).unwrap_err().to_string();
     assert!(
-        error.contains("cannot represent it; convert the tensor"),
+        error.contains("cannot represent this number; convert the tensor"),
         "{error}"
     );
     assert_eq!(count.maximum(0.0), count);

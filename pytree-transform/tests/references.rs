@@ -229,7 +229,7 @@ fn batch_in_unmapped_reference_is_rejected() {
     .in_axes((None, 0));
     let text = panics(|| write((total.clone(), Tensor::from([1, 2]))));
     assert!(
-        text.starts_with("cannot vmap: the values written to references do not fit: [0] (i32[]) differs between the examples, but its axis is `None`; map the reference with `.in_axes(…)`"),
+        text.starts_with("cannot vmap: the values written to references do not fit the axes: [0] (i32[]) differs between the examples, but its axis is `None`; map the reference with `.in_axes(…)`"),
         "{text}"
     );
     assert_eq!(total.get().item::<i32>(), 0);
@@ -241,7 +241,7 @@ fn batch_in_unmapped_reference_is_rejected() {
     });
     let text = panics(|| grow(Ref::new(vec![Tensor::from([1, 2])])));
     assert!(
-        text.contains("has another structure, PyTreeDef([*, *])"),
+        text.contains("has a different structure than the old value: PyTreeDef([*, *])"),
         "{text}"
     );
 }
@@ -796,7 +796,7 @@ fn shared_node_has_one_axis_and_kind() {
     // The axes of a later place must match too. Otherwise the other axes would not be checked.
     let text = panics(|| vmap(sum).in_axes((0, (0, 1)))(pair()));
     assert!(
-        text.starts_with("cannot vmap: the axes of `.in_axes(…)` do not fit: "),
+        text.starts_with("cannot vmap: the axes of `.in_axes(…)` do not fit the value: "),
         "{text}"
     );
     assert_eq!(

@@ -271,8 +271,8 @@ fn mismatched_in_axes_are_all_listed() {
     )));
     for part in [
         "at [0]: `Norm` of (scale, bias, mean) has no field `scal`; did you mean field `scale`?",
-        "at [0].scale: no axes are given",
-        "at [1]: the axes are a tuple of 2, the value is a leaf",
+        "at [0].scale: no axis is given",
+        "at [1]: the axes are given as a tuple of 2, but the value is a leaf",
     ] {
         assert!(text.contains(part), "{text}");
     }
@@ -327,11 +327,11 @@ fn invalid_out_axes_are_named() {
     );
     let text = call(Axes::from(2));
     assert!(
-        text.contains("[0]: f64[2] and a batch axis have no axis 2"),
+        text.contains("[0]: f64[2] with a batch axis added has no axis 2"),
         "{text}"
     );
     let text = call(Axes::from((0, 0, 0)));
-    assert!(text.contains("`.out_axes(…)` do not fit: at the root: the axes are a tuple of 3, the value is a tuple of 2"), "{text}");
+    assert!(text.contains("`.out_axes(…)` do not fit the value: at the root: the axes are given as a tuple of 3, but the value is a tuple of 2"), "{text}");
 }
 
 /// Records a function of one example in a batch of 3 whose batch axis is `i`.
@@ -381,11 +381,11 @@ fn unbound_and_repeated_names_are_errors() {
     let text = nested(|x| psum(&x, "column"));
     assert_eq!(
         text,
-        "cannot psum over the batch axis `column`: the bound names are `columns`, `rows`; bind it with `.axis_name(\"column\")` of an enclosing `vmap`"
+        "cannot psum over the batch axis `column`: the enclosing `vmap`s have the names `columns`, `rows`; set this name with `.axis_name(\"column\")` on an enclosing `vmap`"
     );
     let text = nested(|x| jit(|x: Tensor| pmean(&x, "j"))(x));
     assert!(
-        text.contains("cannot pmean over the batch axis `j`: the bound names are"),
+        text.contains("cannot pmean over the batch axis `j`: the enclosing `vmap`s have the names"),
         "{text}"
     );
     let text = nested(|x| psum(&x, ["rows", "rows"]));
@@ -407,10 +407,10 @@ fn invalid_collectives_name_the_mistake() {
     let x = Tensor::from([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]);
     let call = |f: fn(Tensor) -> Tensor| message(|| drop(vmap(f).axis_name("i")(x.clone())));
     let text = call(|x| ppermute(&x, "i", [(0, 2), (0, 1), (1, 1)]));
-    assert!(text.contains("(0, 2) is out of range on the batch axis `i` of length 2, example 0 sends twice, example 1 receives twice"), "{text}");
+    assert!(text.contains("the pair (0, 2) is out of range for the batch axis `i` of length 2, example 0 sends twice, example 1 receives twice"), "{text}");
     let text = call(|x| all_to_all(&x, "i", 0, 0, Tiling::Stacked));
     assert!(
-        text.contains("axis 0 has length 3, the batch axis `i` has 2"),
+        text.contains("axis 0 has length 3, but the batch axis `i` has length 2"),
         "{text}"
     );
     let text = call(|x| all_to_all(&x, "i", 0, 0, Tiling::Tiled));
@@ -418,7 +418,7 @@ fn invalid_collectives_name_the_mistake() {
     let text = call(|x| all_gather(&x, "i", 2, Tiling::Stacked));
     assert!(
         text.contains(
-            "cannot all_gather f64[3]: axis 2 is out of range for a new axis in a result of 2 axes; use -2 to 1"
+            "cannot all_gather f64[3]: axis 2 is out of range for a new axis in a result of 2 axes; use an axis from -2 to 1"
         ),
         "{text}"
     );

@@ -101,7 +101,9 @@ fn a_changed_static_retraces_and_says_why() {
         [1.0, 2.0]
     );
     assert!(
-        why().ends_with("activation = fn(&Tensor) -> Tensor, another value of this type"),
+        why().ends_with(
+            "activation = fn(&Tensor) -> Tensor before, a different value of the same type now"
+        ),
         "{}",
         why()
     );

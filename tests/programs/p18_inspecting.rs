@@ -156,7 +156,7 @@ fn the_environment_turns_checks_on() {
         let output = run(variable);
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(
-            !output.status.success() && text.contains(&format!("gave {what} in 1 of 1")),
+            !output.status.success() && text.contains(&format!("returned {what} in 1 of 1")),
             "{text}"
         );
     }

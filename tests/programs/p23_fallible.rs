@@ -121,7 +121,10 @@ fn error_is_returned_and_nothing_is_kept() {
         forward.jaxpr(&(net.clone(), narrow.clone()))
     }));
     let message = *jaxpr.unwrap_err().downcast::<String>().unwrap();
-    assert!(message.contains("it returned an `Err`"), "{message}");
+    assert!(
+        message.contains("the function returned an `Err`"),
+        "{message}"
+    );
     let y = forward((net.clone(), x.clone())).unwrap();
     assert_eq!(y, net.forward(&x).unwrap());
     assert_eq!((calls(&net), forward.cached()), (2, 1));

@@ -36,7 +36,7 @@ fn a_function_built_in_a_loop_warns_once() {
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("p24_warnings.rs:"), "{found:?}");
     assert!(
-        found[0].contains("build it once, outside of the loop"),
+        found[0].contains("call `jit` once, outside of the loop"),
         "{found:?}"
     );
 }
@@ -120,7 +120,7 @@ fn a_static_value_that_changes_in_each_call_is_named() {
         "{text}"
     );
     assert!(
-        text.contains("`#[state] step: Tensor`, created by `Tensor::from(0)`"),
+        text.contains("`#[state] step: Tensor`, initialized with `Tensor::from(0)`"),
         "{text}"
     );
 }
@@ -138,7 +138,9 @@ fn shapes_that_differ_in_each_call_are_named() {
     let found = messages(WarningKind::Retraced, start..line!(), program);
     assert_eq!(found.len(), 1);
     assert!(
-        found[0].contains("[1]: f32[14] before, f32[15] now; each new shape"),
+        found[0].contains(
+            "[1]: f32[14] before, f32[15] now; the function is traced again for each new shape"
+        ),
         "{found:?}"
     );
 }
@@ -194,7 +196,10 @@ fn states_that_a_compiled_function_drops_are_named() {
     assert_eq!(found.len(), 1);
     let places = "[0].norm.mean, [0].norm.variance, [0].dropout.stream.count";
     assert!(found[0].contains(places), "{found:?}");
-    assert!(found[0].contains("compile it with `jit_mut`"), "{found:?}");
+    assert!(
+        found[0].contains("compile the function with `jit_mut`"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -274,7 +274,7 @@ impl fmt::Debug for StaticBox {
 /// `#[derive(Static)]` implements this trait for a user's type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be static",
-    label = "a treedef cannot compare it",
+    label = "a treedef cannot compare its values",
     note = "write `#[derive(Static, Clone)]` on the type, or add the bound `StaticValue` to the type parameter",
     note = "instead of a closure or a function, pass a function pointer: `name as fn(&Tensor) -> Tensor`"
 )]

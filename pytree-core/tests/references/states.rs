@@ -111,7 +111,7 @@ fn with_mutable_allows_only_accepted_kinds() {
                     .try_set(6)
                     .unwrap_err()
                     .to_string()
-                    .contains("without a kind of its own")
+                    .contains("that has no kind")
             );
             with_mutable(
                 |kind| kind.is_none(),

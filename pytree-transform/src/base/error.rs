@@ -53,7 +53,7 @@ pub enum TensorError {
     },
     /// Nested lists at the same depth differ in length.
     #[error(
-        "cannot make a tensor of nested lists: the list at {} has length {found}, but the first list of its level has length {expected}; give all lists of a level the same length",
+        "cannot make a tensor of nested lists: the list at {} has length {found}, but the first list at the same depth has length {expected}; give all lists at one depth the same length",
         place_of(.place)
     )]
     Ragged {
@@ -66,7 +66,7 @@ pub enum TensorError {
     },
     /// A number does not fit the dtype of the tensor with which it is combined.
     #[error(
-        "cannot combine the number {number} with {found}: {} cannot represent it; {}convert the tensor first, for instance with `.convert(DType::F32)`",
+        "cannot combine the number {number} with {found}: {} cannot represent this number; {}convert the tensor first, for instance with `.convert(DType::F32)`",
         .found.dtype,
         as_integer(.number, .found.dtype)
     )]
@@ -79,7 +79,7 @@ pub enum TensorError {
     /// Memory for the result is not available: the result is too large to be addressed, or the system does not grant
     /// the memory.
     #[error(
-        "cannot make {found} by `{operation}`: no memory of {} is available; check the lengths of its axes",
+        "cannot make {found} by `{operation}`: {} of memory are not available; check the lengths of the axes",
         .found.requested_bytes()
     )]
     TooLarge {
@@ -98,7 +98,7 @@ pub enum TensorError {
     },
     /// The value of a traced tensor was read, but the value is not known yet.
     #[error(
-        "cannot read the value of a traced {found}: inside {transformation} a tensor represents {stands_for}; {fix}"
+        "cannot read the value of a traced {found}: inside {transformation}, a tensor represents {stands_for}; {fix}"
     )]
     Traced {
         /// The dtype and shape of the tensor.
@@ -112,7 +112,7 @@ pub enum TensorError {
     },
     /// The name of a batch axis is not bound.
     #[error(
-        "cannot {operation} over the batch axis `{name}`: {}; bind it with `.axis_name(\"{name}\")` of an enclosing `vmap`",
+        "cannot {operation} over the batch axis `{name}`: {}; set this name with `.axis_name(\"{name}\")` on an enclosing `vmap`",
         bound_names(.bound)
     )]
     UnboundAxis {
@@ -132,7 +132,7 @@ pub enum TensorError {
         name: String,
     },
     /// An operation returned NaN or an infinity while results are checked; see [`debug_nans`](crate::debug_nans).
-    #[error("`{operation}` at {line} gave {what}: {equation}; {operands}")]
+    #[error("`{operation}` at {line} returned {what}: {equation}; {operands}")]
     NotFinite {
         /// The name of the primitive.
         operation: &'static str,
@@ -286,7 +286,7 @@ fn bound_names(bound: &[String]) -> String {
         return "no enclosing `vmap` names a batch axis".to_owned();
     }
     let names: Vec<String> = bound.iter().map(|name| format!("`{name}`")).collect();
-    format!("the bound names are {}", names.join(", "))
+    format!("the enclosing `vmap`s have the names {}", names.join(", "))
 }
 
 /// Returns the number of elements of a shape as text, even if the number does not fit an integer.
@@ -330,22 +330,22 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
         _ if expected.contains("integers") => ("the indices or numbers", "I32"),
         Some(DType::F64) => ("the other tensor", "F64"),
         Some(_) => ("the other tensor", "F32"),
-        None if expected == "f32 or f64" => ("them", "F32"),
-        None if has(DType::Bool) && expected.contains("number") => ("them", "I32"),
+        None if expected == "f32 or f64" => ("the tensors", "F32"),
+        None if has(DType::Bool) && expected.contains("number") => ("the tensors", "I32"),
         None if found.len() > 1 && has(DType::I64) => ("the other tensor", "I64"),
         None if found.len() > 1 => ("the other tensor", "I32"),
-        None => ("it", "F32"),
+        None => ("the tensor", "F32"),
     };
-    let what = if found.len() == 1 { "it" } else { what };
+    let what = if found.len() == 1 { "the tensor" } else { what };
     format!("; convert {what}, for instance with `.convert(DType::{name})`")
 }
 
 /// Returns the text that lists the valid axes of a tensor with `rank` axes, for an error about an axis.
 fn axes_of(rank: usize) -> String {
     match rank {
-        0 => "it has no axes".to_owned(),
-        1 => "its axis is 0, or -1".to_owned(),
-        _ => format!("its axes are -{rank} to {}", rank - 1),
+        0 => "the tensor has no axes".to_owned(),
+        1 => "use axis 0 or -1".to_owned(),
+        _ => format!("use an axis from -{rank} to {}", rank - 1),
     }
 }
 

@@ -47,7 +47,7 @@ const SHORTEST_CHUNK: usize = PARALLEL / 4;
 const CHUNKS_PER_THREAD: usize = 4;
 
 /// What a register must hold when it is read, as text for the panic message of a library bug.
-const MADE: &str = "a value that a fill or an earlier step of the kernel makes";
+const MADE: &str = "a register that an earlier step of the kernel has filled";
 
 /// Whether a kernel value has one number for each element, or one number for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
 /// The dtypes that a result of a kernel may have, as text for the panic message of a library bug.
-const STORED: &str = "floats of the type of the kernel, or bools";
+const STORED: &str = "floats of the kernel's dtype, or bools";
 
 /// A float type that tiles can hold: `f32` or `f64`.
 pub(super) trait Float: Kernels + Send + Sync {
@@ -50,7 +50,7 @@ impl Source<'_> {
     pub(super) fn floats<F: Float>(&self) -> &[F] {
         match self {
             Self::Array(array) => array.elements::<F>(),
-            Self::Result(_) => bug("no result to be written over an array that is repeated"),
+            Self::Result(_) => bug("no result to be written into a repeated array"),
         }
     }
 }

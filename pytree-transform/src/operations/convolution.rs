@@ -160,7 +160,7 @@ impl Convolution {
             && self.input_dilation.iter().all(|&dilation| dilation == 1);
         if !plain {
             let mistake = Mistake::new(
-                "an input dilation or groups are set, which a transposed convolution does not support",
+                "a transposed convolution supports neither an input dilation nor groups",
                 "remove `.input_dilation(…)`, `.feature_groups(…)` and `.batch_groups(…)`",
             );
             return Err(mistake.error(operation, &[x.info(), kernel.info()]));
@@ -221,7 +221,11 @@ impl Convolution {
     ) -> Result<LaidOut, TensorError> {
         let found = [x.info(), kernel.info()];
         if x.dtype() != kernel.dtype() {
-            return Err(TensorError::dtype(operation, &found, "one element type"));
+            return Err(TensorError::dtype(
+                operation,
+                &found,
+                "the same element type in both tensors",
+            ));
         }
         let refused = |mistakes| Mistake::joined(mistakes).error(operation, &found);
         let mistakes = self.wrong_ranks(x.shape(), kernel.shape());

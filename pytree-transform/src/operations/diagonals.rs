@@ -72,7 +72,7 @@ fn triangle(
     let matrix = &tensor.shape()[tensor.rank() - 2..];
     // All offsets beyond the corners select the same triangle. The clamp prevents an overflow.
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
-    let offset = expect_some(i64::try_from(offset).ok(), "an offset that i64 holds");
+    let offset = expect_some(i64::try_from(offset).ok(), "an offset that fits into i64");
     let offset = Tensor::scalar(offset);
     let rows = create::iota(DType::I64, matrix, 0)?.try_add(&offset)?;
     let kept = compare(comparison, &create::iota(DType::I64, matrix, 1)?, &rows)?;

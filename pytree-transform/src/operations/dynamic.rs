@@ -31,7 +31,7 @@ fn check(
     for (axis, (&size, &length)) in sizes.iter().zip(&found.shape).enumerate() {
         if size > length {
             problems.push(format!(
-                "axis {axis} has length {length}, less than the size {size}"
+                "axis {axis} has length {length}, which is less than the size {size} of the slice"
             ));
         }
     }
@@ -50,7 +50,7 @@ fn check(
         operation,
         &[found],
         problems.join(", "),
-        "for each axis, give one scalar integer as the start, and a size of at most the length of the axis",
+        "for each axis, pass one scalar integer as the start, and a size that is at most the length of the axis",
     ))
 }
 
@@ -136,7 +136,7 @@ impl Tensor {
             return Err(TensorError::dtype(
                 "update a slice of",
                 &[self.info(), update.info()],
-                "an update of the same element type",
+                "the same element type in the tensor and the update",
             ));
         }
         if update.is_empty() {
@@ -182,9 +182,8 @@ mod tests {
         let error = x.try_dynamic_slice(&starts, [3, 1]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot dynamic_slice f32[2,3]: axis 0 has length 2, less than the size 3, the start of axis 0 is \
-             f64[], not a scalar integer, the start of axis 1 is i32[1], not a scalar integer; for each axis, give one \
-             scalar integer as the start, and a size of at most the length of the axis"
+            "cannot dynamic_slice f32[2,3]: axis 0 has length 2, which is less than the size 3 of the slice, the start of axis 0 is \
+             f64[], not a scalar integer, the start of axis 1 is i32[1], not a scalar integer; for each axis, pass one scalar integer as the start, and a size that is at most the length of the axis"
         );
         assert!(x.try_dynamic_slice(&starts[..1], [1]).is_err());
         let start = [Tensor::from(0), Tensor::from(0)];

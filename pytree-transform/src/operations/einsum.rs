@@ -53,7 +53,11 @@ pub fn try_einsum(subscripts: &str, operands: &[&Tensor]) -> Result<Tensor, Tens
         .windows(2)
         .any(|pair| pair[0].dtype() != pair[1].dtype())
     {
-        return Err(TensorError::dtype("einsum", &found, "one element type"));
+        return Err(TensorError::dtype(
+            "einsum",
+            &found,
+            "the same element type in all tensors",
+        ));
     }
     let ranks: Vec<usize> = operands.iter().map(|operand| operand.rank()).collect();
     let letters = Letters::parse(subscripts, &ranks).map_err(refused)?;

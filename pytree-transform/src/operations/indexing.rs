@@ -254,7 +254,7 @@ mod tests {
         let error = numbers(&[2, 3]).try_index(ix![0, 3]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot index i32[2,3]: position 3 is out of range on axis 1, which has length 3; use -3 to 2"
+            "cannot index i32[2,3]: position 3 is out of range on axis 1, which has length 3; use a position from -3 to 2"
         );
         let error = numbers(&[2]).try_index(ix![0, 0]).unwrap_err();
         assert!(

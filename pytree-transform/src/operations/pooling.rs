@@ -221,7 +221,7 @@ impl Pooling {
         if self.strides.len() != axes || self.strides.contains(&0) {
             mistakes.push(Mistake::new(
                 format!(
-                    "the strides are {:?} for a window of {axes} axes",
+                    "the strides are {:?}, expected {axes} numbers above 0",
                     self.strides
                 ),
                 "give each axis of the window a stride above 0",
@@ -249,7 +249,7 @@ impl Pooling {
                 operation,
                 &[x.info()],
                 format!(
-                    "a window {:?} needs at least {} axes: {axes} spatial, one for the features",
+                    "a window of size {:?} needs a tensor with at least {} axes: {axes} spatial axes and one feature axis",
                     self.window,
                     axes + 1
                 ),
@@ -309,7 +309,7 @@ mod tests {
         let error = Pooling::new([2]).strides([2, 2]).try_max(&x).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot take the maximum of windows of i32[3,1]: the strides are [2, 2] for a window of 1 axes; give each \
+            "cannot take the maximum of windows of i32[3,1]: the strides are [2, 2], expected 1 numbers above 0; give each \
              axis of the window a stride above 0"
         );
         let wrong = Pooling::new([0]).padding(Padding::Explicit(vec![]));
@@ -320,7 +320,7 @@ mod tests {
         );
         let error = Pooling::new([2, 2]).try_max(&x).unwrap_err().to_string();
         assert!(
-            error.contains("a window [2, 2] needs at least 3 axes"),
+            error.contains("a window of size [2, 2] needs a tensor with at least 3 axes"),
             "{error}"
         );
         assert_eq!(Pooling::new([4]).max(&x).shape(), [0, 1]);

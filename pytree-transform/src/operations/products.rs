@@ -52,7 +52,7 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
         return Err(TensorError::dtype(
             "matmul",
             &[left.info(), right.info()],
-            "one element type",
+            "the same element type in both tensors",
         ));
     }
     let (Some(&contracted), Some(&last)) = (left.shape().last(), right.shape().last()) else {
@@ -60,7 +60,7 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
         return Err(refused(left, right, problem, "multiply with `*`"));
     };
     let (of_right, other) = match right.shape() {
-        [.., before_last, _] => ("the axis before the last of the right tensor", *before_last),
+        [.., before_last, _] => ("the second-to-last axis of the right tensor", *before_last),
         _ => ("the axis of the right tensor", last),
     };
     if contracted == other {
@@ -130,7 +130,7 @@ impl Pairing {
                 }
                 _ => {
                     let problem =
-                        "the axes before the last two do not broadcast: lengths must be equal or 1"
+                        "the axes before the last two axes do not broadcast: their lengths must be equal or 1"
                             .to_owned();
                     return Err(refused(left, right, problem, "reshape one of the tensors"));
                 }
@@ -202,8 +202,8 @@ mod tests {
                 .try_matmul(&zeros(&[5, 6]))
                 .unwrap_err()
                 .to_string(),
-            "cannot matmul f32[3,4] and f32[5,6]: the last axis of the left tensor has length 4, but the axis before \
-             the last of the right tensor has length 5; did you mean to transpose one of them?"
+            "cannot matmul f32[3,4] and f32[5,6]: the last axis of the left tensor has length 4, but the \
+             second-to-last axis of the right tensor has length 5; did you mean to transpose one of them?"
         );
         let error = zeros(&[3, 4])
             .try_matmul(&zeros(&[3]))

@@ -133,7 +133,7 @@ impl<M: Traceable> Unravel<M> {
             let part = slice(vector, &[start], &[end], &[1])
                 .and_then(|part| part.try_reshape(&info.shape));
             leaves.push(part.map_err(|error| TreeError::Build {
-                node: "leaf of a vector",
+                node: "leaf from a vector",
                 reason: error.to_string(),
             })?);
             start = end;

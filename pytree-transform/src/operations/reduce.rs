@@ -232,16 +232,16 @@ mod tests {
         assert_eq!(x.sum_axes([]).shape(), [2, 3, 4]);
         assert_eq!(
             x.try_sum_axes([3]).unwrap_err().to_string(),
-            "cannot sum f32[2,3,4]: axis 3 is out of range; its axes are -3 to 2"
+            "cannot sum f32[2,3,4]: axis 3 is out of range; use an axis from -3 to 2"
         );
         let of = |x: Tensor| x.try_sum_axes([3]).unwrap_err().to_string();
         assert_eq!(
             of(Tensor::zeros(DType::F32, [2])),
-            "cannot sum f32[2]: axis 3 is out of range; its axis is 0, or -1"
+            "cannot sum f32[2]: axis 3 is out of range; use axis 0 or -1"
         );
         assert_eq!(
             of(Tensor::from(1.0_f32)),
-            "cannot sum f32[]: axis 3 is out of range; it has no axes"
+            "cannot sum f32[]: axis 3 is out of range; the tensor has no axes"
         );
         let error = x.try_max_axes([1, -2]).unwrap_err().to_string();
         assert!(

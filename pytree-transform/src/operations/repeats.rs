@@ -140,7 +140,9 @@ impl Tensor {
             return Err(TensorError::shape(
                 "split",
                 &[self.info()],
-                format!("axis {place} of length {length} does not divide into {parts} equal parts"),
+                format!(
+                    "axis {place} of length {length} cannot be divided into {parts} equal parts"
+                ),
                 "use `array_split` or `split_at` for parts of different lengths",
             ));
         }
@@ -170,7 +172,7 @@ impl Tensor {
                 "array_split",
                 &[self.info()],
                 "the number of parts is 0",
-                "use at least 1",
+                "split the axis into at least 1 part",
             ));
         }
         let length = self.shape()[place];
@@ -183,8 +185,8 @@ impl Tensor {
             return Err(TensorError::shape(
                 "array_split",
                 &[self.info()],
-                format!("no memory of {bytes} bytes is available for {parts} parts"),
-                "split it into fewer parts",
+                format!("{bytes} bytes of memory for {parts} parts are not available"),
+                "split the axis into fewer parts",
             ));
         }
         places.extend((1..parts).map(cut));
@@ -346,7 +348,7 @@ mod tests {
         let error = x.try_split(2, 0).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot split i32[3]: axis 0 of length 3 does not divide into 2 equal parts; use `array_split` or \
+            "cannot split i32[3]: axis 0 of length 3 cannot be divided into 2 equal parts; use `array_split` or \
              `split_at` for parts of different lengths"
         );
         assert!(x.try_split(0, 0).is_err());

@@ -98,7 +98,7 @@ tuples! {
 
 /// Returns the shape. A length of -1 is replaced by the length that `count` elements and the other lengths require.
 fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
-    let usable = "give each axis its length, and at most one of them -1";
+    let usable = "pass a length of at least 0 for each axis, or -1 for at most one axis";
     if let Some(length) = lengths.iter().find(|&&length| length < -1) {
         let problem = format!("the shape {lengths:?} has the negative length {length}");
         return Err(Mistake::new(problem, usable));
@@ -109,13 +109,14 @@ fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
         1 => {
             let product = given.fold(1_i128, |product, &length| product.saturating_mul(length));
             if product == 0 {
-                let problem =
-                    format!("a length of the shape {lengths:?} is 0, so that -1 may be any length");
-                return Err(Mistake::new(problem, "write the length in the place of -1"));
+                let problem = format!(
+                    "the shape {lengths:?} has a length of 0, so any length could replace -1"
+                );
+                return Err(Mistake::new(problem, "write the length instead of -1"));
             }
             if count as i128 % product != 0 {
                 let problem = format!(
-                    "it has {count} elements, which the other lengths of the shape {lengths:?}, {product} in all, do not divide"
+                    "its {count} elements cannot be divided by {product}, the product of the other lengths of the shape {lengths:?}"
                 );
                 let fix = "choose lengths whose product divides the number of elements";
                 return Err(Mistake::new(problem, fix));
@@ -123,7 +124,7 @@ fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
             count as i128 / product
         }
         several => {
-            let problem = format!("the shape {lengths:?} has -1 {several} times");
+            let problem = format!("the shape {lengths:?} contains the length -1 {several} times");
             return Err(Mistake::new(problem, usable));
         }
     };
@@ -205,17 +206,15 @@ mod tests {
         let message = |outcome: Result<Tensor, TensorError>| outcome.unwrap_err().to_string();
         assert_eq!(
             message(x.try_reshape([4, -1])),
-            "cannot reshape f32[2,3]: it has 6 elements, which the other lengths of the shape [4, -1], 4 in all, do not \
-             divide; choose lengths whose product divides the number of elements"
+            "cannot reshape f32[2,3]: its 6 elements cannot be divided by 4, the product of the other lengths of the shape [4, -1]; choose lengths whose product divides the number of elements"
         );
         assert_eq!(
             message(x.try_reshape([-1, 2, -1])),
-            "cannot reshape f32[2,3]: the shape [-1, 2, -1] has -1 2 times; give each axis its length, and at most one of \
-             them -1"
+            "cannot reshape f32[2,3]: the shape [-1, 2, -1] contains the length -1 2 times; pass a length of at least 0 for each axis, or -1 for at most one axis"
         );
         assert!(message(x.try_reshape([-2, -3])).contains("has the negative length -2"));
         let empty = Tensor::zeros(DType::F32, [0, 3]);
-        assert!(message(empty.try_reshape([0, -1])).contains("-1 may be any length"));
-        assert!(message(x.try_reshape([4])).contains("it has 6 elements, the shape [4] has 4"));
+        assert!(message(empty.try_reshape([0, -1])).contains("any length could replace -1"));
+        assert!(message(x.try_reshape([4])).contains("it has 6 elements, but the shape [4] has 4"));
     }
 }

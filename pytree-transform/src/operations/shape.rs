@@ -31,7 +31,7 @@ pub(crate) fn new_axis_of(
             operation,
             &[found],
             format!("axis {axis} is out of range for a new axis in a result of {rank} axes"),
-            format!("use -{rank} to {}", rank - 1),
+            format!("use an axis from -{rank} to {}", rank - 1),
         )
     })
 }
@@ -286,7 +286,7 @@ mod tests {
         let error = Tensor::try_stack(std::slice::from_ref(&x), 3).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot stack f32[2,3]: axis 3 is out of range for a new axis in a result of 3 axes; use -3 to 2"
+            "cannot stack f32[2,3]: axis 3 is out of range for a new axis in a result of 3 axes; use an axis from -3 to 2"
         );
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
         assert!(Tensor::try_concatenate(&[], 0).is_err());

@@ -23,7 +23,7 @@ use crate::tensor::traceable::{Traceable, rebuild};
 pub fn stack<M: Traceable>(members: &[M]) -> M {
     let mut members = members.iter().map(graph::flatten::<Tensor, M>);
     let Some((first, treedef)) = members.next() else {
-        panic!("cannot stack: the list of members is empty; pass at least one");
+        panic!("cannot stack: the list of members is empty; pass at least one member");
     };
     let mut columns: Vec<Vec<Tensor>> = first.into_iter().map(|leaf| vec![leaf]).collect();
     for (position, (leaves, other)) in members.enumerate() {
@@ -71,7 +71,7 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
     }
     assert!(
         problems.is_empty(),
-        "cannot stack: {}; all members must have the same shapes",
+        "cannot stack: {}; pass members whose leaves have the same shapes and element types",
         problems.join("; ")
     );
 }

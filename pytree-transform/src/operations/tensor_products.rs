@@ -53,7 +53,7 @@ impl Tensor {
         let counts = [(contract.0, contract.1), (batch.0, batch.1)];
         if counts.iter().any(|(left, right)| left.len() != right.len()) {
             let problem = format!(
-                "the contracted axes {contract:?} or the batch axes {batch:?} are not in pairs"
+                "the two tensors have different numbers of contracted axes {contract:?} or of batch axes {batch:?}"
             );
             let fix = "name the same number of axes for both tensors";
             return Err(refused("dot_general", self, other, problem, fix));
@@ -208,7 +208,10 @@ mod tests {
         let (x, y) = (zeros(&[2, 3]), zeros(&[3, 2]));
         let message = |result: Result<Tensor, TensorError>| result.unwrap_err().to_string();
         let error = message(x.try_dot_general(&y, (&[1], &[]), (&[], &[])));
-        assert!(error.contains("are not in pairs"), "{error}");
+        assert!(
+            error.contains("different numbers of contracted axes"),
+            "{error}"
+        );
         let error = message(x.try_dot_general(&y, (&[1], &[0]), (&[1], &[1])));
         assert!(error.contains("axis 1 is given twice"), "{error}");
         assert!(x.try_dot_general(&y, (&[2], &[0]), (&[], &[])).is_err());

@@ -225,7 +225,7 @@ impl At<'_> {
                 "update",
                 &[self.tensor.info(), value.info()],
                 if numbers {
-                    "a value of the same element type"
+                    "the same element type in the tensor and the value"
                 } else {
                     "numbers; for bools use `set`"
                 },
@@ -253,7 +253,7 @@ fn fitted(found: &AbstractArray, value: &Tensor, part: &[usize]) -> Result<Tenso
         TensorError::shape(
             "update",
             &[found, value.info()],
-            format!("the value does not broadcast to the shape of the part, {part:?}"),
+            format!("the value does not broadcast to the shape {part:?} of the selected part"),
             "reshape the value, or choose another part",
         )
     })
@@ -349,7 +349,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot update f32[2,3] and f32[2]: the value does not broadcast to the shape of the part, [3]; reshape \
+            "cannot update f32[2,3] and f32[2]: the value does not broadcast to the shape [3] of the selected part; reshape \
              the value, or choose another part"
         );
         assert!(x.at(ix![2]).try_add(1.0).is_err());

@@ -42,7 +42,10 @@ impl Padding {
         };
         (pairs.len() != axes).then(|| {
             Mistake::new(
-                format!("the padding {pairs:?} has {} of {axes} pairs", pairs.len()),
+                format!(
+                    "the padding {pairs:?} has {} pairs, but there are {axes} spatial axes",
+                    pairs.len()
+                ),
                 "give one pair `(before, after)` for each spatial axis",
             )
         })

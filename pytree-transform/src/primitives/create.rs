@@ -212,8 +212,11 @@ impl Primitive for Iota {
             return Err(TensorError::shape(
                 "count along",
                 &[&result],
-                format!("{} cannot hold a position above {largest}", self.dtype),
-                "count in i64",
+                format!(
+                    "the largest position that {} can represent is {largest}",
+                    self.dtype
+                ),
+                "use i64 as the element type",
             ));
         }
         Ok(one(result))

@@ -199,7 +199,7 @@ impl Primitive for DotGeneral {
             return Err(TensorError::dtype(
                 "multiply",
                 operands,
-                "numbers of one element type",
+                "numbers, with the same element type in both tensors",
             ));
         }
         for (what, (left_axes, right_axes)) in
@@ -295,7 +295,10 @@ impl Primitive for DotGeneral {
         let place = |side: &Side<'_>, axis: usize| {
             let position = side.free.iter().position(|&free| free == axis);
             Some(
-                side.kept[expect_some(position, "a batch axis of one operand among its free axes")],
+                side.kept[expect_some(
+                    position,
+                    "the batch axis to be a free axis, because only one operand has it",
+                )],
             )
         };
         let result_axis = match (axes[0], axes[1]) {

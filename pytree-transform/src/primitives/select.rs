@@ -47,7 +47,7 @@ impl Primitive for Select {
             return Err(TensorError::dtype(
                 "select",
                 operands,
-                "one element type for both tensors to choose from",
+                "the same element type in both tensors that `select` chooses from",
             ));
         }
         if operands[1].shape != operands[2].shape || operands[0].shape != operands[1].shape {

@@ -156,7 +156,7 @@ pub(crate) fn check_positions(
         operation,
         &[operand],
         format!("the position {last} of axis {axis} does not fit i32, the type of the result"),
-        "divide the axis with `.reshape(…)`",
+        "split the axis into shorter axes with `.reshape(…)`",
     ))
 }
 
@@ -204,7 +204,7 @@ impl LinearPrimitive for Broadcast {
                 "broadcast",
                 &[operand],
                 problem,
-                "only an axis of length 1 can repeat; reshape the tensor first",
+                "only an axis of length 1 can be repeated; reshape the tensor first",
             )
         };
         let increasing = self.axes.windows(2).all(|pair| pair[0] < pair[1]);
@@ -216,14 +216,14 @@ impl LinearPrimitive for Broadcast {
                 .is_some_and(|&last| last >= self.shape.len())
         {
             return Err(refused(format!(
-                "the tensor's axes cannot become the axes {:?} of the shape {:?}",
+                "the list {:?} must contain, in ascending order, one axis of the shape {:?} for each axis of the tensor",
                 self.axes, self.shape
             )));
         }
         for (axis, (&length, &place)) in operand.shape.iter().zip(&self.axes).enumerate() {
             if length != 1 && length != self.shape[place] {
                 return Err(refused(format!(
-                    "axis {axis} has length {length}, axis {place} of the shape {:?} has {}",
+                    "axis {axis} has length {length}, but axis {place} of the shape {:?} has length {}",
                     self.shape, self.shape[place]
                 )));
             }
@@ -299,7 +299,7 @@ impl LinearPrimitive for Reshape {
                 "reshape",
                 &[operand],
                 format!(
-                    "it has {} elements, the shape {:?} has {}",
+                    "it has {} elements, but the shape {:?} has {}",
                     operand.len(),
                     self.shape,
                     wanted.map_or_else(
@@ -348,11 +348,11 @@ impl LinearPrimitive for Transpose {
                 "transpose",
                 &[operand],
                 format!(
-                    "{:?} does not name each of its {} axes once",
+                    "the permutation {:?} does not contain each of its {} axes once",
                     self.permutation,
                     operand.rank()
                 ),
-                "list every axis once, in the order of the result",
+                "list each axis once, in the order of the axes of the result",
             ));
         }
         let shape = self

@@ -98,12 +98,14 @@ impl LinearPrimitive for Slice {
                 start[axis] <= limit[axis] && limit[axis] <= operand.shape[axis] && stride[axis] > 0
             });
         if !fits {
-            let problem = format!("{start:?} to {limit:?} in steps of {stride:?} is out of range");
+            let problem = format!(
+                "the range from {start:?} to {limit:?} with the steps {stride:?} is not valid"
+            );
             return Err(TensorError::shape(
                 "slice",
                 &[operand],
                 problem,
-                "keep 0 ≤ start ≤ limit ≤ length on each axis, and steps above 0",
+                "for each axis, use 0 ≤ start ≤ limit ≤ length and a step above 0",
             ));
         }
         Ok(AbstractArray {

@@ -134,7 +134,7 @@ impl Sliding {
             "slide windows over",
             &[found],
             format!(
-                "windows of {:?} in steps of {:?} and {:?} do not fit the lengths {:?} from axis {} on",
+                "windows of size {:?} with the strides {:?} and the dilations {:?} do not fit the lengths {:?} of the axes from axis {} on",
                 self.sizes, self.strides, self.dilations, self.lengths, self.first
             ),
             "pass a size, a stride and a dilation above 0 for each axis",

@@ -76,7 +76,7 @@ thread_local! {
 /// assert!(f(x.clone()).item::<f32>().is_nan());
 /// let checked = AssertUnwindSafe(|| debug_nans(|| f(x)));
 /// let message = *catch_unwind(checked).unwrap_err().downcast::<String>().unwrap();
-/// assert!(message.contains("gave NaN in 1 of 2 elements: b:f32[2] = log a"), "{message}");
+/// assert!(message.contains("returned NaN in 1 of 2 elements: b:f32[2] = log a"), "{message}");
 /// assert!(message.contains("operand 0 is f32[2] with values from -1 to 1"), "{message}");
 /// ```
 ///

@@ -253,11 +253,11 @@ fn no_value(tracer: &Tracer) -> TensorError {
     let (stands_for, fix) = match tracer.payload {
         Payload::Batch { .. } => (
             "all values of the batch at once",
-            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, or map only the parts that do not depend on the value",
+            "use `select` to choose between values, `cond` to choose between computations, or `while_loop` to repeat a computation, or map only the parts of the function that do not depend on the value",
         ),
         _ => (
             "a value that is known only when the compiled function runs",
-            "choose between values with `select`, between computations with `cond`, repeat with `while_loop`, make the deciding value a static field, or move this code out of the compiled function",
+            "use `select` to choose between values, `cond` to choose between computations, or `while_loop` to repeat a computation, or make the deciding value a static field, or move this code out of the compiled function",
         ),
     };
     TensorError::Traced {
@@ -328,7 +328,9 @@ impl PartialEq for Tensor {
         match (self.value(), other.value()) {
             (Ok(left), Ok(right)) => left == right,
             (Err(error), _) | (_, Err(error)) => {
-                panic!("cannot compare tensors by `==`: {error}; or compare by `.equal(&other)`")
+                panic!(
+                    "cannot compare tensors by `==`: {error}; or use `.equal(&other)` instead of `==`"
+                )
             }
         }
     }

@@ -47,7 +47,7 @@ pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
 pub(crate) const OUTPUT: &str = "a value for each output of a jaxpr";
-pub(crate) const CONCRETE: &str = "constants of a jaxpr that are not traced";
+pub(crate) const CONCRETE: &str = "the constants of a jaxpr to be untraced";
 
 /// One operation of a jaxpr.
 #[derive(Clone, Debug)]

@@ -19,8 +19,8 @@ impl Tensor {
     /// let error = Tensor::try_from_nested(vec![vec![1, 2], vec![3]]).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "cannot make a tensor of nested lists: the list at [1] has length 1, but the first list of its level has length 2; \
-    ///      give all lists of a level the same length"
+    ///     "cannot make a tensor of nested lists: the list at [1] has length 1, but the first list at the same depth has length 2; \
+    ///      give all lists at one depth the same length"
     /// );
     /// # Ok::<(), pytree_transform::TensorError>(())
     /// ```
@@ -103,7 +103,7 @@ mod tests {
         let panic = std::panic::catch_unwind(|| Tensor::from([vec![1, 2, 3], vec![4]]));
         let message = panic.unwrap_err().downcast::<String>().unwrap();
         assert!(
-            message.contains("but the first list of its level has length 3"),
+            message.contains("but the first list at the same depth has length 3"),
             "{message}"
         );
     }

@@ -8,9 +8,9 @@ use crate::tensor::Tensor;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be traced: every leaf must be a `Tensor`",
     label = "has leaves that are not tensors, or is not a pytree",
-    note = "change numbers and ndarray arrays to `Tensor`, and mark fields that are not data `#[r#static]`",
-    note = "a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`",
-    note = "`jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`; a function that writes its model is for `jit_mut` and `vmap_mut`"
+    note = "change numbers and ndarray arrays to `Tensor`, and write `#[r#static]` on fields that are not data",
+    note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it",
+    note = "`jit` and `vmap` take their argument by value: write `|model: Model|`, not `|model: &Model|`; for a function that writes its model, use `jit_mut` or `vmap_mut`"
 )]
 pub trait Traceable: PytreeOf<Tensor> {}
 

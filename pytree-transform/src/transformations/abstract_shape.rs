@@ -50,7 +50,7 @@ where
         result.map(|result| match Tree::new(result.treedef, result.infos) {
             Ok(tree) => tree,
             Err(error) => bug(format_args!(
-                "leaves of the result's structure, found that {error}"
+                "leaves that fit the structure of the result, found the error: {error}"
             )),
         }),
     )

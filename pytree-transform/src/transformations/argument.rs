@@ -53,7 +53,7 @@ impl Argument {
             Some(filter) => match filter.choose(&treedef, &leaves) {
                 Ok(chosen) => chosen,
                 Err(error) => panic!(
-                    "cannot choose what to differentiate by {filter:?}: {error} (gradient taken at {line})"
+                    "cannot choose the leaves to differentiate with the filter {filter:?}: {error} (gradient taken at {line})"
                 ),
             },
         };
@@ -71,7 +71,7 @@ impl Argument {
                 .map(|((path, leaf), _)| format!("{} ({})", path.or_root(), leaf.info()))
                 .collect();
             panic!(
-                "cannot differentiate with respect to {}: only f32 and f64 have gradients; make the leaf a state, capture the tensor in the closure, or choose the leaves with `.wrt(filter)` (gradient taken at {line})",
+                "cannot differentiate with respect to {}: only f32 and f64 have gradients; make the leaf a state, capture the tensor in the closure, or choose other leaves with `.wrt(filter)` (gradient taken at {line})",
                 places.join(", ")
             );
         }
@@ -117,7 +117,7 @@ impl Argument {
         match Tree::with_absent(&self.treedef, gradients).and_then(M::select_part) {
             Ok(part) => part,
             Err(error) => bug(format_args!(
-                "a gradient of the argument's type, found that {error}"
+                "a gradient with the type of the argument, found the error: {error}"
             )),
         }
     }

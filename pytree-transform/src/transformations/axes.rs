@@ -159,12 +159,12 @@ impl Axes {
     /// Returns a short description of the axes for messages, for instance `a tuple of 2`.
     fn describe(&self) -> String {
         match self {
-            Self::All(_) => "one axis".to_owned(),
+            Self::All(_) => "a single axis".to_owned(),
             Self::Tuple(members) => format!("a tuple of {}", members.len()),
             Self::List(members) => format!("a list of {}", members.len()),
-            Self::Dict(_) => "for a map".to_owned(),
-            Self::Fields(_) => "for the fields of a struct".to_owned(),
-            Self::Filter(_) => "by filter".to_owned(),
+            Self::Dict(_) => "a map".to_owned(),
+            Self::Fields(_) => "the fields of a struct".to_owned(),
+            Self::Filter(_) => "a list of filters".to_owned(),
             Self::Tree(tree) => format!("a tree {:?}", tree.treedef()),
         }
     }
@@ -230,7 +230,10 @@ impl Walk<'_> {
         let found = treedef.nodes().next().map(|node| format!("{node:?}"));
         let found = found.unwrap_or_default();
         let axes = axes.describe();
-        self.problem(path, &format!("the axes are {axes}, the value is {found}"));
+        self.problem(
+            path,
+            &format!("the axes are given as {axes}, but the value is {found}"),
+        );
     }
 
     fn in_order(
@@ -284,7 +287,7 @@ impl Walk<'_> {
                 Some((_, axes)) => self.enter(axes, &child, &child_path),
                 None if child.num_leaves() == 0 => {}
                 None => {
-                    self.problem(&child_path, "no axes are given");
+                    self.problem(&child_path, "no axis is given");
                     let count = self.axes.len() + child.num_leaves();
                     self.axes.resize(count, None);
                 }
@@ -325,7 +328,7 @@ impl Walk<'_> {
                     .collect();
                 let what = kind.map_or_else(String::new, |kind| format!(" ({kind})"));
                 let problem = format!(
-                    "no filter accepts the leaf{what}; end the filters with `(Filter::everything(), None)`"
+                    "no filter accepts the leaf{what}; add `(Filter::everything(), None)` as the last filter"
                 );
                 self.problem(&whole, &problem);
             }

@@ -94,7 +94,7 @@ impl Mapping {
     ) -> Vec<Option<isize>> {
         let misfit = |problems: Vec<String>| -> ! {
             panic!(
-                "cannot vmap: the axes of `.{option}(…)` do not fit: {}; they must be a prefix of the value (vmap at {})",
+                "cannot vmap: the axes of `.{option}(…)` do not fit the value: {}; give the axes the structure of the value, or one axis for a whole part of it (vmap at {})",
                 problems.join("; "),
                 self.line
             )
@@ -144,7 +144,7 @@ impl Mapping {
                 self.line
             ),
             _ => panic!(
-                "cannot vmap: the mapped axes differ in length:{}\nthey must be equal, or not mapped (`None` in `.in_axes(…)`) (vmap at {})",
+                "cannot vmap: the mapped axes differ in length:{}\nuse equal lengths, or do not map some of the leaves (`None` in `.in_axes(…)`) (vmap at {})",
                 self.sizes_text(&sizes, treedef, leaves, axes),
                 self.line
             ),
@@ -172,7 +172,7 @@ impl Mapping {
         }
         let mut text = String::new();
         for size in sizes {
-            let places = expect_some(places.remove(size), "a place for each length");
+            let places = expect_some(places.remove(size), "at least one leaf for each length");
             // Writing to a string cannot fail.
             let _ = write!(text, "\n  {size}: {}", places.join(", "));
         }
@@ -229,7 +229,7 @@ impl Mapping {
         let (placed, problems) = place(&axes, results, size);
         assert!(
             problems.is_empty(),
-            "cannot vmap: the written values do not fit: {}; map the written leaves with `.in_axes(…)`, or write values that are the same for all examples, such as a mean by `pmean` (vmap at {})",
+            "cannot vmap: the written values do not fit the axes: {}; map the written leaves with `.in_axes(…)`, or write values that are the same for all examples, such as a mean by `pmean` (vmap at {})",
             self.problem_text(&whole.leaf_paths(), examples, &axes, &problems),
             self.line
         );
@@ -253,7 +253,7 @@ impl Mapping {
             let place = expect_at(&places, position, PLACES);
             let Some(leaves) = place.leaves_of(&value) else {
                 panic!(
-                    "cannot vmap: the value written to the reference at {} has another structure, {value}; under vmap a reference keeps its structure (vmap at {})",
+                    "cannot vmap: the value written to the reference at {} has a different structure than the old value: {value}; under vmap, write a value with the same structure (vmap at {})",
                     place.path.or_root(),
                     self.line
                 );
@@ -264,7 +264,7 @@ impl Mapping {
         let (placed, problems) = place(&wanted, results, size);
         assert!(
             problems.is_empty(),
-            "cannot vmap: the values written to references do not fit: {}; map the reference with `.in_axes(…)`, or write values that are the same for all examples, such as a mean by `pmean` (vmap at {})",
+            "cannot vmap: the values written to references do not fit the axes: {}; map the reference with `.in_axes(…)`, or write values that are the same for all examples, such as a mean by `pmean` (vmap at {})",
             self.problem_text(
                 &written_places(argument, outcome),
                 examples,
@@ -293,7 +293,9 @@ impl Mapping {
                 None => format!(
                     "{path} ({example}) differs between the examples{name}, but its axis is `None`"
                 ),
-                Some(axis) => format!("{path}: {example} and a batch axis have no axis {axis}"),
+                Some(axis) => {
+                    format!("{path}: {example} with a batch axis added has no axis {axis}")
+                }
             }
         };
         problems.iter().map(text).collect::<Vec<_>>().join("; ")

@@ -97,7 +97,7 @@ impl Dropped {
             text = format!("{text} and {} more", self.paths.len() - SHOWN);
         }
         format!(
-            "the function of `jit` at {line} changes the states at {text} of its argument and drops them, so two calls began with the same states: random numbers repeat and running statistics do not move; compile it with `jit_mut` and take the model by `&mut`, which writes the states back, or return the changed model; in evaluation, pass `eval(&model)`"
+            "the function of `jit` at {line} changes the states at {text} of its argument, but does not return them, so two calls began with the same states: random numbers are repeated and running statistics are not updated; compile the function with `jit_mut` and take the model by `&mut`, which writes the states back, or return the changed model; for evaluation, pass `eval(&model)`"
         )
     }
 }

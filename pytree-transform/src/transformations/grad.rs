@@ -234,7 +234,7 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable, E>(
 fn check_loss(loss: &Tensor, line: &Location<'_>) {
     assert!(
         loss.rank() == 0 && loss.dtype().is_float(),
-        "cannot take the gradient of a {}: the loss must be a floating-point scalar; reduce it, for instance with `.mean()`, or convert integers to floats (gradient taken at {line})",
+        "cannot take the gradient of a {}: the loss must be a floating-point scalar; reduce the loss, for instance with `.mean()`, or convert integers to floats (gradient taken at {line})",
         loss.info()
     );
 }

@@ -27,7 +27,7 @@ use crate::transformations::returned::{Loss, Returned};
 /// The Jacobian of a tensor is a `P`: the gradient type of the argument, with leaves of shape `[result…, leaf…]`. The
 /// Jacobian of any other result has the structure of the result, with a `P` in place of each tensor.
 #[diagnostic::on_unimplemented(
-    message = "there is no Jacobian of a `{Self}`",
+    message = "cannot take the Jacobian of a function that returns `{Self}`",
     note = "return a `Tensor`, or tensors in a tuple or a `Vec`"
 )]
 pub trait Jacobian<P>: Traceable {
@@ -294,7 +294,7 @@ fn check_floats(treedef: &TreeDef, results: &[Tensor], line: &Location<'_>) {
         .collect();
     assert!(
         places.is_empty(),
-        "cannot take the Jacobian of {}: only f32 and f64 have derivatives; convert to floats, or leave it out of the result (Jacobian taken at {line})",
+        "cannot take the Jacobian of {}: only f32 and f64 have derivatives; convert these tensors to floats, or remove them from the result (Jacobian taken at {line})",
         places.join(", ")
     );
 }

@@ -49,7 +49,7 @@ where
     {
         assert!(
             primal.info() == tangent.info() || !primal.dtype().is_float(),
-            "cannot take a jvp: at {} the primal is {}, the tangent {}; pass a tangent of the primal's shape and dtype",
+            "cannot take a jvp: at {} the primal is {}, but the tangent is {}; pass a tangent of the primal's shape and dtype",
             path.or_root(),
             primal.info(),
             tangent.info()

@@ -224,7 +224,7 @@ where
     let mut equations = linear.equations.iter();
     if let Some(equation) = equations.find(|equation| equation.inputs.iter().any(is_varying)) {
         panic!(
-            "cannot transpose: the function is not linear in its argument, because of the operation at {}; take its derivative at a point, with `vjp`",
+            "cannot transpose: the function is not linear in its argument, because of the operation at {}; use `vjp` to take its derivative at a point",
             equation.line
         );
     }

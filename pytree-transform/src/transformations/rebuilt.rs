@@ -37,7 +37,7 @@ pub(crate) fn traced_first(line: &'static Location<'static>, function: TypeId) {
     if is_many {
         warn(WarningKind::Rebuilt, line, || {
             format!(
-                "`jit` at {line} has built {MANY_BUILT} functions, and each was traced anew; build it once, outside of the loop or as a field of a struct, and call it often"
+                "`jit` at {line} has created {MANY_BUILT} compiled functions, and each of them was traced; call `jit` once, outside of the loop or for a field of a struct, and call the compiled function often"
             )
         });
     }
@@ -59,7 +59,7 @@ pub(crate) fn traced_again(traces: usize, calls: u64, why: &Retrace) {
     }
 }
 
-const STATIC: &str = "a static value is part of the structure, so each new value is traced anew: keep a value that changes in each call as a `Tensor`, such as a step counter in a field `#[state] step: Tensor`, created by `Tensor::from(0)`";
+const STATIC: &str = "a static value is part of the structure, so the function is traced again for each new value: store a value that changes with each call in a `Tensor`, for instance a step counter in the field `#[state] step: Tensor`, initialized with `Tensor::from(0)`";
 
 /// Returns how to avoid a retrace.
 fn fix(difference: &RetraceDifference) -> &'static str {
@@ -69,13 +69,13 @@ fn fix(difference: &RetraceDifference) -> &'static str {
             ..
         }) => STATIC,
         RetraceDifference::Structure(_) => {
-            "a value that grows is traced anew each time: clear what is collected, such as sown values, or keep arrays of one size"
+            "the function is traced again for each new structure: remove collected values, such as sown values, before each call, or use arrays of a fixed size"
         }
         RetraceDifference::Leaf { .. } => {
-            "each new shape is traced anew: pad the arrays to a few shapes"
+            "the function is traced again for each new shape: pad the arrays, so that only a few shapes occur"
         }
         RetraceDifference::BatchAxis { .. } => {
-            "each new length of the batch is traced anew: pad the batches to a few lengths"
+            "the function is traced again for each new length of the batch: pad the batches, so that only a few lengths occur"
         }
         RetraceDifference::Captured => {
             "a captured reference may have changed, so each call traces the function: pass the reference as an argument"

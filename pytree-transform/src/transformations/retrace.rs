@@ -120,7 +120,7 @@ impl fmt::Display for RetraceDifference {
             Self::Structure(difference) if difference.left == difference.right => {
                 write!(
                     f,
-                    "static value at {}: {}, another value of this type",
+                    "static value at {}: {} before, a different value of the same type now",
                     difference.path.or_root(),
                     difference.left
                 )

@@ -24,9 +24,9 @@ pub enum Fallible {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be traced: every leaf must be a `Tensor`",
     label = "has leaves that are not tensors, or is not a pytree",
-    note = "a function returns a value whose leaves are all tensors, or a `Result` of such a value; \
-            change numbers and ndarray arrays to `Tensor`, or mark fields that are not data `#[r#static]`; \
-            a type of your own becomes a pytree by `#[derive(Module)]` or `#[derive(Pytree)]`"
+    note = "return a value whose leaves are all tensors, or a `Result` of such a value; \
+            change numbers and ndarray arrays to `Tensor`, and write `#[r#static]` on fields that are not data; \
+            to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it"
 )]
 pub trait Returned<Kind>: Sized {
     /// The type of the value: `T` if the function returns a `T` or a `Result<T, E>`.
@@ -92,7 +92,7 @@ pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
 /// auxiliary results; or a `Result` of one of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
-    note = "return the scalar to differentiate, alone or before other results: `(loss, logits)`, or a `Result` of it"
+    note = "return the scalar to differentiate, alone or as the first member of a tuple such as `(loss, logits)`, or a `Result` of one of these"
 )]
 pub trait Loss: Sized {
     /// The type of the value: `T` if the function returns a `T` or a `Result<T, E>`.

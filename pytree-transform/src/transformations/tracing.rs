@@ -137,7 +137,7 @@ impl Tracing {
 fn recursive(signature: &Signature, line: &Location<'_>) -> ! {
     let infos: Vec<String> = signature.infos.iter().map(ToString::to_string).collect();
     panic!(
-        "cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: {} of {}; tracing it would never end: let the recursion change a shape or a static value, or write it as a `while_loop` or `scan` (jit at {line})",
+        "cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: {} of {}; tracing this recursion would never end: change a shape or a static value in each call, or use `while_loop` or `scan` instead of the recursion (jit at {line})",
         signature.treedef,
         infos.join(", ")
     )

@@ -32,8 +32,8 @@ impl<M> fmt::Debug for Mut<M> {
 ///
 /// No other types implement this trait.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a list of arguments of which some are written",
-    note = "write `Mut<Net>` for one argument `&mut Net`, or a tuple that begins with it: `(Mut<Net>, Tensor)`"
+    message = "`{Self}` does not say which arguments the function writes",
+    note = "write `Mut<Net>` for a single argument `&mut Net`, or a tuple that begins with it: `(Mut<Net>, Tensor)`"
 )]
 pub trait Arguments: Parts {}
 
@@ -73,9 +73,9 @@ pub trait Parts: 'static {
 /// must be written in the closure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that writes its arguments",
-    label = "expected a function of `&mut Model`, or of a tuple that begins with it",
-    note = "take the model by `&mut` and write the type of the parameter: `|model: &mut Model| …`; several arguments are one tuple: `|(model, x): (&mut Model, Tensor)| …`; what is written comes first, and every other argument is passed by value: `Tensor`, not `&Tensor`; write `move` before a closure that captures",
-    note = "for a function that writes nothing use `jit` or `vmap`"
+    label = "expected a function that takes `&mut Model`, or a tuple that begins with it",
+    note = "take the model by `&mut` and write the type of the parameter: `|model: &mut Model| …`; several arguments are one tuple: `|(model, x): (&mut Model, Tensor)| …`; put the written arguments first, and take all other arguments by value: `Tensor`, not `&Tensor`; write `move` before a closure that captures variables",
+    note = "for a function that writes none of its arguments, use `jit` or `vmap`"
 )]
 pub trait WritingFunction<P: Arguments> {
     /// The type of the result.

@@ -80,7 +80,7 @@ fn wrong_predicates_and_indices_are_errors() {
     );
     reports(
         || while_loop(|x: &Tensor| x.less(3.0), |x| x, x()),
-        &["bool[2] holds", "bool without axes"],
+        &["cannot use a bool[2] as the condition", "bool without axes"],
     );
 }
 

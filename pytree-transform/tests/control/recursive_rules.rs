@@ -483,7 +483,7 @@ fn endless_rule(x: &Tensor) -> Tensor {
 fn endless_recursion_is_reported() {
     let x = Tensor::from(1.0_f64);
     let words = [
-        "seems to call itself without an end",
+        "seems to call itself endlessly",
         "control/recursive_rules.rs",
     ];
     for f in [endless as fn(&Tensor) -> Tensor, endless_backward] {

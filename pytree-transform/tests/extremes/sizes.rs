@@ -22,24 +22,24 @@ fn none() -> Tensor {
 #[test]
 fn creations_too_large_are_refused() {
     check(&rows! {
-        Tensor::zeros(DType::F32, [REFUSED]) => Panic("`zeros`: no memory of 35184372088832 bytes");
-        Tensor::zeros(DType::F32, [1 << 46]) => Panic("`zeros`: no memory of 281474976710656 bytes");
-        Tensor::zeros(DType::F32, [1 << 62]) => Panic("`zeros`: no memory of 18446744073709551616 bytes");
-        Tensor::zeros(DType::F32, [TOP]) => Panic("`zeros`: no memory of 36893488147419103232 bytes");
-        Tensor::zeros(DType::Bool, [TOP]) => Panic("`zeros`: no memory of 9223372036854775808 bytes");
+        Tensor::zeros(DType::F32, [REFUSED]) => Panic("`zeros`: 35184372088832 bytes of memory");
+        Tensor::zeros(DType::F32, [1 << 46]) => Panic("`zeros`: 281474976710656 bytes of memory");
+        Tensor::zeros(DType::F32, [1 << 62]) => Panic("`zeros`: 18446744073709551616 bytes of memory");
+        Tensor::zeros(DType::F32, [TOP]) => Panic("`zeros`: 36893488147419103232 bytes of memory");
+        Tensor::zeros(DType::Bool, [TOP]) => Panic("`zeros`: 9223372036854775808 bytes of memory");
         Tensor::zeros(DType::F32, [HUGE]) => Panic("cannot make f32[18446744073709551615] by `zeros`");
-        Tensor::zeros(DType::F32, [HUGE, HUGE, HUGE]) => Panic("`zeros`: no memory of more than 2^128 bytes");
+        Tensor::zeros(DType::F32, [HUGE, HUGE, HUGE]) => Panic("`zeros`: more than 2^128 bytes of memory");
         Tensor::zeros(DType::F32, [1 << 32, 1 << 32]) => Panic("by `zeros`");
         Tensor::zeros(DType::F32, [0, HUGE]) => Panic("by `zeros`");
         Tensor::zeros(DType::F32, [HUGE, 2, 0]) => Panic("by `zeros`");
         Tensor::zeros(DType::F32, [0, TOP, 2]) => Panic("by `zeros`");
         Tensor::zeros(DType::F32, [0, 1 << 50]) => Shape(vec![0, 1 << 50]);
-        Tensor::ones(DType::I64, [REFUSED]) => Panic("`ones`: no memory of 70368744177664 bytes");
-        Tensor::full(DType::Bool, [REFUSED], 1.0) => Panic("`full`: no memory of 8796093022208 bytes");
-        Tensor::arange(DType::F32, REFUSED) => Panic("`arange`: no memory of 35184372088832 bytes");
+        Tensor::ones(DType::I64, [REFUSED]) => Panic("`ones`: 70368744177664 bytes of memory");
+        Tensor::full(DType::Bool, [REFUSED], 1.0) => Panic("`full`: 8796093022208 bytes of memory");
+        Tensor::arange(DType::F32, REFUSED) => Panic("`arange`: 35184372088832 bytes of memory");
         Tensor::arange(DType::I32, HUGE) => Panic("by `arange`");
-        Tensor::arange(DType::I32, (1 << 31) + 1) => Panic("cannot arange i32[2147483649]: i32 cannot hold a position above");
-        Tensor::arange(DType::U32, (1 << 32) + 1) => Panic("cannot arange u32[4294967297]: u32 cannot hold a position above");
+        Tensor::arange(DType::I32, (1 << 31) + 1) => Panic("cannot arange i32[2147483649]: the largest position that i32 can represent");
+        Tensor::arange(DType::U32, (1 << 32) + 1) => Panic("cannot arange u32[4294967297]: the largest position that u32 can represent");
         Tensor::arange(DType::F64, 0) => elements([]);
         Tensor::iota(DType::F32, [3], isize::MAX) => Panic("cannot iota f32[3]: axis 9223372036854775807 is out of range");
         Tensor::iota(DType::F32, [3], isize::MIN) => Panic("cannot iota f32[3]: axis -9223372036854775808 is out of range");
@@ -69,7 +69,7 @@ fn results_too_large_are_refused() {
         none().reshape([0, 1_usize << 40]) => Shape(vec![0, 1 << 40]);
         none().reshape([0, HUGE]) => Panic("by `reshape`");
         three().tile([HUGE]) => Panic("by `tile`");
-        three().tile([REFUSED]) => Panic("`tile`: no memory of 105553116266496 bytes");
+        three().tile([REFUSED]) => Panic("`tile`: 105553116266496 bytes of memory");
         three().tile([1 << 40, 1 << 40]) => Panic("by `tile`");
         three().tile([0]) => elements([]);
         none().tile([HUGE]) => Panic("by `tile`");
@@ -105,9 +105,9 @@ fn results_too_large_are_refused() {
         three().diag(isize::MIN) => Panic("by `diag`");
         three().diag(1 << 40) => Panic("by `diag`");
         none().diag(isize::MIN) => Panic("by `diag`");
-        three().array_split(HUGE, 0).remove(0) => Panic("cannot array_split f32[3]: no memory of 442721857769029238760 bytes");
-        three().array_split(1 << 43, 0).remove(0) => Panic("cannot array_split f32[3]: no memory of");
-        none().split(TOP, 0).remove(0) => Panic("cannot split f32[0]: no memory of 221360928884514619392 bytes");
+        three().array_split(HUGE, 0).remove(0) => Panic("cannot array_split f32[3]: 442721857769029238760 bytes of memory");
+        three().array_split(1 << 43, 0).remove(0) => Panic("bytes of memory for 8796093022208 parts are not available");
+        none().split(TOP, 0).remove(0) => Panic("cannot split f32[0]: 221360928884514619392 bytes of memory");
         three().split(HUGE, 0).remove(0) => Panic("cannot split");
     });
 }
@@ -169,7 +169,7 @@ fn windows_too_large_are_refused() {
 }
 
 #[test]
-#[should_panic(expected = "no memory of 35184372088832 bytes is available")]
+#[should_panic(expected = "35184372088832 bytes of memory are not available")]
 fn compiled_creation_too_large_is_refused() {
     // The size can be computed, so tracing succeeds. The allocation fails when the function runs.
     let _ = jit(|x: Tensor| (Tensor::zeros(DType::F32, [REFUSED]), x))(three());

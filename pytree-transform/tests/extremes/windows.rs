@@ -66,7 +66,7 @@ fn dilations_beyond_the_end_leave_no_window() {
         Convolution::new([HUGE], Padding::Valid).apply_transposed(&Tensor::from([[[5.0_f32]]]), &kernel(&[2.0])) => Panic("convolve transposed");
         Convolution::new([1], Padding::Explicit(vec![(-2, isize::MAX)])).apply(&line(), &kernel(&[1.0])) => Panic("convolve");
         Convolution::new([1], Padding::Explicit(vec![(-isize::MAX, 0)])).apply(&line(), &kernel(&[1.0])) => Panic("cannot convolve");
-        Convolution::new([1], Padding::Explicit(vec![])).apply(&line(), &kernel(&[1.0])) => Panic("the padding [] has 0 of 1 pairs");
+        Convolution::new([1], Padding::Explicit(vec![])).apply(&line(), &kernel(&[1.0])) => Panic("the padding [] has 0 pairs, but there are 1 spatial axes");
         Convolution::new([1], Padding::Valid).feature_groups(HUGE).apply(&line(), &kernel(&[1.0])) => Panic("cannot be divided into 18446744073709551615 equal groups");
         Convolution::new([1], Padding::Valid).feature_groups(0).apply(&line(), &kernel(&[1.0])) => Panic("0 feature groups");
         Convolution::new([1], Padding::Valid).batch_groups(TOP).apply(&line(), &kernel(&[1.0])) => Panic("cannot be divided into 9223372036854775808 equal batch groups");

@@ -72,7 +72,7 @@ pub enum ReferenceError {
     /// The enclosing `refs::with_mutable` does not accept references of this kind.
     #[error(
         "cannot write a reference {}: inside of `refs::with_mutable`, only references of accepted kinds may be written; write the reference outside, accept its kind, or create it with a kind by `Ref::param` or `Ref::state`",
-        .kind.map_or_else(|| "without a kind of its own".to_owned(), |kind| format!("of kind {kind}"))
+        .kind.map_or_else(|| "that has no kind".to_owned(), |kind| format!("of kind {kind}"))
     )]
     NotMutable {
         /// The kind that the reference was created with, if any.

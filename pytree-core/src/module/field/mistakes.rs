@@ -80,7 +80,7 @@ mistakes! {
     /// The type of a field is a box of a trait that has no `#[module_object]`.
     ObjectNeedsAttribute {
         message: "`{Self}` is not a module: its trait has no `#[module_object]`",
-        label: "the type behind this trait object may not be a module",
+        label: "not every type that implements the trait is a module",
         note: "write `#[module_object]` above the trait, use `Box<dyn Trait>` as the type of the field, and write no attribute on the field",
     }
     /// The type of a field is a boxed closure.
@@ -149,7 +149,7 @@ mistakes! {
     }
     /// The values of a field marked `#[r#static]` cannot be compared.
     StaticNotComparable {
-        message: "`{Self}` cannot be `#[r#static]`: a treedef cannot compare it",
+        message: "`{Self}` cannot be `#[r#static]`: a treedef cannot compare its values",
         label: "a static value must be comparable",
         note: "write `#[derive(Static, Clone)]` or `#[derive(Clone, PartialEq, Eq, Hash, Debug)]` on its type, which must also be `Send + Sync`",
         note: "instead of a closure, use a function pointer: `fn(&Tensor) -> Tensor`",

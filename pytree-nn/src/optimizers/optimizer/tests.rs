@@ -182,7 +182,9 @@ fn an_optimizer_of_nothing_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "cannot choose what to differentiate by path_contains(waight)")]
+#[should_panic(
+    expected = "cannot choose the leaves to differentiate with the filter path_contains(waight)"
+)]
 fn a_gradient_with_respect_to_nothing_panics() {
     let loss = |model: &Mlp| model.forward(&ones()).mean();
     let _ = value_and_grad(loss).wrt(Filter::path_contains("waight"))(&mlp());

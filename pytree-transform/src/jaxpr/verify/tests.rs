@@ -412,7 +412,7 @@ fn collective_operands_are_checked() {
         &parted,
         &[
             "(`all_to_all`, from",
-            "axis 0 has length 4, the batch axis `i` has 3",
+            "axis 0 has length 4, but the batch axis `i` has length 3",
         ],
     );
     let position = broken_under_axis(
@@ -443,7 +443,7 @@ fn collective_parameters_are_checked() {
     let outside = broken_under_axis(send, instead(pairs(&[(0, 3)])));
     says(
         &outside,
-        &["(0, 3) is out of range on the batch axis `i` of length 3"],
+        &["the pair (0, 3) is out of range for the batch axis `i` of length 3"],
     );
     let twice = broken_under_axis(send, instead(pairs(&[(0, 1), (2, 1)])));
     says(&twice, &["example 1 receives twice"]);

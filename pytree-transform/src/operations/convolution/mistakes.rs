@@ -21,7 +21,7 @@ impl Convolution {
         }
         if x.len() != rank {
             let problem = format!(
-                "the input has {} axes, expected {rank}: one for the batch, {strides} spatial, one for the features",
+                "the input has {} axes, expected {rank}: one batch axis, {strides} spatial axes and one feature axis",
                 x.len()
             );
             let fix = if x.len() + 1 == rank {
@@ -34,8 +34,7 @@ impl Convolution {
         if kernel.len() != rank {
             mistakes.push(Mistake::new(
                 format!(
-                    "the kernel has {} axes, expected {rank}: {strides} spatial, one for the input features, one for \
-                     the output features",
+                    "the kernel has {} axes, expected {rank}: {strides} spatial axes, one axis for the input features and one for the output features",
                     kernel.len()
                 ),
                 "use a kernel with one spatial axis for each stride",
@@ -82,7 +81,7 @@ impl Convolution {
         if groups == 0 || batch_groups == 0 || (groups > 1 && batch_groups > 1) {
             return vec![Mistake::new(
                 format!("there are {groups} feature groups and {batch_groups} batch groups"),
-                "use at least 1 of each kind, and more than 1 of at most one kind",
+                "set both numbers of groups to at least 1, and at most one of them to more than 1",
             )];
         }
         let mut mistakes = Vec::new();
@@ -106,13 +105,13 @@ impl Convolution {
                     .to_owned()
             } else {
                 format!(
-                    "use a kernel for {} input features{of_groups}",
+                    "use a kernel with {} input features{of_groups}",
                     features / groups
                 )
             };
             mistakes.push(Mistake::new(
                 format!(
-                    "the input has {features} features, but the kernel is for {of_kernel} input features{of_groups}"
+                    "the input has {features} features, but the kernel has {of_kernel} input features{of_groups}"
                 ),
                 fix,
             ));
@@ -159,14 +158,19 @@ mod tests {
         assert_eq!(
             error(&convolution, &[2, 8, 8, 3], &[3, 0, 4, 6]),
             "cannot convolve f32[2,8,8,3] and f32[3,0,4,6]: the strides are [1, 0], expected 2 numbers above 0; the \
-             padding [(1, 1)] has 1 of 2 pairs; the kernel has an axis of length 0; the input has 3 features, but the \
-             kernel is for 4 input features; give one number above 0 for each spatial axis; give one pair `(before, \
-             after)` for each spatial axis; use a kernel with at least one element along each axis; use a kernel for 3 \
+             padding [(1, 1)] has 1 pairs, but there are 2 spatial axes; the kernel has an axis of length 0; the input has 3 features, but the \
+             kernel has 4 input features; give one number above 0 for each spatial axis; give one pair `(before, \
+             after)` for each spatial axis; use a kernel with at least one element along each axis; use a kernel with 3 \
              input features"
         );
         let other = Tensor::zeros(DType::F64, [3, 3, 4, 5]);
         let found = convolution.try_apply(&zeros(&[2, 8, 8, 4]), &other);
-        assert!(found.unwrap_err().to_string().contains("one element type"));
+        assert!(
+            found
+                .unwrap_err()
+                .to_string()
+                .contains("the same element type in both tensors")
+        );
     }
 
     #[test]
@@ -208,7 +212,7 @@ mod tests {
                 &plain,
                 [2, 8, 8, 3],
                 [3, 3, 4, 6],
-                "a kernel for 3 input features",
+                "a kernel with 3 input features",
             ),
             (
                 &grouped,
@@ -238,7 +242,7 @@ mod tests {
                 &both,
                 [2, 8, 8, 4],
                 [3, 3, 2, 6],
-                "more than 1 of at most one kind",
+                "at most one of them to more than 1",
             ),
         ] {
             let error = error(convolution, &x, &kernel);

@@ -186,7 +186,7 @@ impl Plan {
                 );
                 let fix = match length {
                     0 => "use a range, because the axis has no elements".to_owned(),
-                    _ => format!("use -{length} to {}", length - 1),
+                    _ => format!("use a position from -{length} to {}", length - 1),
                 };
                 Err(refused(found, problem, fix))
             }
@@ -204,7 +204,7 @@ impl Plan {
             return Err(refused(
                 found,
                 format!("the step on axis {axis} is 0"),
-                "use 1, or -1 to reverse".to_owned(),
+                "use a step of 1, or -1 to reverse the axis".to_owned(),
             ));
         }
         let positions = Positions::of_range(bounds, step, found.shape[axis]);

@@ -160,7 +160,7 @@ fn batch_split(
     let linear = split.linear.batched(&of_linear, batch, &of_results);
     let in_linear = in_places(linear.mapped.iter().copied(), &split.has_tangent);
     let of_known = &known.mapped[..split.outputs];
-    let grown = pairs(mapped, of_known, "the same outputs of both parts")
+    let grown = pairs(mapped, of_known, "both parts to have the same outputs")
         .zip(in_linear)
         .map(|((mapped, known), linear)| *mapped || *known || linear == Some(true))
         .collect();

@@ -201,7 +201,7 @@ pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>
 /// Returns the items whose flag in `mask` is true.
 #[track_caller]
 pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
-    pairs(items, mask, "a mark for each item")
+    pairs(items, mask, "a flag for each item")
         .filter(|(_, chosen)| **chosen)
         .map(|(item, _)| item)
 }
@@ -209,7 +209,7 @@ pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<I
 /// Returns a list as long as `mask`: the next item where the flag is true, `None` where the flag is false.
 #[track_caller]
 pub(crate) fn in_places<T>(items: impl IntoIterator<Item = T>, mask: &[bool]) -> Vec<Option<T>> {
-    const EXPECTED: &str = "an item for each marked place, and no more";
+    const EXPECTED: &str = "exactly one item for each marked position";
     let mut items = items.into_iter();
     let mut places = Vec::with_capacity(mask.len());
     for &marked in mask {
@@ -273,13 +273,13 @@ mod tests {
         for items in [1, 3] {
             let text = panics(|| drop(in_places(0..items, &[true, false, true])));
             assert!(
-                text.contains("an item for each marked place, and no more"),
+                text.contains("exactly one item for each marked position"),
                 "{text}"
             );
         }
         let text = panics(|| assert_eq!(chosen(&[1, 2], &[true]).count(), 1));
         assert!(
-            text.contains("a mark for each item, found 2 and 1"),
+            text.contains("a flag for each item, found 2 and 1"),
             "{text}"
         );
     }

@@ -82,7 +82,7 @@ impl PPermute {
             let before = &self.pairs[..position];
             if from >= length || to >= length {
                 problems.push(format!(
-                    "({from}, {to}) is out of range on the batch axis `{}` of length {length}",
+                    "the pair ({from}, {to}) is out of range for the batch axis `{}` of length {length}",
                     self.name[0]
                 ));
             }
@@ -191,10 +191,10 @@ impl LinearPrimitive for AllToAll {
                 "all_to_all",
                 &[operand],
                 format!(
-                    "axis {} has length {found}, the batch axis `{}` has {}",
+                    "axis {} has length {found}, but the batch axis `{}` has length {}",
                     self.split_axis, self.name[0], self.length
                 ),
-                "the axis needs one element for each example; reshape the tensor first",
+                "pass a tensor whose axis has one element for each example, or reshape the tensor first",
             ));
         }
         let mut result = operand.clone();

@@ -66,8 +66,12 @@ impl Cond {
                 if flags.is_empty() {
                     flags = own.to_vec();
                 }
-                pairs(&mut flags, own, "as many outputs of each branch")
-                    .for_each(|(flag, own)| *flag |= own);
+                pairs(
+                    &mut flags,
+                    own,
+                    "each branch to have the same number of outputs",
+                )
+                .for_each(|(flag, own)| *flag |= own);
             }
             flags
         };
@@ -188,7 +192,11 @@ impl Cond {
         let mut chosen = expect_next(&mut branches, BRANCH);
         for (position, results) in branches.enumerate() {
             let here = compare_with(Comparison::Gt, &index, position as f64);
-            for (chosen, result) in pairs(&mut chosen, results, "as many outputs of each branch") {
+            for (chosen, result) in pairs(
+                &mut chosen,
+                results,
+                "each branch to have the same number of outputs",
+            ) {
                 let condition = or_panic(broadcast_in_dim(&here, result.shape(), &[0]));
                 *chosen = or_panic(select(&condition, &result, chosen));
             }
@@ -257,7 +265,7 @@ fn guarded(
 }
 
 /// What a list of branches must not lack, as text for the panic message of a library bug.
-const BRANCH: &str = "a branch to choose";
+const BRANCH: &str = "at least one branch";
 
 impl Primitive for Cond {
     fn name(&self) -> &'static str {

@@ -152,7 +152,7 @@ impl While {
             let holds = condition.jaxpr.apply(&of_condition);
             let after = body.jaxpr.apply(&tensors[own..]);
             let kept = pairs(after, carry, CARRY).map(|(after, before)| {
-                debug_assert_eq!(after.shape().first(), Some(&size), "a mapped carry");
+                debug_assert_eq!(after.shape().first(), Some(&size), "the carry to be mapped");
                 let holds = or_panic(broadcast_in_dim(&holds[0], after.shape(), &[0]));
                 or_panic(select(&holds, &after, before))
             });

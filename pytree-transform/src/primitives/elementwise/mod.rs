@@ -44,7 +44,11 @@ pub(crate) fn same_info(
         .windows(2)
         .any(|pair| pair[0].dtype != pair[1].dtype)
     {
-        return Err(TensorError::dtype(operation, operands, "one element type"));
+        return Err(TensorError::dtype(
+            operation,
+            operands,
+            "the same element type in all tensors",
+        ));
     }
     if operands
         .windows(2)
@@ -81,11 +85,11 @@ mod tests {
         for (error, remedy) in [
             (
                 of_pair(Binary::Pow, &integers, &integers),
-                "convert them, for instance with `.convert(DType::F32)`",
+                "convert the tensors, for instance with `.convert(DType::F32)`",
             ),
             (
                 of_pair(Binary::Add, &bools, &bools),
-                "convert them, for instance with `.convert(DType::I32)`",
+                "convert the tensors, for instance with `.convert(DType::I32)`",
             ),
             (
                 of_pair(Binary::Add, &floats, &integers),
@@ -97,11 +101,11 @@ mod tests {
             ),
             (
                 of_one(Unary::Neg, &bools),
-                "convert it, for instance with `.convert(DType::I32)`",
+                "convert the tensor, for instance with `.convert(DType::I32)`",
             ),
             (
                 of_one(Unary::IntegerPower(-1), &integers),
-                "cannot take a power below 0 of i32[1]: expected f32 or f64; convert it, for instance with \
+                "cannot take a power below 0 of i32[1]: expected f32 or f64; convert the tensor, for instance with \
                  `.convert(DType::F32)`",
             ),
         ] {

@@ -17,7 +17,7 @@ use crate::tensor::elementwise::{Binary, Unary};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor",
     label = "expected a tensor, a reference to one, or a number",
-    note = "numbers are `f32`, `f64`, `i32`, `i64`, `u32` and `usize`; convert others first, for instance with `f64::from(number)`"
+    note = "use a number of type `f32`, `f64`, `i32`, `i64`, `u32` or `usize`; convert numbers of other types first, for instance with `f64::from(number)`"
 )]
 pub trait Operand {
     /// Returns this operand as a tensor that can be combined with the tensor `other`; a number takes the dtype of

@@ -27,10 +27,7 @@ pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
             .iter()
             .map(|&index| usize::try_from(index).unwrap_or(usize::MAX).min(last))
             .collect(),
-        _ => bug(format_args!(
-            "indices of integers, found {}",
-            indices.dtype()
-        )),
+        _ => bug(format_args!("integer indices, found {}", indices.dtype())),
     }
 }
 

@@ -181,7 +181,7 @@ impl Primitive for Scatter {
             return Err(TensorError::dtype(
                 "update at indices",
                 operands,
-                "numbers, and updates of the tensor's element type",
+                "numbers, with the same element type in the tensor and the updates",
             ));
         }
         let taken = self.take().abstract_evaluation(&[operand, indices])?;
@@ -189,7 +189,7 @@ impl Primitive for Scatter {
             return Err(TensorError::shape(
                 "update at indices",
                 operands,
-                format!("the indices name {}", taken[0]),
+                format!("the indices select {}", taken[0]),
                 "broadcast the updates to the expected shape",
             ));
         }

@@ -82,7 +82,7 @@ impl Primitive for ScatterAdd {
                 "add at indices",
                 operands,
                 format!(
-                    "from axis {} on, the updates do not have the axes of the indices",
+                    "from axis {} on, the axes of the updates differ from the axes of the indices",
                     self.axis
                 ),
                 "reshape the updates",

@@ -115,12 +115,12 @@ fn errors_name_the_axis() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("axis 0 has length 3, axis 1 of the shape [2, 4] has 4"),
+        error.contains("axis 0 has length 3, but axis 1 of the shape [2, 4] has length 4"),
         "{error}"
     );
     let error = reshape(&noise(&[3], 1), &[2, 2]).unwrap_err().to_string();
     assert!(
-        error.contains("it has 3 elements, the shape [2, 2] has 4"),
+        error.contains("it has 3 elements, but the shape [2, 2] has 4"),
         "{error}"
     );
     assert!(transpose(&noise(&[3, 2], 1), &[0, 0]).is_err());

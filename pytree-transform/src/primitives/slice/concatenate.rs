@@ -41,7 +41,7 @@ impl Primitive for Concatenate {
                 "concatenate",
                 operands,
                 "there are no tensors",
-                "pass at least one",
+                "pass at least one tensor",
             ));
         };
         if self.axis >= first.rank() {
@@ -51,7 +51,7 @@ impl Primitive for Concatenate {
             return Err(TensorError::dtype(
                 "concatenate",
                 operands,
-                "one element type",
+                "the same element type in all tensors",
             ));
         }
         let others = |operand: &AbstractArray| without_axes(&operand.shape, &[self.axis]);
@@ -64,7 +64,7 @@ impl Primitive for Concatenate {
                 "concatenate",
                 operands,
                 problem,
-                "make the other axes equal, or choose another axis",
+                "give all other axes equal lengths, or choose another axis",
             ));
         }
         let mut shape = first.shape.clone();

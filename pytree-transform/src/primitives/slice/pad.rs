@@ -163,7 +163,7 @@ impl Primitive for Pad {
             return Err(TensorError::dtype(
                 "pad",
                 operands,
-                "a padding value of the same element type",
+                "the same element type in the tensor and the padding value",
             ));
         }
         let paddings = [self.low.len(), self.high.len(), self.interior.len()];
@@ -183,10 +183,10 @@ impl Primitive for Pad {
                     high,
                     interior,
                 } = self;
-                let problem =
-                    format!("low {low:?}, high {high:?} and interior {interior:?} do not fit");
-                let fix = "pass one number of each kind per axis and a scalar value, and remove at most \
-                           the length of the axis";
+                let problem = format!(
+                    "the paddings low {low:?}, high {high:?} and interior {interior:?} do not fit the tensor"
+                );
+                let fix = "for each axis, pass one low, one high and one interior number, which together remove at most the length of the axis, and pass a scalar value";
                 Err(TensorError::shape("pad", operands, problem, fix))
             }
         }

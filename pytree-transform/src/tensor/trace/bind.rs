@@ -224,7 +224,7 @@ fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     let Some((id, content)) = found else {
         let operation = primitive.name();
         bug(format_args!(
-            "trace level {level} for `{operation}`, found no such level"
+            "trace level {level} to exist for `{operation}`, found no such level"
         ))
     };
     match content.downcast() {
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(level_at(0, &Select).0.id, outer.id);
         assert_eq!(
             message(1),
-            "this is a bug in pytree: expected trace level 1 for `select`, found no such level; please report it"
+            "this is a bug in pytree: expected trace level 1 to exist for `select`, found no such level; please report it"
         );
         let _other = TraceLevel::begin("other", LevelKind::Running);
         assert_eq!(

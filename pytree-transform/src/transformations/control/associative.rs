@@ -96,7 +96,7 @@ pub fn associative_scan_with<X: Traceable, R: Returned<K, Value = X>, K>(
         Ok(results) => results,
         Err(Failure::Returned(error)) => return R::with(Err(error)),
         Err(Failure::Differs(problems)) => panic!(
-            "cannot scan: the combination of two elements differs from an element: {}; it must keep structure, shapes and element types: {}",
+            "cannot scan: the combination of two elements differs from an element: {}; the combination must keep structure, shapes and element types: {}",
             problems.join("; "),
             fix(&problems)
         ),

@@ -109,7 +109,7 @@ fn choose_by_predicate<A: Traceable, R: Traceable, E>(
 ) -> Result<R, E> {
     assert!(
         predicate.rank() == 0 && predicate.dtype() == DType::Bool,
-        "cannot choose a branch by a {}: the predicate of cond must be a bool without axes; compare, for instance with `.greater(0.0)`, reduce with `.all()` or `.any()`, or choose element by element with `select`",
+        "cannot choose a branch by a {}: the predicate of cond must be a bool without axes; compare the tensor, for instance with `.greater(0.0)`, reduce it with `.all()` or `.any()`, or use `select` to choose element by element",
         predicate.info()
     );
     choose(
@@ -157,7 +157,7 @@ where
     let integer = matches!(index.dtype(), DType::I32 | DType::I64 | DType::U32);
     assert!(
         index.rank() == 0 && integer,
-        "cannot choose a branch by a {}: the index of switch must be an integer without axes; take one element, or convert with `.convert(DType::I32)`",
+        "cannot choose a branch by a {}: the index of switch must be an integer without axes; take one element of the tensor, or convert the tensor with `.convert(DType::I32)`",
         index.info()
     );
     assert!(

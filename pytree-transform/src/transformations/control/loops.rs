@@ -229,7 +229,7 @@ where
     let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));
     assert!(
         both.is_empty(),
-        "cannot loop: references are in the carry of {recorder} and among its inputs: {}; the loop would have two copies, so writes to one would not be read from the other; use a separate reference at each place",
+        "cannot loop: the carry and the inputs of {recorder} contain the same reference: {}; the loop would have two copies of the reference, and a write to one copy would not change the other; use separate references in the carry and in the inputs",
         both.join("; ")
     );
     let length = length_of(recorder.name(), &inputs_treedef, &stacked, options.length);
@@ -426,7 +426,7 @@ fn value_of(bound: Bound) -> Bound {
     if let Bound::Tensor(tensor) = &bound {
         assert!(
             tensor.rank() == 0 && tensor.dtype() == DType::I32,
-            "cannot loop up to a {}: the bounds of fori_loop must be i32 without axes; convert with `.convert(DType::I32)`",
+            "cannot use a {} as a bound of a loop: the bounds of fori_loop must be i32 scalars; convert with `.convert(DType::I32)`",
             tensor.info()
         );
         if tensor.array().is_some() {

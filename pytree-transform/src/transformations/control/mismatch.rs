@@ -37,7 +37,7 @@ pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) 
         .filter(|((given, found), _)| given != found)
         .map(|(_, place)| {
             format!(
-                "at {}: a different reference than the received one; write to the received reference with `.set(…)` and return that",
+                "at {}: found a different reference than the received one; write to the received reference with `.set(…)`, and return the received reference",
                 place.path.or_root()
             )
         })
@@ -67,7 +67,7 @@ pub(crate) fn in_both(
     let text = |(left, right): (usize, usize)| {
         let left = left_places[left].path.or_root();
         format!(
-            "{left} of the carry is {}",
+            "{left} in the carry is {} in the inputs",
             right_places[right].path.or_root()
         )
     };
@@ -80,6 +80,6 @@ pub(crate) fn fix(differences: &[String]) -> &'static str {
     if differences.iter().all(|text| text.contains(": expected ")) {
         "change an element type with `.convert(…)` and a shape with `.reshape(…)` or `.broadcast_to(…)`"
     } else {
-        "return the expected structure, with the same references at the same paths; return additional values, such as sown intermediates, separately, or pop them first"
+        "return a value with the expected structure, and with the same references at the same paths; return additional values, such as sown intermediates, separately, or pop them first"
     }
 }

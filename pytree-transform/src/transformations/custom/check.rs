@@ -101,7 +101,7 @@ pub(crate) fn refuse_captured(recorder: Recorder, line: &Location<'_>, captured:
     let captured: Vec<String> = captured.iter().map(|it| it.info().to_string()).collect();
     assert!(
         captured.is_empty(),
-        "cannot apply the rule of the {recorder} at {line}: it captured a traced tensor ({}) that the function does not capture; pass the tensor as a part of the argument",
+        "cannot apply the rule of the {recorder} at {line}: the rule captured a traced tensor ({}) that the function does not capture; pass the tensor as a part of the argument",
         captured.join(", ")
     );
 }
@@ -132,7 +132,7 @@ pub(crate) fn nested<R>(
     let depth = Guard(DEPTH.get());
     assert!(
         depth.0 < DEEPEST,
-        "cannot call the {recorder} at {line}: {DEEPEST} functions with rules are nested, so it seems to call itself without an end; a rule may call its function, but a function must not call itself, nor a rule its own derivative"
+        "cannot call the {recorder} at {line}: {DEEPEST} calls of functions with rules are nested, so the function seems to call itself endlessly; a rule may call its function, but a function must not call itself, and a rule must not take the derivative that it defines"
     );
     DEPTH.set(depth.0 + 1);
     function()
