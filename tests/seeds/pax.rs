@@ -454,13 +454,13 @@ fn the_lint_finds_tensors_that_are_one() -> Result<(), TreeError> {
     assert_eq!(findings.len(), 3, "{findings:?}");
     let text = findings[2].to_string();
     assert!(
-        text.starts_with("the leaves at encoder, decoder are one array"),
+        text.starts_with("the leaves at encoder, decoder use the same memory"),
         "{text}"
     );
     assert!(
         findings[0]
             .to_string()
-            .contains("1 NaN element of 2 in all"),
+            .contains("1 NaN element, of 2 in all"),
         "{findings:?}"
     );
     Ok(())

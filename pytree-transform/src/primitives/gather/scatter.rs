@@ -190,7 +190,7 @@ impl Primitive for Scatter {
                 "update at indices",
                 operands,
                 format!("the indices select {}", taken[0]),
-                "broadcast the updates to the expected shape",
+                "broadcast the updates to the shape of the selected elements",
             ));
         }
         Ok(one(operand.clone()))
