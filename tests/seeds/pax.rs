@@ -460,7 +460,7 @@ fn the_lint_finds_tensors_that_are_one() -> Result<(), TreeError> {
     assert!(
         findings[0]
             .to_string()
-            .contains("1 NaN element, of 2 in all"),
+            .contains("1 NaN element (2 elements in all)"),
         "{findings:?}"
     );
     Ok(())

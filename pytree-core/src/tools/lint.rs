@@ -139,7 +139,7 @@ impl fmt::Display for Finding {
                 elements,
             } => write!(
                 f,
-                "the leaf at {} is not finite: it has {}, of {elements} in all; initialize it again, or find the training step that produced these values",
+                "the leaf at {} is not finite: it has {} ({elements} elements in all); initialize it again, or find the training step that produced these values",
                 path.or_root(),
                 not_finite_elements(*nan, *infinite)
             ),

@@ -74,14 +74,13 @@ fn values_that_are_not_finite_are_counted() {
     assert_eq!(
         said(&model),
         [
-            "the leaf at weight is not finite: it has 1 NaN and 2 infinite elements, of 4 in all; initialize it again, or find the training step that produced these values",
-            "the leaf at mean is not finite: it has 1 infinite element, of 1 in all; initialize it again, or find the training step that produced these values",
+            "the leaf at weight is not finite: it has 1 NaN and 2 infinite elements (4 elements in all); initialize it again, or find the training step that produced these values",
+            "the leaf at mean is not finite: it has 1 infinite element (1 elements in all); initialize it again, or find the training step that produced these values",
         ]
     );
-    assert!(
-        said(&f64::NAN)[0]
-            .starts_with("the leaf at the root is not finite: it has 1 NaN element, of 1 in all")
-    );
+    assert!(said(&f64::NAN)[0].starts_with(
+        "the leaf at the root is not finite: it has 1 NaN element (1 elements in all)"
+    ));
 }
 
 #[derive(Module, Clone, Debug)]

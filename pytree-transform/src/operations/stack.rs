@@ -95,7 +95,7 @@ pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
     };
     assert!(
         lengths.iter().all(|&other| other == Some(length)),
-        "cannot unstack {treedef}: the first axes of its leaves have the lengths {lengths:?}; pass leaves with equal lengths"
+        "cannot unstack {treedef}: the first axes of its leaves have the lengths {lengths:?}; pass leaves whose first axes have equal lengths"
     );
     (0..length)
         .map(|member| {
