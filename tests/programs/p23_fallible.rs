@@ -486,7 +486,7 @@ fn loops_return_the_error() -> Result<(), ForwardError> {
             *sum = &*sum + 1.0;
             cubes(&x)
         };
-        let outputs = control::scan_mut(step, &mut carry, inputs);
+        let outputs = scan_mut(step, &mut carry, inputs);
         (outputs, carry.0.item::<f64>(), count.get().item::<i32>())
     };
     let (failed, sum, steps) = sums(rows(&wrong()));

@@ -167,16 +167,7 @@ struct RegisteredSpecial {
 
 impl RegisteredSpecial {
     const SHAPE: &'static NodeShape = &NodeShape {
-        fields: &[
-            Field {
-                name: "x",
-                kind: None,
-            },
-            Field {
-                name: "y",
-                kind: None,
-            },
-        ],
+        fields: &[Field::plain("x"), Field::plain("y")],
         statics: &[],
         identity: TypeId::of::<Self>,
         type_name: std::any::type_name::<Self>,

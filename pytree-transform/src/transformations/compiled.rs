@@ -227,7 +227,7 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
 /// Returns the message for a function that cannot be shown because it returned an `Err`.
 pub(crate) fn returned_an_error(operation: &str, line: &Location<'_>) -> String {
     format!(
-        "cannot record the function of the {operation} at {line}: it returned an `Err` for this argument; call it to get the error"
+        "cannot record the function of the {operation} at {line}: the function returned an `Err` for this argument; call the function to get the error"
     )
 }
 
