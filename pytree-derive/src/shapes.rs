@@ -68,14 +68,30 @@ impl Shapes {
         }
     }
 
-    /// Generates the comparison of the value `value`, an expression of a place.
-    fn compare(&self, root: &Root, label: &str, value: &TokenStream) -> TokenStream {
+    /// Generates the comparison of the value `value`, an expression of a place. `references` is the number of references
+    /// around the value, if its type is written.
+    fn compare(
+        &self,
+        root: &Root,
+        label: &str,
+        value: &TokenStream,
+        references: Option<usize>,
+    ) -> TokenStream {
         match self {
             Self::One(shape) => {
                 let pattern = shape.pattern(root);
                 let span = shape.literal.span().resolved_at(Span::call_site());
-                quote_spanned! {span=>
-                    #value.__compare_axes(__scope, #label, const { &#pattern });
+                // A function names the type that has no shapes. A method finds the value behind any references.
+                match references {
+                    Some(count) => {
+                        let stars = std::iter::repeat_n(quote!(*), count);
+                        quote_spanned! {span=>
+                            #root::axes::Scope::value(__scope, #label, const { &#pattern }, &#(#stars)*#value);
+                        }
+                    }
+                    None => quote_spanned! {span=>
+                        #value.__compare_axes(__scope, #label, const { &#pattern });
+                    },
                 }
             }
             Self::Unchecked => TokenStream::new(),
@@ -83,7 +99,7 @@ impl Shapes {
                 let elements = elements.iter().enumerate().map(|(position, element)| {
                     let index = syn::Index::from(position);
                     let label = format!("{label}.{position}");
-                    element.compare(root, &label, &quote!(#value.#index))
+                    element.compare(root, &label, &quote!(#value.#index), None)
                 });
                 quote!(#(#elements)*)
             }
@@ -475,7 +491,7 @@ impl Called<'_> {
         ty: Option<&Type>,
     ) -> TokenStream {
         let Some(ty) = ty else {
-            return shapes.compare(&self.root, label, value);
+            return shapes.compare(&self.root, label, value, None);
         };
         let inner = match without_references(ty) {
             Type::Path(path) => path.path.segments.last(),
@@ -484,9 +500,9 @@ impl Called<'_> {
         let pattern = match inner {
             Some(last) if last.ident == "Option" => quote!(::core::option::Option::Some(__value)),
             Some(last) if last.ident == "Result" => quote!(::core::result::Result::Ok(__value)),
-            _ => return shapes.compare(&self.root, label, value),
+            _ => return shapes.compare(&self.root, label, value, Some(references(ty))),
         };
-        let compare = shapes.compare(&self.root, label, &quote!(__value));
+        let compare = shapes.compare(&self.root, label, &quote!(__value), None);
         let reference = if matches!(ty, Type::Reference(_)) {
             quote!(*#value)
         } else {
@@ -509,7 +525,8 @@ impl Called<'_> {
                 .last()
                 .is_some_and(|last| last.ident == "Result")
         {
-            return quote!(return ::core::result::Result::Err(::core::convert::From::from(#error)););
+            let root = &self.root;
+            return quote!(return ::core::result::Result::Err(#root::axes::HoldsShapeError::of(#error)););
         }
         quote!(#panic;)
     }
@@ -652,6 +669,16 @@ impl Called<'_> {
                 "`{key}` has no length: nothing binds it before the result; make it an axis of an argument{fields}, or write `_`"
             ),
         }
+    }
+}
+
+/// Returns the number of references around a type.
+fn references(ty: &Type) -> usize {
+    match ty {
+        Type::Reference(reference) => 1 + references(&reference.elem),
+        Type::Paren(inner) => references(&inner.elem),
+        Type::Group(inner) => references(&inner.elem),
+        _ => 0,
     }
 }
 

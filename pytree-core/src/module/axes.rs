@@ -43,6 +43,25 @@ pub trait NamedAxes {
 #[doc(hidden)]
 pub trait BindsAxis<const NAME: u128> {}
 
+/// The error of a function with `#[shapes]` that returns a `Result`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a wrong shape cannot be returned as `{Self}`",
+    label = "the function returns a `Result`, so a wrong shape is its error",
+    note = "implement `From<ShapeError>` for `{Self}`, for instance by a variant `Shapes(#[from] ShapeError)`"
+)]
+pub trait HoldsShapeError {
+    /// Converts a wrong shape into the error of the function.
+    fn of(error: ShapeError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<ShapeError>> HoldsShapeError for E {
+    fn of(error: ShapeError) -> Self {
+        error.into()
+    }
+}
+
 /// A value whose arrays can be compared with a pattern: a pytree, or a slice of pytrees.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

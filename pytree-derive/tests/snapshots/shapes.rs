@@ -21,7 +21,7 @@ impl Linear {
             use ::pytree_core::__derive_0_1::axes::Arrays as _;
             ::pytree_core::__derive_0_1::axes::NamedAxes::bind_axes(&*self, __scope);
             ::pytree_core::__derive_0_1::axes::Scope::begin_arguments(__scope);
-            x.__compare_axes(
+            ::pytree_core::__derive_0_1::axes::Scope::value(
                 __scope,
                 "x",
                 const {
@@ -39,6 +39,7 @@ impl Linear {
                         ],
                     }
                 },
+                &*x,
             );
         };
         let mut __scope = ::pytree_core::__derive_0_1::axes::Scope::empty();
@@ -47,7 +48,9 @@ impl Linear {
             let __error = ::pytree_core::__derive_0_1::axes::Scope::error_of_arguments::<
                 Self,
             >("forward", &__bind);
-            return ::core::result::Result::Err(::core::convert::From::from(__error));
+            return ::core::result::Result::Err(
+                ::pytree_core::__derive_0_1::axes::HoldsShapeError::of(__error),
+            );
         }
         #[allow(
             clippy::redundant_closure_call,
@@ -93,7 +96,9 @@ impl Linear {
                     ::core::concat!(::core::file!(), ":", ::core::line!()),
                     &__compare,
                 );
-                return ::core::result::Result::Err(::core::convert::From::from(__error));
+                return ::core::result::Result::Err(
+                    ::pytree_core::__derive_0_1::axes::HoldsShapeError::of(__error),
+                );
             }
         }
         __result

@@ -6,7 +6,7 @@ use pytree_core::Module;
 #[module(static)]
 enum Layer<'a> {
     #[param]
-    Scale(#[param("trained")] f32, &'a str),
+    Scale(#[param(1)] f32, &'a str),
     Named {
         #[module(frozen)]
         name: String,
