@@ -28,7 +28,7 @@ pub(crate) type PerAxis<N = usize> = SmallVec<[N; 4]>;
 /// assert_eq!(Tensor::zeros(DType::F32, &shape).shape(), shape);
 /// assert_eq!(shape.iter().product::<usize>(), 24);
 /// ```
-#[derive(Clone, Default, Eq)]
+#[derive(Default, Eq)]
 pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
@@ -66,6 +66,14 @@ impl Shape {
     #[inline]
     pub fn remove(&mut self, axis: usize) -> usize {
         self.0.remove(axis)
+    }
+}
+
+impl Clone for Shape {
+    /// Copies the lengths at once. The `clone` of a `SmallVec` copies them one by one.
+    #[inline]
+    fn clone(&self) -> Self {
+        Self::from(self.as_slice())
     }
 }
 
