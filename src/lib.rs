@@ -48,8 +48,8 @@ pub use pytree_nn::{Model, checkpoint, files};
 pub use pytree_transform::raw;
 pub use pytree_transform::{
     AbstractArray, Axes, DType, Jaxpr, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
-    Shape, Tensor, TensorElement, TensorError, Unravel, convolution, custom_jvp, custom_vjp,
-    einsum, eval_shape, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut, jvp,
+    Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, convolution, custom_jvp,
+    custom_vjp, einsum, eval_shape, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut, jvp,
     linear_transpose, linearize, make_jaxpr, memory, pooling, ravel, remat, saved_residuals, stack,
     try_einsum, try_ravel, unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap,
     vmap_mut,

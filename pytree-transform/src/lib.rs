@@ -20,6 +20,7 @@ pub use crate::base::nested::NestedArray;
 pub use crate::base::shape::Shape;
 pub use crate::base::warning::{Warning, WarningKind, reset_warning_hook, set_warning_hook};
 pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
+pub use crate::operations::axes::TensorAxes;
 pub use crate::operations::collectives::{
     Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle,
     psum,

@@ -147,7 +147,7 @@ fn along_axes() -> Vec<Call> {
         two().count_nonzero_axes([1]) => "count"; integers().norm() => "take the norm of";
         two().norm_axes([1]) => "take the norm of"; two().norm_keep([1]) => "take the norm of";
         two().take_along_axis(&integers(), 1) => "take along an axis of"; two().move_axis(0, 1) => "move an axis of";
-        two().expand_dims(3) => "add an axis to"; two().broadcast_to([3]) => "broadcast";
+        two().expand_dims(3) => "add an axis to"; two().expand_dims([0, 0]) => "add axes to"; two().broadcast_to([3]) => "broadcast";
         two().swap_axes(0, 1) => "swap axes of"; two().tril(0) => "take the lower triangle of";
         two().triu(0) => "take the upper triangle of"; two().diagonal(0, 0, 1) => "take the diagonal of";
         two().trace() => "take the trace of"; two().index([pytree_transform::indexing::Index::At(2)]) => "index";

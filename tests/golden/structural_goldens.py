@@ -221,6 +221,10 @@ def rearrangements():
     yield op("split", lambda x: jnp.split(x, 2, 1)[1], x, parts=2, axis=1, part=1)
     yield op("array_split", lambda x: jnp.array_split(x, 2, 0)[1], x, parts=2, axis=0, part=1)
     yield op("split_at", lambda x: jnp.split(x, [1, 3], 1)[1], x, positions=(1, 3), axis=1, part=1)
+    for axes in ((0,), (0, 2), (-1, 1, 0), ()):
+        yield op("expand_dims", lambda x, a=axes: jnp.expand_dims(x, a), [(SHAPE, any_float)], axes=axes)
+    for axes in ((0,), (2, 0), (-1, 0, 2), ()):
+        yield op("squeeze", lambda x, a=axes: jnp.squeeze(x, a), [((1, 3, 1, 1), any_float)], axes=axes)
     yield op("swap_axes", lambda x: jnp.swapaxes(x, 0, -1), [((2, 3, 2), any_float)], axes=(0, -1))
     yield op("linspace", lambda x: x * jnp.linspace(-1, 2, 5, dtype=x.dtype), [((5,), any_float)], start=-1, end=2)
     yield op(
@@ -229,6 +233,29 @@ def rearrangements():
         [((2,), any_float), ((3,), any_float)],
         part=1,
     )
+
+
+def lists_of_axes():
+    """The shape of the result for each list of up to two axes, or null where JAX refuses the list."""
+
+    def outcome(function, shape, axes):
+        try:
+            return list(function(jnp.zeros(shape), axes).shape)
+        except ValueError:
+            return None
+
+    axes = range(-4, 5)
+    lists = [(), *((one,) for one in axes), *((one, other) for one in axes for other in axes)]
+    return [
+        {"name": name, "shape": list(shape), "axes": list(axes), "result": outcome(function, shape, axes)}
+        for name, function, shapes in (
+            ("expand_dims", jnp.expand_dims, ((), (2, 3))),
+            ("squeeze", jnp.squeeze, ((), (1, 3, 1))),
+            ("sum", jnp.sum, ((2, 3),)),
+        )
+        for shape in shapes
+        for axes in lists
+    ]
 
 
 def products():
@@ -301,4 +328,4 @@ def make_structural():
         *rearrangements(),
         *products(),
     ]
-    write("structural", {"cases": operation_cases(table)})
+    write("structural", {"cases": operation_cases(table), "axes": lists_of_axes()})

@@ -6,7 +6,7 @@ use pytree::{DType, Reversed, Tensor, einsum, ix};
 use serde_json::Value;
 
 use crate::cases::check_file;
-use crate::files::{integers, lengths};
+use crate::files::{integers, lengths, read};
 
 /// The part of a matrix that a case names.
 fn place(name: &str) -> Vec<Index> {
@@ -99,6 +99,8 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
             let positions = lengths(&parameters["positions"]);
             x[0].split_at(positions, axis()).swap_remove(count("part"))
         }
+        "expand_dims" => x[0].expand_dims(axes()),
+        "squeeze" => x[0].squeeze(axes()),
         "swap_axes" => x[0].swap_axes(axes()[0], axes()[1]),
         "linspace" => {
             let (start, end) = (integer("start") as f64, integer("end") as f64);
@@ -130,6 +132,29 @@ fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
 #[test]
 fn structural_operations_are_as_in_jax() {
     check_file("structural.json", 280, apply);
+}
+
+#[test]
+fn lists_of_axes_are_accepted_as_in_jax() {
+    let file = read("structural.json");
+    let cases = file["axes"].as_array().unwrap();
+    assert_eq!(cases.len(), 455);
+    for case in cases {
+        let x = Tensor::zeros(DType::F32, lengths(&case["shape"]));
+        let axes = integers(&case["axes"]);
+        let found = match case["name"].as_str().unwrap() {
+            "expand_dims" => x.try_expand_dims(&axes),
+            "squeeze" => x.try_squeeze(&axes),
+            "sum" => x.try_sum_axes(&axes),
+            other => panic!("no operation for the case {other}"),
+        };
+        let expected = (!case["result"].is_null()).then(|| lengths(&case["result"]));
+        assert_eq!(
+            found.ok().map(|found| found.shape().to_vec()),
+            expected,
+            "{case}"
+        );
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub enum TensorError {
         expected: &'static str,
     },
     /// An axis is out of range.
-    #[error("cannot {operation} {found}: axis {axis} is out of range; {}", axes_of(.found.rank()))]
+    #[error("cannot {operation} {found}: axis {axis} is out of range; {}", valid_axes(.found.rank()))]
     Axis {
         /// The operation as a verb phrase for messages, for instance `sort`.
         operation: &'static str,
@@ -341,7 +341,7 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
 }
 
 /// Returns the text that lists the valid axes of a tensor with `rank` axes, for an error about an axis.
-fn axes_of(rank: usize) -> String {
+pub(crate) fn valid_axes(rank: usize) -> String {
     match rank {
         0 => "the tensor has no axes".to_owned(),
         1 => "use axis 0 or -1".to_owned(),

@@ -13,7 +13,7 @@ use pytree_core::graph;
 use crate::base::axis_names::{AxisName, AxisNames};
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
-use crate::operations::shape::{axis_of, new_axis_of};
+use crate::operations::axes::{axis_of, new_axis_of};
 use crate::primitives::collectives;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{at_line_by_default, axis_length};

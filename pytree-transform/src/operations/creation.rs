@@ -2,7 +2,7 @@
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{called, or_panic};
-use crate::operations::shape::axis_of;
+use crate::operations::axes::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;

@@ -3,7 +3,7 @@
 use pytree_derive::panicking_twin;
 
 use crate::base::error::{TensorError, called};
-use crate::operations::shape::axis_of;
+use crate::operations::axes::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 

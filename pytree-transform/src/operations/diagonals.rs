@@ -6,7 +6,7 @@ use pytree_derive::panicking_twin;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called};
 use crate::base::shape::{AxisList, PerAxis};
-use crate::operations::shape::axis_of;
+use crate::operations::axes::axis_of;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::sum;

@@ -3,8 +3,8 @@
 use pytree_derive::panicking_twin;
 
 use crate::base::error::TensorError;
+use crate::operations::axes::{TensorAxes, axes_of, axis_of};
 use crate::operations::reduce::{all_axes, keep_axes, reductions};
-use crate::operations::shape::{axes_of, axis_of};
 use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};
 use crate::tensor::Tensor;
 

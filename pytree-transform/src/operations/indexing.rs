@@ -9,7 +9,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called, or_panic};
-use crate::operations::shape::axis_of;
+use crate::operations::axes::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
 use crate::primitives::gather;

@@ -4,8 +4,8 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
+use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, keep_axes, reductions};
-use crate::operations::shape::axes_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::{Reduction, reduce_by, sum};

@@ -1,5 +1,6 @@
 //! The public operations on tensors. Each operation is composed of primitives.
 
+pub(crate) mod axes;
 pub(crate) mod collectives;
 pub mod convolution;
 mod convolution_layout;

@@ -4,8 +4,8 @@ use pytree_derive::panicking_twin;
 
 use crate::base::error::TensorError;
 use crate::base::shape::{AxisList, PerAxis, Shape};
+use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions};
-use crate::operations::shape::axes_of;
 use crate::primitives::elementwise::unary;
 use crate::primitives::gather::take_along_last;
 use crate::primitives::reduce::{sum, without_axes};
@@ -138,10 +138,10 @@ impl Tensor {
     #[track_caller]
     pub fn try_variance_with(
         &self,
-        axes: impl AsRef<[isize]>,
+        axes: impl TensorAxes,
         correction: usize,
     ) -> Result<Self, TensorError> {
-        let axes = axes_of(VARIANCE, self.info(), axes.as_ref())?;
+        let axes = axes_of(VARIANCE, self.info(), axes.axes())?;
         corrected_variance(VARIANCE, self, &axes, correction)
     }
 
@@ -161,10 +161,10 @@ impl Tensor {
     #[track_caller]
     pub fn try_standard_deviation_with(
         &self,
-        axes: impl AsRef<[isize]>,
+        axes: impl TensorAxes,
         correction: usize,
     ) -> Result<Self, TensorError> {
-        let axes = axes_of(STANDARD_DEVIATION, self.info(), axes.as_ref())?;
+        let axes = axes_of(STANDARD_DEVIATION, self.info(), axes.axes())?;
         let variance = corrected_variance(STANDARD_DEVIATION, self, &axes, correction)?;
         unary(Unary::Sqrt, &variance)
     }

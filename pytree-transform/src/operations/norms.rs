@@ -3,8 +3,8 @@
 use pytree_derive::panicking_twin;
 
 use crate::base::error::TensorError;
+use crate::operations::axes::{TensorAxes, axes_of};
 use crate::operations::reduce::{all_axes, check_float, keep_axes, reductions};
-use crate::operations::shape::axes_of;
 use crate::primitives::reduce::{Reduction, reduce_by, sum};
 use crate::primitives::shape::reshape;
 use crate::tensor::Tensor;

@@ -4,7 +4,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::error::TensorError;
 use crate::base::shape::PerAxis;
-use crate::operations::shape::axes_of;
+use crate::operations::axes::{TensorAxes, axes_of};
 use crate::primitives::elementwise::operators::Operand;
 use crate::primitives::slice;
 use crate::tensor::Tensor;
@@ -50,8 +50,8 @@ impl Tensor {
     #[must_use]
     #[panicking_twin(reverse, Axis | Shape)]
     #[track_caller]
-    pub fn try_reverse(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-        let axes = axes_of("reverse", self.info(), axes.as_ref())?;
+    pub fn try_reverse(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
+        let axes = axes_of("reverse", self.info(), axes.axes())?;
         slice::reverse(self, &axes)
     }
 }

@@ -8,7 +8,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{AxisList, Shape};
-use crate::operations::shape::axes_of;
+use crate::operations::axes::{TensorAxes, axes_of};
 use crate::primitives::reduce::Reduction;
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
@@ -97,8 +97,8 @@ macro_rules! reductions {
             #[must_use]
             #[panicking_twin($name, Axis | Shape | DType)]
             #[track_caller]
-            pub fn $try_name(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-                let axes = axes_of($operation, self.info(), axes.as_ref())?;
+            pub fn $try_name(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
+                let axes = axes_of($operation, self.info(), axes.axes())?;
                 $reduce(self, &axes)
             }
         }
@@ -113,8 +113,8 @@ macro_rules! reductions {
             #[must_use]
             #[panicking_twin($name, Axis | Shape | DType)]
             #[track_caller]
-            pub fn $try_name(&self, axes: impl AsRef<[isize]>) -> Result<Self, TensorError> {
-                let axes = axes_of($operation, self.info(), axes.as_ref())?;
+            pub fn $try_name(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
+                let axes = axes_of($operation, self.info(), axes.axes())?;
                 Ok(keep_axes(&$reduce(self, &axes)?, self, &axes))
             }
         }

@@ -6,7 +6,7 @@ use crate::base::array::is_bytes_granted;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called, or_panic};
 use crate::base::shape::{AxisList, PerAxis, Shape};
-use crate::operations::shape::axis_of;
+use crate::operations::axes::axis_of;
 use crate::primitives::create;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};

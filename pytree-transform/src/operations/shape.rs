@@ -4,70 +4,12 @@ use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 use crate::base::dtype::AbstractArray;
-use crate::base::error::{TensorError, called, or_panic};
+use crate::base::error::{Mistake, TensorError, called, or_panic};
 use crate::base::shape::AxisList;
+use crate::operations::axes::{TensorAxes, axes_of, axes_where, axis_of, new_axes_of, new_axis_of};
+use crate::primitives::reduce::without_axes;
 use crate::primitives::{shape, slice};
 use crate::tensor::Tensor;
-
-/// Returns `axis` counted from the front. A negative axis counts from the end.
-pub(crate) fn axis_of(
-    operation: &'static str,
-    found: &AbstractArray,
-    axis: isize,
-) -> Result<usize, TensorError> {
-    place_of(axis, found.rank()).ok_or_else(|| TensorError::axis(operation, found, axis))
-}
-
-/// Returns the position of a new axis in the result, counted from the front. A negative axis counts from the end of the
-/// result.
-pub(crate) fn new_axis_of(
-    operation: &'static str,
-    found: &AbstractArray,
-    axis: isize,
-) -> Result<usize, TensorError> {
-    let rank = found.rank() + 1;
-    place_of(axis, rank).ok_or_else(|| {
-        TensorError::shape(
-            operation,
-            &[found],
-            format!("axis {axis} is out of range for a new axis in a result of {rank} axes"),
-            format!("use an axis from -{rank} to {}", rank - 1),
-        )
-    })
-}
-
-/// Returns `axes` counted from the front. Negative axes count from the end. Each axis may occur only once.
-pub(crate) fn axes_of(
-    operation: &'static str,
-    found: &AbstractArray,
-    axes: &[isize],
-) -> Result<AxisList, TensorError> {
-    let mut places = AxisList::new();
-    for &axis in axes {
-        let place = axis_of(operation, found, axis)?;
-        if places.contains(&place) {
-            return Err(TensorError::shape(
-                operation,
-                &[found],
-                format!("axis {place} is given twice in {axes:?}"),
-                "give each axis once",
-            ));
-        }
-        places.push(place);
-    }
-    Ok(places)
-}
-
-/// Returns the position `place` counted from the front, or `None` if it is out of range for `count` positions. A
-/// negative `place` counts from the end.
-fn place_of(place: isize, count: usize) -> Option<usize> {
-    let place = if place < 0 {
-        count.checked_sub(place.unsigned_abs())?
-    } else {
-        place.cast_unsigned()
-    };
-    (place < count).then_some(place)
-}
 
 impl Tensor {
     /// Returns the tensor with its axes in reverse order. For a matrix, this is the transpose.
@@ -126,10 +68,11 @@ impl Tensor {
         shape::move_axis(self, from, to)
     }
 
-    /// Inserts a new axis of length 1, which is axis `axis` of the result. The axis -1 is the last axis of the result.
+    /// Inserts new axes of length 1: one axis, or several. `axes` are their positions in the result. The axis -1 is the
+    /// last axis of the result.
     ///
     /// # Panics
-    /// Panics if the position is out of range for the result.
+    /// Panics if an axis is out of range for the result, or if an axis is given twice. The message lists all such axes.
     ///
     /// # Examples
     /// ```
@@ -137,43 +80,32 @@ impl Tensor {
     /// let x = Tensor::from([1, 2, 3]);
     /// assert_eq!(x.expand_dims(0).shape(), [1, 3]);
     /// assert_eq!(x.expand_dims(-1).shape(), [3, 1]);
+    /// assert_eq!(x.expand_dims([0, 2]).shape(), [1, 3, 1]);
     /// ```
     #[must_use]
     #[panicking_twin(expand_dims, Shape)]
     #[track_caller]
-    pub fn try_expand_dims(&self, axis: isize) -> Result<Self, TensorError> {
-        let place = new_axis_of("add an axis to", self.info(), axis)?;
-        let mut shape = self.info().shape.clone();
-        shape.insert(place, 1);
-        shape::reshape(self, &shape)
+    pub fn try_expand_dims(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
+        expand_dims(self, axes.axes())
     }
 
-    /// Removes an axis of length 1.
+    /// Removes axes of length 1: one axis, or several. Negative axes count from the end.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, or if its length is not 1.
+    /// Panics if an axis is out of range, if it is given twice, or if its length is not 1. The message lists all such
+    /// axes.
     ///
     /// # Examples
     /// ```
-    /// use pytree_transform::Tensor;
+    /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::from([[1, 2]]).squeeze(0), Tensor::from([1, 2]));
+    /// assert_eq!(Tensor::zeros(DType::F32, [1, 3, 1]).squeeze([0, -1]).shape(), [3]);
     /// ```
     #[must_use]
     #[panicking_twin(squeeze, Axis | Shape)]
     #[track_caller]
-    pub fn try_squeeze(&self, axis: isize) -> Result<Self, TensorError> {
-        let place = axis_of("squeeze", self.info(), axis)?;
-        let mut shape = self.info().shape.clone();
-        let length = shape.remove(place);
-        if length != 1 {
-            return Err(TensorError::shape(
-                "squeeze",
-                &[self.info()],
-                format!("axis {place} has length {length}, not 1"),
-                "select one element of the axis with `index`, or reduce the axis",
-            ));
-        }
-        shape::reshape(self, &shape)
+    pub fn try_squeeze(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
+        squeeze(self, axes.axes())
     }
 
     /// Broadcasts the tensor to a shape by NumPy's rule: its axes align with the trailing axes of the result, and
@@ -259,6 +191,38 @@ impl Tensor {
     }
 }
 
+// The functions below are not generic, so they are compiled once.
+
+#[track_caller]
+fn expand_dims(tensor: &Tensor, axes: &[isize]) -> Result<Tensor, TensorError> {
+    let operation = match axes {
+        [_] => "add an axis to",
+        _ => "add axes to",
+    };
+    let mut places = new_axes_of(operation, tensor.info(), axes)?;
+    // In ascending order, each insertion leaves the earlier axes where they are.
+    places.sort_unstable();
+    let mut shape = tensor.info().shape.clone();
+    for &place in &places {
+        shape.insert(place, 1);
+    }
+    shape::reshape(tensor, &shape)
+}
+
+#[track_caller]
+fn squeeze(tensor: &Tensor, axes: &[isize]) -> Result<Tensor, TensorError> {
+    let places = axes_where("squeeze", tensor.info(), axes, |place| {
+        let length = tensor.shape()[place];
+        (length != 1).then(|| {
+            Mistake::new(
+                format!("axis {place} has length {length}, not 1"),
+                "select one element of the axis with `index`, or reduce the axis",
+            )
+        })
+    })?;
+    shape::reshape(tensor, &without_axes(tensor.shape(), &places))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +255,45 @@ mod tests {
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
         assert!(Tensor::try_concatenate(&[], 0).is_err());
         assert!(x.try_broadcast_to([3]).is_err());
+    }
+
+    #[test]
+    fn all_mistakes_of_axes_are_reported() {
+        let x = Tensor::zeros(DType::F32, [1, 3, 1]);
+        let squeeze = |axes: &[isize]| x.try_squeeze(axes).unwrap_err().to_string();
+        assert_eq!(
+            squeeze(&[0, 1, -3, 5, 5, 2, 2, -1]),
+            "cannot squeeze f32[1,3,1]: axis 5 is out of range; axis 0 is given twice in [0, 1, -3, 5, 5, 2, 2, -1]; axis 1 has \
+             length 3, not 1; axis 2 is given 3 times in [0, 1, -3, 5, 5, 2, 2, -1]; its axes are -3 to 2; give each axis once; \
+             select one element of the axis with `index`, or reduce the axis"
+        );
+        assert_eq!(
+            squeeze(&[0, 5]),
+            "cannot squeeze f32[1,3,1]: axis 5 is out of range; its axes are -3 to 2"
+        );
+        assert_eq!(
+            x.try_expand_dims([-7, 0, -6]).unwrap_err().to_string(),
+            "cannot add axes to f32[1,3,1]: axis -7 is out of range for a new axis in a result of 6 axes; axis 0 is given twice in \
+             [-7, 0, -6]; use -6 to 5; give each axis once"
+        );
+        assert_eq!(
+            x.try_sum_axes([3, -1, 2, 4]).unwrap_err().to_string(),
+            "cannot sum f32[1,3,1]: axis 3 is out of range; axis 4 is out of range; axis 2 is given twice in [3, -1, 2, 4]; \
+             its axes are -3 to 2; give each axis once"
+        );
+    }
+
+    #[test]
+    fn several_axes_are_inserted_and_removed_together() {
+        let x = Tensor::from([[1, 2], [3, 4]]);
+        let expanded = x.expand_dims([4, 0, -3]);
+        assert_eq!(expanded.shape(), [1, 2, 1, 2, 1]);
+        assert_eq!(expanded.flatten(), x.flatten());
+        assert_eq!(expanded.squeeze([0, -1]).shape(), [2, 1, 2]);
+        assert_eq!(expanded.squeeze(vec![0, 2, 4]), x);
+        assert_eq!(x.expand_dims([]).squeeze([]), x);
+        let list = vec![0, 1];
+        assert_eq!(x.expand_dims(&list).squeeze(list.as_slice()), x);
     }
 
     #[test]

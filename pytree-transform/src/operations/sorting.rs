@@ -10,7 +10,7 @@ use pytree_derive::panicking_twin;
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called};
 use crate::base::shape::PerAxis;
-use crate::operations::shape::axis_of;
+use crate::operations::axes::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::{broadcast_shapes, compare};
 use crate::primitives::gather::take_along_last;

@@ -6,7 +6,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::error::{TensorError, called};
 use crate::base::shape::{AxisList, Shape};
-use crate::operations::shape::axes_of;
+use crate::operations::axes::axes_of;
 use crate::primitives::dot::dot_general;
 use crate::primitives::shape::{reshape, transpose};
 use crate::tensor::Tensor;

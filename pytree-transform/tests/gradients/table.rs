@@ -271,6 +271,8 @@ fn shapes() -> Vec<Case> {
         case("reshape to no axes", [(Real, &[1, 1])], |x| x[0].reshape(())),
         case("flatten", [(Real, &[2, 3])], |x| x[0].flatten()),
         case("expand_dims", [(Real, &[2, 3])], |x| x[0].expand_dims(1)),
+        case("expand_dims of two axes", [(Real, &[2, 3])], |x| x[0].expand_dims([0, -1])),
+        case("squeeze of two axes", [(Real, &[1, 2, 1])], |x| x[0].squeeze([-1, 0])),
         case("squeeze", [(Real, &[2, 1, 3])], |x| x[0].squeeze(1)),
         case("broadcast no axes", [(Real, &[])], |x| x[0].broadcast_to([2, 3])),
         case("broadcast a row", [(Real, &[3])], |x| x[0].broadcast_to([2, 3])),

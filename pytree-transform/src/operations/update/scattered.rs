@@ -5,7 +5,7 @@ use std::panic::Location;
 use super::Update;
 use crate::base::dtype::DType;
 use crate::base::error::TensorError;
-use crate::operations::shape::axis_of;
+use crate::operations::axes::axis_of;
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::{binary, compare};
