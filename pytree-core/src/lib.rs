@@ -48,7 +48,7 @@ pub use crate::references::reference::{Ref, WeakRef};
 pub use crate::references::shared::{Shared, WeakShared};
 pub use crate::tools::diff::{ModelDiff, diff};
 pub use crate::tools::lint::{Finding, lint};
-pub use crate::tools::select::{Selector, at};
+pub use crate::tools::select::{EachSelector, Selector, at, at_each};
 pub use crate::tools::{edit, lint, nodes, ravel, select};
 pub use crate::treedef::{NodeView, TreeDef};
 pub use crate::trees::dynamic::{Subtree, Tree, TreeBuilder};

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use pytree::at;
 use pytree::prelude::*;
+use pytree::{at, at_each};
 use pytree::{edit, ravel};
 
 #[derive(Module, Clone, Debug, PartialEq)]
@@ -51,6 +51,45 @@ fn selector_reads_names_and_replaces_place() {
     let gradient = grad(|m: &Mlp| m.layers[1].weight.sum() * 3.0)(&model);
     let here = gradient[weight.path(&model).unwrap().to_string().as_str()].clone();
     assert_eq!(here.to_vec::<f32>(), [3.0, 3.0]);
+}
+
+#[test]
+fn several_places_are_replaced_at_once() {
+    let model = mlp();
+    let biases = at_each(|m: &Mlp| {
+        m.layers
+            .iter()
+            .map(|layer| &layer.bias)
+            .chain([&m.output.bias])
+            .collect()
+    });
+    let plain = biases.update(&model, |_| None).unwrap();
+    assert_eq!(tree::leaves(&plain).len(), 3);
+
+    // The first and the last layer change places.
+    let ends = at_each(|m: &Mlp| vec![&m.layers[0], &m.output]);
+    let swapped = ends
+        .replace(&model, [model.output.clone(), model.layers[0].clone()])
+        .unwrap();
+    assert_eq!(
+        (&swapped.layers[0], &swapped.output),
+        (&model.output, &model.layers[0])
+    );
+    assert_eq!(swapped.layers[1], model.layers[1]);
+
+    let trained = ends.filter(&model).unwrap();
+    let gradient =
+        grad(|m: &Mlp| (&m.layers[0].weight * &m.layers[1].weight * &m.output.weight).sum())
+            .wrt(trained)(&model);
+    assert_eq!(gradient.len(), 2);
+    assert!(gradient.get("layers[1].weight").is_err());
+
+    let mistake = ends.replace(&model, [linear(7.0)]).unwrap_err().to_string();
+    assert_eq!(
+        mistake,
+        "cannot replace the selected `Linear`: expected a value for each of 2 selected places, found 1 value; \
+         pass as many values as `get` returns places"
+    );
 }
 
 #[test]

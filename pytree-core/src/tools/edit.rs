@@ -282,17 +282,42 @@ pub(crate) fn replace_any<M: Pytree, N: Pytree>(
         nearest: None,
     });
     for &node in nodes {
-        outcome =
-            replace(model, places.target(node), value).map_err(|problem| TreeError::Replacement {
-                path: places.treedef.path_of(node),
-                value: short_name(type_name::<N>()),
-                problem: Box::new(problem),
-            });
+        outcome = replace(model, places, &[(node, value)])
+            .map_err(|problem| misfit::<N>(places, node, problem));
         if outcome.is_ok() {
             break;
         }
     }
     outcome
+}
+
+/// Replaces each of `nodes`, in the order of their numbers, by a value. No node contains another.
+pub(crate) fn replace_all<M: Pytree, N: Pytree>(
+    model: &M,
+    places: &Places,
+    values: &[(usize, &N)],
+) -> Result<M, TreeError> {
+    let of_any_type: Vec<(usize, &dyn Pytree)> = values
+        .iter()
+        .map(|&(node, value)| -> (usize, &dyn Pytree) { (node, value) })
+        .collect();
+    replace(model, places, &of_any_type).map_err(|problem| {
+        // A value that does not fit alone is the cause.
+        let alone = values.iter().find_map(|&(node, value)| {
+            let problem = replace(model, places, &[(node, value)]).err()?;
+            Some(misfit::<N>(places, node, problem))
+        });
+        alone.unwrap_or(problem)
+    })
+}
+
+/// Returns the error for a value that does not fit in the place of a node.
+fn misfit<N>(places: &Places, node: usize, problem: TreeError) -> TreeError {
+    TreeError::Replacement {
+        path: places.treedef.path_of(node),
+        value: short_name(type_name::<N>()),
+        problem: Box::new(problem),
+    }
 }
 
 /// Rebuilds the model and calls `change` for each node and leaf.

@@ -1,12 +1,17 @@
 //! Typed selectors: a closure selects a leaf or a node of a model.
 //!
 //! The compiler checks `at(|m: &Mlp| &m.layers[0].weight)`, but not a path, which is a text. The selected node is found
-//! by the memory addresses of the leaves in the value that the closure returns.
+//! by the memory addresses of the leaves in the value that the closure returns. [`at_each`] selects several nodes of one
+//! type.
+
+mod each;
 
 use std::any::{Any, TypeId, type_name};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+
+pub use self::each::{EachSelector, at_each};
 
 use crate::base::error::{SelectionMistake, TreeError};
 use crate::base::path::KeyPath;
@@ -104,31 +109,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// Where [`get`](Self::get) panics.
     #[track_caller]
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
-        let place = self.path(model)?;
-        let arena = Arena::default();
-        let (selected, _) = leaf_addresses(self.get(model));
-        let selected: HashSet<Address> = selected.into_iter().collect();
-        let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena);
-        let mut chosen: Vec<KeyPath> = treedef
-            .leaf_paths()
-            .into_iter()
-            .zip(leaves)
-            .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
-            .map(|(path, _)| path)
-            .collect();
-        // Each leaf has its first path here. For a leaf in a shared node, this path may be outside of the selected
-        // value.
-        if chosen.iter().any(|path| place.is_prefix_of(path)) {
-            chosen.retain(|path| !place.is_prefix_of(path));
-            chosen.push(place);
-        }
-        chosen
-            .into_iter()
-            .try_fold(Filter::nothing(), |filter, path| {
-                let text = path.to_string();
-                text.parse::<KeyPath>()?;
-                Ok(filter | Filter::path(text))
-            })
+        filter_of(model, vec![self.path(model)?], &[self.get(model)])
     }
 
     /// Replaces the selected value.
@@ -163,24 +144,54 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// the closure returns.
     #[track_caller]
     fn find(&self, model: &M, places: &Places) -> Result<usize, TreeError> {
-        let fail = |mistake| TreeError::Selection {
-            selected: short_name(type_name::<T>()),
-            mistake,
-        };
-        let selected = Selected::of(self.get(model));
-        if selected.leaves.is_empty() {
-            return Err(fail(SelectionMistake::NoLeaves));
-        }
-        if selected.leaves.iter().all(|leaf| leaf.address.is_none()) {
-            return Err(fail(SelectionMistake::NoSize));
-        }
-        let model = Graph::of(model, &places.treedef);
-        let mut nodes = places.treedef.nodes();
-        if let Some(node) = nodes.find(|node| selected.is_at(&model, node.position())) {
-            return Ok(node.position());
-        }
-        Err(fail(SelectionMistake::Elsewhere))
+        let selected = Selected::of(self.get(model))?;
+        Graph::of(model, &places.treedef).position_of::<T>(&selected)
     }
+}
+
+/// Returns the error for a mistake in the selection of a `T`.
+fn mistaken<T>(mistake: SelectionMistake) -> TreeError {
+    TreeError::Selection {
+        selected: short_name(type_name::<T>()),
+        mistake,
+    }
+}
+
+/// Returns a filter that accepts the leaves of the selected values, whose paths are `places`.
+fn filter_of<M: Pytree, T: Pytree>(
+    model: &M,
+    mut places: Vec<KeyPath>,
+    selected: &[&T],
+) -> Result<Filter, TreeError> {
+    let selected = selected.iter().flat_map(|value| leaf_addresses(*value).0);
+    let selected: HashSet<Address> = selected.collect();
+    let arena = Arena::default();
+    let (leaves, treedef) = flatten_borrowed(Sharing::Preserve, model, &arena);
+    let mut chosen: Vec<KeyPath> = treedef
+        .leaf_paths()
+        .into_iter()
+        .zip(leaves)
+        .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
+        .map(|(path, _)| path)
+        .collect();
+    // Each leaf has its first path here. For a leaf in a shared node, this path may be outside of the selected values.
+    // In order, the paths below a place follow the place.
+    chosen.sort_unstable();
+    places.retain(|place| {
+        let first = chosen.partition_point(|path| path < place);
+        chosen
+            .get(first)
+            .is_some_and(|path| place.is_prefix_of(path))
+    });
+    let filter = |paths: &[KeyPath]| {
+        paths.iter().try_fold(Filter::nothing(), |filter, path| {
+            Ok::<_, TreeError>(filter | Filter::try_path(path.to_string())?)
+        })
+    };
+    let above = filter(&places)?;
+    chosen.retain(|path| !above.accepts_static(path));
+    chosen.append(&mut places);
+    filter(&chosen)
 }
 
 /// The identity of a leaf in memory.
@@ -227,6 +238,35 @@ impl<'t> Graph<'t> {
     fn leaf(&self, node: usize) -> Option<&Address> {
         self.leaves.get(*self.before.get(node)?)
     }
+
+    /// Returns the position of a selected `T`: the outermost node that equals it.
+    fn position_of<T>(&self, selected: &Selected) -> Result<usize, TreeError> {
+        let positions = self.treedef.nodes().map(|node| node.position());
+        self.first_of(positions, selected)
+            .ok_or_else(|| mistaken::<T>(SelectionMistake::Elsewhere))
+    }
+
+    /// Returns the first of `positions` at which the selected value is.
+    fn first_of(
+        &self,
+        mut positions: impl Iterator<Item = usize>,
+        selected: &Selected,
+    ) -> Option<usize> {
+        let found = positions.find(|&position| selected.is_at(self, position))?;
+        // A weak edge may come before its target.
+        Some(self.treedef.first_place_of(found))
+    }
+
+    /// Returns the nodes that begin with each leaf, from the outermost to the innermost.
+    fn by_first_leaf(&self) -> HashMap<Address, Vec<usize>> {
+        let mut nodes: HashMap<Address, Vec<usize>> = HashMap::new();
+        for position in self.treedef.nodes().map(|node| node.position()) {
+            if let Some(leaf) = self.leaf(self.treedef.first_place_of(position)) {
+                nodes.entry(*leaf).or_default().push(position);
+            }
+        }
+        nodes
+    }
 }
 
 /// The value that a closure selected, in the graph form.
@@ -236,9 +276,17 @@ struct Selected {
 }
 
 impl Selected {
-    fn of<T: Pytree>(value: &T) -> Self {
+    /// # Errors
+    /// [`TreeError::Selection`] if the value cannot be found by the addresses of its leaves.
+    fn of<T: Pytree>(value: &T) -> Result<Self, TreeError> {
         let (leaves, treedef) = leaf_addresses(value);
-        Self { treedef, leaves }
+        if leaves.is_empty() {
+            return Err(mistaken::<T>(SelectionMistake::NoLeaves));
+        }
+        if leaves.iter().all(|leaf| leaf.address.is_none()) {
+            return Err(mistaken::<T>(SelectionMistake::NoSize));
+        }
+        Ok(Self { treedef, leaves })
     }
 
     /// Returns whether the selected value equals the subtree at `node` of a model: whether both have the same nodes and

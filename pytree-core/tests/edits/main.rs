@@ -13,6 +13,7 @@ mod apply;
 mod containers;
 mod cycles;
 mod differences;
+mod each;
 mod filters;
 mod parts;
 mod ravel;

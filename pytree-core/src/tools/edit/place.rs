@@ -52,9 +52,19 @@ impl Places {
         });
         Target {
             node,
-            identity: self.identities.get(&node).copied(),
+            identity: self.identity_of(node),
             inside,
         }
+    }
+
+    /// Returns the identity of a shared node or reference; `None` for any other node, and for an alias.
+    pub(crate) fn identity_of(&self, node: usize) -> Option<NodeIdentity> {
+        self.identities.get(&node).copied()
+    }
+
+    /// Returns the number of nodes at and below a node.
+    pub(crate) fn size_of(&self, node: usize) -> usize {
+        self.treedef.view(node).size()
     }
 
     /// Returns the nodes at a path, from the outermost to the innermost. There may be several nodes, because a

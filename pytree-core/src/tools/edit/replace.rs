@@ -1,8 +1,9 @@
-//! Replaces a node of a model by another value.
+//! Replaces nodes of a model by other values.
 //!
-//! The model is visited again, and the new value is visited instead of the old node. So a node that is in both the
-//! value and the rest of the model stays shared.
+//! The model is visited again, and each new value is visited instead of its old node. So a node that is in both a value
+//! and the rest of the model stays shared.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::error::TreeError;
@@ -14,10 +15,11 @@ use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{DynamicShape, NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
+use crate::tools::edit::place::Places;
 use crate::treedef::{NodeView, TreeDef};
 use crate::trees::functions::flatten_as_tree;
 
-/// The node to be replaced.
+/// A node to be replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'t> {
     /// The number of the node in the graph form.
@@ -28,86 +30,188 @@ pub(crate) struct Target<'t> {
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
-/// Returns the model with `value` instead of the target node.
-pub(crate) fn replace<M: Pytree, N: Pytree>(
+/// Returns the model with other values in the place of some nodes. The nodes are in the order of their numbers, and none
+/// contains another.
+pub(crate) fn replace<M: Pytree>(
     model: &M,
-    target: Target<'_>,
-    value: &N,
+    places: &Places,
+    values: &[(usize, &dyn Pytree)],
 ) -> Result<M, TreeError> {
     let mut leaves = Vec::new();
     let arena = Arena::default();
-    let spliced = target
-        .inside
-        .map(|(treedef, local)| Spliced::new(treedef, local, value, &arena))
-        .transpose()?;
+    let replacements: Vec<Replacement<'_>> = values
+        .iter()
+        .map(|&(node, value)| Replacement::new(places, node, value))
+        .collect();
+    let spliced = Spliced::all(&replacements, &arena)?;
+    let shared = replacements.iter().enumerate();
+    let shared = shared.filter_map(|(number, new)| Some((new.target.identity?, number)));
     let mut visitor = Replacing {
         inner: Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
             leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
         })
         .with_arena(&arena),
-        target: Some(target.node),
-        identity: target.identity,
-        becomes: target.identity.and_then(|_| FirstShared::of(value)),
-        value,
-        spliced: spliced.as_ref(),
+        places,
+        shared: shared.collect(),
+        replacements: &replacements,
+        next: 0,
+        spliced: &spliced,
+        shift: 0,
         hidden: 0,
+        beyond: 0,
+        beyond_from: None,
+        lost: false,
     };
     model.visit(&mut visitor);
+    if visitor.lost {
+        return Err(TreeError::Build {
+            node: "model with other values",
+            reason: "a value contains a node of the model in which another place is replaced; replace one place after the other"
+                .to_owned(),
+        });
+    }
     let treedef = visitor.inner.finish();
     unflatten_unchecked(&treedef, leaves.into_iter())
 }
 
-/// A visitor that flattens a model, except for one node: it flattens `value` instead of this node.
-struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
-    inner: Flatten<'a, F>,
-    /// The position of the node to be replaced; `None` after this node was visited. Up to this node, the new graph and
-    /// the old graph have the same nodes, so the position is valid in both.
-    target: Option<usize>,
-    /// The identity of the replaced node, if the node is shared: the node is replaced at each of its paths.
-    identity: Option<NodeIdentity>,
+/// A node and the value in its place.
+struct Replacement<'a> {
+    target: Target<'a>,
+    /// The number of nodes of the old value.
+    size: usize,
+    value: &'a dyn Pytree,
     /// The identity of the new shared node. Weak edges to the old node are redirected to the new node.
     becomes: Option<NodeIdentity>,
-    value: &'a dyn Pytree,
-    spliced: Option<&'a Spliced<'a>>,
-    /// The current depth inside the replaced node, whose content is skipped; 0 outside of this node.
+}
+
+impl<'a> Replacement<'a> {
+    fn new(places: &'a Places, node: usize, value: &'a dyn Pytree) -> Self {
+        let target = places.target(node);
+        Self {
+            target,
+            size: places.size_of(node),
+            value,
+            becomes: target.identity.and_then(|_| FirstShared::of(value)),
+        }
+    }
+}
+
+/// A visitor that flattens a model, except for some nodes: it flattens new values instead of these nodes.
+///
+/// It needs to know which node of the old graph it is at, but only the new graph has positions. The two differ by a
+/// shift, which changes where a value has another number of nodes, and where a shared node is an alias in one of the
+/// graphs only, because its first place was replaced or is in a new value.
+struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
+    inner: Flatten<'a, F>,
+    places: &'a Places,
+    /// The replacements, in the order of their nodes.
+    replacements: &'a [Replacement<'a>],
+    /// The first replacement whose node was not visited yet.
+    next: usize,
+    /// The replacements of shared nodes and references, which are replaced at each of their paths.
+    shared: HashMap<NodeIdentity, usize>,
+    /// The dynamic trees with replaced nodes, by the position of their first node in the old graph.
+    spliced: &'a HashMap<usize, Spliced<'a>>,
+    /// The position of the next node in the new graph, minus that in the old graph. The number wraps below zero.
+    shift: usize,
+    /// The current depth inside a replaced node, whose content is skipped; 0 outside of such nodes.
     hidden: usize,
+    /// The current depth inside a shared node that is an alias in the old graph; 0 outside of such nodes.
+    beyond: usize,
+    /// The position in the new graph of a shared node that is an alias in the old graph, while the walk is inside.
+    beyond_from: Option<usize>,
+    /// Whether a node to be replaced was skipped, because it is in a shared node that a new value also contains.
+    lost: bool,
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
-    /// Returns whether the next node is the target. Returns true only once.
-    fn is_at_target(&mut self) -> bool {
-        self.target
-            .take_if(|target| *target == self.inner.position())
-            .is_some()
+    /// Returns the position of the next node in the old graph.
+    fn position(&self) -> usize {
+        self.inner.position().wrapping_sub(self.shift)
     }
 
-    /// Returns whether the next node is flattened. If the next node is the target, flattens the new value and returns
+    /// Returns the replacement of the next node, if it is replaced. Returns each replacement only once.
+    fn replacement(&mut self) -> Option<&'a Replacement<'a>> {
+        let replacement = self.replacements.get(self.next)?;
+        let is_here = self.beyond_from.is_none() && replacement.target.node == self.position();
+        self.next += usize::from(is_here);
+        is_here.then_some(replacement)
+    }
+
+    /// Flattens a new value instead of `size` nodes of the old graph.
+    fn put(&mut self, value: &'a dyn Pytree, size: usize) {
+        let start = self.inner.position();
+        value.visit(&mut self.inner);
+        self.passed(start, size);
+    }
+
+    /// Changes the shift after the nodes from `start` on were flattened instead of `size` nodes of the old graph.
+    fn passed(&mut self, start: usize, size: usize) {
+        let added = (self.inner.position() - start).wrapping_sub(size);
+        self.shift = self.shift.wrapping_add(added);
+    }
+
+    /// Returns whether the next node is flattened. If the node is to be replaced, flattens the new value and returns
     /// false.
     fn shows_next(&mut self) -> bool {
         if self.hidden > 0 {
             return false;
         }
-        if self.is_at_target() {
-            self.value.visit(&mut self.inner);
-            return false;
+        match self.replacement() {
+            None => true,
+            Some(replacement) => {
+                self.put(replacement.value, replacement.size);
+                false
+            }
         }
-        true
+    }
+
+    /// Returns whether the next node is flattened, which has children.
+    fn enters_next(&mut self) -> bool {
+        let shows = self.shows_next();
+        if !shows {
+            self.hidden += 1;
+        } else if self.beyond_from.is_some() {
+            self.beyond += 1;
+        }
+        shows
+    }
+
+    /// Flattens a shared node or reference, unless the graph contains it already.
+    fn keep_shared(&mut self, identity: NodeIdentity) -> SharedVisit {
+        let start = self.inner.position();
+        let old = self.position();
+        let visit = self.inner.shared(identity);
+        if self.beyond_from.is_some() {
+            return visit;
+        }
+        let is_first = self.places.identity_of(old) == Some(identity);
+        match visit {
+            SharedVisit::Descend if !is_first => self.beyond_from = Some(start),
+            SharedVisit::Skip if is_first => {
+                let size = self.places.size_of(old);
+                self.passed(start, size);
+                let is_inside = |new: &Replacement<'_>| new.target.node < old + size;
+                while self.replacements.get(self.next).is_some_and(is_inside) {
+                    self.next += 1;
+                    self.lost = true;
+                }
+            }
+            _ => {}
+        }
+        visit
     }
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
     fn enter(&mut self, shape: &'static NodeShape, arity: usize) {
-        if self.shows_next() {
+        if self.enters_next() {
             self.inner.enter(shape, arity);
-        } else {
-            self.hidden += 1;
         }
     }
     fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
-        if self.shows_next() {
+        if self.enters_next() {
             self.inner.enter_dynamic(shape, arity);
-        } else {
-            self.hidden += 1;
         }
     }
     fn aux(&mut self, value: StaticRef<'a>) {
@@ -121,52 +225,54 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
         }
     }
     fn exit(&mut self) {
-        if self.hidden == 0 {
-            self.inner.exit();
-        } else {
+        if self.hidden > 0 {
             self.hidden -= 1;
+            return;
+        }
+        self.inner.exit();
+        if let Some(start) = self.beyond_from {
+            self.beyond -= 1;
+            if self.beyond == 0 {
+                self.beyond_from = None;
+                // In the old graph, the node is an alias.
+                self.passed(start, 1);
+            }
         }
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
         if self.hidden > 0 {
             return;
         }
-        let start = self.inner.position();
-        let nodes = start..start + treedef.num_nodes();
-        match self.spliced {
-            Some(spliced)
-                if self
-                    .target
-                    .take_if(|target| nodes.contains(target))
-                    .is_some() =>
-            {
+        let found = self.beyond_from.is_none().then(|| self.position());
+        match found.and_then(|start| self.spliced.get(&start)) {
+            Some(spliced) => {
+                self.next += spliced.values.len();
+                let start = self.inner.position();
                 self.inner
                     .tree(&spliced.treedef, &mut spliced.leaves(leaves).into_iter());
+                self.passed(start, treedef.num_nodes());
             }
-            _ => self.inner.tree(treedef, leaves),
+            None => self.inner.tree(treedef, leaves),
         }
     }
     fn shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         if self.hidden > 0 {
             return SharedVisit::Skip;
         }
-        if self.identity == Some(identity) {
-            self.target = None;
-            self.value.visit(&mut self.inner);
-            return SharedVisit::Skip;
-        }
-        self.inner.shared(identity)
+        let Some(number) = self.shared.get(&identity) else {
+            return self.keep_shared(identity);
+        };
+        let value = self.replacements[*number].value;
+        // At a later place, the old node is an alias.
+        let size = self.replacement().map_or(1, |replacement| replacement.size);
+        self.put(value, size);
+        SharedVisit::Skip
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
-        if self.hidden > 0 {
-            return;
-        }
-        if self.is_at_target() {
-            self.value.visit(&mut self.inner);
-        } else if target.is_some() && target == self.identity {
-            self.inner.weak(self.becomes);
-        } else {
-            self.inner.weak(target);
+        if self.shows_next() {
+            let replaced = target.and_then(|target| self.shared.get(&target));
+            let becomes = replaced.map(|number| self.replacements[*number].becomes);
+            self.inner.weak(becomes.unwrap_or(target));
         }
     }
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
@@ -200,47 +306,73 @@ impl<'a> Visitor<'a> for FirstShared {
     fn weak(&mut self, _: Option<NodeIdentity>) {}
 }
 
-/// A dynamic tree in which one node is replaced by another value.
+/// A dynamic tree in which some nodes are replaced by other values.
 struct Spliced<'a> {
     treedef: TreeDef,
+    /// The new values, in the order of their nodes.
+    values: Vec<SplicedValue<'a>>,
+}
+
+/// The leaves of a value in a dynamic tree.
+struct SplicedValue<'a> {
     /// The number of leaves before the node that the value replaces.
     before: usize,
     /// The number of leaves of the node that the value replaces.
     replaced: usize,
-    values: Vec<&'a dyn Leaf>,
+    leaves: Vec<&'a dyn Leaf>,
 }
 
 impl<'a> Spliced<'a> {
-    /// Replaces the node at position `at` by a value. A shared node in the value is copied to each of its paths.
-    fn new(
-        treedef: &TreeDef,
-        at: usize,
-        value: &'a dyn Pytree,
+    /// Returns the dynamic trees with replaced nodes, by the positions of their first nodes. A shared node in a value is
+    /// copied to each of its paths.
+    fn all(
+        replacements: &[Replacement<'a>],
         arena: &'a Arena,
-    ) -> Result<Self, TreeError> {
-        let (values, new) = flatten_as_tree(value, arena);
-        if !new.has_tree_form() {
-            return Err(TreeError::Build {
-                node: "dynamic tree",
-                reason: "the value contains itself, or has a weak edge to one of its nodes; a dynamic tree cannot represent either".to_owned(),
+    ) -> Result<HashMap<usize, Self>, TreeError> {
+        let mut trees: HashMap<usize, Self> = HashMap::new();
+        // From the last to the first: a replaced node moves those behind it.
+        for replacement in replacements.iter().rev() {
+            let Some((treedef, at)) = replacement.target.inside else {
+                continue;
+            };
+            let (leaves, new) = flatten_as_tree(replacement.value, arena);
+            if !new.has_tree_form() {
+                return Err(TreeError::Build {
+                    node: "dynamic tree",
+                    reason: "the value contains itself, or has a weak edge to one of its nodes; a dynamic tree cannot represent either".to_owned(),
+                });
+            }
+            let spliced = trees
+                .entry(replacement.target.node - at)
+                .or_insert_with(|| Self {
+                    treedef: treedef.clone(),
+                    values: Vec::new(),
+                });
+            spliced.treedef = spliced.treedef.spliced(at, &new);
+            let is_leaf = |node: &NodeView<'_>| node.kind() == NodeKind::Leaf;
+            spliced.values.push(SplicedValue {
+                before: treedef.nodes_in(0..at).filter(is_leaf).count(),
+                replaced: treedef.view(at).num_leaves(),
+                leaves,
             });
         }
-        let is_leaf = |node: &NodeView<'_>| node.kind() == NodeKind::Leaf;
-        Ok(Self {
-            treedef: treedef.spliced(at, &new),
-            before: treedef.nodes_in(0..at).filter(is_leaf).count(),
-            replaced: treedef.view(at).num_leaves(),
-            values,
-        })
+        trees.values_mut().for_each(|tree| tree.values.reverse());
+        Ok(trees)
     }
 
     fn leaves<'l>(&self, leaves: &mut dyn Iterator<Item = &'l dyn Leaf>) -> Vec<&'l dyn Leaf>
     where
         'a: 'l,
     {
-        let mut all: Vec<&'l dyn Leaf> = leaves.take(self.before).collect();
-        all.extend(self.values.iter().copied());
-        all.extend(leaves.skip(self.replaced));
+        let mut all: Vec<&'l dyn Leaf> = Vec::new();
+        let mut taken = 0;
+        for value in &self.values {
+            all.extend((&mut *leaves).take(value.before - taken));
+            all.extend(value.leaves.iter().copied());
+            (&mut *leaves).take(value.replaced).for_each(drop);
+            taken = value.before + value.replaced;
+        }
+        all.extend(leaves);
         all
     }
 }
