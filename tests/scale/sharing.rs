@@ -137,7 +137,7 @@ fn references_are_linear() {
         sheet.add("references: updated", references, |all| {
             let part = partition::filter::<_, f32>(all, &Filter::everything());
             refs::update_refs(all, &part).unwrap();
-            refs::update_refs_from::<f32, _>(all, all).unwrap();
+            refs::of(all).update_from::<f32>(all).unwrap();
         });
         sheet.add("references: display", references, |all| format!("{all:?}"));
         sheet.add(

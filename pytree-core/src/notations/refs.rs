@@ -123,38 +123,49 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     .map(drop)
 }
 
-/// Writes the values of the references of `source` to the references of `target`, which must have the same structure.
-/// Leaves outside of references do not change.
-///
-/// # Examples
-/// ```
-/// use pytree_core::{Ref, refs};
-/// let (target, source) = (vec![Ref::new(1), Ref::new(2)], vec![Ref::new(3), Ref::new(4)]);
-/// refs::update_refs_from::<i32, _>(&target, &source)?;
-/// assert_eq!(target[1].get(), 4);
-/// # Ok::<(), pytree_core::TreeError>(())
-/// ```
-///
-/// # Errors
-/// [`TreeError::Structure`] with all differences between the structures, or [`TreeError::Reference`] if a reference
-/// cannot be written. Then nothing is written.
-pub fn update_refs_from<L: Leaf + Clone, T: PytreeOf<L>>(
-    target: &T,
-    source: &T,
-) -> Result<(), TreeError> {
-    boundary::repeated(|| {
-        let (leaves, treedef, of_source) = boundary::flatten_with_references::<L, T>(source);
-        let (_, of_target, references) = boundary::flatten_with_references::<L, T>(target);
-        same_structure("cannot update references", &of_target, &treedef)?;
-        let references = references.beside(of_source);
-        boundary::unflatten_with_references::<L, T>(
-            &treedef,
-            leaves,
-            &references,
-            Contents::Written,
-        )
-        .map(drop)
-    })
+/// Returns the references of a value, which [`RefsOf::update_from`] writes.
+pub fn of<T: Pytree>(value: &T) -> RefsOf<'_, T> {
+    RefsOf(value)
+}
+
+/// The references of a value, created by [`of`].
+#[derive(Debug)]
+pub struct RefsOf<'a, T>(&'a T);
+
+impl<T: Pytree> RefsOf<'_, T> {
+    /// Writes the values of the references of `source` to the references of this value, which must have the same
+    /// structure. Leaves outside of references do not change.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::{Ref, refs};
+    /// let (old, new) = (vec![Ref::new(1), Ref::new(2)], vec![Ref::new(3), Ref::new(4)]);
+    /// refs::of(&old).update_from::<i32>(&new)?;
+    /// assert_eq!((old[1].get(), new[1].get()), (4, 4));
+    /// # Ok::<(), pytree_core::TreeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TreeError::Structure`] with all differences between the structures, or [`TreeError::Reference`] if a reference
+    /// cannot be written. Then nothing is written.
+    pub fn update_from<L: Leaf + Clone>(&self, source: &T) -> Result<(), TreeError>
+    where
+        T: PytreeOf<L>,
+    {
+        boundary::repeated(|| {
+            let (leaves, treedef, of_source) = boundary::flatten_with_references::<L, T>(source);
+            let (_, of_target, references) = boundary::flatten_with_references::<L, T>(self.0);
+            same_structure("cannot update references", &of_target, &treedef)?;
+            let references = references.beside(of_source);
+            boundary::unflatten_with_references::<L, T>(
+                &treedef,
+                leaves,
+                &references,
+                Contents::Written,
+            )
+            .map(drop)
+        })
+    }
 }
 
 /// Runs `body`, which may write a reference only if `is_mutable` accepts the reference's own kind. In nested calls, the

@@ -1,7 +1,7 @@
 //! Parts, states, walks and displays of values with references.
 
 use pytree_core::kind::Intermediate;
-use pytree_core::refs::{deref, reref, try_deref, update_refs, update_refs_from, with_mutable};
+use pytree_core::refs::{self, deref, reref, try_deref, update_refs, with_mutable};
 use pytree_core::{
     Annotated, Dictionary, DynamicModule, Filter, LeafKind, Module, Pytree, Ref, Shared, Tree,
     WeakRef, at, diff, edit, graph, lint, nodes, partition,
@@ -74,7 +74,8 @@ fn update_refs_writes_only_references() {
         ..model.clone()
     };
     assert!(
-        update_refs_from::<f32, _>(&model, &longer)
+        refs::of(&model)
+            .update_from::<f32>(&longer)
             .unwrap_err()
             .to_string()
             .contains("sown")
@@ -84,7 +85,7 @@ fn update_refs_writes_only_references() {
         plain: 100.0,
         ..graph::map(&model, |leaf: &f32| leaf * 3.0)
     };
-    update_refs_from::<f32, _>(&model, &other).unwrap();
+    refs::of(&model).update_from::<f32>(&other).unwrap();
     assert_eq!(
         (model.tied.get(), model.sown.get(), model.plain),
         (4.5, vec![1.0, 2.0], 3.0)
