@@ -331,6 +331,7 @@ impl TreeError {
 
 /// A leaf of a wrong type.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeafMismatch {
     /// The path of the leaf.
     pub path: KeyPath,
@@ -338,6 +339,18 @@ pub struct LeafMismatch {
     pub expected: String,
     /// The type that was found.
     pub found: String,
+}
+
+impl LeafMismatch {
+    /// Describes a leaf of a wrong type. For the other crates of pytree.
+    #[doc(hidden)]
+    pub fn new(path: KeyPath, expected: String, found: String) -> Self {
+        Self {
+            path,
+            expected,
+            found,
+        }
+    }
 }
 
 impl fmt::Display for LeafMismatch {
@@ -354,6 +367,7 @@ impl fmt::Display for LeafMismatch {
 
 /// A difference between two structures.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference {
     /// The path of the difference.
     pub path: KeyPath,
@@ -506,6 +520,7 @@ impl fmt::Display for SelectionMistake {
 
 /// A difference between a prefix and a full tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PrefixMisfit {
     /// The index of the full tree in the argument `rest`; `None` if the call has only one full tree.
     pub tree: Option<usize>,

@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use pytree_core::error::{Difference, DifferenceKind, PrefixMisfit};
+use pytree_core::error::{Difference, DifferenceKind};
 use pytree_core::filter::Filter;
-use pytree_core::{Pytree, Tree, TreeDef, TreeError, partition, tree};
+use pytree_core::{KeyPath, Pytree, Tree, TreeDef, TreeError, partition, tree};
 
 use crate::{integers, path};
 
@@ -81,6 +81,15 @@ fn many_keys_are_counted() {
     );
 }
 
+fn parts(difference: &Difference) -> (KeyPath, &str, &str, DifferenceKind) {
+    (
+        difference.path.clone(),
+        &difference.left,
+        &difference.right,
+        difference.why,
+    )
+}
+
 #[test]
 fn static_difference_does_not_stop_comparison() {
     let layer = |rate: f64, weight: Vec<i64>| Layer {
@@ -91,20 +100,15 @@ fn static_difference_does_not_stop_comparison() {
     let (left, right) = (layer(0.5, vec![1]), layer(0.25, vec![1, 2]));
     let found = tree::structure(&left).prefix_differences(&tree::structure(&right));
     assert_eq!(
-        found,
+        found.iter().map(parts).collect::<Vec<_>>(),
         [
-            Difference {
-                path: path(""),
-                left: "rate = 0.5".to_owned(),
-                right: "rate = 0.25".to_owned(),
-                why: DifferenceKind::Static,
-            },
-            Difference {
-                path: path("weight"),
-                left: "1".to_owned(),
-                right: "2".to_owned(),
-                why: DifferenceKind::Arity,
-            },
+            (
+                path(""),
+                "rate = 0.5",
+                "rate = 0.25",
+                DifferenceKind::Static
+            ),
+            (path("weight"), "1", "2", DifferenceKind::Arity),
         ]
     );
 }
@@ -262,24 +266,24 @@ fn prefix_order_is_partial() {
 fn errors_of_a_single_tree_are_reported() {
     let prefix = tree!([[1], 2]);
     let full = tree!([(1,), 2]);
-    let difference = Difference {
-        path: path("[0]"),
-        left: "a list of 1".to_owned(),
-        right: "a tuple of 1".to_owned(),
-        why: DifferenceKind::NodeType,
-    };
-    let misfits = vec![PrefixMisfit {
-        tree: None,
-        difference,
-    }];
     let error = prefix.treedef().flatten_up_to(&full).unwrap_err();
     let doing = "cannot take the subtrees at the leaves of a prefix";
+    let TreeError::Prefix {
+        doing: found,
+        misfits,
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!(*found, doing);
+    let [misfit] = &misfits[..] else {
+        panic!("{error}");
+    };
+    assert_eq!(misfit.tree, None);
+    let kind = DifferenceKind::NodeType;
     assert_eq!(
-        error,
-        TreeError::Prefix {
-            doing,
-            misfits: misfits.clone()
-        }
+        parts(&misfit.difference),
+        (path("[0]"), "a list of 1", "a tuple of 1", kind)
     );
     assert_eq!(
         error.to_string(),
@@ -290,7 +294,7 @@ fn errors_of_a_single_tree_are_reported() {
         error,
         TreeError::Prefix {
             doing: "cannot broadcast",
-            misfits
+            misfits: misfits.clone()
         }
     );
 }

@@ -60,7 +60,7 @@ impl<'a> Stored<'a> {
             Ok(()) => Ok(Self { tensor, dtype }),
             Err(source) => Err(CheckpointError::Value {
                 name: name.to_owned(),
-                source,
+                source: Box::new(source),
             }),
         }
     }

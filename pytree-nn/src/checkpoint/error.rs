@@ -64,14 +64,14 @@ pub enum CheckpointError {
         found: String,
     },
     /// The leaves of the file differ from the leaves of the template.
-    #[error("cannot load the checkpoint `{}`:{}{}\nload it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`", .path.display(), prefixed(.prefix.as_ref()), list(.mismatches))]
+    #[error("cannot load the checkpoint `{}`:{}{}\nload it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`", .path.display(), prefixed(.prefix.as_deref()), list(.mismatches))]
     Mismatch {
         /// The path of the file.
         path: PathBuf,
         /// Each leaf that differs between the file and the template.
         mismatches: Vec<Mismatch>,
         /// The prefix whose replacement resolves most mismatches, if there is one.
-        prefix: Option<OtherPrefix>,
+        prefix: Option<Box<OtherPrefix>>,
     },
     /// A leaf has no value that can be saved.
     #[error("cannot save {name}: {source}")]
@@ -79,7 +79,7 @@ pub enum CheckpointError {
         /// The name of the leaf.
         name: String,
         /// The reason why the value cannot be read.
-        source: TensorError,
+        source: Box<TensorError>,
     },
     /// A leaf has a dtype that checkpoints do not support.
     #[error(

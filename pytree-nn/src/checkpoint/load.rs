@@ -87,7 +87,7 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     let (leaves, report) = matched.map_err(|(mismatches, prefix)| CheckpointError::Mismatch {
         path: path.to_owned(),
         mismatches,
-        prefix,
+        prefix: prefix.map(Box::new),
     })?;
     Ok((graph::unflatten(&treedef, leaves)?, report))
 }

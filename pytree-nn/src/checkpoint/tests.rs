@@ -264,6 +264,13 @@ fn file_cut_off_anywhere_is_error() {
     );
 }
 
+/// Clippy warns of a function whose error has 128 bytes or more.
+#[test]
+fn errors_are_small() {
+    assert!(size_of::<CheckpointError>() <= 96);
+    assert!(size_of::<pytree_core::TreeError>() <= 96);
+}
+
 #[test]
 fn other_format_is_refused() {
     let scratch = Scratch::new("other");

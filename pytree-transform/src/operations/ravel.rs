@@ -90,11 +90,7 @@ pub fn try_ravel<M: Traceable>(model: &M) -> Result<(Tensor, Unravel<M>), TreeEr
 }
 
 fn mismatch(path: KeyPath, expected: DType, found: &Tensor) -> LeafMismatch {
-    LeafMismatch {
-        path,
-        expected: expected.to_string(),
-        found: found.info().to_string(),
-    }
+    LeafMismatch::new(path, expected.to_string(), found.info().to_string())
 }
 
 impl<M: Traceable> Unravel<M> {
