@@ -92,6 +92,12 @@ pub mod __derive_0_1 {
     pub use crate::{__leaf_is_pytree, __leaf_methods, TreeError};
 }
 
+/// The depth of typed values.
+pub mod depth {
+    #[doc(inline)]
+    pub use crate::contract::depth::with_stack;
+}
+
 /// The types that the fields of a module may have, as traits.
 pub mod field {
     pub use crate::module::field::{HoldsArrays, ModuleField, ParamField, StateField};

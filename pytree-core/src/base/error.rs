@@ -565,7 +565,7 @@ pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
     let start: KeyPath = path.keys().iter().take(SHOWN).cloned().collect();
     let more = if path.keys().len() > SHOWN { "…" } else { "" };
     format!(
-        "typed values are nested deeper than {limit} nodes at {}{more}: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`",
+        "typed values are nested deeper than {limit} nodes at {}{more}: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`; or use the value in a thread with a larger stack, inside of `depth::with_stack`",
         start.or_root()
     )
 }

@@ -1,6 +1,76 @@
 //! The depth of a walk through typed values, which recurses.
+//!
+//! Functions that flatten, build or compare a typed value call themselves for each node inside of another, so the stack of
+//! the thread limits the depth. A value may nest 256 nodes deep in any thread. A transparent node, such as `Some`, `Shared`
+//! or `Ref`, counts as an eighth of a node. In a thread with a larger stack, [`with_stack`] allows deeper values. A dynamic
+//! [`Tree`](crate::Tree) has no limit.
+
+use std::cell::Cell;
 
 use crate::node::shape::NodeKind;
+
+thread_local! {
+    /// The stack that walks may use: an address in it, and a number of bytes from there.
+    static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+}
+
+/// The stack that remains for the frames between two nodes, and for what a walk calls.
+const RESERVE: usize = 128 << 10;
+
+/// Runs `run`, in which walks over typed values may use `bytes` of stack, instead of nesting at most 256 nodes deep.
+///
+/// Leave a part of the thread's stack to the frames around the walk: a quarter is enough. In a debug build, a struct of
+/// six fields behind a reference takes 7 KiB of stack, and less in a release build. A value that would need more than
+/// `bytes` is refused, as without this function. Dropping a deep value recurses, too, but needs less stack.
+///
+/// # Examples
+/// ```
+/// use pytree_core::{Pytree, Ref, depth, nodes};
+///
+/// #[derive(Pytree)]
+/// struct Link {
+///     value: f32,
+///     next: Option<Ref<Link>>,
+/// }
+///
+/// let chain = (1..1000).fold(Link { value: 0.0, next: None }, |next, level| Link {
+///     value: level as f32,
+///     next: Some(Ref::new(next)),
+/// });
+/// let large = std::thread::Builder::new().stack_size(64 << 20);
+/// let thread = large.spawn(move || depth::with_stack(48 << 20, || nodes::copy(&chain)));
+/// assert_eq!(thread?.join().unwrap().value, 999.0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn with_stack<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
+    let _guard = Allowed(STACK.replace(Some((stack_address(), bytes))));
+    run()
+}
+
+/// Restores the stack that was allowed before.
+struct Allowed(Option<(usize, usize)>);
+
+impl Drop for Allowed {
+    fn drop(&mut self) {
+        STACK.set(self.0);
+    }
+}
+
+/// Returns an address in the frame of this function.
+#[inline(never)]
+fn stack_address() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(std::hint::black_box(&here)).addr()
+}
+
+/// Returns whether [`with_stack`] allows another node.
+#[cold]
+pub(crate) fn stack_allows() -> bool {
+    STACK.get().is_some_and(|(from, bytes)| {
+        let used = from.abs_diff(stack_address());
+        used.saturating_add(RESERVE) < bytes
+    })
+}
 
 /// The greatest depth of nested typed values, in nodes. Dynamic trees have no limit.
 ///
@@ -30,16 +100,22 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
     } else {
         NODE
     };
-    if parts + part > NODE * DEPTH_LIMIT {
-        Err(DEPTH_LIMIT)
+    let limit = if parts + part > NODE * DEPTH_LIMIT {
+        DEPTH_LIMIT
     } else if nodes >= NODE_LIMIT {
-        Err(NODE_LIMIT)
+        NODE_LIMIT
     } else {
+        return Ok(parts + part);
+    };
+    if stack_allows() {
         Ok(parts + part)
+    } else {
+        Err(limit)
     }
 }
 
-/// Checks that a node may begin inside of the nodes with the kinds `above`, from the root down.
+/// Checks that a node may begin inside of the nodes with the kinds `above`, from the root down. Beyond the limit, the time
+/// is linear in their number, unless [`with_stack`] allows the node.
 ///
 /// # Errors
 /// Returns the limit that the node exceeds.
@@ -58,6 +134,9 @@ pub(crate) fn check(
 /// Checks the depth like [`check`], for any number of nodes.
 #[cold]
 fn check_kinds(above: impl Iterator<Item = NodeKind>, kind: NodeKind) -> Result<(), usize> {
+    if stack_allows() {
+        return Ok(());
+    }
     let (mut parts, mut nodes) = (0, 0);
     for above in above {
         parts = entered(parts, nodes, above)?;

@@ -1,7 +1,9 @@
 //! Values that are deep through shared nodes and references: each leads to the one before it, in a structure that is
 //! flat.
 
-use pytree_core::{Pytree, Ref, Shared, Tree, TreeDef, TreeError, diff, edit, graph, nodes, tree};
+use pytree_core::{
+    Pytree, Ref, Shared, Tree, TreeDef, TreeError, depth, diff, edit, graph, nodes, tree,
+};
 
 use crate::on_stack;
 
@@ -57,7 +59,7 @@ fn built<T: Pytree>(bytes: &[u8]) -> Result<(), String> {
 fn value_too_deep_to_drop_is_rejected() {
     built::<Vec<Shared<Link>>>(&links(1_000)).unwrap();
     built::<Vec<Ref<Changing>>>(&changing(1_000)).unwrap();
-    let expected = "typed values are nested deeper than 8192 nodes at [2049].before[0]: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`";
+    let expected = "typed values are nested deeper than 8192 nodes at [2049].before[0]: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`; or use the value in a thread with a larger stack, inside of `depth::with_stack`";
     let length = 100_000;
     assert_eq!(
         built::<Vec<Shared<Link>>>(&links(length)).unwrap_err(),
@@ -191,7 +193,7 @@ fn longer_chain_is_rejected_with_advice_that_helps() {
     let message = on_stack(2048, || graph::structure(&last)).unwrap_err();
     assert_eq!(
         message,
-        "typed values are nested deeper than 256 nodes at before[0].before[0].before[0]…: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`"
+        "typed values are nested deeper than 256 nodes at before[0].before[0].before[0]…: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`; or use the value in a thread with a larger stack, inside of `depth::with_stack`"
     );
     // The advice: the innermost first.
     on_stack(2048, || {
@@ -204,4 +206,37 @@ fn longer_chain_is_rejected_with_advice_that_helps() {
     .unwrap();
     drop(last);
     while all.pop().is_some() {}
+}
+
+#[test]
+fn larger_stack_allows_longer_chains() {
+    let on_large_stack = |length: usize, bytes: usize| {
+        on_stack(65536, move || {
+            let mut chain = parts(length);
+            depth::with_stack(bytes, || {
+                let (leaves, treedef) = graph::flatten_any(&chain);
+                let built: Part = graph::unflatten(&treedef, leaves).unwrap();
+                assert_eq!(graph::structure(&built), treedef);
+                let copy = nodes::copy(&built);
+                let sum = graph::reduce(&copy.pair.0, 0.0, |sum, leaf: &f32| sum + leaf);
+                assert_eq!(sum, 1.0);
+                let floats = tree::any_leaves(&copy.pair).len();
+                assert_eq!(floats, 2);
+                assert_eq!(tree::structure(&chain).num_leaves(), treedef.num_leaves());
+                assert_eq!(diff(&chain, &copy).leaves().len(), 0);
+            });
+            // Afterwards the limit is as before.
+            assert!(std::panic::catch_unwind(|| graph::structure(&chain)).is_err());
+            while let Some(next) = chain.next.take() {
+                chain = next.get();
+            }
+        })
+    };
+    on_large_stack(1_000, 48 << 20).unwrap();
+    // The stack that is allowed is not exceeded.
+    let message = on_large_stack(3_000, 1 << 20).unwrap_err();
+    assert!(
+        message.contains("typed values nest deeper than 256 nodes at next.next"),
+        "{message}"
+    );
 }

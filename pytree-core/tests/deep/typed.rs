@@ -62,7 +62,7 @@ fn fails<T: Send>(run: impl FnOnce() -> T + Send) -> String {
     }
 }
 
-const FIX: &str = ": use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`";
+const FIX: &str = ": use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`; or use the value in a thread with a larger stack, inside of `depth::with_stack`";
 
 fn message(path: &str) -> String {
     format!("typed values are nested deeper than 256 nodes at {path}{FIX}")
