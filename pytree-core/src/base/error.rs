@@ -261,6 +261,54 @@ pub enum TreeError {
         /// The path of the first node that is nested too deep.
         path: KeyPath,
     },
+    /// A value that is visited as a tree contains itself.
+    #[error("{}", crate::base::error::cycle_in_a_tree(.path, .back))]
+    Cycle {
+        /// The path at which the value begins again.
+        path: KeyPath,
+        /// The path at which it began.
+        back: KeyPath,
+    },
+    /// A value that is visited as a tree has a weak edge to another place.
+    #[error("{}", crate::base::error::weak_in_a_tree(.path))]
+    WeakEdge {
+        /// The path of the edge.
+        path: KeyPath,
+    },
+    /// Leaves cannot be borrowed, because they are behind a reference.
+    #[error("{}", crate::base::error::behind_a_reference(.path))]
+    BehindReference {
+        /// The path of the reference.
+        path: KeyPath,
+    },
+    /// A leaf in a trait object or in a tree of mixed leaves has another type than the function needs.
+    #[error(
+        "cannot flatten: expected every leaf to be of type {expected}, found {found}; this leaf is in a trait object, or in a tree whose leaves have several types; use `flatten_any`"
+    )]
+    LeafType {
+        /// The type that the function needs.
+        expected: String,
+        /// The type of the leaf.
+        found: String,
+    },
+    /// A value cannot be built from what it was flattened to.
+    #[error(
+        "cannot unflatten a tree that was just flattened: {problem}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
+    )]
+    NotRebuilt {
+        /// The reason why the value cannot be built.
+        problem: Box<Self>,
+    },
+    /// A model has no node or leaf of the type that is to be changed.
+    #[error(
+        "cannot change nodes of type `{expected}`: the model has no node or leaf of that type, and its leaves have the types {leaves}; to set a static field, use `edit::set_static`; if the model may have no such node, check this first with `edit::paths_of`"
+    )]
+    NoNodeOfType {
+        /// The type of the nodes to be changed.
+        expected: String,
+        /// The types of the leaves, as a list.
+        leaves: String,
+    },
     /// A text is not a valid key path.
     #[error(
         "cannot parse the key path `{text}`: expected {expected} at byte {position}; a path looks like `layers[0].weight` or `['a'][1].x`"

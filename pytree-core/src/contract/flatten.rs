@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::base::bug::{LEAVES, expect_next};
+use crate::base::error::TreeError;
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::depth;
 use crate::contract::handles::{AnyReference, References};
+use crate::contract::obstacle::refuse;
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape};
@@ -60,7 +62,7 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
 #[cold]
 fn too_deep(builder: &Builder, limit: usize) -> ! {
     let path = builder.path_to(builder.num_open().saturating_sub(1));
-    panic!("{}", crate::base::error::too_deep(limit, &path));
+    refuse(TreeError::TooDeep { limit, path });
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
@@ -196,7 +198,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         if self.sharing == Sharing::Duplicate {
             if let Some((_, depth)) = self.inside.iter().find(|(open, _)| *open == identity) {
                 let (path, back) = (self.builder.path(), self.builder.path_to(*depth));
-                panic!("{}", crate::base::error::cycle_in_a_tree(&path, &back));
+                refuse(TreeError::Cycle { path, back });
             }
             self.inside.push((identity, self.builder.num_open()));
             return SharedVisit::Descend;
@@ -237,18 +239,17 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn keep(&mut self, content: Content) -> &'a dyn Pytree {
         match &mut self.writer {
             Some(writer) => writer.push(content),
-            None => panic!(
-                "{}",
-                crate::base::error::behind_a_reference(&self.builder.path())
-            ),
+            None => refuse(TreeError::BehindReference {
+                path: self.builder.path(),
+            }),
         }
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
-        assert!(
-            self.sharing == Sharing::Preserve || target.is_none(),
-            "{}",
-            crate::base::error::weak_in_a_tree(&self.builder.path())
-        );
+        if self.sharing == Sharing::Duplicate && target.is_some() {
+            refuse(TreeError::WeakEdge {
+                path: self.builder.path(),
+            });
+        }
         self.enter(&shape::WEAK, 1);
         if let Some(position) = target.and_then(|target| self.known?.number(target)) {
             self.builder.argument(position);

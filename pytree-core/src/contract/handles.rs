@@ -11,6 +11,7 @@ use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::commit::Staged;
+use crate::contract::obstacle::refuse;
 use crate::contract::unflatten::Unflattener;
 use crate::node::shape::NodeKind;
 use crate::treedef::TreeDef;
@@ -46,7 +47,7 @@ pub(crate) fn address<T: ?Sized>(content: &Arc<T>) -> usize {
 pub(crate) fn allowed<T>(outcome: Result<T, ReferenceError>) -> T {
     match outcome {
         Ok(value) => value,
-        Err(error) => panic!("{error}"),
+        Err(error) => refuse(error),
     }
 }
 

@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 
+use crate::base::error::TreeError;
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::depth::{self, DEPTH_LIMIT};
 use crate::contract::flatten::Sharing;
 use crate::contract::handles::References;
+use crate::contract::obstacle::refuse;
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape};
@@ -207,10 +209,10 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         if let Err(limit) = depth::check(self.open.iter().copied(), kind) {
             // A node that equals the next node of the treedef was passed.
             let node = self.next.position() - usize::from(self.matches);
-            panic!(
-                "{}",
-                crate::base::error::too_deep(limit, &self.path_of(node))
-            );
+            refuse(TreeError::TooDeep {
+                limit,
+                path: self.path_of(node),
+            });
         }
         self.open.push(kind);
     }

@@ -6,6 +6,7 @@ pub(crate) mod depth;
 pub(crate) mod flatten;
 pub(crate) mod handles;
 pub(crate) mod matching;
+pub(crate) mod obstacle;
 pub(crate) mod pytree;
 pub(crate) mod turn;
 pub(crate) mod unflatten;

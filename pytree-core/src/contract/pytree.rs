@@ -14,6 +14,7 @@ use crate::contract::arena::Arena;
 use crate::contract::depth;
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::handles::AnyReference;
+use crate::contract::obstacle::refuse;
 use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
@@ -106,11 +107,10 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     let direct: &dyn std::any::Any = leaf;
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
         Some(leaf) => leaf,
-        None => panic!(
-            "cannot flatten: expected every leaf to be of type {}, found {}; this leaf is in a trait object, or in a tree whose leaves have several types; use `flatten_any`",
-            short_name(std::any::type_name::<L>()),
-            short_name(leaf.type_name()),
-        ),
+        None => refuse(TreeError::LeafType {
+            expected: short_name(std::any::type_name::<L>()),
+            found: short_name(leaf.type_name()),
+        }),
     }
 }
 
@@ -119,10 +119,18 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {
         Ok(tree) => tree,
-        Err(error @ TreeError::TooDeep { .. }) => panic!("{error}"),
-        Err(error) => panic!(
-            "cannot unflatten a tree that was just flattened: {error}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
-        ),
+        Err(error) => refuse(not_rebuilt(error)),
+    }
+}
+
+/// Returns the error for a value that cannot be built from the treedef and leaves that it was just flattened to.
+#[cold]
+pub(crate) fn not_rebuilt(problem: TreeError) -> TreeError {
+    match problem {
+        problem @ TreeError::TooDeep { .. } => problem,
+        problem => TreeError::NotRebuilt {
+            problem: Box::new(problem),
+        },
     }
 }
 
@@ -138,7 +146,8 @@ impl<F> EachLeaf<F> {
     fn begin(&mut self, shape: OwnedShape) {
         let above = self.open.iter().map(|(shape, _)| shape.get().kind());
         if let Err(limit) = depth::check(above, shape.get().kind()) {
-            panic!("{}", crate::base::error::too_deep(limit, &self.path()));
+            let path = self.path();
+            refuse(TreeError::TooDeep { limit, path });
         }
         self.open.push((shape, 0));
     }
@@ -182,14 +191,12 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for EachLeaf<F> {
         self.ended();
     }
     fn keep(&mut self, _: Arc<dyn Pytree + Send + Sync>) -> &'a dyn Pytree {
-        panic!("{}", crate::base::error::behind_a_reference(&self.path()));
+        refuse(TreeError::BehindReference { path: self.path() })
     }
     fn weak(&mut self, target: Option<NodeIdentity>) {
-        assert!(
-            target.is_none(),
-            "{}",
-            crate::base::error::weak_in_a_tree(&self.path())
-        );
+        if target.is_some() {
+            refuse(TreeError::WeakEdge { path: self.path() });
+        }
         self.ended();
     }
     fn tree(&mut self, _: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {

@@ -42,7 +42,7 @@ use crate::trees::partition::{self, Partition};
 #[track_caller]
 #[panicking_twin(deref)]
 pub fn try_deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Result<Tree<L>, TreeError> {
-    let (leaves, treedef, references) = boundary::flatten_with_references::<L, T>(value);
+    let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, T>(value)?;
     let numbered = treedef.numbered_nodes().iter().enumerate();
     let without_cell: Vec<usize> = numbered
         .filter(|&(number, &node)| {
@@ -96,7 +96,7 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
-    let (leaves, treedef, references) = boundary::flatten_with_references::<L, T>(target);
+    let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, T>(target)?;
     let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
     // The leaf ranges of references are in order, and two ranges are either disjoint or nested.
     let mut ranges = treedef.reference_leaves().peekable();
@@ -153,8 +153,9 @@ impl<T: Pytree> RefsOf<'_, T> {
         T: PytreeOf<L>,
     {
         boundary::repeated(|| {
-            let (leaves, treedef, of_source) = boundary::flatten_with_references::<L, T>(source);
-            let (_, of_target, references) = boundary::flatten_with_references::<L, T>(self.0);
+            let (leaves, treedef, of_source) =
+                boundary::try_flatten_with_references::<L, T>(source)?;
+            let (_, of_target, references) = boundary::try_flatten_with_references::<L, T>(self.0)?;
             same_structure("cannot update references", &of_target, &treedef)?;
             let references = references.beside(of_source);
             boundary::unflatten_with_references::<L, T>(

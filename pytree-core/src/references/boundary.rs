@@ -22,6 +22,7 @@ use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Handles, Sharing};
 use crate::contract::handles::References;
 use crate::contract::matching::Match;
+use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 pub use crate::contract::turn::{Attempts, repeated};
 use crate::contract::unflatten::{self, Contents, Outside, Unflattener};
@@ -38,6 +39,17 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
 ) -> (Vec<L>, TreeDef, References) {
     flatten_visited(&value)
+}
+
+/// Returns an error where [`flatten_with_references`] panics.
+///
+/// # Errors
+/// [`TreeError::LeafType`] if a trait object in the value holds a leaf of another type; [`TreeError::Reference`] if a
+/// reference may not be read here; [`TreeError::TooDeep`] if the value is nested too deep.
+pub fn try_flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
+    value: &T,
+) -> Result<(Vec<L>, TreeDef, References), TreeError> {
+    attempt(|| flatten_with_references(value))
 }
 
 /// Flattens an argument whose members may be borrowed from different memory locations; see [`flatten_with_references`].
@@ -119,6 +131,16 @@ pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
         let references = references.with_read(arena, &treedef);
         (leaves, treedef, references)
     })
+}
+
+/// Returns an error where [`flatten_any_with_references`] panics.
+///
+/// # Errors
+/// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the value is nested too deep.
+pub fn try_flatten_any_with_references<T: Pytree + ?Sized>(
+    value: &T,
+) -> Result<(Vec<AnyLeaf>, TreeDef, References), TreeError> {
+    attempt(|| flatten_any_with_references(value))
 }
 
 /// Returns the leaves of a value and its references, if the value has the structure of a stored graph treedef and

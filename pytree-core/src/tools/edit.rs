@@ -10,10 +10,13 @@ pub(crate) mod replace;
 use std::any::{Any, type_name};
 use std::collections::BTreeSet;
 
+use pytree_derive::panicking_twin;
+
 use crate::base::error::TreeError;
 use crate::base::path::KeyPath;
 use crate::base::text::short_name;
-use crate::contract::pytree::{Pytree, rebuilt};
+use crate::contract::obstacle::or_refuse;
+use crate::contract::pytree::{Pytree, not_rebuilt};
 use crate::contract::unflatten::unflatten_with;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
@@ -51,12 +54,19 @@ use crate::trees::graph;
 /// ```
 ///
 /// # Panics
-/// If the model contains no `N` (use [`paths_of`] to find out), or if a handwritten impl of `Pytree` visits and
-/// unflattens differently.
-#[track_caller]
+/// If the model contains no `N` (use [`paths_of`] to find out), if it is nested too deep or a reference may not be read
+/// here, or if a handwritten impl of `Pytree` visits and unflattens differently. Then `change` may have been called.
+///
+/// # Errors
+/// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree`
+/// visits and unflattens differently, or the errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+#[panicking_twin(apply)]
 #[must_use]
-pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) -> M {
-    let (leaves, treedef) = graph::flatten_any(&model);
+pub fn try_apply<M: Pytree, N: 'static>(
+    model: M,
+    mut change: impl FnMut(&mut N),
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(&model)?;
     drop(model);
     let mut met = false;
     let changed = rebuild(leaves, &treedef, |_, value| {
@@ -64,24 +74,26 @@ pub fn apply<M: Pytree, N: 'static>(model: M, mut change: impl FnMut(&mut N)) ->
             met = true;
             change(node);
         }
-    });
-    assert!(met, "{}", nothing_of::<N>(&treedef));
-    changed
+    })?;
+    if met {
+        Ok(changed)
+    } else {
+        Err(nothing_of::<N>(&treedef))
+    }
 }
 
-/// Returns the message for a model that contains no node or leaf of a type.
+/// Returns the error for a model that contains no node or leaf of a type.
 #[cold]
-fn nothing_of<N>(treedef: &TreeDef) -> String {
+fn nothing_of<N>(treedef: &TreeDef) -> TreeError {
     let leaves = treedef.nodes().map(|node| node.shape());
     let leaves = leaves.filter(|shape| shape.kind() == NodeKind::Leaf);
     let types: BTreeSet<String> = leaves
         .map(|shape| format!("`{}`", short_name(shape.type_name())))
         .collect();
-    let types = Vec::from_iter(types).join(", ");
-    format!(
-        "cannot change nodes of type `{}`: the model has no node or leaf of that type, and its leaves have the types {types}; to set a static field, use `edit::set_static`; if the model may have no such node, check this first with `edit::paths_of`",
-        short_name(type_name::<N>())
-    )
+    TreeError::NoNodeOfType {
+        expected: short_name(type_name::<N>()),
+        leaves: Vec::from_iter(types).join(", "),
+    }
 }
 
 /// Applies `change` to every node or leaf of the type `N`, with its path; see [`apply`]. `change` receives the first
@@ -89,13 +101,16 @@ fn nothing_of<N>(treedef: &TreeDef) -> String {
 ///
 /// # Panics
 /// Where [`apply`] panics.
-#[track_caller]
+///
+/// # Errors
+/// The errors of [`try_apply`].
+#[panicking_twin(apply_with_path)]
 #[must_use]
-pub fn apply_with_path<M: Pytree, N: 'static>(
+pub fn try_apply_with_path<M: Pytree, N: 'static>(
     model: M,
     mut change: impl FnMut(&KeyPath, &mut N),
-) -> M {
-    let (leaves, treedef) = graph::flatten_any(&model);
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(&model)?;
     drop(model);
     let parents = Parents::of(&treedef);
     let mut met = false;
@@ -104,9 +119,12 @@ pub fn apply_with_path<M: Pytree, N: 'static>(
             met = true;
             change(&parents.path(node), value);
         }
-    });
-    assert!(met, "{}", nothing_of::<N>(&treedef));
-    changed
+    })?;
+    if met {
+        Ok(changed)
+    } else {
+        Err(nothing_of::<N>(&treedef))
+    }
 }
 
 /// Applies `change` to nodes and leaves of every type, with their paths. `change` downcasts each value to the types
@@ -121,11 +139,17 @@ pub fn apply_with_path<M: Pytree, N: 'static>(
 /// ```
 ///
 /// # Panics
-/// If a handwritten impl of `Pytree` visits and unflattens differently.
-#[track_caller]
+/// Where [`apply`] panics, except that nodes of every type are changed.
+///
+/// # Errors
+/// The errors of [`try_apply`] except for [`TreeError::NoNodeOfType`].
+#[panicking_twin(apply_any)]
 #[must_use]
-pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn Any)) -> M {
-    let (leaves, treedef) = graph::flatten_any(&model);
+pub fn try_apply_any<M: Pytree>(
+    model: M,
+    mut change: impl FnMut(&KeyPath, &mut dyn Any),
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(&model)?;
     drop(model);
     let parents = Parents::of(&treedef);
     rebuild(leaves, &treedef, |node, value| {
@@ -149,24 +173,33 @@ pub fn apply_any<M: Pytree>(model: M, mut change: impl FnMut(&KeyPath, &mut dyn 
 /// ```
 ///
 /// # Panics
-/// If a handwritten impl of `Pytree` visits and unflattens differently.
+/// If the model is nested too deep, if a reference may not be read here, or if a handwritten impl of `Pytree` visits and
+/// unflattens differently. See [`try_paths_of`] for a fallible version.
 #[track_caller]
 pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
+    or_refuse(paths_in::<N, _>(model))
+}
+
+/// Returns an error where [`paths_of`] panics.
+///
+/// # Errors
+/// [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently, or the errors of
+/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+pub fn try_paths_of<N: 'static>(model: &impl Pytree) -> Result<Vec<KeyPath>, TreeError> {
     paths_in::<N, _>(model)
 }
 
-#[track_caller]
-fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
-    let (leaves, treedef) = graph::flatten_any(model);
+fn paths_in<N: 'static, M: Pytree>(model: &M) -> Result<Vec<KeyPath>, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
     let mut nodes = Vec::new();
     let _: M = rebuild(leaves, &treedef, |node, value| {
         if downcast::<N>(value).is_some() {
             nodes.push(node);
         }
-    });
+    })?;
     nodes.sort_unstable();
     let parents = Parents::of(&treedef);
-    nodes.into_iter().map(|node| parents.path(node)).collect()
+    Ok(nodes.into_iter().map(|node| parents.path(node)).collect())
 }
 
 /// Replaces the node or leaf at a path such as `layers[0]` by `value`.
@@ -191,7 +224,7 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Vec<KeyPath> {
 /// [`TreeError::Replacement`] if the value does not fit.
 pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Result<M, TreeError> {
     let path: KeyPath = path.parse()?;
-    let places = Places::of(model);
+    let places = Places::of(model)?;
     let nodes = places.at(&path)?;
     let outcome = replace_any(model, &places, &nodes, &value);
     let is_none = |&node: &usize| places.treedef.view(node).kind() == NodeKind::None;
@@ -248,7 +281,7 @@ fn set_static_once<M: Pytree, T: StaticValue>(
     filter: &Filter,
     value: &T,
 ) -> Result<M, TreeError> {
-    let (leaves, treedef, references) = boundary::flatten_any_with_references(model);
+    let (leaves, treedef, references) = boundary::try_flatten_any_with_references(model)?;
     let mut paths = filter.paths().into_iter();
     if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
         return Err(treedef.no_node(path));
@@ -321,17 +354,13 @@ fn misfit<N>(places: &Places, node: usize, problem: TreeError) -> TreeError {
 }
 
 /// Rebuilds the model and calls `change` for each node and leaf.
-#[track_caller]
 fn rebuild<M: Pytree>(
     leaves: Vec<AnyLeaf>,
     treedef: &TreeDef,
     mut change: impl FnMut(usize, &mut dyn Any),
-) -> M {
-    rebuilt(unflatten_with(
-        treedef,
-        leaves.into_iter(),
-        Some(Box::new(|node, value| change(node, value))),
-    ))
+) -> Result<M, TreeError> {
+    let change = Box::new(|node, value: &mut dyn Any| change(node, value));
+    unflatten_with(treedef, leaves.into_iter(), Some(change)).map_err(not_rebuilt)
 }
 
 /// Returns `value` as an `N`, if it is an `N` or an [`AnyLeaf`] that contains an `N`.

@@ -10,9 +10,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use pytree_derive::panicking_twin;
+
 use crate::base::bug::{LEAVES, expect_at};
+use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
-use crate::contract::pytree::{Pytree, rebuilt};
+use crate::contract::obstacle::or_refuse;
+use crate::contract::pytree::{Pytree, not_rebuilt};
 use crate::contract::unflatten::{unflatten_unchecked, unflatten_with};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
@@ -201,17 +205,28 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
 /// ```
 ///
 /// # Panics
-/// If a handwritten impl of `Pytree` visits and unflattens differently.
+/// If the model is nested too deep, if a reference may not be read here, or if a handwritten impl of `Pytree` visits and
+/// unflattens differently. See [`try_of_type`] for a fallible version.
 #[track_caller]
 pub fn of_type<N: Clone + 'static>(model: &impl Pytree) -> Vec<(KeyPath, N)> {
+    or_refuse(nodes_of(model))
+}
+
+/// Returns an error where [`of_type`] panics.
+///
+/// # Errors
+/// [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently, or the errors of
+/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+pub fn try_of_type<N: Clone + 'static>(
+    model: &impl Pytree,
+) -> Result<Vec<(KeyPath, N)>, TreeError> {
     nodes_of(model)
 }
 
-#[track_caller]
-fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
-    let (leaves, treedef) = graph::flatten_any(model);
+fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)>, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
     let mut nodes: Vec<(usize, N)> = Vec::new();
-    let _: M = rebuilt(unflatten_with(
+    let _: M = unflatten_with(
         &treedef,
         leaves.into_iter(),
         Some(Box::new(|node, value: &mut dyn Any| {
@@ -219,13 +234,13 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
             let found = value.downcast_ref().or_else(|| inside?.downcast_ref());
             nodes.extend(found.map(|found: &N| (node, found.clone())));
         })),
-    ));
+    )
+    .map_err(not_rebuilt)?;
     nodes.sort_by_key(|(node, _)| *node);
     let parents = Parents::of(&treedef);
     let nodes = nodes.into_iter();
-    nodes
-        .map(|(node, found)| (parents.path(node), found))
-        .collect()
+    let nodes = nodes.map(|(node, found)| (parents.path(node), found));
+    Ok(nodes.collect())
 }
 
 /// Copies a model. The copy shares no node with the model. Nodes that are shared inside the model are shared inside the
@@ -243,12 +258,17 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Vec<(KeyPath, N)> {
 /// ```
 ///
 /// # Panics
-/// If a handwritten impl of `Pytree` visits and unflattens differently.
-#[track_caller]
+/// If the model is nested too deep, if a reference may not be read here, or if a handwritten impl of `Pytree` visits and
+/// unflattens differently.
+///
+/// # Errors
+/// [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently, or the errors of
+/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+#[panicking_twin(copy)]
 #[must_use]
-pub fn copy<T: Pytree>(model: &T) -> T {
-    let (leaves, treedef) = graph::flatten_any(model);
-    rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+pub fn try_copy<T: Pytree>(model: &T) -> Result<T, TreeError> {
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
+    unflatten_unchecked(&treedef, leaves.into_iter()).map_err(not_rebuilt)
 }
 
 /// The paths of each shared node or reference that is at several paths, in order. The display has the layout of Flax

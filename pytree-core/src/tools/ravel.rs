@@ -43,7 +43,7 @@ pub struct Unravel<M, E> {
 /// # Errors
 /// [`TreeError::LeafTypes`] with each leaf that is neither an `E` nor an array of `E`.
 pub fn ravel<E: Element, M: Pytree>(model: &M) -> Result<(Array1<E>, Unravel<M, E>), TreeError> {
-    let (leaves, treedef) = graph::flatten_any(model);
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
     let mut vector = Vec::new();
     let mut others = Vec::new();
     for (position, leaf) in leaves.iter().enumerate() {

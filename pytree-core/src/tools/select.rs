@@ -92,7 +92,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// Where [`get`](Self::get) panics.
     #[track_caller]
     pub fn path(&self, model: &M) -> Result<KeyPath, TreeError> {
-        let places = Places::of(model);
+        let places = Places::of(model)?;
         let node = self.find(model, &places)?;
         Ok(places.treedef.path_of(node))
     }
@@ -123,7 +123,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// Where [`get`](Self::get) panics.
     #[track_caller]
     pub fn replace(&self, model: &M, value: T) -> Result<M, TreeError> {
-        let places = Places::of(model);
+        let places = Places::of(model)?;
         let node = self.find(model, &places)?;
         replace_any(model, &places, &[node], &value)
     }

@@ -11,6 +11,7 @@ use crate::base::path::{KeyPath, PathKey};
 use crate::contract::arena::Arena;
 use crate::contract::flatten::{Flatten, Handles, Sharing};
 use crate::contract::matching::Match;
+use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -185,7 +186,10 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
 ) -> Result<T, TreeError> {
     let same_type: Option<&T> = (other as &dyn Any).downcast_ref();
     if sharing == Sharing::Duplicate
-        && let Some(right) = same_type.and_then(|other| paired_leaves::<L, T>(tree, other))
+        && let Some(right) = match same_type {
+            Some(other) => attempt(|| paired_leaves::<L, T>(tree, other))?,
+            None => None,
+        }
     {
         let (count, mut right) = (right.len(), right.into_iter().map(|leaf| typed::<M>(leaf)));
         let mapped = tree.map_leaves(&mut |left| match right.next() {
@@ -199,10 +203,18 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
     }
     let mut left = Vec::new();
     let arena = Arena::default();
-    let treedef = Flatten::new(sharing, |leaf| left.push(typed::<L>(leaf)))
-        .with_arena(&arena)
-        .run(tree);
-    let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
+    let treedef = attempt(|| {
+        Flatten::new(sharing, |leaf| left.push(typed::<L>(leaf)))
+            .with_arena(&arena)
+            .run(tree)
+    })?;
+    let right = attempt(|| matching_leaves(sharing, &treedef, left.len(), other, &arena))??;
+    // `function` does not run inside of `attempt`, so the types are checked before.
+    attempt(|| {
+        for leaf in &right {
+            let _: &M = typed(*leaf);
+        }
+    })?;
     let pairs = left.into_iter().zip(right.into_iter().map(typed::<M>));
     let leaves = pairs.map(|(left, right)| function(left, right));
     unflatten_unchecked(&treedef, leaves)

@@ -198,7 +198,7 @@ pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     whole: &M,
     filters: [Filter; N],
 ) -> Result<[Partition<M, L>; N], TreeError> {
-    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     split_leaves(&treedef, leaves, &filters)
 }
 
@@ -220,7 +220,7 @@ pub fn split_all<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     filters: &[Filter],
 ) -> Result<Vec<Partition<M, L>>, TreeError> {
-    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     let assigned = assign_each(&treedef, &leaves, filters)?;
     let part = |part| select(&treedef, &leaves, |position| assigned[position] == part);
     Ok((0..count(filters.len())).map(part).collect())
@@ -247,7 +247,7 @@ pub fn try_filter<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
-    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     filter_leaves(&treedef, &leaves, filter)
 }
 
@@ -433,7 +433,7 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     part: &Partition<M, L>,
 ) -> Result<M, TreeError> {
-    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     let (leaves, _) = replaced(&treedef, leaves, part)?;
     unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
 }

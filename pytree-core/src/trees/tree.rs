@@ -8,6 +8,11 @@
 //! All functions that visit a value panic if a node contains itself, if a weak edge leads to a node, or if a value is
 //! nested more than 256 nodes deep, of which transparent nodes, such as `Some`, count an eighth.
 //!
+//! [`try_leaves`], [`try_any_leaves`], [`try_structure`], [`try_flatten`] and [`try_flatten_any`] return an error instead. A
+//! function that copies leaves, such as [`map`], panics only where [`try_flatten`] returns an error. A function that borrows
+//! them, such as [`reduce`], panics only where [`try_leaves`] returns one. Both also panic if a handwritten impl of `Pytree`
+//! visits and unflattens differently.
+//!
 //! # Examples
 //! ```
 //! use pytree_core::{Shared, tree};
@@ -23,6 +28,7 @@
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::flatten::Sharing;
+use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::treedef::TreeDef;
@@ -113,6 +119,59 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
 #[inline]
 pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
     functions::flatten_any(SHARING, tree)
+}
+
+/// Returns an error where [`leaves`] panics.
+///
+/// # Errors
+/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
+/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
+/// here; [`TreeError::LeafType`] if a leaf in a trait object has another type; [`TreeError::BehindReference`] if a
+/// leaf is behind a [`Ref`](crate::Ref), where it cannot be borrowed.
+pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
+    attempt(|| leaves(tree))
+}
+
+/// Returns an error where [`any_leaves`] panics.
+///
+/// # Errors
+/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
+/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
+/// here; [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it cannot be borrowed.
+pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
+    attempt(|| any_leaves(tree))
+}
+
+/// Returns an error where [`structure`] panics.
+///
+/// # Errors
+/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
+/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
+/// here.
+pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
+    attempt(|| structure(tree))
+}
+
+/// Returns an error where [`flatten`] panics.
+///
+/// # Errors
+/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
+/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
+/// here; [`TreeError::LeafType`] if a leaf in a trait object has another type.
+pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
+    tree: &T,
+) -> Result<(Vec<L>, TreeDef), TreeError> {
+    attempt(|| flatten(tree))
+}
+
+/// Returns an error where [`flatten_any`] panics.
+///
+/// # Errors
+/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
+/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
+/// here.
+pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
+    attempt(|| flatten_any(tree))
 }
 
 /// Builds a value from a structure and its leaves.

@@ -223,7 +223,6 @@ fn larger_stack_allows_longer_chains() {
                 let floats = tree::any_leaves(&copy.pair).len();
                 assert_eq!(floats, 2);
                 assert_eq!(tree::structure(&chain).num_leaves(), treedef.num_leaves());
-                assert_eq!(diff(&chain, &copy).leaves().len(), 0);
             });
             // Afterwards the limit is as before.
             assert!(std::panic::catch_unwind(|| graph::structure(&chain)).is_err());

@@ -18,6 +18,7 @@ mod golden_tree;
 mod goldens;
 mod leaves;
 mod numbers;
+mod obstacles;
 mod option_forms;
 mod options;
 mod paths;

@@ -15,7 +15,7 @@ mod metadata;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pytree_core::boundary::flatten_with_references;
+use pytree_core::boundary::try_flatten_with_references;
 use pytree_core::{PytreeOf, TreeDef};
 use pytree_transform::Tensor;
 
@@ -69,7 +69,7 @@ pub struct Entry {
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
     let path = path.as_ref();
     // This reads all references at one instant, even if other threads write them.
-    let (leaves, treedef, _) = flatten_with_references::<Tensor, T>(state);
+    let (leaves, treedef, _) = try_flatten_with_references::<Tensor, T>(state)?;
     let names = names(&treedef);
     let mut seen = BTreeSet::new();
     let mut stored = Vec::with_capacity(leaves.len());

@@ -88,7 +88,7 @@ pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {
 }
 
 fn with_mode<M: Pytree>(model: &M, mode: Mode) -> Result<M, TreeError> {
-    let (leaves, treedef, references) = boundary::flatten_any_with_references(model);
+    let (leaves, treedef, references) = boundary::try_flatten_any_with_references(model)?;
     let changed = treedef.map_static(|_: &Mode| mode);
     boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
 }

@@ -11,6 +11,7 @@ use crate::base::identity::NodeIdentity;
 use crate::base::path::KeyPath;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
@@ -29,19 +30,21 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn of<M: Pytree>(model: &M) -> Self {
+    /// # Errors
+    /// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the model is nested too deep.
+    pub(crate) fn of<M: Pytree>(model: &M) -> Result<Self, TreeError> {
         let arena = Arena::default();
         let mut visitor = Recording {
             inner: Flatten::new(Sharing::Preserve, |_| ()).with_arena(&arena),
             identities: HashMap::new(),
             dynamic: Vec::new(),
         };
-        model.visit(&mut visitor);
-        Self {
+        attempt(|| model.visit(&mut visitor))?;
+        Ok(Self {
             treedef: visitor.inner.finish(),
             identities: visitor.identities,
             dynamic: visitor.dynamic,
-        }
+        })
     }
 
     /// Returns what must be replaced in the graph form to replace the node at position `node`.

@@ -10,6 +10,7 @@ use crate::base::error::TreeError;
 use crate::base::identity::NodeIdentity;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -62,7 +63,7 @@ pub(crate) fn replace<M: Pytree>(
         beyond_from: None,
         lost: false,
     };
-    model.visit(&mut visitor);
+    attempt(|| model.visit(&mut visitor))?;
     if visitor.lost {
         return Err(TreeError::Build {
             node: "model with other values",

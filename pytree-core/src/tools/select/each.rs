@@ -80,7 +80,7 @@ impl<M: Pytree, T: Pytree> EachSelector<M, T> {
     /// Where [`get`](Self::get) panics.
     #[track_caller]
     pub fn paths(&self, model: &M) -> Result<Vec<KeyPath>, TreeError> {
-        let places = Places::of(model);
+        let places = Places::of(model)?;
         let nodes = find(model, &places, &self.get(model))?;
         let paths = nodes.into_iter().map(|node| places.treedef.path_of(node));
         Ok(paths.collect())
@@ -166,7 +166,7 @@ fn replace_found<M: Pytree, T: Pytree>(
     selected: &[&T],
     values: &[T],
 ) -> Result<M, TreeError> {
-    let places = Places::of(model);
+    let places = Places::of(model)?;
     let nodes = find(model, &places, selected)?;
     let mut replacements: Vec<(usize, &T)> = nodes.into_iter().zip(values).collect();
     replacements.sort_by_key(|(node, _)| *node);

@@ -33,7 +33,7 @@ pub fn split_by_flags<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     flags: &Tree<bool>,
 ) -> Result<[Partition<M, L>; 2], TreeError> {
-    let (leaves, treedef) = graph::flatten::<L, M>(whole);
+    let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     let chosen = flags_of_leaves(whole, &treedef, flags)?;
     Ok([true, false].map(|flag| select(&treedef, &leaves, |position| chosen[position] == flag)))
 }

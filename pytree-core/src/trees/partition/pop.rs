@@ -57,10 +57,7 @@ use crate::trees::filter::Filter;
 /// # Errors
 /// [`TreeError::Held`] with every selected leaf that must be present, as in a plain field, a tuple or an array;
 /// [`TreeError::NoLeaf`] if a path of the filter does not exist; [`TreeError::Reference`] if a reference may not be
-/// written here. If there is an error, nothing is changed.
-///
-/// # Panics
-/// If a reference may not be read here.
+/// read or written here. If there is an error, nothing is changed.
 #[track_caller]
 pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
@@ -75,7 +72,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
     filter: &Filter,
 ) -> Result<Partition<M, L>, TreeError> {
-    let (leaves, treedef, references) = boundary::flatten_with_references::<L, M>(model);
+    let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, M>(model)?;
     let (assigned, _) = assign(&treedef, &leaves, std::slice::from_ref(filter))?;
     let selected: Vec<bool> = assigned.iter().map(|&part| part != NO_PART).collect();
     let popped = select(&treedef, &leaves, |position| selected[position]);

@@ -25,10 +25,7 @@ use crate::trees::dynamic::Tree;
 ///
 /// # Errors
 /// [`TreeError::Structure`] with all differences, if the part has another structure; [`TreeError::Reference`] if a
-/// reference may not be written here.
-///
-/// # Panics
-/// If a reference may not be read here.
+/// reference may not be read or written here.
 #[track_caller]
 pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
@@ -36,7 +33,7 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
 ) -> Result<(), TreeError> {
     let doing = "cannot update a model by a part";
     *model = boundary::repeated(|| {
-        let (leaves, treedef, references) = boundary::flatten_with_references::<L, M>(model);
+        let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, M>(model)?;
         let (leaves, changed) =
             replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
         boundary::unflatten_changed(&treedef, leaves, &references, |position| {
