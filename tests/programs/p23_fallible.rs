@@ -222,7 +222,7 @@ fn fallible_transformations_nest() -> Result<(), ForwardError> {
 #[test]
 fn function_that_may_fail_is_stored() {
     struct Server {
-        predict: Jit<(Net, Tensor), Tensor, Result<Tensor, ForwardError>>,
+        predict: Jit<(Net, Tensor), Result<Tensor, ForwardError>>,
     }
     let server = Server {
         predict: jit(|(net, x): (Net, Tensor)| net.forward(&x)),

@@ -8,7 +8,6 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -26,6 +25,7 @@ use crate::tensor::Tensor;
 use crate::tensor::checks::{self};
 use crate::tensor::trace::{axis_length, bound_length};
 use crate::transformations::dropped::Dropped;
+use crate::transformations::function::Origin;
 use crate::transformations::tracing::{Asked, Tracing};
 
 /// The default maximum number of entries of a cache, as in JAX.
@@ -110,9 +110,9 @@ impl Entry {
 
     /// Warns if the function changes states without returning them, and the first two calls received the same states.
     #[inline]
-    pub(crate) fn check_states(&self, line: &'static Location<'static>, leaves: &[Tensor]) {
+    pub(crate) fn check_states(&self, origin: Origin, leaves: &[Tensor]) {
         if let Some(dropped) = &self.dropped {
-            dropped.check(line, leaves);
+            dropped.check(origin, leaves);
         }
     }
 
@@ -240,14 +240,14 @@ impl Cache {
     pub(crate) fn get_or_trace<E>(
         &self,
         signature: Signature,
-        line: &Location<'_>,
+        origin: Origin,
         trace: impl FnOnce(Arc<Signature>) -> Result<Entry, E>,
     ) -> Result<Arc<Entry>, E> {
         let hash = signature.hashed();
         let signature = Arc::new(signature);
         let asked = self
             .tracing
-            .ask((&signature, hash), line, || self.known(&signature, hash));
+            .ask((&signature, hash), origin, || self.known(&signature, hash));
         // No lock is held while the function is traced, because the function may call other compiled functions, or
         // panic.
         let _begun = match asked {

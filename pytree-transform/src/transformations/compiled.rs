@@ -2,14 +2,13 @@
 //! the compiled programs.
 
 use std::any::TypeId;
-use std::borrow::Borrow;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pytree_core::boundary::{Attempts, Visited, flatten_visited};
+use pytree_core::boundary::{Attempts, Outcome, Visited, flatten_visited};
 use pytree_core::bug::expect_some;
 use pytree_core::level::has_read_captured;
-use pytree_core::{References, TreeError, Unrepeated};
+use pytree_core::{References, TreeDef, TreeError, Unrepeated};
 
 use crate::base::array::Array;
 use crate::executor::compile;
@@ -22,32 +21,48 @@ use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::dropped::Dropped;
-use crate::transformations::function::{Ending, Known, call_inside, rebuild_result};
+use crate::transformations::function::{Ending, Known, Origin, TracedCall, call_inside};
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
 
-/// A function and the cache of its programs. `O` is the type of a call's result, in which an error of the function is
-/// returned.
-pub(crate) struct Compiled<A, R, O> {
-    function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync>,
+/// A function and the cache of its programs.
+///
+/// `T` is the value of a call that runs a program. `E` is the result of a call whose function returned an error while it
+/// was traced.
+pub(crate) struct Compiled<T, E> {
+    pub(crate) origin: Origin,
+    function: Arc<FunctionOfLeaves<E>>,
     of_type: FunctionType,
-    pub(crate) line: &'static Location<'static>,
+    rebuild: Rebuild<T>,
     pub(crate) checks: Checks,
     pub(crate) cache: Cache,
     history: Mutex<History>,
 }
 
-impl<A, R, O> Compiled<A, R, O> {
-    /// Creates a compiled function with an empty cache.
-    pub(crate) fn new(
-        function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync>,
-        of_type: FunctionType,
-        line: &'static Location<'static>,
+/// A user's function that is called with an argument of traced leaves.
+type FunctionOfLeaves<E> = dyn Fn(&TreeDef, Vec<Tensor>) -> TracedCall<Outcome, E> + Send + Sync;
+
+/// Builds the value of a call from the results of a program.
+type Rebuild<T> = fn(&Outcome, Vec<Tensor>, &References) -> Result<T, TreeError>;
+
+impl<T, E> Compiled<T, E> {
+    /// Creates a compiled function with an empty cache. `F` is the type of the user's function, which `function` calls.
+    #[track_caller]
+    pub(crate) fn new<F: 'static, A: Traceable, R: Traceable>(
+        name: &'static str,
+        function: impl Fn(A) -> Result<R, E> + Send + Sync + 'static,
+        rebuild: Rebuild<T>,
     ) -> Self {
+        let function =
+            move |treedef: &TreeDef, leaves| call_inside(Known::All, treedef, leaves, &function);
         Self {
-            function,
-            of_type,
-            line,
+            origin: Origin {
+                name,
+                line: Location::caller(),
+            },
+            function: Arc::new(function),
+            of_type: FunctionType::of::<F>(),
+            rebuild,
             checks: Checks::default(),
             cache: Cache::new(DEFAULT_SIZE),
             history: Mutex::default(),
@@ -58,11 +73,10 @@ impl<A, R, O> Compiled<A, R, O> {
     pub(crate) fn anew(&self, checks: Checks, size: usize) -> Self {
         Self {
             function: Arc::clone(&self.function),
-            of_type: self.of_type,
-            line: self.line,
             checks,
             cache: Cache::new(size),
             history: Mutex::default(),
+            ..*self
         }
     }
 
@@ -83,105 +97,131 @@ struct History {
     why: Option<Retrace>,
 }
 
-impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
-    /// Runs the function on an argument, which is passed by value or by reference.
-    pub(crate) fn run(&self, argument: impl Borrow<A>) -> Result<R, O> {
+impl<T, E> Compiled<T, E> {
+    /// Calls the function with the arguments of a call. Also returns the rest of the arguments, which `release` returns.
+    ///
+    /// `release` is called when the arguments are no longer needed. If it receives an entry, the program of this entry
+    /// runs next, and may reuse the memory of leaves that nobody else holds.
+    ///
+    /// # Errors
+    /// Returns the result of the call if the function is traced and returns an error.
+    pub(crate) fn run<G: Visited<Tensor>, S>(
+        &self,
+        given: G,
+        release: impl FnOnce(G, Option<&Entry>) -> S,
+    ) -> Result<(T, S), E> {
         if self.checks.any() {
-            return self.checks.within(|| self.run_now(argument));
+            return self.checks.within(|| self.run_now(given, release));
         }
-        self.run_now(argument)
+        self.run_now(given, release)
     }
 
-    fn run_now(&self, argument: impl Borrow<A>) -> Result<R, O> {
+    fn run_now<G: Visited<Tensor>, S>(
+        &self,
+        given: G,
+        release: impl FnOnce(G, Option<&Entry>) -> S,
+    ) -> Result<(T, S), E> {
         let mut attempts = Attempts::default();
-        let (entry, leaves, references) = self.entry(&argument.borrow(), &mut attempts)?;
-        if is_evaluated(&entry, &leaves) {
-            entry.check_states(self.line, &leaves);
-            if entry.is_repeatable() {
-                let entered = (entry, leaves, references);
-                return self.run_repeatedly(&argument.borrow(), attempts, entered);
-            }
-            // Once the argument is dropped, the program may reuse the memory of leaves that nobody else holds.
-            drop(argument);
-            return Ok(self.evaluated(&entry, leaves, &references));
+        let (entry, leaves, references) = self.entry(&given, &mut attempts)?;
+        if !is_evaluated(&entry, &leaves) {
+            let rest = release(given, None);
+            return Ok((self.recorded(&entry, leaves, &references), rest));
         }
-        drop(argument);
-        Ok(self.recorded(&entry, leaves, &references))
+        entry.check_states(self.origin, &leaves);
+        if entry.is_repeatable() {
+            let entered = (entry, leaves, references);
+            let value = self.run_repeatedly(&given, attempts, entered)?;
+            return Ok((value, release(given, None)));
+        }
+        let rest = release(given, Some(&entry));
+        let value = self.evaluate(&entry, leaves, &references);
+        Ok((self.ending(&entry).with(value), rest))
+    }
+
+    /// Calls the program of a cache entry inside of another transformation, which records or transforms the call.
+    fn recorded(&self, entry: &Entry, mut leaves: Vec<Tensor>, references: &References) -> T {
+        leaves.extend(entry.captured.iter().cloned());
+        // A call has no source line, because the `dyn Fn` to which a `Jit` derefs does not know its caller.
+        let results = at_line_by_default(self.origin.line, || call(&entry.body, &leaves));
+        let value = (self.rebuild)(&entry.outcome, results, references);
+        self.ending(entry).with(value)
     }
 
     /// Runs the program of a cache entry on concrete leaves.
-    pub(crate) fn evaluated(
+    fn evaluate(
         &self,
         entry: &Entry,
         leaves: Vec<Tensor>,
         references: &References,
-    ) -> R {
-        self.ending(entry).with(evaluate(entry, leaves, references))
-    }
-
-    /// Calls the program of a cache entry inside of another transformation, which records or transforms the call.
-    pub(crate) fn recorded(
-        &self,
-        entry: &Entry,
-        mut leaves: Vec<Tensor>,
-        references: &References,
-    ) -> R {
-        leaves.extend(entry.captured.iter().cloned());
-        // A call has no source line, because the `dyn Fn` to which a `Jit` derefs does not know its caller.
-        let results = at_line_by_default(self.line, || call(&entry.body, &leaves));
-        rebuild_result(self.ending(entry), &entry.outcome, results, references)
+    ) -> Result<T, TreeError> {
+        let array = |leaf: Tensor| expect_some(leaf.into_array(), "leaves that are not traced");
+        let arrays: Vec<Arc<Array>> = leaves.into_iter().map(array).collect();
+        let results = entry.run(arrays);
+        let results = results.into_iter().map(Tensor::from_shared).collect();
+        (self.rebuild)(&entry.outcome, results, references)
     }
 
     /// Runs a program that writes references. If another thread meanwhile writes a reference that the program has read,
     /// runs the program again.
-    pub(crate) fn run_repeatedly(
+    fn run_repeatedly(
         &self,
-        argument: &impl Visited<Tensor>,
+        given: &impl Visited<Tensor>,
         mut attempts: Attempts,
         mut entered: Entered,
-    ) -> Result<R, O> {
+    ) -> Result<T, E> {
         loop {
             let (entry, leaves, references) = entered;
-            match evaluate(&entry, leaves, &references) {
+            match self.evaluate(&entry, leaves, &references) {
                 Err(error) if error.is_conflict() && entry.is_repeatable() => {}
                 outcome => return Ok(self.ending(&entry).with(outcome)),
             }
             drop((entry, references));
             attempts.conflicted();
-            entered = self.entry(argument, &mut attempts)?;
+            entered = self.entry(given, &mut attempts)?;
         }
     }
 
     /// Describes a call, for messages about writes to references that conflict with the writes of another thread.
     fn ending(&self, entry: &Entry) -> Ending<'static> {
-        let mut ending = Ending::of("jit", self.line);
+        let mut ending = Ending::of(self.origin.name, self.origin.line);
         if entry.body.has_effect {
             ending.unrepeated = Unrepeated::Effects;
         }
         ending
     }
 
-    /// Returns the cache entry for an argument, and the argument's leaves and references. On a cache miss, traces the
+    /// Returns the cache entry for the arguments of a call, to show its program.
+    ///
+    /// # Panics
+    /// Panics if the function is traced and returns an error.
+    #[track_caller]
+    pub(crate) fn shown(&self, given: &impl Visited<Tensor>) -> Arc<Entry> {
+        let Ok((entry, ..)) = self.entry(given, &mut Attempts::default()) else {
+            panic!(
+                "cannot record the function of the {}: it returned an `Err` for this argument; call it to get the error",
+                self.origin
+            )
+        };
+        entry
+    }
+
+    /// Returns the cache entry for the arguments of a call, and their leaves and references. On a cache miss, traces the
     /// function.
     ///
     /// # Errors
-    /// Returns the result of the function if the function is traced and returns an error.
-    pub(crate) fn entry(
-        &self,
-        argument: &impl Visited<Tensor>,
-        attempts: &mut Attempts,
-    ) -> Result<Entered, O> {
-        if let Some((entry, leaves, references)) = self.cache.newest(argument) {
+    /// Returns the result of the call if the function is traced and returns an error.
+    fn entry(&self, given: &impl Visited<Tensor>, attempts: &mut Attempts) -> Result<Entered, E> {
+        if let Some((entry, leaves, references)) = self.cache.newest(given) {
             entry.depend_on_batch_axes();
             return Ok((entry, leaves, references));
         }
         // Tracing may wait for other threads, and these threads may wait until this call ends its turn.
         attempts.end_turn();
-        let (leaves, treedef, mut references) = flatten_visited::<Tensor>(argument);
+        let (leaves, treedef, mut references) = flatten_visited::<Tensor>(given);
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
         let entry =
             self.cache
-                .get_or_trace(Signature { treedef, infos }, self.line, |signature| {
+                .get_or_trace(Signature { treedef, infos }, self.origin, |signature| {
                     self.trace(signature)
                 })?;
         entry.depend_on_batch_axes();
@@ -190,11 +230,10 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         Ok((entry, leaves, references))
     }
 
-    fn trace(&self, signature: Arc<Signature>) -> Result<Entry, O> {
+    fn trace(&self, signature: Arc<Signature>) -> Result<Entry, E> {
         let treedef = &signature.treedef;
         let (jaxpr, captured, outcome) = stage(Recorder::Jit, &signature.infos, |tensors| {
-            let function = |argument: A| (self.function)(argument);
-            let (leaves, outcome) = call_inside(Known::All, treedef, tensors, function);
+            let (leaves, outcome) = (self.function)(treedef, tensors);
             (
                 leaves,
                 outcome.map(|outcome| (outcome, has_read_captured())),
@@ -212,11 +251,11 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
         match &before {
             // Comparing signatures may run code of the user, so no lock is held.
             Some(before) => {
-                let why = Retrace::between(self.line, before, &signature);
-                rebuilt::traced_again(self.cache.traces(), self.cache.calls(), &why);
+                let why = Retrace::between(self.origin.line, before, &signature);
+                rebuilt::traced_again(self.origin, self.cache.traces(), self.cache.calls(), &why);
                 self.history().why = Some(why);
             }
-            None => rebuilt::traced_first(self.line, self.of_type.id),
+            None => rebuilt::traced_first(self.origin, self.of_type.id),
         }
         let mut entry = Entry::new(signature, outcome, body, captured, dropped);
         entry.is_used_once = is_used_once;
@@ -224,19 +263,12 @@ impl<A: Traceable, R: Traceable, O> Compiled<A, R, O> {
     }
 }
 
-/// Returns the message for a function that cannot be shown because it returned an `Err`.
-pub(crate) fn returned_an_error(operation: &str, line: &Location<'_>) -> String {
-    format!(
-        "cannot record the function of the {operation} at {line}: the function returned an `Err` for this argument; call the function to get the error"
-    )
-}
-
-/// A cache entry with the leaves and references of the argument for which the entry was looked up.
-pub(crate) type Entered = (Arc<Entry>, Vec<Tensor>, References);
+/// A cache entry with the leaves and references of the arguments for which the entry was looked up.
+type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
 /// Returns whether a call runs the compiled program immediately. Otherwise, an enclosing transformation records or
 /// transforms the call.
-pub(crate) fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
+fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
     // An enclosing `jit` must record a program with effects, such as printing, even if all operands are concrete.
     let is_recorded = entry.body.has_effect && is_staging();
     entry.captured.is_empty()
@@ -245,28 +277,15 @@ pub(crate) fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
         && leaves.iter().all(|leaf| leaf.array().is_some())
 }
 
-/// Runs the program of a cache entry on concrete leaves, and builds the result.
-fn evaluate<R: Traceable>(
-    entry: &Entry,
-    leaves: Vec<Tensor>,
-    references: &References,
-) -> Result<R, TreeError> {
-    let array = |leaf: Tensor| expect_some(leaf.into_array(), "leaves that are not traced");
-    let arrays: Vec<Arc<Array>> = leaves.into_iter().map(array).collect();
-    let results = entry.run(arrays);
-    let results = results.into_iter().map(Tensor::from_shared).collect();
-    entry.outcome.unflatten_result(results, references)
-}
-
 /// The type of a user's function, for warnings and for names in jaxprs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FunctionType {
+struct FunctionType {
     id: TypeId,
     name: &'static str,
 }
 
 impl FunctionType {
-    pub(crate) fn of<F: 'static>() -> Self {
+    fn of<F: 'static>() -> Self {
         Self {
             id: TypeId::of::<F>(),
             name: std::any::type_name::<F>(),
@@ -282,3 +301,87 @@ impl FunctionType {
         }
     }
 }
+
+/// Defines the options that `jit` and `jit_mut` share, and the methods that describe the cache.
+macro_rules! compiled_options {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> $type {
+            /// Makes a copy of the function with an empty cache.
+            fn anew(&self, checks: $crate::tensor::checks::Checks, size: usize) -> Self {
+                Self::of(self.compiled.anew(checks, size))
+            }
+
+            /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used
+            /// program is evicted first. The default is 4096, as in JAX.
+            ///
+            /// # Examples
+            /// ```
+            /// use pytree_transform::{DType, Tensor, jit};
+            /// let f = jit(|x: Tensor| x.sum()).cache_size(2);
+            /// for length in [1, 2, 3, 2, 1] {
+            ///     f(Tensor::ones(DType::F32, [length]));
+            /// }
+            /// assert_eq!(f.traces(), 4, "the vector of one was forgotten");
+            /// ```
+            #[must_use]
+            pub fn cache_size(self, size: usize) -> Self {
+                self.anew(self.compiled.checks, size)
+            }
+
+            /// Makes calls panic if an operation of the compiled function returns NaN. The message names the equation,
+            /// its source line and its operands; see [`debug_nans`](crate::debug_nans). The function then runs without
+            /// fused kernels.
+            ///
+            /// # Examples
+            /// ```should_panic
+            /// use pytree_transform::{Tensor, jit};
+            /// let f = jit(|x: Tensor| x.log().sum()).check_nans();
+            /// f(Tensor::from([1.0_f32, -1.0]));
+            /// ```
+            #[must_use]
+            pub fn check_nans(self) -> Self {
+                let checks = self.compiled.checks.with_nans();
+                self.anew(checks, self.compiled.cache.size())
+            }
+
+            /// Makes calls panic if an operation of the compiled function returns an infinity; otherwise like
+            /// [`check_nans`](Self::check_nans).
+            #[must_use]
+            pub fn check_infs(self) -> Self {
+                let checks = self.compiled.checks.with_infs();
+                self.anew(checks, self.compiled.cache.size())
+            }
+
+            /// Returns how many times the function was traced.
+            pub fn traces(&self) -> usize {
+                self.compiled.cache.traces()
+            }
+
+            /// Returns for how many signatures the cache currently holds a program.
+            pub fn cached(&self) -> usize {
+                self.compiled.cache.len()
+            }
+
+            /// Removes all compiled programs; the next call traces the function again.
+            pub fn clear_cache(&self) {
+                self.compiled.cache.clear();
+            }
+
+            /// Returns why the last trace was necessary: each difference between the arguments of the last two traces.
+            /// Returns `None` if the function was traced at most once.
+            ///
+            /// # Examples
+            /// ```
+            /// use pytree_transform::{Tensor, jit};
+            /// let f = jit(|x: Tensor| x.sum());
+            /// f(Tensor::from([1.0_f32]));
+            /// f(Tensor::from([1.0_f32, 2.0]));
+            /// assert_eq!(f.why_retraced().unwrap(), "the root: f32[1] before, f32[2] now");
+            /// ```
+            pub fn why_retraced(&self) -> Option<$crate::transformations::retrace::Retrace> {
+                self.compiled.why_retraced()
+            }
+        }
+    };
+}
+pub(crate) use compiled_options;

@@ -4,7 +4,6 @@
 //! dtype of the state and is never used. It is certain that the change is lost only if a second call receives the same
 //! state: a caller may pass a new random stream each time. So the second call gives the warning.
 
-use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use crate::base::warning::{WarningKind, warn};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::transformations::cache::Signature;
+use crate::transformations::function::Origin;
 
 /// The maximum number of states that the warning names.
 const SHOWN: usize = 4;
@@ -69,14 +69,14 @@ impl Dropped {
     }
 
     /// Compares the states of the first two calls, and warns if these states are equal.
-    pub(crate) fn check(&self, line: &'static Location<'static>, leaves: &[Tensor]) {
+    pub(crate) fn check(&self, origin: Origin, leaves: &[Tensor]) {
         if !self.is_decided.load(Ordering::Relaxed) {
-            self.compare(line, leaves);
+            self.compare(origin, leaves);
         }
     }
 
     #[cold]
-    fn compare(&self, line: &'static Location<'static>, leaves: &[Tensor]) {
+    fn compare(&self, origin: Origin, leaves: &[Tensor]) {
         let now = || self.watched.iter().map(|&leaf| leaves[leaf].clone());
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(before) = first.take() else {
@@ -86,18 +86,20 @@ impl Dropped {
         drop(first);
         self.is_decided.store(true, Ordering::Relaxed);
         if now().eq(before) {
-            warn(WarningKind::DroppedState, line, || self.message(line));
+            warn(WarningKind::DroppedState, origin.line, || {
+                self.message(origin)
+            });
         }
     }
 
-    fn message(&self, line: &Location<'_>) -> String {
+    fn message(&self, Origin { name, line }: Origin) -> String {
         let shown = self.paths.iter().take(SHOWN).map(KeyPath::or_root);
         let mut text = shown.collect::<Vec<_>>().join(", ");
         if self.paths.len() > SHOWN {
             text = format!("{text} and {} more", self.paths.len() - SHOWN);
         }
         format!(
-            "the function of `jit` at {line} changes the states at {text} of its argument, but does not return them, so two calls began with the same states: random numbers are repeated and running statistics are not updated; compile the function with `jit_mut` and take the model by `&mut`, which writes the states back, or return the changed model; for evaluation, pass `eval(&model)`"
+            "the function of `{name}` at {line} changes the states at {text} of its argument, but does not return them, so two calls began with the same states: random numbers are repeated and running statistics are not updated; compile the function with `jit_mut` and take the model by `&mut`, which writes the states back, or return the changed model; for evaluation, pass `eval(&model)`"
         )
     }
 }

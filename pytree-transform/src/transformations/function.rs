@@ -3,6 +3,7 @@
 //! A tuple serves as an argument list. A function is a closure, or the struct that another transformation returned.
 //! This struct dereferences to `dyn Fn`, so it is called like a function.
 
+use std::fmt;
 use std::panic::Location;
 
 use pytree_core::boundary::{self, Outcome};
@@ -66,6 +67,20 @@ where
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
     rebuilt(boundary::unflatten_with_new_references(treedef, leaves))
+}
+
+/// Where the user compiled a function, for messages. Displays as `jit at src/main.rs:7:13`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The transformation: `jit` or `jit_mut`.
+    pub(crate) name: &'static str,
+    pub(crate) line: &'static Location<'static>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.name, self.line)
+    }
 }
 
 /// Describes a transformed call, for messages about conflicting writes to references at the end of the call.
@@ -145,7 +160,7 @@ pub(crate) enum Known {
 
 /// The result of a user's function that was called with traced leaves: the leaves of its value, and the rest of the value,
 /// such as its structure. If the function returned an error, the list of leaves is empty.
-pub(crate) type Traced<T, E> = (Vec<Tensor>, Result<T, E>);
+pub(crate) type TracedCall<T, E> = (Vec<Tensor>, Result<T, E>);
 
 /// Calls a user's function with an argument of traced leaves. `known` selects the nodes of the argument that keep their
 /// identity in the result.
@@ -159,7 +174,7 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable, E>(
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> Result<R, E>,
-) -> Traced<Outcome, E> {
+) -> TracedCall<Outcome, E> {
     let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
     let outcome = at_own_lines(|| function(argument)).map(|result| {
         let written = references.written();
@@ -172,7 +187,7 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable, E>(
 }
 
 /// Converts the value of a user's function, divided into its leaves and the rest, or the error of this function.
-pub(crate) fn or_no_leaves<T, E>(value: Result<(Vec<Tensor>, T), E>) -> Traced<T, E> {
+pub(crate) fn or_no_leaves<T, E>(value: Result<(Vec<Tensor>, T), E>) -> TracedCall<T, E> {
     match value {
         Ok((leaves, rest)) => (leaves, Ok(rest)),
         Err(error) => (Vec::new(), Err(error)),
@@ -188,7 +203,7 @@ pub(crate) fn call_inside_with_all<A: Traceable, R: Traceable, E>(
     treedef: &TreeDef,
     leaves: Vec<Tensor>,
     function: impl FnOnce(A) -> Result<R, E>,
-) -> Traced<(Outcome, Vec<usize>), E> {
+) -> TracedCall<(Outcome, Vec<usize>), E> {
     let (argument, references) = rebuilt(boundary::unflatten_with_new_references(treedef, leaves));
     let outcome = at_own_lines(|| function(argument)).map(|result| {
         let written = references.written();

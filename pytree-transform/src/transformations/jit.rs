@@ -2,19 +2,17 @@
 //! compiled program.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::boundary::Attempts;
+use pytree_core::Visitor;
+use pytree_core::boundary::Visited;
 
-use crate::tensor::checks::Checks;
+use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::traceable::Traceable;
-use crate::transformations::cache::Entry;
-use crate::transformations::compiled::{Compiled, FunctionType, returned_an_error};
+use crate::transformations::compiled::{Compiled, compiled_options};
 use crate::transformations::function::Function;
 use crate::transformations::lowered::Lowered;
-use crate::transformations::retrace::Retrace;
 use crate::transformations::returned::Returned;
 
 /// Compiles a function of a pytree: the returned [`Jit`] records the function and runs the compiled program.
@@ -53,120 +51,61 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// The compiled function panics if `function` panics.
 #[track_caller]
-pub fn jit<A, R, F, K, C>(function: F) -> Jit<A, R::Value, R::With<R::Value>>
+pub fn jit<A, R, F, K, C>(function: F) -> Jit<A, R::With<R::Value>>
 where
     A: Traceable,
     R: Returned<K>,
     F: Function<A, C, Output = R> + Send + Sync + 'static,
 {
-    let call = move |argument| {
+    let call = move |argument: A| {
         let result = function.call(argument).into_value();
         result.map_err(|error| R::with(Err(error)))
     };
-    Jit::of(
-        Compiled::new(Arc::new(call), FunctionType::of::<F>(), Location::caller()),
-        |value| R::with(Ok(value)),
-    )
+    Jit::of(Compiled::new::<F, A, R::Value>(
+        "jit",
+        call,
+        |outcome, leaves, references| {
+            let value = outcome.unflatten_result(leaves, references)?;
+            Ok(R::with(Ok(value)))
+        },
+    ))
 }
 
-/// A compiled function, the result of [`jit`].
-///
-/// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
-pub struct Jit<A, R, O = R> {
-    compiled: Arc<Compiled<A, R, O>>,
-    /// Converts the result of the program to the result of a call, for instance by `Ok`.
-    ok: fn(R) -> O,
-    call: Arc<dyn Fn(A) -> O + Send + Sync>,
+/// A compiled function, the result of [`jit`]. `R` is the result of a call: a value, or a `Result`.
+pub struct Jit<A, R> {
+    compiled: Arc<Compiled<R, R>>,
+    call: Arc<dyn Fn(A) -> R + Send + Sync>,
 }
 
-impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
-    fn of(compiled: Compiled<A, R, O>, ok: fn(R) -> O) -> Self {
+/// An argument that a call receives by value.
+struct Owned<A>(A);
+
+impl<A: Traceable> Visited<Tensor> for Owned<A> {
+    #[inline]
+    fn visit<'v>(&'v self, visitor: &mut dyn Visitor<'v>) {
+        A::visit(&self.0, visitor);
+    }
+}
+
+impl<R> Compiled<R, R> {
+    /// Calls the function with an argument that is passed by value or by reference.
+    fn call(&self, argument: impl Visited<Tensor>) -> R {
+        match self.run(argument, |argument, _| drop(argument)) {
+            Ok((result, ())) | Err(result) => result,
+        }
+    }
+}
+
+compiled_options!([A: Traceable, R: 'static] Jit<A, R>);
+
+impl<A: Traceable, R: 'static> Jit<A, R> {
+    fn of(compiled: Compiled<R, R>) -> Self {
         let compiled = Arc::new(compiled);
         let inner = Arc::clone(&compiled);
         Self {
             compiled,
-            ok,
-            call: Arc::new(move |argument| match inner.run(argument) {
-                Ok(value) => ok(value),
-                Err(failed) => failed,
-            }),
+            call: Arc::new(move |argument| inner.call(Owned(argument))),
         }
-    }
-
-    /// Makes a copy of the function with an empty cache.
-    fn anew(&self, checks: Checks, size: usize) -> Self {
-        Self::of(self.compiled.anew(checks, size), self.ok)
-    }
-
-    /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used program is
-    /// evicted first. The default is 4096, as in JAX.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{DType, Tensor, jit};
-    /// let f = jit(|x: Tensor| x.sum()).cache_size(2);
-    /// for length in [1, 2, 3, 2, 1] {
-    ///     f(Tensor::ones(DType::F32, [length]));
-    /// }
-    /// assert_eq!(f.traces(), 4, "the vector of one was forgotten");
-    /// ```
-    #[must_use]
-    pub fn cache_size(self, size: usize) -> Self {
-        self.anew(self.compiled.checks, size)
-    }
-
-    /// Makes calls panic if an operation of the compiled function returns NaN. The message names the equation, its
-    /// source line and its operands; see [`debug_nans`](crate::debug_nans). The function then runs without fused
-    /// kernels.
-    ///
-    /// # Examples
-    /// ```should_panic
-    /// use pytree_transform::{Tensor, jit};
-    /// let f = jit(|x: Tensor| x.log().sum()).check_nans();
-    /// f(Tensor::from([1.0_f32, -1.0]));
-    /// ```
-    #[must_use]
-    pub fn check_nans(self) -> Self {
-        let checks = self.compiled.checks.with_nans();
-        self.anew(checks, self.compiled.cache.size())
-    }
-
-    /// Makes calls panic if an operation of the compiled function returns an infinity; otherwise like
-    /// [`check_nans`](Self::check_nans).
-    #[must_use]
-    pub fn check_infs(self) -> Self {
-        let checks = self.compiled.checks.with_infs();
-        self.anew(checks, self.compiled.cache.size())
-    }
-
-    /// Returns how many times the function was traced.
-    pub fn traces(&self) -> usize {
-        self.compiled.cache.traces()
-    }
-
-    /// Returns for how many signatures the cache currently holds a program.
-    pub fn cached(&self) -> usize {
-        self.compiled.cache.len()
-    }
-
-    /// Removes all compiled programs; the next call traces the function again.
-    pub fn clear_cache(&self) {
-        self.compiled.cache.clear();
-    }
-
-    /// Returns why the last trace was necessary: each difference between the arguments of the last two traces. Returns
-    /// `None` if the function was traced at most once.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::{Tensor, jit};
-    /// let f = jit(|x: Tensor| x.sum());
-    /// f(Tensor::from([1.0_f32]));
-    /// f(Tensor::from([1.0_f32, 2.0]));
-    /// assert_eq!(f.why_retraced().unwrap(), "the root: f32[1] before, f32[2] now");
-    /// ```
-    pub fn why_retraced(&self) -> Option<Retrace> {
-        self.compiled.why_retraced()
     }
 
     /// Returns the jaxpr of the function for the given argument, without dead code.
@@ -175,15 +114,7 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
     /// If the function panics or returns an `Err`.
     #[track_caller]
     pub fn jaxpr(&self, argument: &A) -> Jaxpr {
-        self.recorded(argument).body.jaxpr.clone()
-    }
-
-    #[track_caller]
-    fn recorded(&self, argument: &A) -> Arc<Entry> {
-        let Ok((entry, ..)) = self.compiled.entry(&argument, &mut Attempts::default()) else {
-            panic!("{}", returned_an_error("jit", self.compiled.line))
-        };
-        entry
+        self.compiled.shown(&argument).body.jaxpr.clone()
     }
 
     /// Returns the program that runs for an argument: the optimized jaxpr, its schedule and its memory.
@@ -192,64 +123,60 @@ impl<A: Traceable, R: Traceable, O: 'static> Jit<A, R, O> {
     /// If the function panics or returns an `Err`.
     #[track_caller]
     pub fn lower(&self, argument: &A) -> Lowered {
-        Lowered::new(&self.recorded(argument).body.jaxpr)
+        Lowered::new(&self.compiled.shown(&argument).body.jaxpr)
     }
 }
 
-impl<A, R, O> Clone for Jit<A, R, O> {
+impl<A, R> Clone for Jit<A, R> {
     fn clone(&self) -> Self {
         Self {
             compiled: Arc::clone(&self.compiled),
-            ok: self.ok,
             call: Arc::clone(&self.call),
         }
     }
 }
 
-impl<A, R, O> std::ops::Deref for Jit<A, R, O> {
-    type Target = dyn Fn(A) -> O + Send + Sync;
+impl<A, R> std::ops::Deref for Jit<A, R> {
+    type Target = dyn Fn(A) -> R + Send + Sync;
     fn deref(&self) -> &Self::Target {
         &*self.call
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<A: Traceable, R: Traceable, O: 'static> Function<A> for Jit<A, R, O> {
-    type Output = O;
-    fn call(&self, argument: A) -> O {
+impl<A: Traceable, R: 'static> Function<A> for Jit<A, R> {
+    type Output = R;
+    fn call(&self, argument: A) -> R {
         (self.call)(argument)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for Jit<A, R, O> {
-    type Output = O;
-    fn call(&self, argument: &'a A) -> O {
-        match self.compiled.run(argument) {
-            Ok(value) => (self.ok)(value),
-            Err(failed) => failed,
-        }
+impl<'a, A: Traceable, R: 'static> Function<&'a A> for Jit<A, R> {
+    type Output = R;
+    fn call(&self, argument: &'a A) -> R {
+        self.compiled.call(argument)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<A: Traceable, R: Traceable, O: 'static> Function<A> for &Jit<A, R, O> {
-    type Output = O;
-    fn call(&self, argument: A) -> O {
+impl<A: Traceable, R: 'static> Function<A> for &Jit<A, R> {
+    type Output = R;
+    fn call(&self, argument: A) -> R {
         Function::<A>::call(*self, argument)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, A: Traceable, R: Traceable, O: 'static> Function<&'a A> for &Jit<A, R, O> {
-    type Output = O;
-    fn call(&self, argument: &'a A) -> O {
+impl<'a, A: Traceable, R: 'static> Function<&'a A> for &Jit<A, R> {
+    type Output = R;
+    fn call(&self, argument: &'a A) -> R {
         Function::<&'a A>::call(*self, argument)
     }
 }
 
-impl<A, R, O> fmt::Debug for Jit<A, R, O> {
+impl<A, R> fmt::Debug for Jit<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Jit({})", self.compiled.line)
+        write!(f, "Jit({})", self.compiled.origin.line)
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use pytree_core::error::{Difference, DifferenceKind};
 
 use crate::base::warning::{WarningKind, warn};
+use crate::transformations::function::Origin;
 use crate::transformations::retrace::{Retrace, RetraceDifference};
 
 /// A source line that builds and traces this many functions of one type causes a warning.
@@ -26,9 +27,9 @@ type Built = (&'static Location<'static>, TypeId);
 /// traced.
 static BUILT: LazyLock<Mutex<HashMap<Built, usize>>> = LazyLock::new(Mutex::default);
 
-/// Counts the first trace of a function that was built at `line`. Warns if this line has built many functions of the
-/// same type.
-pub(crate) fn traced_first(line: &'static Location<'static>, function: TypeId) {
+/// Counts the first trace of a compiled function. Warns if the line that built it has built many functions of the same
+/// type.
+pub(crate) fn traced_first(Origin { name, line }: Origin, function: TypeId) {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let count = built.entry((line, function)).or_insert(0);
     *count += 1;
@@ -37,23 +38,27 @@ pub(crate) fn traced_first(line: &'static Location<'static>, function: TypeId) {
     if is_many {
         warn(WarningKind::Rebuilt, line, || {
             format!(
-                "`jit` at {line} has created {MANY_BUILT} compiled functions, and each of them was traced; call `jit` once, outside of the loop or for a field of a struct, and call the compiled function often"
+                "`{name}` at {line} has created {MANY_BUILT} compiled functions, and each of them was traced; call `{name}` once, outside of the loop or for a field of a struct, and call the compiled function often"
             )
         });
     }
 }
 
 /// Warns if most calls of a function trace it again. `calls` includes the current call.
-pub(crate) fn traced_again(traces: usize, calls: u64, why: &Retrace) {
+pub(crate) fn traced_again(
+    Origin { name, line }: Origin,
+    traces: usize,
+    calls: u64,
+    why: &Retrace,
+) {
     if traces.is_multiple_of(MANY_TRACES) && traces as u64 * 2 > calls {
-        warn(WarningKind::Retraced, why.line, || {
+        warn(WarningKind::Retraced, line, || {
             let (changed, fix) = match why.differences.as_slice() {
                 [] => ("its arguments differ in a static value".to_owned(), STATIC),
                 [first, ..] => (first.to_string(), fix(first)),
             };
             format!(
-                "`jit` at {} has traced its function {traces} times in {calls} calls, the last time because of this change: {changed}; {fix}",
-                why.line
+                "`{name}` at {line} has traced its function {traces} times in {calls} calls, the last time because of this change: {changed}; {fix}"
             )
         });
     }

@@ -5,12 +5,12 @@
 //! that case the current thread does not wait, but traces the function itself.
 
 use std::collections::HashMap;
-use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use crate::transformations::cache::Signature;
+use crate::transformations::function::Origin;
 
 /// The traces of one compiled function that are in progress.
 #[derive(Default)]
@@ -85,7 +85,7 @@ impl Tracing {
     pub(crate) fn ask<K>(
         &self,
         (signature, hash): (&Arc<Signature>, u64),
-        line: &Location<'_>,
+        origin: Origin,
         known: impl Fn() -> Option<K>,
     ) -> Asked<'_, K> {
         let this = std::thread::current().id();
@@ -102,7 +102,7 @@ impl Tracing {
             let is_same = |one: &&Running| *one.signature == **signature;
             let same: Vec<&Running> = alike.iter().filter(is_same).collect();
             if same.iter().any(|one| one.thread == this) {
-                recursive(signature, line);
+                recursive(signature, origin);
             }
             let mut running = self.running();
             if running.changes != changes {
@@ -134,10 +134,10 @@ impl Tracing {
 }
 
 #[cold]
-fn recursive(signature: &Signature, line: &Location<'_>) -> ! {
+fn recursive(signature: &Signature, origin: Origin) -> ! {
     let infos: Vec<String> = signature.infos.iter().map(ToString::to_string).collect();
     panic!(
-        "cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: {} of {}; tracing this recursion would never end: change a shape or a static value in each call, or use `while_loop` or `scan` instead of the recursion (jit at {line})",
+        "cannot trace a compiled function that calls itself with an argument of the same structure, shapes and element types: {} of {}; tracing this recursion would never end: change a shape or a static value in each call, or use `while_loop` or `scan` instead of the recursion ({origin})",
         signature.treedef,
         infos.join(", ")
     )

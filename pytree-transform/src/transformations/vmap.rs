@@ -33,65 +33,48 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// The mapped function panics if no leaf is mapped, or the mapped axes differ in length.
 #[track_caller]
-pub fn vmap<'f, A, R, F, K, C>(function: F) -> Vmap<'f, A, R::Value, R::With<R::Value>>
+pub fn vmap<'f, A, R, F, K, C>(function: F) -> Vmap<'f, A, R::With<R::Value>>
 where
     A: Traceable,
     R: Returned<K>,
     F: Function<A, C, Output = R> + Send + Sync + 'f,
 {
-    let line = Location::caller();
-    let function = move |argument| {
-        let result = function.call(argument).into_value();
-        result.map_err(|error| R::with(Err(error)))
+    let compute = move |argument, mapping: &Mapping| {
+        let function = |argument| function.call(argument).into_value();
+        R::with(map(function, mapping, argument))
     };
-    let mapped = Mapped {
-        function: Arc::new(function),
-        ok: |value| R::with(Ok(value)),
-    };
-    Vmap::new(mapped, Mapping::new(line))
+    Vmap::new(Arc::new(compute), Mapping::new(Location::caller()))
 }
 
-/// The result of [`vmap`]: a function of a batch.
-///
-/// `O` is the result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
-pub struct Vmap<'f, A, R, O = R> {
-    function: Mapped<'f, A, R, O>,
+/// The result of [`vmap`]: a function of a batch. `R` is the result of a call: a value, or a `Result`.
+pub struct Vmap<'f, A, R> {
+    compute: Arc<Compute<'f, A, R>>,
     mapping: Mapping,
-    call: Box<dyn Fn(A) -> O + Send + Sync + 'f>,
+    call: Box<dyn Fn(A) -> R + Send + Sync + 'f>,
 }
-transformed!([A: Traceable, R: Traceable, O] Vmap<'f, A, R, O>, (A) -> O);
+transformed!([A: Traceable, R] Vmap<'f, A, R>, (A) -> R);
 
-/// A function to map. If it fails, its error of type `O` is the result of the whole call.
-struct Mapped<'f, A, R, O> {
-    function: Arc<dyn Fn(A) -> Result<R, O> + Send + Sync + 'f>,
-    /// Converts the stacked results of all examples to the result of the call, for instance by `Ok`.
-    ok: fn(R) -> O,
-}
+type Compute<'f, A, R> = dyn Fn(A, &Mapping) -> R + Send + Sync + 'f;
 
-impl<'f, A: Traceable, R: Traceable, O: 'f> Vmap<'f, A, R, O> {
-    fn new(function: Mapped<'f, A, R, O>, mapping: Mapping) -> Self {
-        let (inner, ok, own) = (Arc::clone(&function.function), function.ok, mapping.clone());
+impl<'f, A: Traceable, R: 'f> Vmap<'f, A, R> {
+    fn new(compute: Arc<Compute<'f, A, R>>, mapping: Mapping) -> Self {
+        let (inner, own) = (Arc::clone(&compute), mapping.clone());
         Self {
-            function,
+            compute,
             mapping,
-            call: Box::new(move |argument| {
-                match at_line_by_default(own.line, || map(&*inner, &own, argument)) {
-                    Ok(result) => ok(result),
-                    Err(failed) => failed,
-                }
-            }),
+            call: Box::new(move |argument| at_line_by_default(own.line, || inner(argument, &own))),
         }
     }
 
     fn with(self, change: impl FnOnce(&mut Mapping)) -> Self {
         let mut mapping = self.mapping;
         change(&mut mapping);
-        Self::new(self.function, mapping)
+        Self::new(self.compute, mapping)
     }
 }
-mapping_options!([A: Traceable, R: Traceable, O: 'f] Vmap<'f, A, R, O>);
+mapping_options!([A: Traceable, R: 'f] Vmap<'f, A, R>);
 
-impl<'f, A: Traceable, R: Traceable, O: 'f> Vmap<'f, A, R, O> {
+impl<'f, A: Traceable, R: 'f> Vmap<'f, A, R> {
     /// Sets the batch axis of each leaf of the result; the default is 0.
     ///
     /// Write `None` for results that are the same for all examples; they get no batch axis. If the result contains a
@@ -115,11 +98,11 @@ impl<'f, A: Traceable, R: Traceable, O: 'f> Vmap<'f, A, R, O> {
     }
 }
 
-fn map<A: Traceable, R: Traceable, O>(
-    function: &(dyn Fn(A) -> Result<R, O> + Send + Sync + '_),
+fn map<A: Traceable, R: Traceable, E>(
+    function: impl FnOnce(A) -> Result<R, E>,
     mapping: &Mapping,
     argument: A,
-) -> Result<R, O> {
+) -> Result<R, E> {
     let (leaves, treedef, references) = flatten_with_references::<Tensor, A>(&argument);
     drop(argument);
     let (axes, size) = mapping.mapped(&treedef, &leaves);

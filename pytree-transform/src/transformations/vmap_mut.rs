@@ -41,53 +41,42 @@ use crate::transformations::writing::{
 /// The mapped function panics under the same conditions as that of [`vmap`](crate::vmap). It also panics, and writes
 /// nothing, if a value written to a leaf that is not mapped differs between the examples.
 #[track_caller]
-pub fn vmap_mut<'f, P, R, F, K>(function: F) -> VmapMut<'f, P, R::Value, R::With<R::Value>>
+pub fn vmap_mut<'f, P, R, F, K>(function: F) -> VmapMut<'f, P, R::With<R::Value>>
 where
     P: Arguments,
     R: Returned<K>,
     F: WritingFunction<P, Output = R> + Send + Sync + 'f,
 {
-    let call = move |arguments: P::Borrowed<'_>| {
-        let result = function.call(arguments).into_value();
-        result.map_err(|error| R::with(Err(error)))
+    let compute = move |arguments: P::Borrowed<'_>, mapping: &Mapping| {
+        let function = |arguments: P::Borrowed<'_>| function.call(arguments).into_value();
+        R::with(map::<P, R::Value, R::Error>(function, mapping, arguments))
     };
-    let mapped = Mapped {
-        function: Arc::new(call),
-        ok: |value| R::with(Ok(value)),
-    };
-    VmapMut::new(mapped, Mapping::new(Location::caller()))
+    VmapMut::new(Arc::new(compute), Mapping::new(Location::caller()))
 }
-
-type Writing<'f, P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync + 'f;
 
 /// The result of [`vmap_mut`]: a mapped function that writes some of its arguments.
 ///
-/// `P` lists the arguments: a `VmapMut<(Mut<Net>, Tensor), Tensor>` is called with a `(&mut Net, Tensor)`. `O` is the
-/// result of a call: `R`, or `Result<R, E>` if the function returns a `Result`.
-pub struct VmapMut<'f, P: Arguments, R, O = R> {
-    function: Mapped<'f, P, R, O>,
+/// `P` lists the arguments, and `R` is the result of a call: a `VmapMut<(Mut<Net>, Tensor), Tensor>` is called with a
+/// `(&mut Net, Tensor)` and returns a `Tensor`.
+pub struct VmapMut<'f, P: Arguments, R> {
+    compute: Arc<Compute<'f, P, R>>,
     mapping: Mapping,
-    call: Box<Writing<'f, P, O>>,
+    call: Box<Call<'f, P, R>>,
 }
 
-/// A function to map. If it fails, its error of type `O` is the result of the whole call.
-struct Mapped<'f, P: Arguments, R, O> {
-    function: Arc<Writing<'f, P, Result<R, O>>>,
-    /// Converts the stacked results of all examples to the result of the call, for instance by `Ok`.
-    ok: fn(R) -> O,
-}
+type Compute<'f, P, R> =
+    dyn for<'a> Fn(<P as Parts>::Borrowed<'a>, &Mapping) -> R + Send + Sync + 'f;
 
-impl<'f, P: Arguments, R: Traceable, O: 'f> VmapMut<'f, P, R, O> {
-    fn new(function: Mapped<'f, P, R, O>, mapping: Mapping) -> Self {
-        let (inner, ok, own) = (Arc::clone(&function.function), function.ok, mapping.clone());
+type Call<'f, P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync + 'f;
+
+impl<'f, P: Arguments, R: 'f> VmapMut<'f, P, R> {
+    fn new(compute: Arc<Compute<'f, P, R>>, mapping: Mapping) -> Self {
+        let (inner, own) = (Arc::clone(&compute), mapping.clone());
         Self {
-            function,
+            compute,
             mapping,
             call: Box::new(move |arguments: P::Borrowed<'_>| {
-                match at_line_by_default(own.line, || map::<P, R, O>(&*inner, &own, arguments)) {
-                    Ok(result) => ok(result),
-                    Err(failed) => failed,
-                }
+                at_line_by_default(own.line, || inner(arguments, &own))
             }),
         }
     }
@@ -95,7 +84,7 @@ impl<'f, P: Arguments, R: Traceable, O: 'f> VmapMut<'f, P, R, O> {
     fn with(self, change: impl FnOnce(&mut Mapping)) -> Self {
         let mut mapping = self.mapping;
         change(&mut mapping);
-        Self::new(self.function, mapping)
+        Self::new(self.compute, mapping)
     }
 
     /// Sets the batch axis of each leaf of the result; see [`Vmap::out_axes`](crate::Vmap::out_axes).
@@ -104,27 +93,28 @@ impl<'f, P: Arguments, R: Traceable, O: 'f> VmapMut<'f, P, R, O> {
         self.with(|mapping| mapping.out_axes = axes.into())
     }
 }
-mapping_options!([P: Arguments, R: Traceable, O: 'f] VmapMut<'f, P, R, O>);
+mapping_options!([P: Arguments, R: 'f] VmapMut<'f, P, R>);
 
-transformed!(callable [P: Arguments, R, O] VmapMut<'f, P, R, O>, dyn for<'a> Fn(P::Borrowed<'a>) -> O);
+transformed!(callable [P: Arguments, R] VmapMut<'f, P, R>, dyn for<'a> Fn(P::Borrowed<'a>) -> R);
 writing_function!(['f] VmapMut);
 
-fn map<P: Arguments, R: Traceable, O>(
-    function: &Writing<'_, P, Result<R, O>>,
+fn map<P: Arguments, R: Traceable, E>(
+    function: impl FnOnce(P::Borrowed<'_>) -> Result<R, E>,
     mapping: &Mapping,
     arguments: P::Borrowed<'_>,
-) -> Result<R, O> {
-    let (leaves, treedef, references) = flatten_visited(&Borrowed::<P>(&arguments));
-    let (mut places, _) = P::divide(arguments);
+) -> Result<R, E> {
+    let given = Borrowed::<P>(arguments);
+    let (leaves, treedef, references) = flatten_visited(&given);
+    let (mut places, _) = P::divide(given.0);
     let (axes, size) = mapping.mapped(&treedef, &leaves);
     let trace = mapping.begin(size);
     let examples = enter(&trace, leaves, &axes);
-    let (mut results, outcome) = call_inside::<P::Values, (P::Written, R), O>(
+    let (mut results, outcome) = call_inside::<P::Values, (P::Written, R), E>(
         mapping.known(),
         &treedef,
         examples.clone(),
         |values| {
-            let (written, result) = call_with_values::<P, Result<R, O>>(function, values);
+            let (written, result) = call_with_values::<P, Result<R, E>>(function, values);
             result.map(|result| (written, result))
         },
     );

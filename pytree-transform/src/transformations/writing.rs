@@ -87,12 +87,12 @@ pub trait WritingFunction<P: Arguments> {
 }
 
 /// The arguments of a call, wrapped so that they implement [`Visited`].
-pub(crate) struct Borrowed<'b, 'a, P: Arguments>(pub(crate) &'b P::Borrowed<'a>);
+pub(crate) struct Borrowed<'a, P: Arguments>(pub(crate) P::Borrowed<'a>);
 
-impl<P: Arguments> Visited<Tensor> for Borrowed<'_, '_, P> {
+impl<P: Arguments> Visited<Tensor> for Borrowed<'_, P> {
     #[inline]
     fn visit<'v>(&'v self, visitor: &mut dyn Visitor<'v>) {
-        P::visit(self.0, visitor);
+        P::visit(&self.0, visitor);
     }
 }
 
@@ -235,12 +235,12 @@ macro_rules! writing_function {
     };
     (@ [$($lifetime:lifetime)?] $name:ident, $arguments:ty, $borrowed:ty, $($m:ident),+) => {
         #[diagnostic::do_not_recommend]
-        impl<'a, $($lifetime,)? R: Traceable, O: 'static, $($m: Traceable),+>
-            $crate::transformations::function::Function<$borrowed> for $name<$($lifetime,)? $arguments, R, O>
+        impl<'a, $($lifetime,)? R: 'static, $($m: $crate::Traceable),+>
+            $crate::transformations::function::Function<$borrowed> for $name<$($lifetime,)? $arguments, R>
         {
-            type Output = O;
+            type Output = R;
             #[track_caller]
-            fn call(&self, arguments: $borrowed) -> O {
+            fn call(&self, arguments: $borrowed) -> R {
                 (self.call)(arguments)
             }
         }
