@@ -1,0 +1,130 @@
+//! Builds values from treedefs and leaves: the functions that create an [`Unflattener`].
+
+use super::{Contents, Numbers, OnExit, Unflattener};
+use crate::base::error::TreeError;
+use crate::contract::depth::DEPTH_LIMIT;
+use crate::contract::handles::References;
+use crate::contract::pytree::Pytree;
+use crate::node::leaf::Leaf;
+use crate::treedef::TreeDef;
+
+/// Builds a `T` from a treedef and leaves of one type.
+///
+/// # Errors
+/// If there are too few or too many leaves, or if the treedef or a leaf does not match `T`.
+pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+) -> Result<T, TreeError> {
+    treedef.check_count(leaves.len())?;
+    unflatten_unchecked(treedef, leaves.into_iter())
+}
+
+/// Builds a `T` without checking the number of leaves, which must agree with the treedef; see [`unflatten`].
+pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: impl Iterator<Item = L>,
+) -> Result<T, TreeError> {
+    unflatten_with(treedef, leaves, None)
+}
+
+/// Builds a `T` like [`unflatten_unchecked`], and calls `on_exit` for each built node.
+pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
+    treedef: &'a TreeDef,
+    leaves: impl Iterator<Item = L> + 'a,
+    on_exit: Option<OnExit<'a>>,
+) -> Result<T, TreeError> {
+    let outside = Outside {
+        on_exit,
+        ..Outside::default()
+    };
+    build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
+}
+
+/// Builds a `T` like [`unflatten`]. A number of another type is accepted if the needed type has an equal value.
+pub(crate) fn unflatten_converted<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: Vec<L>,
+) -> Result<T, TreeError> {
+    treedef.check_count(leaves.len())?;
+    let outside = Outside {
+        numbers: Numbers::Converted,
+        ..Outside::default()
+    };
+    build(treedef, leaves.into_iter(), outside, T::unflatten).map(|(built, _)| built)
+}
+
+/// Builds a `T` and returns the positions of its nodes with a fixed number of children, such as arrays.
+pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    leaves: &[L],
+) -> Result<Vec<usize>, TreeError> {
+    let mut fixed = Vec::new();
+    let outside = Outside {
+        fixed: Some(&mut fixed),
+        ..Outside::default()
+    };
+    build(treedef, leaves.iter().cloned(), outside, T::unflatten)?;
+    Ok(fixed)
+}
+
+/// The options of [`build`]: references to use, and callbacks.
+#[derive(Default)]
+pub(crate) struct Outside<'a> {
+    /// Existing references to use instead of new references, in the order of the references in the treedef.
+    pub(crate) used: Option<(&'a References, Contents<'a>)>,
+    /// The references and shared nodes of a function's argument, to which the treedef of its result refers by number.
+    pub(crate) known: Option<&'a References>,
+    /// The references that the call has read. References are written only if the contents of these references have not
+    /// changed since.
+    pub(crate) read: Option<&'a References>,
+    pub(crate) on_exit: Option<OnExit<'a>>,
+    /// Receives the positions of the nodes that have a fixed number of children.
+    pub(crate) fixed: Option<&'a mut Vec<usize>>,
+    pub(crate) numbers: Numbers,
+}
+
+/// Builds a value from a treedef and exactly as many leaves as the treedef has. Returns the value and its references.
+pub(crate) fn build<'a, T, L: Leaf + Clone>(
+    treedef: &'a TreeDef,
+    mut leaves: impl Iterator<Item = L> + 'a,
+    outside: Outside<'a>,
+    unflatten: impl FnOnce(&mut Unflattener<'_>) -> Result<T, TreeError>,
+) -> Result<(T, References), TreeError> {
+    let mut source = Unflattener {
+        treedef,
+        leaves: &mut leaves,
+        node: 0,
+        aux: 0,
+        numbered: Vec::with_capacity(treedef.num_numbered()),
+        next_number: 0,
+        leads_back: treedef.num_numbered() > 0 && treedef.leads_back(),
+        links: 0,
+        references: References::default(),
+        used: outside.used,
+        known: outside.known,
+        read: outside.read,
+        staged: Vec::new(),
+        open: Vec::new(),
+        tracks: outside.on_exit.is_some()
+            || outside.fixed.is_some()
+            || treedef.depth() > DEPTH_LIMIT,
+        on_exit: outside.on_exit,
+        fixed: outside.fixed,
+        numbers: outside.numbers,
+    };
+    let built = match unflatten(&mut source) {
+        Ok(built) => built,
+        Err(TreeError::LeafTypes { doing, mismatches }) => {
+            return Err(TreeError::LeafTypes {
+                doing,
+                mismatches: source.all_mismatches(mismatches),
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    if source.node != treedef.num_nodes() {
+        return Err(source.wrong_node("the end of the tree"));
+    }
+    Ok((built, source.finish()?))
+}
