@@ -1,6 +1,7 @@
 //! Replaces leaves of a model by the leaves of a part, and merges parts that may have leaves in common.
 
-use super::{Overlap, Partition, merge_two, replaced};
+use super::Partition;
+use super::merge::{Overlap, merge_two, replaced};
 use crate::base::bug::{LEAVES, bug, expect_at};
 use crate::base::error::{MergeProblem, TreeError};
 use crate::contract::pytree::PytreeOf;

@@ -1,0 +1,183 @@
+//! Merges parts into a whole tree, and replaces leaves of a tree by those of a part.
+
+use super::Partition;
+use crate::base::bug::{LEAVES, expect_next};
+use crate::base::error::{MergeProblem, TreeError};
+use crate::contract::pytree::PytreeOf;
+use crate::contract::unflatten;
+use crate::node::leaf::Leaf;
+use crate::node::shape::NodeKind;
+use crate::treedef::{NodeView, TreeDef};
+use crate::trees::dynamic::Tree;
+use crate::trees::graph;
+
+/// Merges parts into the whole tree that they were split from.
+///
+/// # Errors
+/// [`TreeError::Merge`] with each leaf that is in no part or in more than one, and each difference between the
+/// structures of the parts.
+pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
+    parts: impl IntoIterator<Item = Partition<M, L>>,
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = merged(parts)?.into_parts();
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// Merges parts into a tree.
+fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree<L>, TreeError> {
+    let trees: Vec<Tree<L>> = parts.into_iter().map(Partition::into_tree).collect();
+    let merged = merge_trees(trees)?;
+    let missing = missing_places(merged.treedef());
+    if missing.is_empty() {
+        return Ok(merged);
+    }
+    Err(TreeError::Merge { problems: missing })
+}
+
+/// Replaces the leaves of the whole tree by the leaves that are present in `part`.
+///
+/// # Errors
+/// [`TreeError::Merge`] if the part has another structure.
+pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
+    whole: &M,
+    part: &Partition<M, L>,
+) -> Result<M, TreeError> {
+    let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
+    let (leaves, _) = replaced(&treedef, leaves, part)?;
+    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+}
+
+/// Replaces leaves of a tree by the leaves of a part. Returns all leaves, and whether each leaf was replaced.
+///
+/// # Errors
+/// [`TreeError::Merge`] if the part has another structure, or has a leaf that is absent in the tree.
+pub(crate) fn replaced<M, L: Leaf + Clone>(
+    treedef: &TreeDef,
+    mut leaves: Vec<L>,
+    part: &Partition<M, L>,
+) -> Result<(Vec<L>, Vec<bool>), TreeError> {
+    let places = part.tree.treedef();
+    check_alike(treedef, places)?;
+    let mut values = part.leaves().iter();
+    let mut own = leaves.iter_mut();
+    let mut changed = Vec::with_capacity(treedef.num_leaves());
+    let mut surplus = false;
+    // Leaves may be absent in the whole value, too, if it contains a dynamic tree.
+    for (node, other) in treedef.nodes().zip(places.nodes()) {
+        match (node.kind(), other.kind()) {
+            (NodeKind::Leaf, NodeKind::Leaf) => {
+                *expect_next(&mut own, LEAVES) = expect_next(&mut values, LEAVES).clone();
+                changed.push(true);
+            }
+            (NodeKind::Leaf, _) => {
+                expect_next(&mut own, LEAVES);
+                changed.push(false);
+            }
+            (_, NodeKind::Leaf) => surplus = true,
+            _ => {}
+        }
+    }
+    if !surplus {
+        return Ok((leaves, changed));
+    }
+    let mut nodes = treedef.nodes().filter(NodeView::is_place);
+    let is_leaf = |node: NodeView<'_>| node.kind() == NodeKind::Leaf;
+    let found = places.with_presence(|present| is_leaf(expect_next(&mut nodes, LEAVES)) || present);
+    let differences = treedef.differences(&found).into_iter();
+    Err(TreeError::Merge {
+        problems: differences.map(MergeProblem::Structure).collect(),
+    })
+}
+
+/// Compares two structures, ignoring absent leaves.
+///
+/// # Errors
+/// [`TreeError::Merge`] with all differences.
+fn check_alike(left: &TreeDef, right: &TreeDef) -> Result<(), TreeError> {
+    if left.is_same_but_for_presence(right) {
+        return Ok(());
+    }
+    let everywhere = |treedef: &TreeDef| treedef.with_presence(|_| true);
+    let differences = everywhere(left).differences(&everywhere(right)).into_iter();
+    Err(TreeError::Merge {
+        problems: differences.map(MergeProblem::Structure).collect(),
+    })
+}
+
+fn missing_places(treedef: &TreeDef) -> Vec<MergeProblem> {
+    if !treedef.has_absent() {
+        return Vec::new();
+    }
+    let mut missing = Vec::new();
+    treedef.walk_places(|place| {
+        if !place.holds_leaf {
+            missing.push(MergeProblem::Missing(place.path.clone()));
+        }
+    });
+    missing
+}
+
+/// Merges trees of the same structure.
+fn merge_trees<L>(trees: Vec<Tree<L>>) -> Result<Tree<L>, TreeError> {
+    let mut trees = trees.into_iter();
+    let Some(mut merged) = trees.next() else {
+        return Err(TreeError::Build {
+            node: "merged tree",
+            reason: "there are no parts to merge".to_owned(),
+        });
+    };
+    for tree in trees {
+        merged = merge_two(merged, tree, Overlap::Refused)?;
+    }
+    Ok(merged)
+}
+
+/// The treatment of a leaf that is present in both trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    /// The leaf is reported as an error.
+    Refused,
+    /// The leaf of the later tree is used.
+    LaterWins,
+}
+
+pub(super) fn merge_two<L>(
+    left: Tree<L>,
+    right: Tree<L>,
+    overlap: Overlap,
+) -> Result<Tree<L>, TreeError> {
+    let (left_leaves, left_treedef) = left.into_parts();
+    let (right_leaves, right_treedef) = right.into_parts();
+    check_alike(&left_treedef, &right_treedef)?;
+    let (mut left_leaves, mut right_leaves) = (left_leaves.into_iter(), right_leaves.into_iter());
+    let mut leaves = Vec::with_capacity(left_leaves.len() + right_leaves.len());
+    let mut twice = Vec::new();
+    for (node, other) in left_treedef.nodes().zip(right_treedef.nodes()) {
+        match (node.kind(), other.kind()) {
+            (NodeKind::Leaf, NodeKind::Absent) => {
+                leaves.push(expect_next(&mut left_leaves, LEAVES));
+            }
+            (NodeKind::Absent, NodeKind::Leaf) => {
+                leaves.push(expect_next(&mut right_leaves, LEAVES));
+            }
+            (NodeKind::Leaf, NodeKind::Leaf) if overlap == Overlap::LaterWins => {
+                left_leaves.next();
+                leaves.push(expect_next(&mut right_leaves, LEAVES));
+            }
+            (NodeKind::Leaf, NodeKind::Leaf) => {
+                twice.push(node.position());
+            }
+            _ => {}
+        }
+    }
+    if !twice.is_empty() {
+        let paths = left_treedef.node_paths(&twice).into_iter();
+        return Err(TreeError::Merge {
+            problems: paths.map(MergeProblem::Twice).collect(),
+        });
+    }
+    Ok(Tree::from_parts(
+        left_treedef.with_leaves_of(&right_treedef),
+        leaves,
+    ))
+}
