@@ -1,6 +1,7 @@
 //! Builds a dynamic tree or graph node by node.
 
 mod order;
+mod problems;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -8,6 +9,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use self::order::in_order;
+use self::problems::Problems;
 use super::Tree;
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
@@ -86,40 +88,6 @@ impl Labels {
     }
 }
 
-/// The first mistakes, and the number of later mistakes.
-#[derive(Debug, Default)]
-struct Problems {
-    texts: Vec<String>,
-    more: usize,
-}
-
-impl Problems {
-    #[cold]
-    fn add(&mut self, path: impl FnOnce() -> KeyPath, what: &str) {
-        if self.texts.len() == TOLD {
-            self.more += 1;
-            return;
-        }
-        self.texts.push(format!("in {}: {what}", path().or_root()));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.texts.is_empty()
-    }
-
-    /// Returns all mistakes as an error.
-    fn into_error(self) -> TreeError {
-        let Self { mut texts, more } = self;
-        if more > 0 {
-            texts.push(format!("and {more} more"));
-        }
-        TreeError::Build {
-            node: "tree",
-            reason: texts.join("; "),
-        }
-    }
-}
-
 /// An item that was added to a builder: a leaf, a tree, a node or an edge.
 #[derive(Debug)]
 enum Place<L> {
@@ -138,9 +106,6 @@ enum Place<L> {
         children: Vec<usize>,
     },
 }
-
-/// The greatest number of mistakes that are reported. Further mistakes are only counted.
-const TOLD: usize = 20;
 
 impl<L> Default for TreeBuilder<L> {
     fn default() -> Self {
