@@ -39,7 +39,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).min_axes([0]), Tensor::from([1, 4]));
     /// ```
-    min_axes try_min_axes = some;
+    min_axes try_min_axes = removed;
 
     /// Returns the minimum over `axes`, which are kept with length 1.
     ///
@@ -73,7 +73,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_axes([0]), Tensor::from([3, 8]));
     /// ```
-    prod_axes try_prod_axes = some;
+    prod_axes try_prod_axes = removed;
 
     /// Returns the product over `axes`, which are kept with length 1.
     ///

@@ -5,7 +5,7 @@ use pytree_derive::panicking_twin;
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, or_panic};
 use crate::operations::axes::{TensorAxes, axes_of};
-use crate::operations::reduce::{all_axes, keep_axes, reductions};
+use crate::operations::reduce::{all_axes, reductions};
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
 use crate::primitives::reduce::{Reduction, reduce_by, sum};
@@ -56,7 +56,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[true, false], [true, true]]).all_axes([1]), Tensor::from([false, true]));
     /// ```
-    all_axes try_all_axes = some;
+    all_axes try_all_axes = removed;
 
     /// Returns whether every element along `axes` is true or nonzero. `axes` are kept with length 1.
     ///
@@ -87,7 +87,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[true, false], [false, false]]).any_axes([1]), Tensor::from([true, false]));
     /// ```
-    any_axes try_any_axes = some;
+    any_axes try_any_axes = removed;
 
     /// Returns whether any element along `axes` is true or nonzero. `axes` are kept with length 1.
     ///
@@ -118,7 +118,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[0, 1], [2, 3]]).count_nonzero_axes([1]), Tensor::from([1, 2]));
     /// ```
-    count_nonzero_axes try_count_nonzero_axes = some;
+    count_nonzero_axes try_count_nonzero_axes = removed;
 
     /// Returns the number of elements along `axes` that are true or nonzero, as i32. `axes` are kept with length 1.
     ///

@@ -71,7 +71,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_axes([1]), Tensor::from([1.0, 0.0]));
     /// ```
-    variance_axes try_variance_axes = some;
+    variance_axes try_variance_axes = removed;
 
     /// Returns the variance over `axes`, which are kept with length 1.
     ///
@@ -104,7 +104,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 2.0]]).standard_deviation_axes([1]), Tensor::from([2.0, 0.0]));
     /// ```
-    standard_deviation_axes try_standard_deviation_axes = some;
+    standard_deviation_axes try_standard_deviation_axes = removed;
 
     /// Returns the standard deviation over `axes`, which are kept with length 1.
     ///
@@ -226,7 +226,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 3.0]]).median_axes([1]), Tensor::from([3.0, 2.5]));
     /// ```
-    median_axes try_median_axes = some;
+    median_axes try_median_axes = removed;
 
     /// Returns the median over `axes`, which are kept with length 1.
     ///

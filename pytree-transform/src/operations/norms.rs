@@ -49,7 +49,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 2.0]]).norm_axes([1]), Tensor::from([5.0, 2.0]));
     /// ```
-    norm_axes try_norm_axes = some;
+    norm_axes try_norm_axes = removed;
 
     /// Returns the square root of the sum of squares over `axes`, which are kept with length 1.
     ///
@@ -84,7 +84,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[0.0, 0.0], [1.0, 1.0]]).logsumexp_axes([0]).shape(), [2]);
     /// ```
-    logsumexp_axes try_logsumexp_axes = some;
+    logsumexp_axes try_logsumexp_axes = removed;
 
     /// Returns log Σ eˣ over `axes`, which are kept with length 1.
     ///

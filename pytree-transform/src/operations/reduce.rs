@@ -61,8 +61,20 @@ fn max_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     reduce::reduce_by(Reduction::Max, tensor, axes)
 }
 
+/// The form of a reduction whose axes are removed: returns the reduced tensor as it is.
+pub(super) fn removed(reduced: Tensor, _: &Tensor, _: &[usize]) -> Tensor {
+    reduced
+}
+
+/// The form of a reduction whose axes are kept with length 1.
+#[track_caller]
+pub(super) fn kept(reduced: Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
+    keep_axes(&reduced, original, axes)
+}
+
 /// Defines the methods of a reduction, each with its fallible version, from a function of a tensor and distinct axes.
-/// The text in the first row completes "Panics if".
+/// The text in the first row completes "Panics if". Each method reduces `all` axes, or some axes, which are [`removed`] or
+/// [`kept`].
 macro_rules! reductions {
     (
         ($reduce:path, $operation:literal, $when:literal):
@@ -87,7 +99,7 @@ macro_rules! reductions {
             }
         }
     };
-    (some [$($doc:tt)*] $name:ident $try_name:ident, $reduce:path, $operation:literal, $when:literal) => {
+    ($axes:ident [$($doc:tt)*] $name:ident $try_name:ident, $reduce:path, $operation:literal, $when:literal) => {
         impl Tensor {
             $($doc)*
             ///
@@ -99,23 +111,8 @@ macro_rules! reductions {
             #[track_caller]
             pub fn $try_name(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
                 let axes = axes_of($operation, self.info(), axes.axes())?;
-                $reduce(self, &axes)
-            }
-        }
-    };
-    (kept [$($doc:tt)*] $name:ident $try_name:ident, $reduce:path, $operation:literal, $when:literal) => {
-        impl Tensor {
-            $($doc)*
-            ///
-            /// # Panics
-            /// Panics if an axis is out of range, if an axis is given twice, or if
-            #[doc = $when]
-            #[must_use]
-            #[panicking_twin($name, Axis | Shape | DType)]
-            #[track_caller]
-            pub fn $try_name(&self, axes: impl TensorAxes) -> Result<Self, TensorError> {
-                let axes = axes_of($operation, self.info(), axes.axes())?;
-                Ok(keep_axes(&$reduce(self, &axes)?, self, &axes))
+                let reduced = $reduce(self, &axes)?;
+                Ok(crate::operations::reduce::$axes(reduced, self, &axes))
             }
         }
     };
@@ -142,7 +139,7 @@ reductions! {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([0]), Tensor::from([4, 6]));
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([-1]), Tensor::from([3, 7]));
     /// ```
-    sum_axes try_sum_axes = some;
+    sum_axes try_sum_axes = removed;
 
     /// Returns the sum over `axes`, which are kept with length 1.
     ///
@@ -173,7 +170,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).mean_axes([0]), Tensor::from([2.0, 3.0]));
     /// ```
-    mean_axes try_mean_axes = some;
+    mean_axes try_mean_axes = removed;
 
     /// Returns the mean over `axes`, which are kept with length 1.
     ///
@@ -207,7 +204,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_axes([0]), Tensor::from([3, 5]));
     /// ```
-    max_axes try_max_axes = some;
+    max_axes try_max_axes = removed;
 
     /// Returns the maximum over `axes`, which are kept with length 1.
     ///
