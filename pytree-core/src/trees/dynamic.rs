@@ -261,13 +261,7 @@ pub(crate) fn same_structure(
     left: &TreeDef,
     right: &TreeDef,
 ) -> Result<(), TreeError> {
-    if left == right {
-        return Ok(());
-    }
-    Err(TreeError::Structure {
-        doing,
-        differences: left.differences(right),
-    })
+    same_by(Fit::Equal, doing, left, right)
 }
 
 /// Returns [`TreeError::Structure`] with all differences if two structures differ. It is not a difference if one
@@ -277,10 +271,19 @@ pub(crate) fn same_but_for_some(
     left: &TreeDef,
     right: &TreeDef,
 ) -> Result<(), TreeError> {
+    same_by(Fit::EqualButForSome, doing, left, right)
+}
+
+fn same_by(
+    fit: Fit,
+    doing: &'static str,
+    left: &TreeDef,
+    right: &TreeDef,
+) -> Result<(), TreeError> {
     if left == right {
         return Ok(());
     }
-    let differences = left.misfits(right, Fit::EqualButForSome);
+    let differences = left.misfits(right, fit);
     if differences.is_empty() {
         return Ok(());
     }
