@@ -11,6 +11,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Mutex;
 
 use pytree::prelude::*;
 
@@ -75,8 +76,12 @@ fn large_blocks_by_step(sizes: &[usize], batch: usize) -> Vec<usize> {
     blocks
 }
 
+/// Held by each test: the tests share the memory of freed arrays, and one test would take the arrays of the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn steady_training_step_allocates_no_arrays() {
+    let _alone = ALONE.lock();
     let blocks = large_blocks_by_step(&[96, 256, 128, 10], 64);
     assert!(blocks[0] > 20, "the count counts: {blocks:?}");
     // Three products forward and five backward, whose kernels may lay out an operand anew.
@@ -85,6 +90,7 @@ fn steady_training_step_allocates_no_arrays() {
 
 #[test]
 fn step_that_writes_its_model_allocates_no_arrays() {
+    let _alone = ALONE.lock();
     let sizes = [96, 256, 128, 10];
     let mut model = Mlp::new(&sizes, Activation::Gelu, &mut Rngs::new(0));
     let mut optimizer = Optimizer::new(&model, adam(1e-3));
