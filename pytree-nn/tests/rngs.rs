@@ -18,7 +18,11 @@
 //! - [x] the keys of the streams that are split stay: the same
 //! - [x] two rules for one stream: a `match` has one arm for it, so that there is nothing to show
 //! - [x] streams in any pytree: `streams_are_found_in_any_pytree`
-//! - [x] streams restored after they were split: `with_rngs` gives others, so that there is nothing to restore
+//! - [x] streams restored after they were split: `with_rngs` gives others, so that there is nothing to restore; other
+//!   states return to the model: `states_beside_split_streams_return_to_the_model`
+//! - [x] streams that are not split: `unsplit_streams_are_refused_unless_recorded`, `loop_does_not_advance_captured_stream`
+//! - [x] a step of a loop for each of the split streams: `loop_draws_from_split_streams`
+//! - [x] an ensemble whose members have streams of their own: `ensemble_is_created_from_split_streams`
 //! - [x] numbers and initialisers from streams: `numbers_are_drawn_as_in_flax`
 //! - [x] an unknown attribute: streams have names and no attributes
 
@@ -29,11 +33,11 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use pytree_core::kind::RngState;
+use pytree_core::kind::{BatchStat, RngState};
 use pytree_core::{Filter, Module, Partition, Ref, Shared, Tree, TreeDef, graph, partition};
 use pytree_nn::{Dropout, Initializer, Key, Linear, RngStream, Rngs, eval, reseed, with_rngs};
 use pytree_transform::{
-    Axes, DType, Tensor, grad, ix, jacfwd, jit, scan, value_and_grad_mut, vmap, vmap_mut,
+    Axes, DType, Tensor, grad, ix, jacfwd, jit, jit_mut, scan, value_and_grad_mut, vmap, vmap_mut,
 };
 use serde_json::Value;
 
@@ -465,6 +469,143 @@ fn counts_are_carried_through_a_loop() {
     let (model, y) = scan(step, TwoDropouts::new(9), ones());
     close(&y, &tensor(&file["scanned"]), 1e-6, "scanned");
     model.assert_state(&file["after_scan"]);
+}
+
+/// A layer that drops, and counts its calls in a state that is not random.
+#[derive(Module, Clone, Debug)]
+struct Counted {
+    dropout: Dropout,
+    #[state(BatchStat)]
+    calls: Tensor,
+}
+
+impl Counted {
+    fn new() -> Self {
+        Self {
+            dropout: Dropout::new(0.5, &mut Rngs::with([("dropout", 3)])),
+            calls: Tensor::from(0),
+        }
+    }
+
+    fn forward(&mut self, x: &Tensor) -> Tensor {
+        self.calls = &self.calls + 1;
+        self.dropout.forward(x)
+    }
+
+    #[track_caller]
+    fn assert_state(&self, expected: &Value) {
+        assert_stream(self.dropout.stream(), &expected["stream"]);
+        assert_eq!(self.calls, tensor(&expected["calls"]));
+    }
+}
+
+#[test]
+fn states_beside_split_streams_return_to_the_model() {
+    let file = &golden("rngs")["splits"]["split_twice"];
+    let mapped = vmap_mut(|(model, x): (&mut Counted, Tensor)| model.forward(&x))
+        .in_axes((streams_mapped(), 0));
+    let mut model = Counted::new();
+    for call in 0..2 {
+        let mut each = with_rngs(&mut model, |stream| stream.split([4]));
+        let y = mapped((&mut each, ones()));
+        close(&y, &tensor(&file["results"][call]), 1e-6, "split");
+        let written = partition::filter(&each, &!Filter::state::<RngState>());
+        partition::update(&mut model, &written).unwrap();
+    }
+    model.assert_state(file);
+}
+
+/// In Flax NNX all examples drop the same elements, without a warning.
+#[test]
+fn unsplit_streams_are_refused_unless_recorded() {
+    let file = &golden("rngs")["splits"];
+    let expected = &file["unsplit"];
+    let y = tensor(&expected["results"][0]);
+    for row in 1..4 {
+        assert_eq!(y.index(ix![row]), y.index(ix![0]), "in Flax NNX");
+    }
+    let forward = |(model, x): (&mut Counted, Tensor)| model.forward(&x);
+    let refused = |call: &mut dyn FnMut()| {
+        let problem = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+        let text = problem.downcast::<String>().unwrap();
+        assert!(text.contains("stream.split([examples])"), "{text}");
+        assert!(text.contains("stream.broadcast([examples])"), "{text}");
+    };
+    let mut model = Counted::new();
+    let mapped = vmap_mut(forward).in_axes((None, 0));
+    refused(&mut || drop(mapped((&mut model, ones()))));
+    let compiled = jit_mut(move |(model, x): (&mut Counted, Tensor)| {
+        vmap_mut(forward).in_axes((None, 0))((model, x))
+    });
+    refused(&mut || drop(compiled((&mut model, ones()))));
+    assert_eq!(model.calls.item::<i32>(), 0);
+
+    // Inside of a compiled function it is not known where a stream comes from.
+    let mapped = vmap_mut(jit_mut(forward)).in_axes((None, 0));
+    let y = mapped((&mut model, ones()));
+    close(
+        &y,
+        &tensor(&file["unsplit_jit"]["results"][0]),
+        1e-6,
+        "in jit",
+    );
+    model.assert_state(&file["unsplit_jit"]);
+}
+
+#[test]
+fn loop_draws_from_split_streams() {
+    let file = &golden("rngs")["splits"]["scan_split"];
+    let mut model = Counted::new();
+    let each = with_rngs(&mut model, |stream| stream.split([4]));
+    let filters = [Filter::state::<RngState>(), Filter::everything()];
+    let [streams, rest] = partition::split(&each, filters).unwrap();
+    // The rest is the carry, so that its states are kept.
+    let (rest, y) = scan(
+        |rest: Partition<Counted, Tensor>, (stream, x): (Partition<Counted, Tensor>, Tensor)| {
+            let mut model: Counted = partition::merge([stream, rest]).unwrap();
+            let y = model.forward(&x);
+            let rest = partition::filter(&model, &!Filter::state::<RngState>());
+            (rest, y)
+        },
+        rest,
+        (streams, ones()),
+    );
+    close(&y, &tensor(&file["results"][0]), 1e-6, "each step");
+    // In Flax NNX the writes of a model that is not the carry are lost.
+    assert_eq!(tensor(&file["calls"]).item::<i32>(), 0);
+    partition::update(&mut model, &rest).unwrap();
+    assert_eq!(model.calls.item::<i32>(), 4);
+    assert_stream(model.dropout.stream(), &file["stream"]);
+}
+
+/// The function of a loop is traced once, so a model that is not the carry begins each step with the same states.
+#[test]
+fn loop_does_not_advance_captured_stream() {
+    let file = &golden("rngs")["splits"]["scan_unsplit"];
+    let dropout = Dropout::new(0.5, &mut Rngs::with([("dropout", 3)]));
+    let step = |(), x: Tensor| ((), dropout.clone().forward(&x));
+    let ((), y) = scan(step, (), ones());
+    close(&y, &tensor(&file["results"][0]), 1e-6, "each step");
+    assert_stream(dropout.stream(), &file["stream"]);
+}
+
+#[test]
+fn ensemble_is_created_from_split_streams() {
+    let file = &golden("rngs")["splits"]["ensemble"];
+    let mut rngs = Rngs::with([("params", 0), ("dropout", 1)]);
+    let create = |mut rngs: Rngs| {
+        let linear = Linear::new(6, 2, &mut rngs);
+        (linear, Dropout::new(0.5, &mut rngs))
+    };
+    let mut members = vmap(create)(rngs.split(3));
+    close(&members.0.weight, &tensor(&file["kernel"]), 1e-6, "kernel");
+    assert_streams(&rngs, &file["rngs_after"]);
+    let forward = |((linear, dropout), x): (&mut (Linear, Dropout), Tensor)| {
+        dropout.forward(&linear.forward(&x))
+    };
+    let y = vmap_mut(forward).in_axes((0, None))((&mut members, ones()));
+    close(&y, &tensor(&file["result"]), 1e-6, "result");
+    assert_stream(members.1.stream(), &file["stream"]);
 }
 
 /// Weights before the layers that drop.

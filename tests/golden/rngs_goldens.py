@@ -111,6 +111,89 @@ def in_a_model():
     }
 
 
+class Counted(nnx.Module):
+    """A layer that drops, and counts its calls in a state that is not random."""
+
+    def __init__(self, rngs):
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+        self.calls = nnx.BatchStat(jnp.zeros((), jnp.int32))
+
+    def __call__(self, x):
+        self.calls[...] += 1
+        return self.dropout(x)
+
+
+class Dense(nnx.Module):
+    def __init__(self, rngs):
+        self.linear = nnx.Linear(6, 2, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x):
+        return self.dropout(self.linear(x))
+
+
+def splits():
+    """Streams under `vmap` and `scan`, split by `nnx.split_rngs` or not."""
+    x = jnp.ones((4, 6))
+    each = nnx.StateAxes({nnx.RngState: 0, ...: None})
+    call = lambda model, x: model(x)
+    new = lambda: Counted(nnx.Rngs(dropout=3))
+
+    def outcome(model, *results):
+        return {
+            "results": [array(y) for y in results],
+            "stream": stream(model.dropout.rngs),
+            "calls": array(model.calls[...]),
+        }
+
+    # The streams are split for the time of a call. Other states are written to the model.
+    model = new()
+    split = nnx.split_rngs(splits=4)(nnx.vmap(call, in_axes=(each, 0)))
+    split_twice = outcome(model, split(model, x), split(model, x))
+
+    # The streams are neither split nor mapped: all examples drop the same elements.
+    model = new()
+    unsplit = outcome(model, nnx.vmap(call, in_axes=(None, 0))(model, x))
+    model = new()
+    unsplit_jit = outcome(model, nnx.vmap(nnx.jit(call), in_axes=(None, 0))(model, x))
+
+    # A step of a loop for each of the split streams.
+    model = new()
+    step = lambda carry, model, x: (carry, model(x))
+    with nnx.split_rngs(model, splits=4, graph=True, graph_updates=True):
+        _, y = nnx.scan(step, in_axes=(nnx.Carry, each, 0), out_axes=(nnx.Carry, 0))(
+            jnp.zeros(()), model, x
+        )
+    scan_split = outcome(model, y)
+
+    # A model that is not the carry keeps no states: all steps drop the same elements.
+    model = nnx.Dropout(0.5, rngs=nnx.Rngs(dropout=3))
+    _, y = nnx.scan(step, in_axes=(nnx.Carry, None, 0), out_axes=(nnx.Carry, 0))(
+        jnp.zeros(()), model, x
+    )
+    scan_unsplit = {"results": [array(y)], "stream": stream(model.rngs)}
+
+    # An ensemble: each member is created with streams of its own, and drops other elements.
+    rngs = nnx.Rngs(params=0, dropout=1)
+    members = nnx.split_rngs(splits=3)(nnx.vmap(lambda rngs: Dense(rngs)))(rngs)
+    kernel = array(members.linear.kernel[...])
+    y = nnx.vmap(call, in_axes=(0, None))(members, x)
+    ensemble = {
+        "kernel": kernel,
+        "result": array(y),
+        "stream": stream(members.dropout.rngs),
+        "rngs_after": streams(rngs),
+    }
+    return {
+        "split_twice": split_twice,
+        "unsplit": unsplit,
+        "unsplit_jit": unsplit_jit,
+        "scan_split": scan_split,
+        "scan_unsplit": scan_unsplit,
+        "ensemble": ensemble,
+    }
+
+
 def draws():
     rngs = nnx.Rngs(0, params=1)
     return {
@@ -123,4 +206,10 @@ def draws():
 
 
 def make_rngs():
-    write("rngs", {"with_rngs": with_rngs(), "model": in_a_model(), "draws": draws()})
+    members = {
+        "with_rngs": with_rngs(),
+        "model": in_a_model(),
+        "splits": splits(),
+        "draws": draws(),
+    }
+    write("rngs", members)
