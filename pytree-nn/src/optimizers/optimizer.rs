@@ -281,6 +281,18 @@ impl<M> Clone for Optimizer<M> {
     }
 }
 
+impl<M> PartialEq for Optimizer<M> {
+    /// Returns whether two optimizers have the same transformations, settings and states, for instance after a
+    /// checkpoint was loaded.
+    ///
+    /// # Panics
+    /// As for tensors: under `jit` and `vmap`, if both have the same structure.
+    #[track_caller]
+    fn eq(&self, other: &Self) -> bool {
+        graph::flatten::<Tensor, Self>(self) == graph::flatten::<Tensor, Self>(other)
+    }
+}
+
 impl<M> fmt::Debug for Optimizer<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Optimizer")

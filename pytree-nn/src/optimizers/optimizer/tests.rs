@@ -357,3 +357,19 @@ fn tuples_and_tensors_are_models_too() {
     optimizer.update(&mut alone, &gradient);
     assert!((alone.item::<f32>() - 0.5).abs() < 1e-5);
 }
+
+#[test]
+fn optimizers_are_equal_if_their_states_are() {
+    let mut model = mlp();
+    let mut optimizer = Optimizer::new(&model, adam(0.1));
+    let before = optimizer.clone();
+    assert_eq!(optimizer, before);
+    optimizer.update(&mut model, &gradients(&mlp()));
+    assert_ne!(optimizer, before);
+    assert_ne!(before, Optimizer::new(&model, adam(0.2)), "another rate");
+    assert_ne!(before, Optimizer::new(&model, sgd(0.1)));
+    let zeros = before
+        .clone()
+        .with_missing_gradients(MissingGradients::Zero);
+    assert_ne!(before, zeros, "another setting");
+}
