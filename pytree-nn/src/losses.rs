@@ -117,7 +117,11 @@ pub(crate) fn check_classification(
                 logits.info()
             ),
             labels,
-            "pass one integer for each row of logits",
+            if labels.shape() == logits.shape() {
+                "pass one integer for each row of logits; one-hot labels become integers with `.argmax(-1)`"
+            } else {
+                "pass one integer for each row of logits"
+            },
         ));
     }
     if labels.dtype().is_float() || labels.dtype() == DType::Bool {
@@ -221,6 +225,9 @@ mod tests {
             ),
             "{error}"
         );
+        let one_hot = Tensor::from([0, 1]).one_hot(3, DType::F64);
+        let error = try_softmax_cross_entropy(&logits(), &one_hot).unwrap_err();
+        assert!(error.to_string().ends_with("with `.argmax(-1)`"), "{error}");
         let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0.0, 1.0]))
             .unwrap_err()
             .to_string();

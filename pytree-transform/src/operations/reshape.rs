@@ -41,37 +41,48 @@ impl FromIterator<i128> for SignedLengths {
 
 /// A shape for [`Tensor::reshape`]: an array, slice, vector or tuple of lengths. In a tuple, integer types may differ:
 /// `(batch, -1)`. `()` is the shape of a scalar.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a shape",
+    label = "expected an array or a tuple of lengths",
+    note = "write the lengths in brackets: `x.reshape([2, -1])`; one length may be -1, and is computed from the others"
+)]
 pub trait NewShape {
     /// Returns the lengths, with their signs.
     #[doc(hidden)]
     fn lengths(&self) -> SignedLengths;
 }
 
+#[diagnostic::do_not_recommend]
 impl<L: NewLength> NewShape for [L] {
     fn lengths(&self) -> SignedLengths {
         self.iter().map(|length| length.signed()).collect()
     }
 }
+#[diagnostic::do_not_recommend]
 impl<L: NewLength, const N: usize> NewShape for [L; N] {
     fn lengths(&self) -> SignedLengths {
         self.as_slice().lengths()
     }
 }
+#[diagnostic::do_not_recommend]
 impl<L: NewLength> NewShape for Vec<L> {
     fn lengths(&self) -> SignedLengths {
         self.as_slice().lengths()
     }
 }
+#[diagnostic::do_not_recommend]
 impl NewShape for Shape {
     fn lengths(&self) -> SignedLengths {
         self.as_slice().lengths()
     }
 }
+#[diagnostic::do_not_recommend]
 impl<T: NewShape + ?Sized> NewShape for &T {
     fn lengths(&self) -> SignedLengths {
         (**self).lengths()
     }
 }
+#[diagnostic::do_not_recommend]
 impl NewShape for () {
     fn lengths(&self) -> SignedLengths {
         SignedLengths(SmallVec::new())
@@ -80,6 +91,7 @@ impl NewShape for () {
 
 macro_rules! tuples {
     ($($($length:ident $place:tt),+;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<$($length: NewLength),+> NewShape for ($($length,)+) {
             fn lengths(&self) -> SignedLengths {
                 [$(self.$place.signed()),+].into_iter().collect()

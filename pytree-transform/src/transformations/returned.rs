@@ -25,6 +25,7 @@ pub enum Fallible {}
     message = "`{Self}` can't be traced: every leaf must be a `Tensor`",
     label = "has leaves that are not tensors, or is not a pytree",
     note = "return a value whose leaves are all tensors, or a `Result` of such a value; \
+            return a tensor and read it with `.item()` after the call; \
             change numbers and ndarray arrays to `Tensor`, and write `#[r#static]` on fields that are not data; \
             to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it"
 )]
@@ -92,7 +93,8 @@ pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
 /// auxiliary results; or a `Result` of one of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
-    note = "return the scalar to differentiate, alone or as the first member of a tuple such as `(loss, logits)`, or a `Result` of one of these"
+    label = "expected a loss that is a tensor",
+    note = "return the scalar to differentiate, alone or as the first member of a tuple such as `(loss, logits)`, or a `Result` of one of these; read its value with `.item()` after the call"
 )]
 pub trait Loss: Sized {
     /// The type of the value: `T` if the function returns a `T` or a `Result<T, E>`.
@@ -121,6 +123,7 @@ pub trait Loss: Sized {
 
 macro_rules! losses {
     ($([$($generic:ident),*] $loss:ty, $value:ident => $scalar:expr;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<$($generic: Traceable),*> Loss for $loss {
             type Value = Self;
             type Error = Infallible;
@@ -146,6 +149,7 @@ losses! {
     [A, B] (Tensor, A, B), value => &value.0;
 }
 
+#[diagnostic::do_not_recommend]
 impl<L: Loss<Error = Infallible>, E> Loss for Result<L, E> {
     type Value = L::Value;
     type Error = E;
