@@ -168,9 +168,15 @@ impl<'a> Causes<'a> {
                 name: "FieldMixesKinds",
                 when: quote!(#base && #is_cause && !(#named) && (#mixes)),
             });
+            // A pointer to a function of references can be static, although it is no `StaticValue`.
+            let is_pointer = matches!(ty, Type::FnPtr(_));
             mistakes.push(Mistake {
                 ty,
-                name: "TypeNeedsDerive",
+                name: if is_pointer {
+                    "StaticNeedsKind"
+                } else {
+                    "TypeNeedsDerive"
+                },
                 when: quote!(#base && #is_cause && !(#named || #mixes)),
             });
         }
