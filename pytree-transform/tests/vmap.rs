@@ -430,7 +430,7 @@ fn invalid_collectives_name_the_mistake() {
 
 #[test]
 fn stack_without_members_is_an_error() {
-    let text = message(|| drop(Tensor::stack(&[], 0)));
+    let text = message(|| drop(Tensor::stack(&[] as &[Tensor], 0)));
     assert!(text.starts_with("cannot stack nothing: "), "{text}");
     let text = message(|| drop(pytree_transform::stack::<Tensor>(&[])));
     assert!(text.contains("the list of members is empty"), "{text}");

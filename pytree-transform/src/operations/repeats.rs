@@ -1,5 +1,7 @@
 //! Rolling, repeating and splitting tensors, and evenly spaced numbers.
 
+use std::borrow::Borrow;
+
 use pytree_derive::panicking_twin;
 
 use crate::base::array::is_bytes_granted;
@@ -287,7 +289,7 @@ impl Tensor {
         or_panic(concatenate(&[&inner, &Self::full(dtype, [1], end)], 0))
     }
 
-    /// Returns the coordinates of a grid. Result `i` has the elements of tensor `i` along axis `i`, repeated along all
+    /// Returns the coordinates of a grid of tensors, or of references to them. Result `i` has the elements of tensor `i` along axis `i`, repeated along all
     /// other axes. The shape of each result consists of the lengths of all tensors. This is `np.meshgrid` with
     /// `indexing="ij"`; the default of NumPy swaps the first two axes.
     ///
@@ -297,16 +299,18 @@ impl Tensor {
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
-    /// let grid = Tensor::meshgrid(&[Tensor::from([1, 2]), Tensor::from([3, 4, 5])]);
+    /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3, 4, 5]));
+    /// let grid = Tensor::meshgrid(&[&x, &y]);
     /// assert_eq!(grid[0], Tensor::from([[1, 1, 1], [2, 2, 2]]));
     /// assert_eq!(grid[1], Tensor::from([[3, 4, 5], [3, 4, 5]]));
     /// ```
     #[must_use]
     #[panicking_twin(meshgrid, Shape)]
     #[track_caller]
-    pub fn try_meshgrid(tensors: &[Self]) -> Result<Vec<Self>, TensorError> {
+    pub fn try_meshgrid(tensors: &[impl Borrow<Self>]) -> Result<Vec<Self>, TensorError> {
+        let tensors: Vec<&Self> = tensors.iter().map(Borrow::borrow).collect();
         if tensors.iter().any(|tensor| tensor.rank() != 1) {
-            let found: Vec<&AbstractArray> = tensors.iter().map(Self::info).collect();
+            let found: Vec<&AbstractArray> = tensors.iter().map(|x| x.info()).collect();
             let problem = "each tensor must have one axis";
             return Err(TensorError::shape(
                 "meshgrid",
@@ -316,7 +320,7 @@ impl Tensor {
             ));
         }
         let _called = called("meshgrid");
-        let lengths: Shape = tensors.iter().map(Self::len).collect();
+        let lengths: Shape = tensors.iter().map(|x| x.len()).collect();
         let axes = tensors.iter().enumerate();
         axes.map(|(axis, tensor)| broadcast_in_dim(tensor, &lengths, &[axis]))
             .collect()

@@ -1,5 +1,7 @@
 //! Operations that permute, insert and remove axes, broadcast tensors, stack them and concatenate them.
 
+use std::borrow::Borrow;
+
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
@@ -126,7 +128,7 @@ impl Tensor {
         shape::broadcast_to(self, shape.as_ref())
     }
 
-    /// Stacks tensors of equal shapes along a new axis, which is axis `axis` of the result.
+    /// Stacks tensors of equal shapes, or references to them, along a new axis, which is axis `axis` of the result.
     ///
     /// # Panics
     /// Panics if the shapes or dtypes differ, if there are no tensors, or if `axis` is out of range.
@@ -135,15 +137,16 @@ impl Tensor {
     /// ```
     /// use pytree_transform::Tensor;
     /// let (x, y) = (Tensor::from([1, 2]), Tensor::from([3, 4]));
-    /// assert_eq!(Tensor::stack(&[x.clone(), y.clone()], 0), Tensor::from([[1, 2], [3, 4]]));
+    /// assert_eq!(Tensor::stack(&[&x, &y], 0), Tensor::from([[1, 2], [3, 4]]));
     /// assert_eq!(Tensor::stack(&[x, y], -1), Tensor::from([[1, 3], [2, 4]]));
     /// ```
     #[must_use]
     #[panicking_twin(stack, Shape | DType)]
     #[track_caller]
-    pub fn try_stack(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
+    pub fn try_stack(tensors: &[impl Borrow<Self>], axis: isize) -> Result<Self, TensorError> {
         let _called = called("stack");
-        let found: SmallVec<[&AbstractArray; 4]> = tensors.iter().map(Self::info).collect();
+        let tensors: Vec<&Self> = tensors.iter().map(Borrow::borrow).collect();
+        let found: SmallVec<[&AbstractArray; 4]> = tensors.iter().map(|x| x.info()).collect();
         let refused = |problem, fix| Err(TensorError::shape("stack", &found, problem, fix));
         let Some(first) = tensors.first() else {
             return refused(
@@ -167,7 +170,7 @@ impl Tensor {
         slice::concatenate(&parts.iter().collect::<Vec<_>>(), place)
     }
 
-    /// Concatenates tensors along `axis`.
+    /// Concatenates tensors, or references to them, along `axis`.
     ///
     /// # Panics
     /// Panics if the dtypes or the lengths of another axis differ, if there are no tensors, or if `axis` is out of
@@ -177,17 +180,22 @@ impl Tensor {
     /// ```
     /// use pytree_transform::Tensor;
     /// let (x, y) = (Tensor::from([[1, 2]]), Tensor::from([[3, 4]]));
-    /// assert_eq!(Tensor::concatenate(&[x, y], 1), Tensor::from([[1, 2, 3, 4]]));
+    /// assert_eq!(Tensor::concatenate(&[&x, &y], 1), Tensor::from([[1, 2, 3, 4]]));
+    /// assert_eq!(Tensor::concatenate(&[x, y], 0), Tensor::from([[1, 2], [3, 4]]));
     /// ```
     #[must_use]
     #[panicking_twin(concatenate, Shape | DType | Axis)]
     #[track_caller]
-    pub fn try_concatenate(tensors: &[Self], axis: isize) -> Result<Self, TensorError> {
+    pub fn try_concatenate(
+        tensors: &[impl Borrow<Self>],
+        axis: isize,
+    ) -> Result<Self, TensorError> {
+        let tensors: Vec<&Self> = tensors.iter().map(Borrow::borrow).collect();
         let axis = match tensors.first() {
             Some(first) => axis_of("concatenate", first.info(), axis)?,
             None => 0,
         };
-        slice::concatenate(&tensors.iter().collect::<Vec<_>>(), axis)
+        slice::concatenate(&tensors, axis)
     }
 }
 
@@ -246,14 +254,14 @@ mod tests {
             error,
             "cannot stack f32[2,3] and f32[3,2]: the shapes differ; broadcast them first, or use `concatenate`"
         );
-        assert!(Tensor::try_stack(&[], 0).is_err());
+        assert!(Tensor::try_stack(&[] as &[Tensor], 0).is_err());
         let error = Tensor::try_stack(std::slice::from_ref(&x), 3).unwrap_err();
         assert_eq!(
             error.to_string(),
             "cannot stack f32[2,3]: axis 3 is out of range for a new axis in a result of 3 axes; use an axis from -3 to 2"
         );
         assert!(Tensor::try_concatenate(std::slice::from_ref(&x), 2).is_err());
-        assert!(Tensor::try_concatenate(&[], 0).is_err());
+        assert!(Tensor::try_concatenate(&[] as &[Tensor], 0).is_err());
         assert!(x.try_broadcast_to([3]).is_err());
     }
 

@@ -127,6 +127,6 @@ fn empty_reductions_return_neutral_element() {
         Tensor::from([1.0, 2.0]).item::<f64>().into() => Panic("cannot read the only element of f64[2]");
         Tensor::from(3.0).sum_axes([]) => elements([3.0]);
         Tensor::from(3.0).cumsum(0) => Panic("cannot cumsum f64[]: axis 0 is out of range");
-        Tensor::from(f64::from(u8::from(Tensor::meshgrid(&[]).is_empty()))) => elements([1.0]);
+        Tensor::from(f64::from(u8::from(Tensor::meshgrid(&[] as &[Tensor]).is_empty()))) => elements([1.0]);
     });
 }

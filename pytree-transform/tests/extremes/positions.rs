@@ -156,8 +156,8 @@ fn axis_out_of_range_is_named() {
         x().transpose([0, 0]) => Panic("cannot transpose f32[2,3]");
         Tensor::stack(&[x(), y()], isize::MIN) => Panic("cannot stack f32[2,3]");
         Tensor::concatenate(&[x(), y()], isize::MAX) => Panic("cannot concatenate f32[2,3]");
-        Tensor::stack(&[], 0) => Panic("the list of tensors is empty");
-        Tensor::concatenate(&[], isize::MIN) => Panic("concatenate");
+        Tensor::stack(&[] as &[Tensor], 0) => Panic("the list of tensors is empty");
+        Tensor::concatenate(&[] as &[Tensor], isize::MIN) => Panic("concatenate");
         x().dot_general(&y(), (&[isize::MAX], &[isize::MAX]), (&[], &[])) => Panic("cannot dot_general f32[2,3]");
         x().dot_general(&y(), (&[isize::MIN], &[1]), (&[], &[])) => Panic("cannot dot_general f32[2,3]");
         x().dot_general(&y(), (&[1], &[1]), (&[isize::MAX], &[0])) => Panic("cannot dot_general f32[2,3]");
