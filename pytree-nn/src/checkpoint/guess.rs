@@ -1,5 +1,6 @@
 //! Suggests names for leaves that do not match, one by one or by a common prefix.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -77,7 +78,8 @@ pub struct OtherPrefix {
 impl OtherPrefix {
     /// Returns the prefix whose replacement turns most unused names of the file into missing names of the template.
     /// Returns `None` if the replacement turns fewer than two names into missing names, or fewer than half of the
-    /// unused names and fewer than half of the missing names.
+    /// unused names and fewer than half of the missing names. If several prefixes fit, returns the shortest, because the
+    /// states of an optimizer have the names of the model with a longer prefix.
     pub(super) fn find(left: &Names<'_>, missing: &Names<'_>) -> Option<Self> {
         let count = left.all.len();
         // Three sample names suffice, because a prefix that few names have resolves few mismatches.
@@ -87,7 +89,7 @@ impl OtherPrefix {
             let same_step = missing.by_last_step.get(last_step(sample))?;
             let partner = same_step
                 .iter()
-                .max_by_key(|name| common_end(sample, name))?;
+                .max_by_key(|name| (common_end(sample, name), Reverse(name.len())))?;
             let (stored, expected) = prefixes(sample, partner)?;
             let mut guess = Self {
                 stored: stored.to_owned(),
@@ -100,7 +102,12 @@ impl OtherPrefix {
             Some(guess)
         });
         guesses
-            .max_by_key(|guess| guess.fitting)
+            .max_by_key(|guess| {
+                (
+                    guess.fitting,
+                    Reverse(guess.stored.len() + guess.expected.len()),
+                )
+            })
             .filter(|guess| guess.fitting > 1 && 2 * guess.fitting >= count.min(missing.all.len()))
     }
 
@@ -228,6 +235,13 @@ mod tests {
         is(found(&first, &plain), "[0].", "", 3, 3);
         is(found(&first, &keyed), "[0]", "['é']", 3, 3);
         is(found(&keyed, &first), "['é']", "[0]", 3, 3);
+        let moments = plain.map(|name| format!("[1].mean.{name}"));
+        let with_moments: Vec<&str> = first
+            .into_iter()
+            .chain(moments.iter().map(String::as_str))
+            .collect();
+        is(found(&plain, &with_moments), "", "[0].", 3, 3);
+        is(found(&with_moments, &plain), "[0].", "", 3, 6);
         let more = [&model[..], &["step", "zeal"]].concat();
         is(found(&more, &plain), "model.", "", 3, 5);
     }
