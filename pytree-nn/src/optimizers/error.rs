@@ -74,6 +74,8 @@ pub enum GradientProblem {
     Missing(KeyPath),
     /// A leaf that is not trained received a gradient.
     Frozen(KeyPath),
+    /// The gradients have a leaf that the model does not have.
+    NoLeaf(KeyPath),
     /// The leaf was a state when the optimizer was created, for example in a frozen module. Now it is a parameter, and
     /// received a gradient.
     ThawedSince(KeyPath),
@@ -111,6 +113,13 @@ impl GradientProblem {
             GradientProblem::Frozen(path) => (
                 format!("{} is frozen, but received a gradient", path.or_root()),
                 "take the gradient with respect to the leaves that are trained: `.wrt(filter)`, with the filter of the optimizer",
+            ),
+            GradientProblem::NoLeaf(path) => (
+                format!(
+                    "{} received a gradient, but is not in the model",
+                    path.or_root()
+                ),
+                "take the gradient of the model that is updated, and change its structure only after the update",
             ),
             GradientProblem::ThawedSince(path) => (
                 format!(

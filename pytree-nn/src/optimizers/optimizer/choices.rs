@@ -135,6 +135,7 @@ fn unmatched(
     };
     let surplus = |path| match now.get(&path) {
         Some((false, Choice::State)) => GradientProblem::ThawedSince(path),
+        None => GradientProblem::NoLeaf(path),
         _ => GradientProblem::Frozen(path),
     };
     let without_gradient = without(expected, found).into_iter().map(missing);

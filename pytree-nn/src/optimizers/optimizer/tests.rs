@@ -373,3 +373,17 @@ fn optimizers_are_equal_if_their_states_are() {
         .with_missing_gradients(MissingGradients::Zero);
     assert_ne!(before, zeros, "another setting");
 }
+
+#[test]
+fn gradient_of_another_structure_is_named() {
+    let mut model = Mlp::new(&[2, 1], Activation::Tanh, &mut Rngs::new(0));
+    let mut optimizer = Optimizer::new(&model, sgd(0.1));
+    let error = optimizer
+        .try_update(&mut model, &gradients(&mlp()))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot update the model:\n  layers[1].weight received a gradient, but is not in the model\n  layers[1].bias received a gradient, but is not in the model\n\
+         take the gradient of the model that is updated, and change its structure only after the update"
+    );
+}
