@@ -31,14 +31,16 @@ impl<'n> Names<'n> {
         self.set.contains(name)
     }
 
-    /// Returns the name that is most similar to `name`. Returns `None` if more than half of the longer name differs.
+    /// Returns the name that is most similar to `name`. Returns `None` if more than half of the longer name differs,
+    /// without the steps with which both begin.
     pub(super) fn nearest(&self, name: &str, effort: &mut Effort) -> Option<String> {
         let step = last_step(name);
         let likely = self.by_last_step.get(step).into_iter().flatten();
         let others = self.all.iter().filter(|other| last_step(other) != step);
         let names = likely.chain(others).map(|other| (*other, *other));
         let (nearest, distance) = effort.nearest(name, names)?;
-        (2 * distance <= name.len().max(nearest.len())).then(|| nearest.to_owned())
+        let longer = name.len().max(nearest.len()) - common_steps(name, nearest);
+        (2 * distance <= longer).then(|| nearest.to_owned())
     }
 }
 
@@ -159,6 +161,18 @@ impl fmt::Display for OtherPrefix {
     }
 }
 
+/// Returns the number of bytes in the steps with which both names begin.
+fn common_steps(left: &str, right: &str) -> usize {
+    let pairs = left.bytes().zip(right.bytes());
+    let same = pairs.take_while(|(left, right)| left == right).count();
+    let ends = |at: &usize| {
+        [left, right]
+            .iter()
+            .all(|name| *at < name.len() && begins_step(name, *at))
+    };
+    (0..=same).rev().find(ends).unwrap_or(0)
+}
+
 /// Returns the number of bytes in the common suffix of two names.
 fn common_end(left: &str, right: &str) -> usize {
     let pairs = left.bytes().rev().zip(right.bytes().rev());
@@ -188,7 +202,9 @@ fn begins_step(name: &str, at: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, OtherPrefix};
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::{Effort, Names, OtherPrefix};
 
     /// The fields `stored`, `expected`, `fitting` and `unused` of an [`OtherPrefix`].
     type Found = (String, String, usize, usize);
@@ -244,6 +260,29 @@ mod tests {
         is(found(&with_moments, &plain), "[0].", "", 3, 6);
         let more = [&model[..], &["step", "zeal"]].concat();
         is(found(&more, &plain), "model.", "", 3, 5);
+    }
+
+    #[test]
+    fn names_that_only_begin_alike_are_not_suggested() {
+        let names = [
+            "[1].steps[0].learning_rate",
+            "[1].steps[0].mean.layers[0].weight",
+        ];
+        let names = Names::new(names.into_iter());
+        let nearest = |name| names.nearest(name, &mut Effort::default());
+        assert_eq!(nearest("[1].steps[0].count"), None);
+        assert_eq!(nearest("[1].steps[0].square"), None);
+        assert!(
+            nearest("[1].steps[1].learning_rate")
+                .unwrap()
+                .ends_with("learning_rate")
+        );
+        assert!(
+            nearest("[1].steps[0].mean.layers[0].wieght")
+                .unwrap()
+                .ends_with("weight")
+        );
+        assert!(nearest("steps[0].mean.layers[0].weight").is_some());
     }
 
     #[test]
