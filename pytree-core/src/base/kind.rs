@@ -446,7 +446,7 @@ impl LeafKind {
     /// assert!(kind.is_in(&LeafKind::Param) && kind.is_in(&kind));
     /// assert!(!kind.is_in(&LeafKind::of::<BatchStat>()) && !LeafKind::Param.is_in(&kind));
     /// ```
-    #[inline]
+    #[inline(never)]
     pub fn is_in(&self, other: &Self) -> bool {
         match (self, other) {
             (kind, Self::Param) => kind.is_param(),

@@ -44,7 +44,7 @@ impl Filter {
 
     /// Accepts parameters, of every collection.
     pub fn param() -> Self {
-        Self(Rule::In(LeafKind::Param))
+        Self(Rule::Param)
     }
 
     /// Accepts states of every collection.
@@ -96,7 +96,10 @@ impl Filter {
     /// assert_eq!(partition::filter::<_, f32>(&model, &Filter::param()).len(), 2);
     /// ```
     pub fn collection<C: Collection>() -> Self {
-        Self(Rule::In(C::KIND))
+        Self(match C::KIND {
+            LeafKind::Param => Rule::Param,
+            kind => Rule::In(Box::new(kind)),
+        })
     }
 
     /// Accepts leaves at or below a path such as `layers[0]`. The path must exist in the tree that the filter is

@@ -16,9 +16,10 @@ type Predicate = dyn Fn(&KeyPath, Option<LeafKind>, &dyn Leaf) -> bool + Send + 
 pub(super) enum Rule {
     Everything,
     Nothing,
+    Param,
     AnyState,
-    /// Accepts the leaves of a collection and of its descendants. All collections of parameters descend from `Param`.
-    In(LeafKind),
+    /// Accepts the leaves of a collection and of its descendants.
+    In(Box<LeafKind>),
     Path(KeyPath),
     Contains(String),
     Type(TypeId, &'static str),
@@ -159,7 +160,7 @@ impl Rule {
 
     pub(super) fn is_by_kind(&self) -> bool {
         match self {
-            Self::Everything | Self::Nothing | Self::AnyState | Self::In(_) => true,
+            Self::Everything | Self::Nothing | Self::Param | Self::AnyState | Self::In(_) => true,
             Self::Not(rule) => rule.is_by_kind(),
             Self::All(terms) | Self::Any(terms) => terms.iter().all(Self::is_by_kind),
             _ => false,
@@ -169,6 +170,7 @@ impl Rule {
     pub(super) fn accepts_kind(&self, kind: Option<&LeafKind>) -> bool {
         match self {
             Self::Everything => true,
+            Self::Param => kind.is_some_and(LeafKind::is_param),
             Self::AnyState => kind.is_some_and(LeafKind::is_state),
             Self::In(collection) => kind.is_some_and(|kind| kind.is_in(collection)),
             Self::Not(rule) => !rule.accepts_kind(kind),
@@ -185,9 +187,11 @@ impl fmt::Debug for Rule {
             Self::Everything => f.write_str("everything"),
             Self::Nothing => f.write_str("nothing"),
             Self::AnyState => f.write_str("state"),
-            Self::In(LeafKind::Param) => f.write_str("param"),
-            Self::In(LeafKind::ParamIn(collection)) => write!(f, "param({collection:?})"),
-            Self::In(LeafKind::State(collection)) => write!(f, "state({collection:?})"),
+            Self::Param => f.write_str("param"),
+            Self::In(kind) => {
+                let family = if kind.is_param() { "param" } else { "state" };
+                write!(f, "{family}({kind})")
+            }
             Self::Path(path) => write!(f, "path({path})"),
             Self::Contains(name) => write!(f, "path_contains({name})"),
             Self::Type(_, name) => write!(f, "type({name})"),
