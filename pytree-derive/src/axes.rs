@@ -90,9 +90,9 @@ fn bind(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
             quote!(#root::axes::Scope::number(__scope, #name, *#variable);)
         });
     let compared = variant.fields.iter().filter_map(|field| {
-        let pattern = field.axes.as_ref()?.pattern(root);
-        let (name, variable) = (field.name(), &field.variable);
-        Some(quote!(#root::axes::Scope::value(__scope, #name, const { &#pattern }, #variable);))
+        let pattern = field.axes.as_ref()?.pattern(root, &field.name());
+        let variable = &field.variable;
+        Some(quote!(#root::axes::Scope::value(__scope, const { &#pattern }, #variable);))
     });
     quote! {
         #path { #(#patterns)* .. } => {

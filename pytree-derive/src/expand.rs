@@ -127,7 +127,7 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
         };
         let axes = match &field.axes {
             Some(axes) => {
-                let pattern = axes.pattern(root);
+                let pattern = axes.pattern(root, &field.name());
                 quote!(::core::option::Option::Some(&#pattern))
             }
             None => quote!(::core::option::Option::None),

@@ -114,7 +114,7 @@ impl ShapeText {
     }
 
     /// Returns the pattern as a constant of `pytree-core`.
-    pub(crate) fn pattern(&self, root: &Root) -> TokenStream {
+    pub(crate) fn pattern(&self, root: &Root, label: &str) -> TokenStream {
         let axes = quote!(#root::axes);
         let text = &self.text;
         let element = match &self.element {
@@ -143,6 +143,7 @@ impl ShapeText {
         };
         quote! {
             #axes::ShapePattern {
+                label: #label,
                 text: #text,
                 element: #axes::ElementPattern::#element,
                 before: #before,

@@ -79,18 +79,18 @@ impl Shapes {
     ) -> TokenStream {
         match self {
             Self::One(shape) => {
-                let pattern = shape.pattern(root);
+                let pattern = shape.pattern(root, label);
                 let span = shape.literal.span().resolved_at(Span::call_site());
                 // A function names the type that has no shapes. A method finds the value behind any references.
                 match references {
                     Some(count) => {
                         let stars = std::iter::repeat_n(quote!(*), count);
                         quote_spanned! {span=>
-                            #root::axes::Scope::value(__scope, #label, const { &#pattern }, &#(#stars)*#value);
+                            #root::axes::Scope::value(__scope, const { &#pattern }, &#(#stars)*#value);
                         }
                     }
                     None => quote_spanned! {span=>
-                        #value.__compare_axes(__scope, #label, const { &#pattern });
+                        #value.__compare_axes(__scope, const { &#pattern });
                     },
                 }
             }

@@ -75,13 +75,8 @@ pub trait Arrays {
 
     /// Compares all arrays with a pattern.
     #[inline]
-    fn __compare_axes(
-        &self,
-        scope: &mut Scope,
-        label: &'static str,
-        pattern: &'static ShapePattern,
-    ) {
-        scope.value(label, pattern, self);
+    fn __compare_axes(&self, scope: &mut Scope, pattern: &'static ShapePattern) {
+        scope.value(pattern, self);
     }
 }
 
@@ -112,37 +107,26 @@ impl Scope {
     /// Compares each array of a value with a pattern.
     #[doc(hidden)]
     #[inline]
-    pub fn value<T: Arrays + ?Sized>(
-        &mut self,
-        label: &'static str,
-        pattern: &'static ShapePattern,
-        value: &T,
-    ) {
+    pub fn value<T: Arrays + ?Sized>(&mut self, pattern: &'static ShapePattern, value: &T) {
         if self.records() {
-            return self.each_path(label, pattern, value);
+            return self.each_path(pattern, value);
         }
         let mut visitor = Compare {
             scope: self,
-            label,
             pattern,
             depth: 0,
             is_incomplete: false,
         };
         value.visit_arrays(&mut visitor);
         if visitor.is_incomplete {
-            self.each_path(label, pattern, value);
+            self.each_path(pattern, value);
         }
     }
 
     /// Compares each array of a value with a pattern, and gives each its key path. This way accepts references and
     /// cycles, too.
     #[cold]
-    fn each_path<T: Arrays + ?Sized>(
-        &mut self,
-        label: &'static str,
-        pattern: &'static ShapePattern,
-        value: &T,
-    ) {
+    fn each_path<T: Arrays + ?Sized>(&mut self, pattern: &'static ShapePattern, value: &T) {
         let arena = Arena::default();
         let mut leaves: Vec<&dyn Leaf> = Vec::new();
         let mut flatten =
@@ -155,9 +139,9 @@ impl Scope {
                     let path = path.to_string();
                     let is_field = !path.is_empty() && !path.starts_with('[');
                     let dot = if is_field { "." } else { "" };
-                    self.set_place(format!("{label}{dot}{path}"));
+                    self.set_place(format!("{}{dot}{path}", pattern.label));
                 }
-                self.compare(label, pattern, found);
+                self.compare(pattern, found);
             }
         }
     }
@@ -245,7 +229,6 @@ fn called<S: ?Sized>(function: &str) -> (String, String) {
 /// Compares each visited array with one pattern, without memory of the paths.
 struct Compare<'s> {
     scope: &'s mut Scope,
-    label: &'static str,
     pattern: &'static ShapePattern,
     depth: usize,
     /// Whether a part of the value was not visited, because that needs more than this visitor: the content of a
@@ -269,7 +252,7 @@ impl<'a> Visitor<'a> for Compare<'_> {
     #[inline]
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
         if let Some(found) = leaf.array_shape() {
-            self.scope.compare(self.label, self.pattern, found);
+            self.scope.compare(self.pattern, found);
         }
     }
     #[inline]

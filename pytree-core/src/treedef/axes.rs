@@ -22,7 +22,6 @@ struct Place<'t> {
     node: usize,
     /// The position of the leaf among the leaves.
     leaf: usize,
-    label: &'static str,
     pattern: &'static ShapePattern,
     /// The node at which the path of the leaf begins. It differs from the leaf's own path below a later occurrence of a
     /// shared node.
@@ -152,7 +151,6 @@ impl TreeDef {
                     places.push(Place {
                         node: position,
                         leaf: before[position],
-                        label: field.name,
                         pattern,
                         below: child,
                     });
@@ -256,7 +254,7 @@ fn fill<'l>(
         if scope.records() {
             scope.set_place(place.path(treedef));
         }
-        scope.compare(place.label, place.pattern, found);
+        scope.compare(place.pattern, found);
     }
     scope.finish();
 }

@@ -190,6 +190,7 @@ const _: () = {
                             ),
                             axes: ::core::option::Option::Some(
                                 &::pytree_core::__derive_0_1::axes::ShapePattern {
+                                    label: "query",
                                     text: "T[in heads*head_dim]",
                                     element: ::pytree_core::__derive_0_1::axes::ElementPattern::Named(
                                         "T",
@@ -221,6 +222,7 @@ const _: () = {
                             ),
                             axes: ::core::option::Option::Some(
                                 &::pytree_core::__derive_0_1::axes::ShapePattern {
+                                    label: "keys",
                                     text: "*batch head_dim",
                                     element: ::pytree_core::__derive_0_1::axes::ElementPattern::Any,
                                     before: &[],
@@ -447,9 +449,9 @@ const _: () = {
                     );
                     ::pytree_core::__derive_0_1::axes::Scope::value(
                         __scope,
-                        "query",
                         const {
                             &::pytree_core::__derive_0_1::axes::ShapePattern {
+                                label: "query",
                                 text: "T[in heads*head_dim]",
                                 element: ::pytree_core::__derive_0_1::axes::ElementPattern::Named(
                                     "T",
@@ -477,9 +479,9 @@ const _: () = {
                     );
                     ::pytree_core::__derive_0_1::axes::Scope::value(
                         __scope,
-                        "keys",
                         const {
                             &::pytree_core::__derive_0_1::axes::ShapePattern {
+                                label: "keys",
                                 text: "*batch head_dim",
                                 element: ::pytree_core::__derive_0_1::axes::ElementPattern::Any,
                                 before: &[],

@@ -23,9 +23,9 @@ impl Linear {
             ::pytree_core::__derive_0_1::axes::Scope::begin_arguments(__scope);
             ::pytree_core::__derive_0_1::axes::Scope::value(
                 __scope,
-                "x",
                 const {
                     &::pytree_core::__derive_0_1::axes::ShapePattern {
+                        label: "x",
                         text: "T[... in]",
                         element: ::pytree_core::__derive_0_1::axes::ElementPattern::Named(
                             "T",
@@ -65,9 +65,9 @@ impl Linear {
                     __value
                         .__compare_axes(
                             __scope,
-                            "the result",
                             const {
                                 &::pytree_core::__derive_0_1::axes::ShapePattern {
+                                    label: "the result",
                                     text: "T[... out]",
                                     element: ::pytree_core::__derive_0_1::axes::ElementPattern::Named(
                                         "T",

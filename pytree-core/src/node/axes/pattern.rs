@@ -10,6 +10,8 @@ use crate::node::leaf::ElementType;
 /// their texts are equal.
 #[derive(Debug)]
 pub struct ShapePattern {
+    /// The name of the field or argument that the pattern describes.
+    pub label: &'static str,
     /// The pattern as the user wrote it.
     pub text: &'static str,
     /// The dtype.

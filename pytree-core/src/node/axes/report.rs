@@ -52,8 +52,12 @@ impl Report {
         }
     }
 
-    pub(super) fn recorded(&self) -> usize {
-        self.shapes.len()
+    pub(super) fn recorded(&self) -> u32 {
+        u32::try_from(self.shapes.len()).unwrap_or(u32::MAX)
+    }
+
+    fn shape_at(&self, origin: Origin) -> Option<&Recorded> {
+        self.shapes.get(usize::try_from(origin.recorded).ok()?)
     }
 
     /// Records a shape before it is compared.
@@ -76,7 +80,8 @@ impl Report {
     /// Adds a reason why the shape at `origin` does not match.
     pub(super) fn add(&mut self, reason: Reason, origin: Origin, scope: &Scope) {
         let (expected, fix) = self.explain(&reason, origin, scope);
-        if let Some(shape) = self.shapes.get_mut(origin.recorded) {
+        let position = usize::try_from(origin.recorded).unwrap_or(usize::MAX);
+        if let Some(shape) = self.shapes.get_mut(position) {
             shape.is_wrong = true;
             shape.expected.extend(expected);
             if !shape.fixes.contains(&fix) {
@@ -102,7 +107,7 @@ impl Report {
             Reason::Name(name, found) => {
                 let length = scope.length_of(name).unwrap_or_default();
                 let from = scope.origin_of(name);
-                let expected = format!("{name} = {length}{}", self.source(from));
+                let expected = format!("{name} = {length}{}", self.source(name, from));
                 let fix = match from {
                     Some(from)
                         if from.owner == Owner::Module && origin.owner == Owner::Argument =>
@@ -127,7 +132,7 @@ impl Report {
             }
             Reason::Rest(name, lengths) => {
                 let from = scope.origin_of(name);
-                let expected = format!("*{name} = {lengths:?}{}", self.source(from));
+                let expected = format!("*{name} = {lengths:?}{}", self.source(name, from));
                 let other =
                     from.map_or_else(String::new, |from| format!(" and {}", self.place(from)));
                 (
@@ -138,7 +143,7 @@ impl Report {
             Reason::Computed(expression, computed) => {
                 let names = expression.names().map(|name| {
                     let length = scope.length_of(name).unwrap_or_default();
-                    let source = self.source_text(scope.origin_of(name));
+                    let source = self.source_text(name, scope.origin_of(name));
                     format!(
                         "{name} = {length}{}",
                         source.map_or_else(String::new, |text| format!(" from {text}"))
@@ -176,11 +181,8 @@ impl Report {
                 (Vec::new(), format!("convert {place} to {dtype}"))
             }
             Reason::Element(Some((name, element, from))) => {
-                let expected = format!("{name} = {element}{}", self.source(Some(*from)));
-                let found = self
-                    .shapes
-                    .get(origin.recorded)
-                    .map(|shape| shape.found.element);
+                let expected = format!("{name} = {element}{}", self.source(name, Some(*from)));
+                let found = self.shape_at(origin).map(|shape| shape.found.element);
                 let other = match (from.owner, origin.owner, found) {
                     (Owner::Module, Owner::Argument, Some(found)) => {
                         format!(", or make the {} of {found}", self.module)
@@ -235,7 +237,7 @@ impl Report {
             let length = scope.length_of(name)?;
             Some(format!(
                 "{name} = {length}{}",
-                self.source(scope.origin_of(name))
+                self.source(name, scope.origin_of(name))
             ))
         });
         known.collect()
@@ -243,24 +245,30 @@ impl Report {
 
     /// Returns the place of a field or argument: its key path, or its name.
     fn place(&self, origin: Origin) -> String {
-        let recorded = self.shapes.get(origin.recorded);
-        recorded.map_or_else(|| origin.label.to_owned(), |shape| shape.place.clone())
+        let recorded = self.shape_at(origin);
+        let label = || {
+            origin
+                .pattern
+                .map_or("", |pattern| pattern.label)
+                .to_owned()
+        };
+        recorded.map_or_else(label, |shape| shape.place.clone())
     }
 
     /// Returns ` (from …)`, the origin of a length.
-    fn source(&self, origin: Option<Origin>) -> String {
-        self.source_text(origin)
+    fn source(&self, name: &str, origin: Option<Origin>) -> String {
+        self.source_text(name, origin)
             .map_or_else(String::new, |text| format!(" (from {text})"))
     }
 
-    fn source_text(&self, origin: Option<Origin>) -> Option<String> {
+    fn source_text(&self, name: &str, origin: Option<Origin>) -> Option<String> {
         let origin = origin?;
         let Some(pattern) = origin.pattern else {
-            return Some(format!("the static `{}`", origin.label));
+            return Some(format!("the static `{name}`"));
         };
-        Some(match self.shapes.get(origin.recorded) {
+        Some(match self.shape_at(origin) {
             Some(shape) => format!("{}: {} as {pattern}", shape.place, shape.found),
-            None => format!("{} as {pattern}", origin.label),
+            None => format!("{} as {pattern}", pattern.label),
         })
     }
 

@@ -21,13 +21,11 @@ pub(crate) enum Owner {
 /// Where a name got its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// The name of the field or argument.
-    pub(super) label: &'static str,
-    /// The pattern of the field or argument; `None` for a static field.
+    /// The pattern of the field or argument; `None` for a static field, whose name is that of the length.
     pub(super) pattern: Option<&'static ShapePattern>,
     pub(super) owner: Owner,
     /// The position among the shapes that the report has recorded, if there is a report.
-    pub(super) recorded: usize,
+    pub(super) recorded: u32,
 }
 
 /// A name with its length.
@@ -146,7 +144,7 @@ impl Scope {
     /// Binds a name to the value of a static field or of a constant.
     #[inline]
     pub(crate) fn bind_static(&mut self, name: &'static str, length: usize) {
-        let origin = self.origin(name, None);
+        let origin = self.origin(None);
         self.lengths.push(Bound {
             name,
             value: length,
@@ -155,30 +153,23 @@ impl Scope {
     }
 
     #[inline]
-    fn origin(&self, label: &'static str, pattern: Option<&'static ShapePattern>) -> Origin {
+    fn origin(&self, pattern: Option<&'static ShapePattern>) -> Origin {
         Origin {
-            label,
             pattern,
             owner: self.owner,
-            recorded: self
-                .report
-                .as_ref()
-                .map_or(usize::MAX, |report| report.recorded()),
+            recorded: match &self.report {
+                Some(report) => report.recorded(),
+                None => u32::MAX,
+            },
         }
     }
 
     /// Compares a shape with a pattern, and binds the names that have no length yet.
     #[inline]
-    pub(crate) fn compare(
-        &mut self,
-        label: &'static str,
-        pattern: &'static ShapePattern,
-        found: ArrayShape<'_>,
-    ) {
-        let origin = self.origin(label, Some(pattern));
-        if let Some(report) = &mut self.report {
-            let place = self.place.take().unwrap_or_else(|| label.to_owned());
-            report.record(place, found, pattern);
+    pub(crate) fn compare(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
+        let origin = self.origin(Some(pattern));
+        if self.report.is_some() {
+            self.record(pattern, found);
         }
         let skipped = if self.owner == Owner::Module {
             self.stacked
@@ -199,38 +190,50 @@ impl Scope {
         let (before, others) = shape.split_at(pattern.before.len());
         let (rest, after) = others.split_at(others.len() - pattern.after.len());
         for (axis, &length) in pattern.before.iter().zip(before) {
-            self.compare_axis(axis, length, origin);
+            self.compare_axis(axis, length, &origin);
         }
         if let Some(Rest::Named(name)) = pattern.rest {
             self.compare_rest(name, rest, origin);
         }
         for (axis, &length) in pattern.after.iter().zip(after) {
-            self.compare_axis(axis, length, origin);
+            self.compare_axis(axis, length, &origin);
+        }
+    }
+
+    #[cold]
+    fn record(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
+        if let Some(report) = &mut self.report {
+            let place = self.place.take();
+            report.record(
+                place.unwrap_or_else(|| pattern.label.to_owned()),
+                found,
+                pattern,
+            );
         }
     }
 
     #[inline]
-    fn compare_axis(&mut self, axis: &'static AxisPattern, found: usize, origin: Origin) {
+    fn compare_axis(&mut self, axis: &'static AxisPattern, found: usize, origin: &Origin) {
         match *axis {
             AxisPattern::Any => {}
             AxisPattern::Length(expected) if expected == found => {}
-            AxisPattern::Length(_) => self.mistake(Reason::Length, origin),
+            AxisPattern::Length(_) => self.mistake(Reason::Length, *origin),
             AxisPattern::Broadcast(_) if found == 1 => {}
             AxisPattern::Named(name) | AxisPattern::Broadcast(name) => {
                 match find(&self.lengths, name) {
                     Some(bound) if bound.value == found => {}
-                    Some(_) => self.mistake(Reason::Name(name, found), origin),
+                    Some(_) => self.mistake(Reason::Name(name, found), *origin),
                     None => self.lengths.push(Bound {
                         name,
                         value: found,
-                        origin,
+                        origin: *origin,
                     }),
                 }
             }
             AxisPattern::Computed(expression) => self.deferred.push(Deferred {
                 expression,
                 found,
-                origin,
+                origin: *origin,
             }),
         }
     }
@@ -307,5 +310,7 @@ impl Scope {
 
 #[inline]
 fn find<'b, T>(bound: &'b [Bound<T>], name: &str) -> Option<&'b Bound<T>> {
-    bound.iter().find(|bound| bound.name == name)
+    // Equal names of one crate are usually the same constant.
+    let is_same = |other: &str| std::ptr::eq(other, name) || other == name;
+    bound.iter().find(|bound| is_same(bound.name))
 }
