@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 
 use crate::expand::{implementation, match_self};
 use crate::input::{Field, Input, Variant};
-use crate::shape_language::{Use, encoded};
+use crate::shape_language::{ShapeText, Use, encoded};
 use crate::types::is_integer;
 
 /// Generates the implementations of `NamedAxes`, and of `BindsAxis` for each name that has a length in methods.
@@ -46,7 +46,7 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
         if is_number(field) {
             names.push(field.name());
         }
-        let axes = field.axes.iter().flat_map(|axes| axes.names());
+        let axes = field.axes.iter().flat_map(ShapeText::names);
         names.extend(
             axes.filter(|name| name.used == Use::Axis)
                 .map(|name| name.key),

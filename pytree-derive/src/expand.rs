@@ -125,12 +125,11 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
             }
             Macro::Pytree | Macro::Static => quote!(::core::option::Option::None),
         };
-        let axes = match &field.axes {
-            Some(axes) => {
-                let pattern = axes.pattern(root, &field.name());
-                quote!(::core::option::Option::Some(&#pattern))
-            }
-            None => quote!(::core::option::Option::None),
+        let axes = if let Some(axes) = &field.axes {
+            let pattern = axes.pattern(root, &field.name());
+            quote!(::core::option::Option::Some(&#pattern))
+        } else {
+            quote!(::core::option::Option::None)
         };
         quote!(#root::shape::Field { name: #name, kind: #kind, axes: #axes })
     });

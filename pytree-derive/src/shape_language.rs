@@ -277,8 +277,7 @@ fn marked(text: &str, range: &Range<usize>, message: &str) -> String {
 fn span(literal: &LitStr, range: &Range<usize>) -> Span {
     let token = literal.token();
     let is_plain = token.to_string().len() == literal.value().len() + 2;
-    let inside =
-        is_plain.then(|| token.subspan(range.start + 1..range.end.max(range.start + 1) + 1));
+    let inside = is_plain.then(|| token.subspan(range.start + 1..=range.end.max(range.start + 1)));
     inside.flatten().unwrap_or_else(|| literal.span())
 }
 

@@ -82,16 +82,14 @@ impl Shapes {
                 let pattern = shape.pattern(root, label);
                 let span = shape.literal.span().resolved_at(Span::call_site());
                 // A function names the type that has no shapes. A method finds the value behind any references.
-                match references {
-                    Some(count) => {
-                        let stars = std::iter::repeat_n(quote!(*), count);
-                        quote_spanned! {span=>
-                            #root::axes::Scope::value(__scope, const { &#pattern }, &#(#stars)*#value);
-                        }
-                    }
-                    None => quote_spanned! {span=>
+                let Some(count) = references else {
+                    return quote_spanned! {span=>
                         #value.__compare_axes(__scope, const { &#pattern });
-                    },
+                    };
+                };
+                let stars = std::iter::repeat_n(quote!(*), count);
+                quote_spanned! {span=>
+                    #root::axes::Scope::value(__scope, const { &#pattern }, &#(#stars)*#value);
                 }
             }
             Self::Unchecked => TokenStream::new(),
@@ -555,12 +553,13 @@ impl Called<'_> {
             .collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let hint = did_you_mean(&name.to_string(), &known);
-        let message = match known.is_empty() {
-            true => format!("there is no argument `{name}`: the function has none"),
-            false => format!(
+        let message = if known.is_empty() {
+            format!("there is no argument `{name}`: the function has none")
+        } else {
+            format!(
                 "there is no argument `{name}`: expected `{}`, or `return`{hint}",
                 known.join("`, `")
-            ),
+            )
         };
         errors.push(name, message);
     }
@@ -620,7 +619,7 @@ impl Called<'_> {
             }
             seen.push(name.key.clone());
             let message = self.unbound(&name);
-            if !self.receiver.is_some() {
+            if self.receiver.is_none() {
                 errors.add(shape.error_at(&name, &message));
                 continue;
             }

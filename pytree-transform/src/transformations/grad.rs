@@ -68,7 +68,7 @@ where
 /// ```
 ///
 /// # Panics
-/// The returned function panics under the same conditions as that of [`grad`].
+/// The returned function panics under the same conditions as the function that [`grad`] returns.
 #[track_caller]
 pub fn value_and_grad<'f, M, L, F, C>(function: F) -> ValueAndGrad<'f, M, L>
 where
@@ -120,7 +120,7 @@ where
 /// ```
 ///
 /// # Panics
-/// The returned function panics under the same conditions as that of [`grad`].
+/// The returned function panics under the same conditions as the function that [`grad`] returns.
 #[track_caller]
 pub fn value_and_grad_mut<'f, M, L, F, C>(function: F) -> ValueAndGradMut<'f, M, L>
 where

@@ -181,7 +181,7 @@ where
 /// ```
 ///
 /// # Panics
-/// The returned function panics under the same conditions as that of [`jacrev`].
+/// The returned function panics under the same conditions as the function that [`jacrev`] returns.
 #[track_caller]
 pub fn jacfwd<'f, M, R, F, K, C>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
 where
@@ -326,7 +326,7 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// ```
 ///
 /// # Panics
-/// The returned function panics under the same conditions as that of [`grad`](crate::grad).
+/// The returned function panics under the same conditions as the function that [`grad`](crate::grad) returns.
 #[track_caller]
 pub fn hessian<'f, M, L, F, C>(function: F) -> Hessian<'f, M, L::With<HessianOf<M>>>
 where
