@@ -93,10 +93,7 @@ impl Report {
     /// Returns the expected lengths with their origins, and the fix.
     fn explain(&self, reason: &Reason, origin: Origin, scope: &Scope) -> (Vec<String>, String) {
         let place = self.place(origin);
-        let verb = match origin.owner {
-            Owner::Argument => "pass",
-            Owner::Module | Owner::Result => "make",
-        };
+        let verb = verb(origin);
         match reason {
             Reason::Rank => {
                 let pattern = origin.pattern;
@@ -141,32 +138,7 @@ impl Report {
                 )
             }
             Reason::Computed(expression, computed) => {
-                let names = expression.names().map(|name| {
-                    let length = scope.length_of(name).unwrap_or_default();
-                    let source = self.source_text(name, scope.origin_of(name));
-                    format!(
-                        "{name} = {length}{}",
-                        source.map_or_else(String::new, |text| format!(" from {text}"))
-                    )
-                });
-                let names: Vec<String> = names.collect();
-                let text = expression.text;
-                let (value, fix) = match computed {
-                    Length::Is(length) => (
-                        length.to_string(),
-                        format!("{verb} {place} with {text} = {length}"),
-                    ),
-                    Length::Undefined => (
-                        "no length".to_owned(),
-                        format!("choose lengths for which {text} is a length"),
-                    ),
-                };
-                let from = if names.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", names.join(", "))
-                };
-                (vec![format!("{text} = {value}{from}")], fix)
+                self.explain_computed(expression, *computed, origin, scope)
             }
             Reason::Element(None) => {
                 let element = origin
@@ -195,6 +167,43 @@ impl Report {
                 )
             }
         }
+    }
+
+    /// Explains a computed length: its value, and the length of each of its names.
+    fn explain_computed(
+        &self,
+        expression: &Expression,
+        computed: Length,
+        origin: Origin,
+        scope: &Scope,
+    ) -> (Vec<String>, String) {
+        let (place, verb) = (self.place(origin), verb(origin));
+        let names = expression.names().map(|name| {
+            let length = scope.length_of(name).unwrap_or_default();
+            let source = self.source_text(name, scope.origin_of(name));
+            format!(
+                "{name} = {length}{}",
+                source.map_or_else(String::new, |text| format!(" from {text}"))
+            )
+        });
+        let names: Vec<String> = names.collect();
+        let text = expression.text;
+        let (value, fix) = match computed {
+            Length::Is(length) => (
+                length.to_string(),
+                format!("{verb} {place} with {text} = {length}"),
+            ),
+            Length::Undefined => (
+                "no length".to_owned(),
+                format!("choose lengths for which {text} is a length"),
+            ),
+        };
+        let from = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", names.join(", "))
+        };
+        (vec![format!("{text} = {value}{from}")], fix)
     }
 
     fn rank_fix(&self, origin: Origin, scope: &Scope) -> String {
@@ -289,5 +298,13 @@ impl Report {
             }
         });
         mismatches.collect()
+    }
+}
+
+/// Returns the verb of a fix: an argument is passed, everything else is made.
+fn verb(origin: Origin) -> &'static str {
+    match origin.owner {
+        Owner::Argument => "pass",
+        Owner::Module | Owner::Result => "make",
     }
 }
