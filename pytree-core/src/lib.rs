@@ -79,7 +79,7 @@ pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 #[doc(hidden)]
 pub mod __derive_0_1 {
     pub use crate::base::kind::{self, Collection, FieldKind, LeafKind};
-    pub use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
+    pub use crate::contract::pytree::{Pytree, PytreeOf, Single, Visitor};
     pub use crate::contract::unflatten::Unflattener;
     pub use crate::module::registry::{Module, ModuleType, Registry};
     pub use crate::module::{axes, field, object};

@@ -5,6 +5,7 @@
 //! dtype   = f32, i64, bool, …                      one dtype
 //!         | float | int | number                   a family of dtypes
 //!         | Name                                   a name with a capital letter: the same dtype everywhere
+//!         | Name ":" family                        the same dtype everywhere, and one of the family
 //! axis    = name | number | "_"                    one axis: of a named length, of this length, of any length
 //!         | name "?"                               an axis of the named length, or of length 1
 //!         | "..." | "*" name                       any number of axes; at most once in a shape
@@ -56,6 +57,8 @@ enum Element {
     Is(&'static str),
     Family(&'static str),
     Named(Word),
+    /// A name whose dtype is one of a family: `T: float`.
+    Bounded(Word, &'static str),
 }
 
 enum Axis {
@@ -128,6 +131,10 @@ impl ShapeText {
                 quote!(#family)
             }
             Element::Named(Word { name, .. }) => quote!(Named(#name)),
+            Element::Bounded(Word { name, .. }, family) => {
+                let family = ident(family);
+                quote!(Bounded(#name, &#axes::ElementPattern::#family))
+            }
         };
         let list = |list: &[Axis]| {
             let list = list.iter().map(|axis| axis.pattern(&axes));
@@ -161,7 +168,7 @@ impl ShapeText {
             range: word.range.clone(),
         };
         let mut names = Vec::new();
-        if let Element::Named(word) = &self.element {
+        if let Element::Named(word) | Element::Bounded(word, _) = &self.element {
             names.push(named(format!("{}[]", word.name), Use::Axis, word));
         }
         if let Some(Rest::Named(word)) = &self.rest {
@@ -415,20 +422,33 @@ impl<'a> Parser<'a> {
         let Some(word) = self.word() else {
             return Err(self.unexpected("a dtype before `[`, such as `f32[batch in]`"));
         };
-        if !self.eat('[') {
-            return Err(self.unexpected("`[` after the dtype, such as `f32[batch in]`"));
-        }
-        let find = |known: &[(&str, &'static str)]| {
+        let find = |known: &[(&str, &'static str)], word: &Word| {
             let found = known.iter().find(|(name, _)| *name == word.name);
             found.map(|(_, variant)| *variant)
         };
-        if let Some(dtype) = find(&DTYPES) {
+        let is_name = word.name.starts_with(char::is_uppercase);
+        if is_name && self.eat(':') {
+            self.skip_spaces();
+            let start = self.at;
+            let family = self.word().and_then(|family| find(&FAMILIES, &family));
+            let Some(family) = family else {
+                let message = format!(
+                    "expected a family of dtypes after `{}:`, which is `float`, `int` or `number`",
+                    word.name
+                );
+                return Err(self.error(start..self.at, &message));
+            };
+            self.open()?;
+            return Ok(Element::Bounded(word, family));
+        }
+        self.open()?;
+        if let Some(dtype) = find(&DTYPES, &word) {
             return Ok(Element::Is(dtype));
         }
-        if let Some(family) = find(&FAMILIES) {
+        if let Some(family) = find(&FAMILIES, &word) {
             return Ok(Element::Family(family));
         }
-        if word.name.starts_with(char::is_uppercase) {
+        if is_name {
             return Ok(Element::Named(word));
         }
         let names = DTYPES.iter().chain(&FAMILIES).map(|(name, _)| *name);
@@ -438,6 +458,14 @@ impl<'a> Parser<'a> {
             word.name
         );
         Err(self.error(word.range, &message))
+    }
+
+    /// Reads the bracket after the dtype.
+    fn open(&mut self) -> syn::Result<()> {
+        if self.eat('[') {
+            return Ok(());
+        }
+        Err(self.unexpected("`[` after the dtype, such as `f32[batch in]`"))
     }
 
     /// Reads `...` or `*name`.

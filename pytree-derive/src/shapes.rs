@@ -1,10 +1,11 @@
 //! `#[shapes]` and `shaped!`: functions and closures whose arguments and results have named axes.
 //!
 //! The generated code compares the fields, then the arguments, then, after the body, the result. If a shape does not
-//! match, the same comparisons run again with a scope that records each shape for the message. The body runs inside a
-//! closure, so that `return` and `?` end the body and the result is still compared.
+//! match, the same comparisons run again with a scope that records each shape for the message. A body that may return
+//! early runs inside a closure, so that `return` and `?` end the body and the result is still compared. Any other body
+//! is a block: a panic in it has the line of the caller, if the function is `#[track_caller]`.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
@@ -461,10 +462,17 @@ impl Called<'_> {
         let refuse = self.refuse(quote!(__error), &panic);
         let place =
             quote_spanned! {self.span=> ::core::concat!(::core::file!(), ":", ::core::line!())};
+        let value = match (may_return(body.clone()), ty) {
+            (true, _) => quote! {
+                #[allow(clippy::redundant_closure_call, clippy::blocks_in_conditions, reason = "generated code")]
+                let __result = (|| #output { #body })();
+            },
+            (false, Some(ty)) if !output.is_empty() => quote!(let __result: #ty = #body;),
+            (false, _) => quote!(let __result = #body;),
+        };
         Ok(quote! {
             #checks
-            #[allow(clippy::redundant_closure_call, clippy::blocks_in_conditions, reason = "generated code")]
-            let __result = (|| #output { #body })();
+            #value
             if #root::axes::CHECKS_RESULTS {
                 let __compare = |__scope: &mut #root::axes::Scope| {
                     use #root::axes::Arrays as _;
@@ -679,6 +687,46 @@ fn references(ty: &Type) -> usize {
         Type::Group(inner) => references(&inner.elem),
         _ => 0,
     }
+}
+
+/// Macros whose expansion does not return from the function that contains them.
+const MACROS: [&str; 11] = [
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert",
+    "debug_assert_eq",
+    "format",
+    "ix",
+    "matches",
+    "print",
+    "println",
+    "vec",
+];
+
+/// Returns whether a body contains `return` or `?`, or a macro that may contain them. A nested function or closure
+/// counts, too.
+fn may_return(body: TokenStream) -> bool {
+    let mut tokens = body.into_iter().peekable();
+    let mut before = None;
+    while let Some(token) = tokens.next() {
+        match &token {
+            TokenTree::Ident(ident) if ident == "return" => return true,
+            TokenTree::Punct(mark) if mark.as_char() == '?' => return true,
+            TokenTree::Punct(mark) if mark.as_char() == '!' => {
+                let is_call = matches!(tokens.peek(), Some(TokenTree::Group(_)));
+                let name = before.as_ref().map(TokenTree::to_string);
+                let is_name = matches!(before, Some(TokenTree::Ident(_)));
+                if is_call && is_name && !name.is_some_and(|name| MACROS.contains(&&*name)) {
+                    return true;
+                }
+            }
+            TokenTree::Group(group) if may_return(group.stream()) => return true,
+            _ => {}
+        }
+        before = Some(token);
+    }
+    false
 }
 
 fn without_references(ty: &Type) -> &Type {

@@ -16,7 +16,7 @@ use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::handles::AnyReference;
 use crate::contract::obstacle::refuse;
 use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
-use crate::node::leaf::Leaf;
+use crate::node::leaf::{ArrayShape, Leaf};
 use crate::node::shape::{DynamicShape, NodeShape, OwnedShape, Shape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Step, TreeDef};
@@ -41,6 +41,23 @@ pub trait Pytree: 'static {
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError>
     where
         Self: Sized;
+
+    /// Returns the array, if the value is a single leaf. This saves a visit where only shapes are needed.
+    #[doc(hidden)]
+    #[inline]
+    fn __single(&self) -> Single<'_> {
+        Single::Visit
+    }
+}
+
+/// The array of a value that is a single leaf.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Single<'a> {
+    /// The array; `None` if the leaf is not an array, or if there is no leaf.
+    Leaf(Option<ArrayShape<'a>>),
+    /// The value may be more than a leaf: visit it.
+    Visit,
 }
 
 /// A pytree whose leaves are all of type `L`: a `PytreeOf<Tensor>` can be traced.

@@ -9,7 +9,7 @@ use crate::base::identity::NodeIdentity;
 use crate::base::text::short_name;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
-use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Visitor};
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Single, Visitor};
 use crate::node::axes::Owner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
@@ -73,6 +73,9 @@ pub trait Arrays {
     /// Visits all arrays.
     fn visit_arrays<'a>(&'a self, visitor: &mut dyn Visitor<'a>);
 
+    /// Returns the array, if the value is a single leaf.
+    fn single(&self) -> Single<'_>;
+
     /// Compares all arrays with a pattern.
     #[inline]
     fn __compare_axes(&self, scope: &mut Scope, pattern: &'static ShapePattern) {
@@ -85,12 +88,19 @@ impl<T: Pytree> Arrays for T {
     fn visit_arrays<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         self.visit(visitor);
     }
+    #[inline]
+    fn single(&self) -> Single<'_> {
+        self.__single()
+    }
 }
 impl<T: Pytree> Arrays for [T] {
     fn visit_arrays<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         visitor.enter(&crate::node::shape::LIST, self.len());
         self.iter().for_each(|item| item.visit(visitor));
         visitor.exit();
+    }
+    fn single(&self) -> Single<'_> {
+        Single::Visit
     }
 }
 
@@ -111,6 +121,15 @@ impl Scope {
         if self.records() {
             return self.each_path(pattern, value);
         }
+        match value.single() {
+            Single::Leaf(Some(found)) => self.compare(pattern, found),
+            Single::Leaf(None) => {}
+            Single::Visit => self.each_leaf(pattern, value),
+        }
+    }
+
+    /// Compares each array of a value with a pattern, without key paths.
+    fn each_leaf<T: Arrays + ?Sized>(&mut self, pattern: &'static ShapePattern, value: &T) {
         let mut visitor = Compare {
             scope: self,
             pattern,

@@ -203,6 +203,10 @@ macro_rules! __leaf_is_pytree {
             fn unflatten(source: &mut $crate::Unflattener<'_>) -> ::std::result::Result<Self, $crate::TreeError> {
                 source.leaf()
             }
+            #[inline]
+            fn __single(&self) -> $crate::__derive_0_1::Single<'_> {
+                $crate::__derive_0_1::Single::Leaf($crate::Leaf::array_shape(self))
+            }
         }
         impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf $(where $($bounds)*)? {
             fn each_leaf<'__a, __F: ::std::ops::FnMut(&'__a Self)>(&'__a self, visit: &mut __F) {

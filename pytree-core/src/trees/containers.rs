@@ -8,7 +8,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::base::error::TreeError;
-use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
+use crate::contract::pytree::{Pytree, PytreeOf, Single, Visitor};
 use crate::contract::unflatten::Unflattener;
 use crate::node::insertion::InsertionOrder;
 use crate::node::leaf::Leaf;
@@ -217,6 +217,10 @@ impl<T: Pytree> Pytree for Option<T> {
             None => visitor.enter(&shape::NONE, 0),
         }
         visitor.exit();
+    }
+    #[inline]
+    fn __single(&self) -> Single<'_> {
+        self.as_ref().map_or(Single::Leaf(None), Pytree::__single)
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         if source.peek() == Some(Shape::Static(&shape::NONE)) {

@@ -196,3 +196,44 @@ fn closures_and_tuples_are_compared() {
     };
     let _ = batch.images;
 }
+
+#[shapes(x = "T: float[*shape]", y = "T[*shape]", return = "int[1]")]
+#[track_caller]
+fn line_of_the_caller<E: pytree_core::Element>(x: &Array1<E>, y: &Array1<E>) -> Array1<u32> {
+    let line = std::panic::Location::caller().line();
+    Array1::from(vec![line + u32::try_from(x.len() - y.len()).unwrap()])
+}
+
+#[test]
+fn a_dtype_may_have_a_name_and_a_family() {
+    assert_eq!(
+        panic_of(|| line_of_the_caller(&Array1::<i32>::zeros(2), &Array1::zeros(2))),
+        "line_of_the_caller: x is i32[2], expected T: float[*shape]; convert x to a float dtype"
+    );
+}
+
+#[test]
+fn a_body_without_early_return_knows_its_caller() {
+    let x = Array1::<f32>::zeros(2);
+    assert_eq!(line_of_the_caller(&x, &x)[0], line!());
+}
+
+#[shapes(x = "n", return = "n")]
+fn early(x: &Array1<f32>) -> Option<Array1<f32>> {
+    let first = x.first()?;
+    if *first > 0.0 {
+        return Some(Array1::zeros(1));
+    }
+    Some(x.clone())
+}
+
+#[test]
+fn an_early_result_is_compared_too() {
+    assert!(early(&Array1::zeros(0)).is_none());
+    assert!(early(&Array1::zeros(2)).is_some());
+    let message = panic_of(|| early(&Array1::ones(2)));
+    assert!(
+        message.contains("the result is f32[1], expected [n] with n = 2"),
+        "{message}"
+    );
+}

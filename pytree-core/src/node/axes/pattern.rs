@@ -40,6 +40,8 @@ pub enum ElementPattern {
     Number,
     /// A name that begins with a capital letter, for instance `T`: the same dtype wherever the name occurs in a scope.
     Named(&'static str),
+    /// A name with a family, for instance `T: float`: the same dtype wherever the name occurs, and one of the family.
+    Bounded(&'static str, &'static ElementPattern),
 }
 
 /// An axis in a [`ShapePattern`].
@@ -204,6 +206,7 @@ impl ElementPattern {
     pub(super) const fn contains(self, element: ElementType) -> bool {
         match self {
             Self::Any | Self::Named(_) => true,
+            Self::Bounded(_, family) => family.contains(element),
             Self::Is(expected) => expected as u8 == element as u8,
             Self::Float => element.is_float(),
             Self::Integer => element.is_integer(),

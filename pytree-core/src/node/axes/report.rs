@@ -144,7 +144,11 @@ impl Report {
                 let element = origin
                     .pattern
                     .map_or(ElementPattern::Any, |pattern| pattern.element);
-                let dtype = match element {
+                let family = match element {
+                    ElementPattern::Bounded(_, family) => *family,
+                    element => element,
+                };
+                let dtype = match family {
                     ElementPattern::Float => "a float dtype".to_owned(),
                     ElementPattern::Integer => "an integer dtype".to_owned(),
                     ElementPattern::Is(element) => element.to_string(),

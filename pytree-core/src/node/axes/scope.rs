@@ -53,7 +53,7 @@ pub struct Scope {
     lengths: SmallVec<[Bound<usize>; 8]>,
     elements: SmallVec<[Bound<ElementType>; 1]>,
     /// The axes that are bound to `*name`.
-    rests: Vec<Bound<SmallVec<[usize; 4]>>>,
+    rests: SmallVec<[Bound<SmallVec<[usize; 4]>>; 1]>,
     deferred: SmallVec<[Deferred; 2]>,
     owner: Owner,
     /// The number of leading axes that are not part of a module's patterns, because the module is stacked.
@@ -71,7 +71,7 @@ impl Scope {
         Self {
             lengths: SmallVec::new(),
             elements: SmallVec::new(),
-            rests: Vec::new(),
+            rests: SmallVec::new(),
             deferred: SmallVec::new(),
             owner: Owner::Module,
             stacked: 0,
@@ -253,19 +253,21 @@ impl Scope {
         }
     }
 
+    #[inline]
     fn compare_element(&mut self, expected: ElementPattern, found: ElementType, origin: Origin) {
-        let ElementPattern::Named(name) = expected else {
+        let (ElementPattern::Named(name) | ElementPattern::Bounded(name, _)) = expected else {
             if !expected.contains(found) {
                 self.mistake(Reason::Element(None), origin);
             }
             return;
         };
         match find(&self.elements, name) {
-            Some(bound) if bound.value == found => {}
-            Some(bound) => {
+            Some(bound) if bound.value != found => {
                 let reason = Reason::Element(Some((name, bound.value, bound.origin)));
                 self.mistake(reason, origin);
             }
+            _ if !expected.contains(found) => self.mistake(Reason::Element(None), origin),
+            Some(_) => {}
             None => self.elements.push(Bound {
                 name,
                 value: found,
@@ -310,7 +312,11 @@ impl Scope {
 
 #[inline]
 fn find<'b, T>(bound: &'b [Bound<T>], name: &str) -> Option<&'b Bound<T>> {
-    // Equal names of one crate are usually the same constant.
-    let is_same = |other: &str| std::ptr::eq(other, name) || other == name;
-    bound.iter().find(|bound| is_same(bound.name))
+    bound.iter().find(|bound| is_same(bound.name, name))
+}
+
+/// Returns whether two names are equal. Names of one crate mostly have one address, so their bytes are rarely compared.
+#[inline]
+fn is_same(left: &str, right: &str) -> bool {
+    left.len() == right.len() && (std::ptr::eq(left.as_ptr(), right.as_ptr()) || left == right)
 }
