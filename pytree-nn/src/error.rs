@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use pytree_core::ShapeError;
 use pytree_transform::{AbstractArray, Tensor, TensorError};
 use thiserror::Error;
 
@@ -9,7 +10,10 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// An input has a wrong shape or dtype.
+    /// Inputs, or arrays of the layer, do not match the named axes. Lists all of them.
+    #[error(transparent)]
+    Shapes(#[from] ShapeError),
+    /// An input has a wrong shape or dtype, in a way that named axes do not describe.
     #[error("{what} expects {expected}, found {found}; {fix}")]
     Input {
         /// The name of the layer, loss or metric.

@@ -1,5 +1,6 @@
 //! Losses: the cross entropy of classifiers and the mean squared error.
 
+use pytree_core::shapes;
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
@@ -7,13 +8,11 @@ use crate::error::InputError;
 use crate::functions::shift;
 
 const CROSS_ENTROPY: &str = "softmax_cross_entropy";
-const MSE: &str = "mse";
 
 /// Returns, for each example, the cross entropy between the label and the softmax of the logits x:
 /// log Σ exp(xᵢ) - x_label.
 ///
-/// `logits: [.., classes]`, `labels: [..]` of integers; returns `[..]`. The computation does not overflow, as in
-/// optax's `softmax_cross_entropy_with_integer_labels`. The gradient with respect to the logits is
+/// The computation does not overflow, as in optax's `softmax_cross_entropy_with_integer_labels`. The gradient with respect to the logits is
 /// softmax(logits) - one hot(label).
 ///
 /// Under `jit` and `vmap` the values of labels are unknown and not checked. As in optax, a label in `-classes..0` then
@@ -31,10 +30,28 @@ const MSE: &str = "mse";
 /// # Panics
 /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label whose
 /// value is known is not in `0..classes`.
+#[shapes(
+    logits = "T: float[*batch classes]",
+    labels = "int[*batch]",
+    return = "T[*batch]"
+)]
 #[panicking_twin(softmax_cross_entropy)]
 #[track_caller]
 pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
-    let classes = check_classification(CROSS_ENTROPY, logits, labels)?;
+    let classes = classes_of(logits);
+    match check_labels(CROSS_ENTROPY, labels, classes) {
+        Ok(()) => Ok(cross_entropy(logits, labels, classes)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the length of the last axis.
+pub(crate) fn classes_of(logits: &Tensor) -> usize {
+    logits.shape().last().copied().unwrap_or_default()
+}
+
+#[track_caller]
+fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) -> Tensor {
     let shifted = logits - shift(logits, -1);
     let normalizers = shifted.exp().sum_axes([-1]).log();
     let logits_of = |label: &Tensor| {
@@ -44,7 +61,7 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
             .sum_axes([-1])
     };
     if !labels.is_traced() {
-        return Ok(normalizers - logits_of(labels));
+        return normalizers - logits_of(labels);
     }
     let end = Tensor::full(labels.dtype(), [], classes as f64);
     let zero = Tensor::zeros_like(&end);
@@ -52,12 +69,12 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
     let of_label = logits_of(&label);
     let has_class = label.greater_equal(&zero) & label.less(&end);
     let of_label = has_class.select(&of_label, &Tensor::full_like(&of_label, f64::NAN));
-    Ok(normalizers - of_label)
+    normalizers - of_label
 }
 
 /// Returns the mean of the squared differences between predictions and targets.
 ///
-/// `predictions: [..]`, `targets` of the same shape; returns `[]`.
+/// The shapes are not broadcast, because that would hide mistakes.
 ///
 /// # Examples
 /// ```
@@ -69,71 +86,15 @@ pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Ten
 ///
 /// # Panics
 /// If the shapes or dtypes differ.
+#[shapes(
+    predictions = "T: float[*shape]",
+    targets = "T[*shape]",
+    return = "T[]"
+)]
 #[panicking_twin(mse)]
 #[track_caller]
 pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
-    if targets.info() != predictions.info() || !targets.dtype().is_float() {
-        return Err(InputError::input(
-            MSE,
-            format!(
-                "float targets with the shape and dtype of the predictions, {}",
-                predictions.info()
-            ),
-            targets,
-            "reshape or convert the targets or the predictions; they are not broadcast, because that would hide mistakes",
-        ));
-    }
     Ok((predictions - targets).square().mean())
-}
-
-/// Checks that `logits` are floats of shape `[.., classes]` and `labels` integers of shape `[..]` in range. Returns the
-/// number of classes.
-pub(crate) fn check_classification(
-    what: &'static str,
-    logits: &Tensor,
-    labels: &Tensor,
-) -> Result<usize, InputError> {
-    let Some((&classes, examples)) = logits.shape().split_last() else {
-        return Err(InputError::input(
-            what,
-            "logits: [.., classes]",
-            logits,
-            "give the logits a last axis with one element for each class",
-        ));
-    };
-    if !logits.dtype().is_float() {
-        return Err(InputError::input(
-            what,
-            "float logits",
-            logits,
-            "convert the logits, for instance with `.convert(DType::F32)`",
-        ));
-    }
-    if labels.shape() != examples {
-        return Err(InputError::input(
-            what,
-            format!(
-                "labels of shape {examples:?} for the logits {}",
-                logits.info()
-            ),
-            labels,
-            if labels.shape() == logits.shape() {
-                "pass one integer for each row of logits; one-hot labels become integers with `.argmax(-1)`"
-            } else {
-                "pass one integer for each row of logits"
-            },
-        ));
-    }
-    if labels.dtype().is_float() || labels.dtype() == DType::Bool {
-        return Err(InputError::input(
-            what,
-            "integer labels",
-            labels,
-            "convert the labels, for instance with `.convert(DType::I32)`",
-        ));
-    }
-    check_labels(what, labels, classes)?;
-    Ok(classes)
 }
 
 /// Checks that all labels are in `0..classes`. Accepts traced labels, whose values are unknown.
@@ -221,7 +182,7 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with(
-                "softmax_cross_entropy expects labels of shape [2] for the logits f64[2,3], found i32[3]"
+                "softmax_cross_entropy: labels is i32[3], expected int[*batch] with *batch = [2] (from logits: f64[2,3] as T: float[*batch classes]); pass labels and logits with the same axes `*batch`"
             ),
             "{error}"
         );
@@ -232,7 +193,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with("softmax_cross_entropy expects integer labels, found f64[2]"),
+            error.starts_with("softmax_cross_entropy: labels is f64[2], expected int[*batch]; convert labels to an integer dtype"),
             "{error}"
         );
     }
@@ -244,7 +205,7 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with(
-                "mse expects float targets with the shape and dtype of the predictions, f64[2], found f64[2,1]"
+                "mse: targets is f64[2,1], expected T[*shape] with *shape = [2] (from predictions: f64[2] as T: float[*shape]); pass targets and predictions with the same axes `*shape`"
             ),
             "{error}"
         );

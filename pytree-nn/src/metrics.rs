@@ -1,17 +1,16 @@
 //! Metrics of classifiers: the accuracy and the confusion matrix.
 
+use pytree_core::shapes;
 use pytree_derive::panicking_twin;
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 use crate::error::InputError;
-use crate::losses::{check_classification, check_labels};
+use crate::losses::{check_labels, classes_of};
 
 const ACCURACY: &str = "accuracy";
 const CONFUSION: &str = "confusion_matrix";
 
 /// Returns the fraction of examples whose label has the largest logit.
-///
-/// `logits: [.., classes]`, `labels: [..]` of integers; returns `f32[]`.
 ///
 /// # Examples
 /// ```
@@ -24,17 +23,26 @@ const CONFUSION: &str = "confusion_matrix";
 /// # Panics
 /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label is not
 /// in `0..classes`.
+#[shapes(
+    logits = "float[*batch classes]",
+    labels = "int[*batch]",
+    return = "f32[]"
+)]
 #[panicking_twin(accuracy)]
 #[track_caller]
 pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
-    check_classification(ACCURACY, logits, labels)?;
-    let right = logits.argmax(-1).convert(labels.dtype()).equal(labels);
-    Ok(right.convert(DType::F32).mean())
+    match check_labels(ACCURACY, labels, classes_of(logits)) {
+        Ok(()) => {
+            let right = logits.argmax(-1).convert(labels.dtype()).equal(labels);
+            Ok(right.convert(DType::F32).mean())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Counts the examples for each pair of a label and a predicted class: `matrix[label][prediction]`.
 ///
-/// `predictions: [..]` and `labels` have the same shape. Both are integers in `0..classes`.
+/// Predictions and labels are in `0..classes`.
 ///
 /// # Examples
 /// ```
@@ -46,6 +54,7 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
 ///
 /// # Panics
 /// If the shapes differ, if predictions or labels are not integers in `0..classes`, or under `jit` and `vmap`.
+#[shapes(predictions = "int[*shape]", labels = "int[*shape]")]
 #[panicking_twin(confusion_matrix)]
 #[track_caller]
 pub fn try_confusion_matrix(
@@ -53,26 +62,6 @@ pub fn try_confusion_matrix(
     labels: &Tensor,
     classes: usize,
 ) -> Result<Vec<Vec<usize>>, InputError> {
-    let integers = [predictions, labels]
-        .into_iter()
-        .find(|tensor| tensor.dtype().is_float());
-    if let Some(found) = integers {
-        let fix = "pass predicted classes, such as `logits.argmax(-1)`";
-        return Err(InputError::input(CONFUSION, "integers", found, fix));
-    }
-    if predictions.shape() != labels.shape() {
-        let expected = format!(
-            "labels of shape {:?} for the predictions {}",
-            predictions.shape(),
-            predictions.info()
-        );
-        return Err(InputError::input(
-            CONFUSION,
-            expected,
-            labels,
-            "pass one label for each prediction",
-        ));
-    }
     for tensor in [predictions, labels] {
         check_labels(CONFUSION, tensor, classes)?;
     }

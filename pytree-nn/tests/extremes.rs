@@ -85,7 +85,7 @@ fn layers_too_large_are_refused() {
         Linear::new(1 << 22, 1 << 21, &mut rngs()).weight => Panic("35184372088832 bytes of memory");
         Linear::new(0, 2, &mut rngs()).weight => Shape(vec![0, 2]);
         Linear::new(0, 2, &mut rngs()).forward(&Tensor::zeros(DType::F32, [3, 0])) => elements([0.0; 6]);
-        Linear::new(2, 2, &mut rngs()).forward(&Tensor::from(1.0_f32)) => Panic("Linear expects x: [.., 2]");
+        Linear::new(2, 2, &mut rngs()).forward(&Tensor::from(1.0_f32)) => Panic("Linear::forward: x is f32[], expected T[... in] with in = 2");
         Mlp::new(&[2, HUGE], Activation::Relu, &mut rngs()).layers.remove(0).weight => Panic("cannot make f32[2,18446744073709551615]");
         Embed::new(HUGE, HUGE, &mut rngs()).embedding => Panic("cannot make f32[");
         Embed::new(1 << 43, 1, &mut rngs()).embedding => Panic("35184372088832 bytes of memory");

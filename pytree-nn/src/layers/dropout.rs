@@ -1,6 +1,6 @@
 //! Dropout.
 
-use pytree_core::Module;
+use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
@@ -57,27 +57,29 @@ impl Dropout {
         &self.stream
     }
 
-    /// Drops elements of `x: [..]` and returns the same shape. Returns `x` itself in [`Mode::Eval`].
+    /// Drops elements of `x`. Returns `x` itself in [`Mode::Eval`].
     ///
     /// # Panics
     /// If `x` is not a tensor of floats.
+    #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        if !x.dtype().is_float() {
-            let fix = "convert x, for instance with `.convert(DType::F32)`";
-            return Err(InputError::input("Dropout", "floats in x", x, fix));
-        }
         if self.mode == Mode::Eval || self.rate <= 0.0 {
-            return Ok(x.clone());
+            Ok(x.clone())
+        } else if self.rate >= 1.0 {
+            Ok(Tensor::zeros_like(x))
+        } else {
+            self.dropped(x)
         }
-        let zeros = Tensor::zeros_like(x);
-        if self.rate >= 1.0 {
-            return Ok(zeros);
-        }
+    }
+
+    /// Draws a key and drops elements.
+    #[track_caller]
+    fn dropped(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         let kept = 1.0 - self.rate;
         let keep = self.stream.next_key().bernoulli(kept, x.shape());
-        keep.try_select(&(x / kept), &zeros)
+        keep.try_select(&(x / kept), &Tensor::zeros_like(x))
             .map_err(InputError::inside("Dropout"))
     }
 }
@@ -104,7 +106,7 @@ mod tests {
         let error = Dropout::new(0.5, &mut Rngs::new(0)).try_forward(&Tensor::from([1, 2]));
         let message = error.unwrap_err().to_string();
         assert!(
-            message.starts_with("Dropout expects floats in x, found i32[2]"),
+            message.starts_with("Dropout::forward: x is i32[2], expected T: float[*shape]; convert x to a float dtype"),
             "{message}"
         );
     }

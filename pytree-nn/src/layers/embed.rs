@@ -1,6 +1,6 @@
 //! Embeddings: a vector for each of finitely many items.
 
-use pytree_core::Module;
+use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
@@ -41,8 +41,8 @@ const EMBED: &str = "Embed";
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Embed {
-    /// The table, with a row for each item: `[embeddings, features]`.
-    #[param]
+    /// The table, with a row for each item.
+    #[param("T[embeddings features]")]
     pub embedding: Tensor,
 }
 
@@ -107,23 +107,20 @@ impl Embed {
         }
     }
 
-    /// Returns the rows at `indices: [..]`, which must be integers, as `[.., features]`. Negative indices count
-    /// from the end. Under `jit` and `vmap` the indices are not checked: the row of an index out of range is NaN, as in
+    /// Returns the rows at `indices`. Negative indices count from the end. Under `jit` and `vmap` the indices are not checked: the row of an index out of range is NaN, as in
     /// Flax.
     ///
     /// # Panics
     /// If the indices are not integers, or if an index is out of range.
+    #[shapes(indices = "int[*shape]", return = "T[*shape features]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, indices: &Tensor) -> Result<Tensor, InputError> {
-        if indices.dtype().is_float() || indices.dtype() == DType::Bool {
-            return Err(InputError::input(
-                EMBED,
-                "integer indices",
-                indices,
-                "convert the indices, for instance with `.convert(DType::I32)`",
-            ));
-        }
+        self.rows(indices)
+    }
+
+    #[track_caller]
+    fn rows(&self, indices: &Tensor) -> Result<Tensor, InputError> {
         let length = self.embedding.shape().first().copied().unwrap_or_default();
         let inside = InputError::inside(EMBED);
         if !indices.is_traced() {
@@ -150,33 +147,14 @@ impl Embed {
             .map_err(inside)
     }
 
-    /// Returns the dot products of queries with all rows: `query: [.., features]` to `[.., embeddings]`.
+    /// Returns the dot products of queries with all rows.
     ///
     /// # Panics
     /// If the length of the last axis of `query` is not the number of features, or if the dtypes differ.
+    #[shapes(query = "T[... features]", return = "T[... embeddings]")]
     #[panicking_twin(attend)]
     #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {
-        let features = self.embedding.shape().last().copied();
-        if self.embedding.rank() != 2 || query.shape().last().copied() != features {
-            return Err(InputError::input(
-                EMBED,
-                format!("query: [.., {}]", features.unwrap_or_default()),
-                query,
-                "the table must be [embeddings, features], and the length of the last axis of the query must equal `features`",
-            ));
-        }
-        if query.dtype() != self.embedding.dtype() {
-            return Err(InputError::input(
-                EMBED,
-                format!(
-                    "a query with the dtype {} of the table",
-                    self.embedding.dtype()
-                ),
-                query,
-                "convert the query with `.convert(…)`, or create the layer with the dtype of the query, with `EmbedOptions { param_dtype, .. }`",
-            ));
-        }
         query
             .try_matmul(&self.embedding.t())
             .map_err(InputError::inside(EMBED))

@@ -1,6 +1,6 @@
 //! The linear layer.
 
-use pytree_core::Module;
+use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
@@ -20,11 +20,11 @@ use crate::random::Rngs;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Linear {
-    /// The matrix by which the input is multiplied: `[inputs, outputs]`.
-    #[param]
+    /// The matrix by which the input is multiplied.
+    #[param("T[in out]")]
     pub weight: Tensor,
-    /// The vector that is added to the product, if any: `[outputs]`.
-    #[param]
+    /// The vector that is added to the product, if any.
+    #[param("T[out]")]
     pub bias: Option<Tensor>,
 }
 
@@ -112,38 +112,19 @@ impl Linear {
         Self { weight, bias }
     }
 
-    /// Applies the layer: `x: [.., inputs]` to `[.., outputs]`.
+    /// Applies the layer to the last axis of `x`.
     ///
     /// # Panics
     /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
+    #[shapes(x = "T[... in]", return = "T[... out]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
-        const LINEAR: &str = "Linear";
-        let inputs = self.weight.shape().first().copied();
-        if self.weight.rank() != 2 || x.shape().last().copied() != inputs {
-            return Err(InputError::input(
-                LINEAR,
-                format!("x: [.., {}]", inputs.unwrap_or_default()),
-                x,
-                "create the layer with the length of the last axis of x as its number of inputs, or reshape x",
-            ));
-        }
-        if x.dtype() != self.weight.dtype() {
-            return Err(InputError::input(
-                LINEAR,
-                format!("x with the dtype {} of the weight", self.weight.dtype()),
-                x,
-                "convert x with `.convert(…)`, or create the layer with the dtype of x, with `LinearOptions { param_dtype, .. }`",
-            ));
-        }
-        let product = x
-            .try_matmul(&self.weight)
-            .map_err(InputError::inside(LINEAR))?;
-        match &self.bias {
-            Some(bias) => product.try_add(bias).map_err(InputError::inside(LINEAR)),
-            None => Ok(product),
-        }
+        let y = match (x.try_matmul(&self.weight), &self.bias) {
+            (Ok(product), Some(bias)) => product.try_add(bias),
+            (product, _) => product,
+        };
+        y.map_err(InputError::inside("Linear"))
     }
 }
 
@@ -164,16 +145,14 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "Linear expects x: [.., 64], found f32[32,65]; create the layer with the length of the last axis of x as its number of inputs, or reshape x"
+            "Linear::forward: x is f32[32,65], expected T[... in] with in = 64 (from weight: f32[64,3] as T[in out]); pass x with in = 64, or make the Linear with in = 65"
         );
         let error = linear()
             .try_forward(&Tensor::zeros(DType::F64, [32, 64]))
             .unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("Linear expects x with the dtype f32 of the weight, found f64[32,64]"),
-            "{error}"
+        assert_eq!(
+            error.to_string(),
+            "Linear::forward: x is f64[32,64], expected T[... in] with T = f32 (from weight: f32[64,3] as T[in out]); convert x to f32, or make the Linear of f64"
         );
         assert!(linear().try_forward(&Tensor::from(1.0_f32)).is_err());
     }

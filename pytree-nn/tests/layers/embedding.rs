@@ -177,20 +177,25 @@ fn wrong_index_or_query_is_reported() {
     assert!(message(Tensor::from([-6])).contains("found -6 at position 0"));
     assert!(message(Tensor::from([4_294_967_295_u32])).contains("found 4294967295"));
     assert!(
-        message(Tensor::from([1.0_f32])).starts_with("Embed expects integer indices, found f32[1]")
+        message(Tensor::from([1.0_f32])).starts_with("Embed::forward: indices is f32[1], expected int[*shape]; convert indices to an integer dtype")
     );
     assert!(
-        message(Tensor::from([true])).starts_with("Embed expects integer indices, found bool[1]")
+        message(Tensor::from([true]))
+            .starts_with("Embed::forward: indices is bool[1], expected int[*shape]")
     );
 
     let message = |query: Tensor| embed.try_attend(&query).unwrap_err().to_string();
     assert!(
         message(Tensor::zeros(DType::F32, [2, 4]))
-            .starts_with("Embed expects query: [.., 3], found f32[2,4]")
+            .starts_with("Embed::attend: query is f32[2,4], expected T[... features] with features = 3 (from embedding: f32[5,3] as T[embeddings features]); pass query with features = 3, or make the Embed with features = 4")
     );
     assert!(
         message(Tensor::zeros(DType::F64, [3]))
-            .starts_with("Embed expects a query with the dtype f32 of the table, found f64[3]")
+            .starts_with("Embed::attend: query is f64[3], expected T[... features] with T = f32 (from embedding: f32[5,3] as T[embeddings features]); convert query to f32, or make the Embed of f64")
     );
-    assert!(message(Tensor::from(1.0_f32)).starts_with("Embed expects query: [.., 3]"));
+    assert!(
+        message(Tensor::from(1.0_f32)).starts_with(
+            "Embed::attend: query is f32[], expected T[... features] with features = 3"
+        )
+    );
 }

@@ -216,15 +216,16 @@ fn wrong_input_reports_the_expectation() {
     );
     assert_eq!(
         message(norm.try_forward(&Tensor::zeros(DType::F64, [5, 3]))),
-        "BatchNorm expects x with the dtype f32 of the layer's arrays, found f64[5,3]; convert x with `.convert(…)`, or create the layer with the dtype of x, with `NormOptions { param_dtype, .. }`"
+        "BatchNorm::forward: x is f64[5,3], expected T: float[*shape] with T = f32 (from scale: f32[3] as T[features]); convert x to f32, or make the BatchNorm of f64"
     );
     let mask = Tensor::from([true, false]);
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &mask)),
         "BatchNorm expects a bool mask that broadcasts to the shape [5, 3], found bool[2]; set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis"
     );
-    assert!(
-        message(norm.try_forward_masked(&zeros(&[5, 3]), &zeros(&[3]))).contains("found f32[3]")
+    assert_eq!(
+        message(norm.try_forward_masked(&zeros(&[5, 3]), &zeros(&[3]))),
+        "BatchNorm::forward_masked: mask is f32[3], expected bool[...]; convert mask to bool"
     );
     let after = BatchNorm::new(3, &mut rngs());
     assert_eq!(norm, after, "a mistake writes nothing");
@@ -251,8 +252,9 @@ fn wrong_input_reports_the_expectation() {
     );
     let bare = RmsNorm::with_options(3, without_parameters(), &mut rngs());
     assert!(
-        message(bare.try_forward(&Tensor::from([1, 2])))
-            .starts_with("RmsNorm expects floats in x, found i32[2]")
+        message(bare.try_forward(&Tensor::from([1, 2]))).starts_with(
+            "RmsNorm::forward: x is i32[2], expected T: float[*shape]; convert x to a float dtype"
+        )
     );
 
     let groups = GroupNorm {

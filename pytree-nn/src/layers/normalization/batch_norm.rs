@@ -1,7 +1,7 @@
 //! Batch normalisation.
 
-use pytree_core::Module;
 use pytree_core::kind::BatchStat;
+use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
@@ -44,17 +44,17 @@ const BATCH_NORM: &str = "BatchNorm";
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct BatchNorm {
-    /// The factor of the normalised features: `[features]`.
-    #[param]
+    /// The factor of the normalised features.
+    #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The summand of the scaled features: `[features]`.
-    #[param]
+    /// The summand of the scaled features.
+    #[param("T[features]")]
     pub bias: Option<Tensor>,
-    /// The running mean, initially 0: `[features]`.
-    #[state(BatchStat)]
+    /// The running mean, initially 0.
+    #[state(BatchStat, "T[features]")]
     pub mean: Tensor,
-    /// The running variance, initially 1: `[features]`.
-    #[state(BatchStat)]
+    /// The running variance, initially 1.
+    #[state(BatchStat, "T[features]")]
     pub variance: Tensor,
     /// The weight of the old running statistics in an update; by default 0.99, as in Flax.
     #[r#static]
@@ -109,7 +109,7 @@ impl BatchNorm {
         }
     }
 
-    /// Normalises `x: [.., features]`, or `x` with the features along `axis`, and returns the same shape.
+    /// Normalises `x`, whose features are along `axis`.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong, if `x` has no axis except the features in
@@ -118,6 +118,7 @@ impl BatchNorm {
     /// # Errors
     /// Returns [`InputError`] with the expected and the found input, and writes nothing. Panics if no batch axis has
     /// the name `axis_name`.
+    #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
@@ -125,10 +126,11 @@ impl BatchNorm {
     }
 
     /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
-    /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
+    /// true. `mask` broadcasts to the shape of `x`.
     ///
     /// # Panics
     /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {

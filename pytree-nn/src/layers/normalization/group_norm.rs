@@ -1,7 +1,7 @@
 //! Normalisation of groups of features.
 
-use pytree_core::Module;
 use pytree_core::bug::expect_some;
+use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
@@ -26,11 +26,11 @@ const GROUP_NORM: &str = "GroupNorm";
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct GroupNorm {
-    /// The factor of the normalised features: `[features]`.
-    #[param]
+    /// The factor of the normalised features.
+    #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The summand of the scaled features: `[features]`.
-    #[param]
+    /// The summand of the scaled features.
+    #[param("T[features]")]
     pub bias: Option<Tensor>,
     /// The number of groups, which divides the number of features.
     #[r#static]
@@ -85,10 +85,11 @@ impl GroupNorm {
         }
     }
 
-    /// Normalises `x: [batch, .., features]` and returns the same shape.
+    /// Normalises `x`, whose first axis is the batch.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong.
+    #[shapes(x = "T: float[*batch features]", return = "T[*batch features]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
@@ -96,10 +97,15 @@ impl GroupNorm {
     }
 
     /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
-    /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
+    /// true. `mask` broadcasts to the shape of `x`.
     ///
     /// # Panics
     /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    #[shapes(
+        x = "T: float[*batch features]",
+        mask = "bool[...]",
+        return = "T[*batch features]"
+    )]
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {

@@ -1,6 +1,6 @@
 //! Normalisation of each example on its own.
 
-use pytree_core::Module;
+use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
@@ -23,11 +23,11 @@ use crate::random::Rngs;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LayerNorm {
-    /// The factor of the normalised features: `[features]`.
-    #[param]
+    /// The factor of the normalised features.
+    #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The summand of the scaled features: `[features]`.
-    #[param]
+    /// The summand of the scaled features.
+    #[param("T[features]")]
     pub bias: Option<Tensor>,
     /// The number added to the variance to avoid a division by zero; by default 1e-6, as in Flax.
     #[r#static]
@@ -73,10 +73,11 @@ impl LayerNorm {
         }
     }
 
-    /// Normalises `x: [.., features]`, or `x` with the features along `feature_axes`, and returns the same shape.
+    /// Normalises `x`, whose features are along `feature_axes`.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong.
+    #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
@@ -84,10 +85,11 @@ impl LayerNorm {
     }
 
     /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
-    /// true. `mask` is a bool tensor that broadcasts to the shape of `x`.
+    /// true. `mask` broadcasts to the shape of `x`.
     ///
     /// # Panics
     /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
@@ -118,8 +120,8 @@ impl LayerNorm {
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RmsNorm {
-    /// The factor of the normalised features: `[features]`.
-    #[param]
+    /// The factor of the normalised features.
+    #[param("T[features]")]
     pub scale: Option<Tensor>,
     /// The number added to the mean square to avoid a division by zero; by default 1e-6, as in Flax.
     #[r#static]
@@ -165,10 +167,11 @@ impl RmsNorm {
         }
     }
 
-    /// Normalises `x: [.., features]`, or `x` with the features along `feature_axes`, and returns the same shape.
+    /// Normalises `x`, whose features are along `feature_axes`.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong.
+    #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
@@ -176,10 +179,11 @@ impl RmsNorm {
     }
 
     /// Normalises all elements like [`forward`](Self::forward), with the mean square of the elements where `mask`
-    /// is true. `mask` is a bool tensor that broadcasts to the shape of `x`.
+    /// is true. `mask` broadcasts to the shape of `x`.
     ///
     /// # Panics
     /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]
     pub fn try_forward_masked(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {

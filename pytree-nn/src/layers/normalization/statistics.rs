@@ -1,7 +1,7 @@
 //! Computes the mean and the variance over axes, and normalises by them, for all normalisation layers.
 
 use pytree_core::bug::expect_some;
-use pytree_transform::{DType, Tensor, pmean};
+use pytree_transform::{Tensor, pmean};
 
 use super::VarianceFormula;
 use crate::error::InputError;
@@ -10,8 +10,7 @@ use crate::error::InputError;
 #[derive(Clone, Copy)]
 pub(super) struct Normalization<'a> {
     pub(super) layer: &'static str,
-    /// An array of the layer that has one element for each feature. An input must have the dtype of this array and as
-    /// many features as the array has elements.
+    /// An array of the layer that has one element for each feature.
     pub(super) array: Option<&'a Tensor>,
     pub(super) scale: Option<&'a Tensor>,
     pub(super) bias: Option<&'a Tensor>,
@@ -55,8 +54,7 @@ impl<'a> Normalization<'a> {
     /// Checks the input of a layer, and returns the mask broadcast to the shape of `x`.
     ///
     /// # Errors
-    /// Returns [`InputError`] if `x` lacks the layer's axes, features or dtype, or if the mask is not a bool tensor
-    /// that broadcasts to `x`.
+    /// Returns [`InputError`] if `x` lacks the layer's axes or features, or if the mask does not broadcast to `x`.
     #[track_caller]
     pub(super) fn check(
         &self,
@@ -77,7 +75,7 @@ impl<'a> Normalization<'a> {
         // Counted from the last axis, the length of each axis of the mask must be 1 or the length of the axis of `x`.
         let mut lengths = mask.shape().iter().rev().zip(x.shape().iter().rev());
         let fits = mask.rank() <= x.rank() && lengths.all(|(&mask, &x)| mask == x || mask == 1);
-        if mask.dtype() != DType::Bool || !fits {
+        if !fits {
             let expected = format!("a bool mask that broadcasts to the shape {:?}", x.shape());
             let fix = "set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis";
             return Err(InputError::input(self.layer, expected, mask, fix));
@@ -85,18 +83,11 @@ impl<'a> Normalization<'a> {
         Ok(Some(mask.broadcast_to(x.shape())))
     }
 
-    /// Checks the dtype and the number of features of `x`.
+    /// Checks the number of features of `x`. The feature axes are chosen at run time, so no pattern describes them.
     fn check_features(&self, x: &Tensor) -> Result<(), InputError> {
         let Some(array) = self.array else {
-            let fix = "convert x, for instance with `.convert(DType::F32)`";
-            let error = || InputError::input(self.layer, "floats in x", x, fix);
-            return x.dtype().is_float().then_some(()).ok_or_else(error);
+            return Ok(());
         };
-        if x.dtype() != array.dtype() {
-            let expected = format!("x with the dtype {} of the layer's arrays", array.dtype());
-            let fix = "convert x with `.convert(…)`, or create the layer with the dtype of x, with `NormOptions { param_dtype, .. }`";
-            return Err(InputError::input(self.layer, expected, x, fix));
-        }
         let length = |axes: Vec<usize>| axes.iter().map(|&axis| x.shape()[axis]).product();
         let expected = array.len();
         if positions(x, self.feature_axes).map(length) == Some(expected) {
