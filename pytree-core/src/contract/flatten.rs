@@ -1,5 +1,6 @@
 //! Flattening: turns a value into a treedef and leaves.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::bug::{LEAVES, expect_next};
@@ -56,6 +57,8 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// For each weak edge, the position of its alias and the identity of its target. A target may be visited after the
     /// edge, so the numbers of the targets are looked up at the end of the traversal.
     weak: Vec<(usize, NodeIdentity)>,
+    /// The positions of the nodes of dynamic trees.
+    trees: Vec<Range<usize>>,
 }
 
 /// Panics, because a deeper traversal would overflow the stack.
@@ -79,6 +82,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
             known: None,
             inside: Vec::new(),
             weak: Vec::new(),
+            trees: Vec::new(),
         }
     }
 
@@ -109,6 +113,16 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
     pub(crate) fn run<T: Pytree + ?Sized>(mut self, tree: &'a T) -> TreeDef {
         tree.visit(&mut self);
         self.finish()
+    }
+
+    /// Returns the treedef, and the positions of the nodes of dynamic trees in it, in order.
+    pub(crate) fn run_with_trees<T: Pytree + ?Sized>(
+        mut self,
+        value: &'a T,
+    ) -> (TreeDef, Vec<Range<usize>>) {
+        value.visit(&mut self);
+        let trees = std::mem::take(&mut self.trees);
+        (self.finish(), trees)
     }
 
     /// Returns the position that the next node will have in the treedef.
@@ -169,11 +183,13 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
         self.builder.enter_dynamic(shape, arity);
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
+        let begin = self.position();
         self.builder.subtree_with(treedef, || {
             let leaf = expect_next(leaves, LEAVES);
             (self.on_leaf)(leaf);
             leaf.leaf_shape()
         });
+        self.trees.push(begin..self.position());
         self.seen.skip(treedef.num_numbered());
         if self.collected == Handles::All {
             self.references.skip(treedef.num_numbered());

@@ -15,6 +15,7 @@ use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Stacking, TreeDef};
+use crate::trees::shapes;
 
 #[doc(hidden)]
 pub use crate::node::axes::{AxisPattern, Expression, Operator, Rest, Step};
@@ -332,12 +333,16 @@ pub fn check_stacked<T: Pytree + ?Sized>(model: &T, names: &[&str]) -> Result<()
     compare(model, Stacking::Named(names))
 }
 
-/// Compares all arrays of a model or of a stacked model with the named axes; see [`check_stacked`].
+/// Compares all arrays of a model with the named axes that its modules declare. Each module may be stacked: its arrays
+/// may have further leading axes, as many for each array of the module.
+///
+/// The leaves of dynamic trees in the model are not compared, because a tree with the structure of a model may hold
+/// anything for each array. `partition::merge`, edits of models and new optimizers make the same comparison.
 ///
 /// # Errors
 /// All arrays whose shapes do not match, with their key paths.
 pub fn check_any_stack<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
-    compare(model, Stacking::Any)
+    shapes::check(model)
 }
 
 fn compare<T: Pytree + ?Sized>(model: &T, stacking: Stacking<'_>) -> Result<(), ShapeError> {
@@ -346,5 +351,5 @@ fn compare<T: Pytree + ?Sized>(model: &T, stacking: Stacking<'_>) -> Result<(), 
     let treedef = Flatten::new(Sharing::Preserve, |leaf| leaves.push(leaf))
         .with_arena(&arena)
         .run(model);
-    treedef.check_shapes(|leaf| leaves[leaf], stacking)
+    treedef.check_shapes(|leaf| leaves[leaf], stacking, &[])
 }

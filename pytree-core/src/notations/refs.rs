@@ -81,8 +81,9 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part has another structure, [`TreeError::NotInReference`] with each leaf of the part
-/// that is not in a reference, and [`TreeError::Reference`] if a reference cannot be written. Then nothing is written.
+/// [`TreeError::Merge`] if the part has another structure, [`TreeError::Shapes`] if a new leaf does not match the named
+/// axes of its module, [`TreeError::NotInReference`] with each leaf of the part that is not in a reference, and
+/// [`TreeError::Reference`] if a reference cannot be written. Then nothing is written.
 pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
@@ -97,7 +98,9 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     part: &Partition<T, L>,
 ) -> Result<(), TreeError> {
     let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, T>(target)?;
-    let (leaves, changed) = partition::replaced(&treedef, leaves, part)?;
+    let replaced = partition::replaced(&treedef, leaves, part)?;
+    replaced.check(target, &treedef)?;
+    let (leaves, changed) = (replaced.leaves, replaced.changed);
     // The leaf ranges of references are in order, and two ranges are either disjoint or nested.
     let mut ranges = treedef.reference_leaves().peekable();
     let mut inside_until = 0;

@@ -26,7 +26,7 @@ use crate::tools::edit::place::{Parents, Places};
 use crate::tools::edit::replace::replace;
 use crate::treedef::TreeDef;
 use crate::trees::filter::Filter;
-use crate::trees::graph;
+use crate::trees::{graph, shapes};
 
 /// Applies `change` to every node or leaf of the type `N`. The children of a node are changed before the node.
 ///
@@ -54,12 +54,14 @@ use crate::trees::graph;
 /// ```
 ///
 /// # Panics
-/// If the model contains no `N` (use [`paths_of`] to find out), if it is nested too deep or a reference may not be read
+/// If the model contains no `N` (use [`paths_of`] to find out), if the changed arrays do not match the named axes of
+/// their modules although the arrays of the model did, if the model is nested too deep or a reference may not be read
 /// here, or if a handwritten impl of `Pytree` visits and unflattens differently. Then `change` may have been called.
 ///
 /// # Errors
-/// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree`
-/// visits and unflattens differently, or the errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+/// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::Shapes`] if the changed arrays do not match the
+/// named axes of their modules although the arrays of the model did, [`TreeError::NotRebuilt`] if a handwritten impl of
+/// `Pytree` visits and unflattens differently, or the errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
 #[panicking_twin(apply)]
 #[must_use]
 pub fn try_apply<M: Pytree, N: 'static>(
@@ -67,6 +69,7 @@ pub fn try_apply<M: Pytree, N: 'static>(
     mut change: impl FnMut(&mut N),
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = graph::try_flatten_any(&model)?;
+    let was_right = is_right(&model, &treedef);
     drop(model);
     let mut met = false;
     let changed = rebuild(leaves, &treedef, |_, value| {
@@ -76,7 +79,7 @@ pub fn try_apply<M: Pytree, N: 'static>(
         }
     })?;
     if met {
-        Ok(changed)
+        checked(changed, was_right)
     } else {
         Err(nothing_of::<N>(&treedef))
     }
@@ -111,6 +114,7 @@ pub fn try_apply_with_path<M: Pytree, N: 'static>(
     mut change: impl FnMut(&KeyPath, &mut N),
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = graph::try_flatten_any(&model)?;
+    let was_right = is_right(&model, &treedef);
     drop(model);
     let parents = Parents::of(&treedef);
     let mut met = false;
@@ -121,7 +125,7 @@ pub fn try_apply_with_path<M: Pytree, N: 'static>(
         }
     })?;
     if met {
-        Ok(changed)
+        checked(changed, was_right)
     } else {
         Err(nothing_of::<N>(&treedef))
     }
@@ -150,15 +154,34 @@ pub fn try_apply_any<M: Pytree>(
     mut change: impl FnMut(&KeyPath, &mut dyn Any),
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = graph::try_flatten_any(&model)?;
+    let was_right = is_right(&model, &treedef);
     drop(model);
     let parents = Parents::of(&treedef);
-    rebuild(leaves, &treedef, |node, value| {
+    let changed = rebuild(leaves, &treedef, |node, value| {
         let path = parents.path(node);
         match value.downcast_mut::<AnyLeaf>() {
             Some(leaf) => change(&path, leaf.as_any_mut()),
             None => change(&path, value),
         }
-    })
+    })?;
+    checked(changed, was_right)
+}
+
+/// Returns whether the arrays of a model match the named axes of its modules. `treedef` is the structure of the model.
+fn is_right<M: Pytree>(model: &M, treedef: &TreeDef) -> bool {
+    !treedef.has_axes() || shapes::check(model).is_ok()
+}
+
+/// Returns a changed model.
+///
+/// # Errors
+/// [`TreeError::Shapes`] if the model was right before the change, and its arrays no longer match the named axes of its
+/// modules.
+fn checked<M: Pytree>(changed: M, was_right: bool) -> Result<M, TreeError> {
+    if was_right {
+        shapes::check(&changed)?;
+    }
+    Ok(changed)
 }
 
 /// Returns the paths of the nodes and leaves of the type `N`, from the root down. A shared node is listed once, with
@@ -220,8 +243,9 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Result<Vec<KeyPath>, TreeError>
 /// ```
 ///
 /// # Errors
-/// [`TreeError::PathSyntax`] if the path is invalid, [`TreeError::NoNode`] with the most similar existing path, or
-/// [`TreeError::Replacement`] if the value does not fit.
+/// [`TreeError::PathSyntax`] if the path is invalid, [`TreeError::NoNode`] with the most similar existing path,
+/// [`TreeError::Replacement`] if the value does not fit, or [`TreeError::Shapes`] if the arrays of the new model do not
+/// match the named axes of their modules although the arrays of `model` do.
 pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Result<M, TreeError> {
     let path: KeyPath = path.parse()?;
     let places = Places::of(model)?;
@@ -230,7 +254,10 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
     let is_none = |&node: &usize| places.treedef.view(node).kind() == NodeKind::None;
     if outcome.is_err() && nodes.iter().all(is_none) {
         // `value` may be the content of an `Option` that is `None` in the model.
-        return replace_any(model, &places, &nodes, &Some(value)).or(outcome);
+        return match replace_any(model, &places, &nodes, &Some(value)) {
+            Err(TreeError::Replacement { .. }) => outcome,
+            other => other,
+        };
     }
     outcome
 }
@@ -265,7 +292,8 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 ///
 /// # Errors
 /// [`TreeError::NoStatic`] with all static fields of the type `T` if the filter selects none of them, or
-/// [`TreeError::NoNode`] if a path of the filter does not exist.
+/// [`TreeError::NoNode`] if a path of the filter does not exist, or [`TreeError::Shapes`] if the arrays of the model no
+/// longer match their named axes, whose lengths static fields may be.
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -300,10 +328,14 @@ fn set_static_once<M: Pytree, T: StaticValue>(
         });
     }
     let changed = treedef.with_static(&chosen, value);
+    if changed.has_axes() {
+        shapes::check_change(model, &changed, &leaves)?;
+    }
     boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
 }
 
-/// Replaces the first of `nodes` that can be replaced by `value`. All of `nodes` have the same path.
+/// Replaces the first of `nodes` that can be replaced by `value`. All of `nodes` have the same path. The arrays of the
+/// new model must match the named axes of its modules, unless the arrays of `model` do not match.
 pub(crate) fn replace_any<M: Pytree, N: Pytree>(
     model: &M,
     places: &Places,
@@ -317,11 +349,14 @@ pub(crate) fn replace_any<M: Pytree, N: Pytree>(
     for &node in nodes {
         outcome = replace(model, places, &[(node, value)])
             .map_err(|problem| misfit::<N>(places, node, problem));
-        if outcome.is_ok() {
+        if let Ok((changed, has_axes)) = &outcome {
+            if *has_axes {
+                shapes::check_changed(model, changed)?;
+            }
             break;
         }
     }
-    outcome
+    outcome.map(|(changed, _)| changed)
 }
 
 /// Replaces each of `nodes`, in the order of their numbers, by a value. No node contains another.
@@ -334,14 +369,19 @@ pub(crate) fn replace_all<M: Pytree, N: Pytree>(
         .iter()
         .map(|&(node, value)| -> (usize, &dyn Pytree) { (node, value) })
         .collect();
-    replace(model, places, &of_any_type).map_err(|problem| {
+    let outcome = replace(model, places, &of_any_type).map_err(|problem| {
         // A value that does not fit alone is the cause.
         let alone = values.iter().find_map(|&(node, value)| {
             let problem = replace(model, places, &[(node, value)]).err()?;
             Some(misfit::<N>(places, node, problem))
         });
         alone.unwrap_or(problem)
-    })
+    });
+    let (changed, has_axes) = outcome?;
+    if has_axes {
+        shapes::check_changed(model, &changed)?;
+    }
+    Ok(changed)
 }
 
 /// Returns the error for a value that does not fit in the place of a node.

@@ -1,5 +1,7 @@
 //! The named axes of the leaves of a treedef: their texts, and the comparison of the leaves' shapes with them.
 
+use std::ops::Range;
+
 use super::{NodeView, TreeDef};
 use crate::base::error::{ShapeError, ShapeMismatch};
 use crate::node::axes::{Scope, ShapePattern, axes_of};
@@ -12,7 +14,7 @@ use crate::node::statics::StaticData;
 pub(crate) enum Stacking<'n> {
     /// These axes, from the first.
     Named(&'n [&'n str]),
-    /// Any number of axes, as long as all arrays have the same.
+    /// Any number of axes, as long as all arrays of a module have the same number.
     Any,
 }
 
@@ -84,7 +86,13 @@ impl TreeDef {
         all
     }
 
-    /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own.
+    /// Returns whether a module declares named axes.
+    pub(crate) fn has_axes(&self) -> bool {
+        self.nodes().any(|node| has_axes(node.shape()))
+    }
+
+    /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own. Modules
+    /// in `trees`, the positions of the nodes of dynamic trees, are not compared.
     ///
     /// # Errors
     /// All leaves whose shapes do not match.
@@ -92,37 +100,44 @@ impl TreeDef {
         &self,
         leaf: impl Fn(usize) -> &'l dyn Leaf,
         stacking: Stacking<'_>,
+        trees: &[Range<usize>],
     ) -> Result<(), ShapeError> {
         let named = match stacking {
             Stacking::Named(names) => names,
             Stacking::Any => &[],
         };
-        if !self.nodes().any(|node| has_axes(node.shape())) {
+        if !self.has_axes() {
             return Ok(());
         }
         let before = self.leaves_before();
-        let check = |stacked: usize| -> Vec<ShapeMismatch> {
-            let modules = self.nodes().filter(|node| has_axes(node.shape()));
-            let mismatches = modules.flat_map(|module| {
-                let places = self.places_of(module, &before);
-                let mut scope = Scope::new();
+        let is_typed = |node: NodeView<'_>| {
+            let tree = trees.partition_point(|tree| tree.end <= node.position());
+            trees
+                .get(tree)
+                .is_none_or(|tree| tree.start > node.position())
+        };
+        let modules = self
+            .nodes()
+            .filter(|node| has_axes(node.shape()) && is_typed(*node));
+        let mismatches = modules.flat_map(|module| {
+            let places = self.places_of(module, &before);
+            let compared = |mut scope: Scope, stacked| {
                 fill(self, &mut scope, stacked, module, &places, &leaf);
-                if scope.holds() {
+                scope
+            };
+            let holds = |stacked| compared(Scope::new(), stacked).holds();
+            if holds(named.len()) {
+                return Vec::new();
+            }
+            if stacking == Stacking::Any {
+                let stacked = num_stacked(&places, &leaf);
+                if stacked > 0 && holds(stacked) {
                     return Vec::new();
                 }
-                let mut scope = Scope::recording(module.name());
-                fill(self, &mut scope, stacked, module, &places, &leaf);
-                scope.into_mismatches()
-            });
-            mismatches.collect()
-        };
-        let mut mismatches = check(named.len());
-        if !mismatches.is_empty() && stacking == Stacking::Any {
-            let stacked = self.num_stacked(&before, &leaf);
-            if stacked > 0 && check(stacked).is_empty() {
-                return Ok(());
             }
-        }
+            compared(Scope::recording(module.name()), named.len()).into_mismatches()
+        });
+        let mut mismatches: Vec<ShapeMismatch> = mismatches.collect();
         mismatches.extend(self.uneven_stack(named, &before, &leaf));
         if mismatches.is_empty() {
             return Ok(());
@@ -159,18 +174,6 @@ impl TreeDef {
             }
         }
         places
-    }
-
-    /// Returns by how many axes the first declared leaf has more axes than its pattern.
-    fn num_stacked<'l>(&self, before: &[usize], leaf: &impl Fn(usize) -> &'l dyn Leaf) -> usize {
-        let modules = self.nodes().filter(|node| has_axes(node.shape()));
-        let mut places = modules.flat_map(|module| self.places_of(module, before));
-        let stacked = places.find_map(|place| {
-            let shape = leaf(place.leaf).array_shape()?;
-            let is_fixed = place.pattern.rest.is_none();
-            is_fixed.then(|| shape.shape.len().saturating_sub(place.pattern.fixed()))
-        });
-        stacked.unwrap_or_default()
     }
 
     /// Compares the stacked axes of all declared leaves with those of the first, and returns the leaves that differ.
@@ -218,6 +221,16 @@ impl TreeDef {
         }
         uneven
     }
+}
+
+/// Returns by how many axes the first leaf of a module has more axes than its pattern.
+fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) -> usize {
+    let stacked = places.iter().find_map(|place| {
+        let shape = leaf(place.leaf).array_shape()?;
+        let is_fixed = place.pattern.rest.is_none();
+        is_fixed.then(|| shape.shape.len().saturating_sub(place.pattern.fixed()))
+    });
+    stacked.unwrap_or_default()
 }
 
 /// Returns whether the shape declares the axes of a field. A shape that was created at run time only has their texts.

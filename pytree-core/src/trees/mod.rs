@@ -8,4 +8,5 @@ pub mod graph;
 pub mod partition;
 mod prefix;
 pub(crate) mod select_part;
+pub(crate) mod shapes;
 pub mod tree;

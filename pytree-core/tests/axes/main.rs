@@ -5,5 +5,6 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod changes;
 mod functions;
 mod models;

@@ -31,13 +31,13 @@ pub(crate) struct Target<'t> {
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
-/// Returns the model with other values in the place of some nodes. The nodes are in the order of their numbers, and none
-/// contains another.
+/// Returns the model with other values in the place of some nodes, and whether its modules have named axes. The nodes are
+/// in the order of their numbers, and none contains another.
 pub(crate) fn replace<M: Pytree>(
     model: &M,
     places: &Places,
     values: &[(usize, &dyn Pytree)],
-) -> Result<M, TreeError> {
+) -> Result<(M, bool), TreeError> {
     let mut leaves = Vec::new();
     let arena = Arena::default();
     let replacements: Vec<Replacement<'_>> = values
@@ -72,7 +72,8 @@ pub(crate) fn replace<M: Pytree>(
         });
     }
     let treedef = visitor.inner.finish();
-    unflatten_unchecked(&treedef, leaves.into_iter())
+    let changed = unflatten_unchecked(&treedef, leaves.into_iter())?;
+    Ok((changed, treedef.has_axes()))
 }
 
 /// A node and the value in its place.

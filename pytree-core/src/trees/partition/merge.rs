@@ -3,24 +3,29 @@
 use super::Partition;
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::{MergeProblem, TreeError};
-use crate::contract::pytree::PytreeOf;
+use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::contract::unflatten;
 use crate::node::leaf::Leaf;
 use crate::node::shape::NodeKind;
 use crate::treedef::{NodeView, TreeDef};
 use crate::trees::dynamic::Tree;
-use crate::trees::graph;
+use crate::trees::{graph, shapes};
 
 /// Merges parts into the whole tree that they were split from.
 ///
 /// # Errors
 /// [`TreeError::Merge`] with each leaf that is in no part or in more than one, and each difference between the
-/// structures of the parts.
+/// structures of the parts; [`TreeError::Shapes`] with each array that does not match the named axes of its module, see
+/// [`check_any_stack`](crate::axes::check_any_stack).
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = merged(parts)?.into_parts();
-    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+    let whole = unflatten::unflatten_unchecked(&treedef, leaves.into_iter())?;
+    if treedef.has_axes() {
+        shapes::check::<M>(&whole)?;
+    }
+    Ok(whole)
 }
 
 /// Merges parts into a tree.
@@ -37,17 +42,42 @@ fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree
 /// Replaces the leaves of the whole tree by the leaves that are present in `part`.
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part has another structure.
+/// [`TreeError::Merge`] if the part has another structure; [`TreeError::Shapes`] if a new leaf does not match the named
+/// axes of its module, and the arrays of `whole` match.
 pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     part: &Partition<M, L>,
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
-    let (leaves, _) = replaced(&treedef, leaves, part)?;
-    unflatten::unflatten_unchecked(&treedef, leaves.into_iter())
+    let replaced = replaced(&treedef, leaves, part)?;
+    replaced.check(whole, &treedef)?;
+    unflatten::unflatten_unchecked(&treedef, replaced.leaves.into_iter())
 }
 
-/// Replaces leaves of a tree by the leaves of a part. Returns all leaves, and whether each leaf was replaced.
+/// The leaves of a tree after some of them were replaced.
+pub(crate) struct Replaced<L> {
+    /// All leaves.
+    pub(crate) leaves: Vec<L>,
+    /// Whether each leaf was replaced.
+    pub(crate) changed: Vec<bool>,
+    /// Whether a new leaf has another shape or dtype, in a tree with named axes.
+    is_reshaped: bool,
+}
+
+impl<L: Leaf> Replaced<L> {
+    /// Compares the leaves with the named axes of the modules in `before`, the value whose leaves were replaced.
+    ///
+    /// # Errors
+    /// [`TreeError::Shapes`] if a leaf does not match, and the leaves of `before` match.
+    pub(crate) fn check<T: Pytree>(&self, before: &T, treedef: &TreeDef) -> Result<(), TreeError> {
+        if self.is_reshaped {
+            shapes::check_change(before, treedef, &self.leaves)?;
+        }
+        Ok(())
+    }
+}
+
+/// Replaces leaves of a tree by the leaves of a part.
 ///
 /// # Errors
 /// [`TreeError::Merge`] if the part has another structure, or has a leaf that is absent in the tree.
@@ -55,18 +85,25 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     treedef: &TreeDef,
     mut leaves: Vec<L>,
     part: &Partition<M, L>,
-) -> Result<(Vec<L>, Vec<bool>), TreeError> {
+) -> Result<Replaced<L>, TreeError> {
     let places = part.tree.treedef();
     check_alike(treedef, places)?;
     let mut values = part.leaves().iter();
     let mut own = leaves.iter_mut();
     let mut changed = Vec::with_capacity(treedef.num_leaves());
     let mut surplus = false;
+    let has_axes = treedef.has_axes();
+    let mut is_reshaped = false;
     // Leaves may be absent in the whole value, too, if it contains a dynamic tree.
     for (node, other) in treedef.nodes().zip(places.nodes()) {
         match (node.kind(), other.kind()) {
             (NodeKind::Leaf, NodeKind::Leaf) => {
-                *expect_next(&mut own, LEAVES) = expect_next(&mut values, LEAVES).clone();
+                let (own, value) = (
+                    expect_next(&mut own, LEAVES),
+                    expect_next(&mut values, LEAVES),
+                );
+                is_reshaped |= has_axes && own.array_shape() != value.array_shape();
+                *own = value.clone();
                 changed.push(true);
             }
             (NodeKind::Leaf, _) => {
@@ -78,7 +115,11 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
         }
     }
     if !surplus {
-        return Ok((leaves, changed));
+        return Ok(Replaced {
+            leaves,
+            changed,
+            is_reshaped,
+        });
     }
     let mut nodes = treedef.nodes().filter(NodeView::is_place);
     let is_leaf = |node: NodeView<'_>| node.kind() == NodeKind::Leaf;

@@ -25,8 +25,9 @@ use crate::trees::dynamic::Tree;
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the part has another structure; [`TreeError::Reference`] if a
-/// reference may not be read or written here.
+/// [`TreeError::Structure`] with all differences, if the part has another structure; [`TreeError::Shapes`] if a new leaf
+/// does not match the named axes of its module, and the arrays of the model match; [`TreeError::Reference`] if a reference
+/// may not be read or written here.
 #[track_caller]
 pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
@@ -35,10 +36,11 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     let doing = "cannot update a model by a part";
     *model = boundary::repeated(|| {
         let (leaves, treedef, references) = boundary::try_flatten_with_references::<L, M>(model)?;
-        let (leaves, changed) =
+        let replaced =
             replaced(&treedef, leaves, part).map_err(|error| as_structure(doing, error))?;
-        boundary::unflatten_changed(&treedef, leaves, &references, |position| {
-            *expect_at(&changed, position, LEAVES)
+        replaced.check(model, &treedef)?;
+        boundary::unflatten_changed(&treedef, replaced.leaves, &references, |position| {
+            *expect_at(&replaced.changed, position, LEAVES)
         })
     })?;
     Ok(())
