@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use pytree_core::{KeyPath, TreeError};
+use pytree_core::{KeyPath, ShapeError, TreeError};
 use pytree_transform::AbstractArray;
 use thiserror::Error;
 
@@ -28,6 +28,9 @@ pub enum OptimizerError {
         /// The number of leaves of the model to update.
         found: usize,
     },
+    /// The shapes of the model do not match the named axes of its modules.
+    #[error("cannot make an optimizer: {0}")]
+    Shapes(ShapeError),
     /// A leaf to be trained is not a float.
     #[error(
         "cannot train {path}: expected f32 or f64, found {found}; make the leaf a state, or choose which leaves to train with `Optimizer::with_filter`"

@@ -12,7 +12,8 @@ use std::marker::PhantomData;
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::kind::OptState;
 use pytree_core::{
-    Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, boundary, graph, partition,
+    Filter, LeafKind, Module, Partition, PytreeOf, SelectPart, Static, axes, boundary, graph,
+    partition,
 };
 use pytree_derive::panicking_twin;
 use pytree_transform::{Gradient, Tensor};
@@ -64,8 +65,10 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// Creates an optimizer that trains all parameters of a model, and all its leaves without a kind.
     ///
     /// # Panics
-    /// If there is no parameter, for example because all are frozen, or if a parameter is not a float. See
-    /// [`try_with_filter`](Self::try_with_filter) for a fallible version.
+    /// If there is no parameter, for example because all are frozen, if a parameter is not a float, or if an array of
+    /// the model does not match the named axes of its module, see
+    /// [`check_any_stack`](pytree_core::axes::check_any_stack). See [`try_with_filter`](Self::try_with_filter) for a
+    /// fallible version.
     #[track_caller]
     pub fn new(model: &M, transformation: Chain) -> Self {
         Self::with_filter(model, transformation, &!Filter::any_state())
@@ -91,13 +94,15 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the filter has an unknown path, accepts no leaf, or accepts a leaf that is not a float.
-    #[panicking_twin(with_filter, NotFloat | Filter)]
+    /// If the filter has an unknown path, accepts no leaf, or accepts a leaf that is not a float, or if an array of the
+    /// model does not match the named axes of its module.
+    #[panicking_twin(with_filter, NotFloat | Filter | Shapes)]
     pub fn try_with_filter(
         model: &M,
         mut transformation: Chain,
         filter: &Filter,
     ) -> Result<Self, OptimizerError> {
+        axes::check_any_stack(model).map_err(OptimizerError::Shapes)?;
         let (leaves, treedef) = graph::flatten::<Tensor, M>(model);
         let trained = filter
             .choose(&treedef, &leaves)

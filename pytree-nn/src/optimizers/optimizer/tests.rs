@@ -265,6 +265,20 @@ fn integer_parameter_is_refused() {
 }
 
 #[test]
+fn model_with_wrong_shapes_is_refused() {
+    let mut model = mlp();
+    model.layers[0].bias = Some(Tensor::zeros(DType::F32, [7]));
+    let error = Optimizer::try_with_filter(&model, sgd(0.1), &Filter::everything()).unwrap_err();
+    assert!(
+        error.to_string().starts_with(
+            "cannot make an optimizer: Mlp: layers[0].bias is f32[7], expected T[out] with out = 3 (from layers[0].weight: f32[2,3] as T[in out])"
+        ),
+        "{error}"
+    );
+    assert!(matches!(error, OptimizerError::Shapes(_)));
+}
+
+#[test]
 fn a_chain_without_learning_rate_says_so() {
     let mut optimizer = Optimizer::new(&mlp(), scale_by_adam(0.9, 0.999, 1e-8));
     assert!(optimizer.learning_rate().is_none());
