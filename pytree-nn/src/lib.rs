@@ -31,6 +31,7 @@
 //! assert!(losses[19] < losses[0]);
 //! ```
 
+mod axis_names;
 pub mod checkpoint;
 mod convert_floats;
 mod error;

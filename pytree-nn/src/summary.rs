@@ -5,6 +5,8 @@ use std::fmt;
 use pytree_core::bug::{LEAVES, pairs};
 use pytree_core::{ArrayInfo, Leaf, LeafKind, Pytree, graph};
 
+use crate::axis_names::assigned;
+
 /// A table of the leaves of a pytree, which [`summary`] returns. The display is a text table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
@@ -21,6 +23,8 @@ pub struct SummaryRow {
     pub kind: Option<LeafKind>,
     /// The dtype and shape of the leaf, if it is an array or a number.
     pub array: Option<ArrayInfo>,
+    /// The named axes of the leaf, if its module declares them.
+    pub axes: Option<Vec<String>>,
 }
 
 impl SummaryRow {
@@ -33,9 +37,27 @@ impl SummaryRow {
     pub fn bytes(&self) -> usize {
         self.array.as_ref().map_or(0, ArrayInfo::bytes)
     }
+
+    /// Returns the dtype and shape with the names of the axes, for instance `f32[in=64,out=10]`.
+    fn shape(&self) -> String {
+        let Some(array) = &self.array else {
+            return "-".to_owned();
+        };
+        let axes = self.axes.as_deref();
+        let Some(names) = axes.and_then(|axes| assigned(axes, array.shape.len())) else {
+            return array.to_string();
+        };
+        let axes = names.iter().zip(&array.shape);
+        let axes = axes.map(|(name, length)| match name {
+            Some(name) => format!("{name}={length}"),
+            None => length.to_string(),
+        });
+        let axes: Vec<String> = axes.collect();
+        format!("{}[{}]", array.element, axes.join(","))
+    }
 }
 
-/// Returns a table of the leaves of a pytree: key path, kind, shape, number of elements and bytes of each leaf, with
+/// Returns a table of the leaves of a pytree: key path, kind, shape with the names of its axes, number of elements and bytes of each leaf, with
 /// totals for each kind and for all leaves. A shared leaf counts once.
 ///
 /// # Examples
@@ -44,23 +66,25 @@ impl SummaryRow {
 /// let table = summary(&Linear::new(64, 10, &mut Rngs::new(0)));
 /// assert_eq!(table.elements(), 650);
 /// println!("{table}");
-/// // ┌────────┬───────┬────────────┬──────────┬───────┐
-/// // │ path   │ kind  │ shape      │ elements │ bytes │
-/// // ├────────┼───────┼────────────┼──────────┼───────┤
-/// // │ weight │ Param │ f32[64,10] │      640 │ 2,560 │
-/// // │ bias   │ Param │ f32[10]    │       10 │    40 │
-/// // ├────────┼───────┼────────────┼──────────┼───────┤
-/// // │ total  │ Param │            │      650 │ 2,600 │
-/// // └────────┴───────┴────────────┴──────────┴───────┘
+/// // ┌────────┬───────┬───────────────────┬──────────┬───────┐
+/// // │ path   │ kind  │ shape             │ elements │ bytes │
+/// // ├────────┼───────┼───────────────────┼──────────┼───────┤
+/// // │ weight │ Param │ f32[in=64,out=10] │      640 │ 2,560 │
+/// // │ bias   │ Param │ f32[out=10]       │       10 │    40 │
+/// // ├────────┼───────┼───────────────────┼──────────┼───────┤
+/// // │ total  │ Param │                   │      650 │ 2,600 │
+/// // └────────┴───────┴───────────────────┴──────────┴───────┘
 /// ```
 pub fn summary<T: Pytree + ?Sized>(tree: &T) -> Summary {
     let (leaves, treedef) = graph::flatten_any(tree);
     let places = pairs(treedef.leaf_paths(), treedef.leaf_kinds(), LEAVES);
+    let places = pairs(places, treedef.leaf_axes(), LEAVES);
     let rows = pairs(places, leaves, LEAVES)
-        .map(|((path, kind), leaf)| SummaryRow {
+        .map(|(((path, kind), axes), leaf)| SummaryRow {
             path: path.or_root(),
             kind,
             array: leaf.array_info(),
+            axes,
         })
         .collect();
     Summary { rows }
@@ -103,14 +127,10 @@ impl fmt::Display for Summary {
             .rows
             .iter()
             .map(|row| {
-                let shape = row
-                    .array
-                    .as_ref()
-                    .map_or("-".to_owned(), ArrayInfo::to_string);
                 [
                     row.path.clone(),
                     kind_name(row.kind),
-                    shape,
+                    row.shape(),
                     grouped(row.elements()),
                     grouped(row.bytes()),
                 ]
@@ -215,18 +235,18 @@ mod tests {
             Dropout::new(0.5, &mut rngs),
         );
         let expected = "\
-┌──────────────────┬──────────┬─────────────┬──────────┬───────┐
-│ path             │ kind     │ shape       │ elements │ bytes │
-├──────────────────┼──────────┼─────────────┼──────────┼───────┤
-│ [0].weight       │ Param    │ f32[1000,2] │    2,000 │ 8,000 │
-│ [0].bias         │ Param    │ f32[2]      │        2 │     8 │
-│ [1].stream.key   │ RngState │ u32[2]      │        2 │     8 │
-│ [1].stream.count │ RngState │ u32[]       │        1 │     4 │
-├──────────────────┼──────────┼─────────────┼──────────┼───────┤
-│ total            │ Param    │             │    2,002 │ 8,008 │
-│ total            │ RngState │             │        3 │    12 │
-│ total            │          │             │    2,005 │ 8,020 │
-└──────────────────┴──────────┴─────────────┴──────────┴───────┘";
+┌──────────────────┬──────────┬────────────────────┬──────────┬───────┐
+│ path             │ kind     │ shape              │ elements │ bytes │
+├──────────────────┼──────────┼────────────────────┼──────────┼───────┤
+│ [0].weight       │ Param    │ f32[in=1000,out=2] │    2,000 │ 8,000 │
+│ [0].bias         │ Param    │ f32[out=2]         │        2 │     8 │
+│ [1].stream.key   │ RngState │ u32[2]             │        2 │     8 │
+│ [1].stream.count │ RngState │ u32[]              │        1 │     4 │
+├──────────────────┼──────────┼────────────────────┼──────────┼───────┤
+│ total            │ Param    │                    │    2,002 │ 8,008 │
+│ total            │ RngState │                    │        3 │    12 │
+│ total            │          │                    │    2,005 │ 8,020 │
+└──────────────────┴──────────┴────────────────────┴──────────┴───────┘";
         assert_eq!(summary(&model).to_string(), expected);
     }
 

@@ -37,6 +37,9 @@ use crate::trees::select_part::{SelectPart, select_partition};
 #[derive(Clone, Debug, Default, PartialEq, Eq, pytree_derive::Leaf)]
 pub struct Metadata(Vec<(String, StaticData)>);
 
+/// The name of the metadata that has the named axes of a leaf.
+const AXES: &str = "axes";
+
 /// The name of the [`StaticData`] record that represents metadata.
 const RECORD: &str = "Metadata";
 
@@ -306,7 +309,41 @@ impl<T: fmt::Debug> fmt::Debug for Annotated<T> {
 impl TreeDef {
     /// Returns the metadata of each leaf, in order, collected from all [`Annotated`] nodes above the leaf. If several
     /// of these nodes have metadata of the same name, the value of the innermost node is used.
+    ///
+    /// The metadata of a leaf with named axes has their names as `axes`, unless an [`Annotated`] node has `axes`.
+    ///
+    /// # Examples
+    /// ```
+    /// use ndarray::Array2;
+    /// use pytree_core::{Annotated, Module, graph};
+    /// #[derive(Module)]
+    /// struct Linear {
+    ///     #[param("in out")]
+    ///     weight: Array2<f32>,
+    ///     #[param("in out")]
+    ///     mask: Annotated<Array2<f32>>,
+    /// }
+    /// let zeros = || Array2::zeros((2, 3));
+    /// let mask = Annotated::new(zeros()).with("axes", ("rows", "columns"));
+    /// let metadata = graph::structure(&Linear { weight: zeros(), mask }).leaf_metadata();
+    /// assert_eq!(metadata[0].to_string(), "axes=('in', 'out')");
+    /// assert_eq!(metadata[1].to_string(), "axes=('rows', 'columns')");
+    /// ```
     pub fn leaf_metadata(&self) -> Vec<Metadata> {
+        let mut all = self.annotations();
+        for (metadata, axes) in all.iter_mut().zip(self.leaf_axes()) {
+            if let Some(axes) = axes
+                && metadata.get(AXES).is_none()
+            {
+                let axes = axes.into_iter().map(StaticData::Text);
+                metadata.insert(AXES.to_owned(), StaticData::Tuple(axes.collect()));
+            }
+        }
+        all
+    }
+
+    /// Returns the metadata of each leaf that [`Annotated`] nodes above the leaf have.
+    fn annotations(&self) -> Vec<Metadata> {
         let mut all = Vec::with_capacity(self.num_leaves());
         // For each enclosing node that has metadata: the position at which the node ends, and the metadata of leaves in
         // it.

@@ -141,7 +141,36 @@ pub enum Mismatch {
         expected: AbstractArray,
         /// The dtype and shape in the file.
         found: String,
+        /// The named axes of the leaf in the template, if its module declares them.
+        axes: Option<Vec<String>>,
+        /// The named axes whose lengths differ.
+        lengths: Vec<AxisMismatch>,
     },
+}
+
+/// A named axis whose length in a checkpoint differs from its length in the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AxisMismatch {
+    /// The name of the axis, or the computation of its length.
+    pub axis: String,
+    /// The length in the template.
+    pub expected: usize,
+    /// The length in the file.
+    pub found: usize,
+}
+
+impl fmt::Display for AxisMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            axis,
+            expected,
+            found,
+        } = self;
+        write!(
+            f,
+            "{axis} is {found} in the file and {expected} in the model"
+        )
+    }
 }
 
 impl fmt::Display for Mismatch {
@@ -185,8 +214,19 @@ impl fmt::Display for Mismatch {
                 name,
                 expected,
                 found,
+                axes,
+                lengths,
             } => {
-                format!("{}: expected {expected}, found {found}", shown(name))
+                let mut line = format!("{} is {found} in the file, expected ", shown(name));
+                if let Some(axes) = axes {
+                    let _ = write!(line, "[{}] = ", axes.join(" "));
+                }
+                let _ = write!(line, "{expected}");
+                for (position, length) in lengths.iter().enumerate() {
+                    let before = if position == 0 { ": " } else { ", " };
+                    let _ = write!(line, "{before}{length}");
+                }
+                line
             }
         };
         f.write_str(&line)

@@ -13,12 +13,13 @@ use pytree_core::{PytreeOf, graph};
 use pytree_transform::{AbstractArray, Tensor};
 use safetensors::tensor::TensorView;
 
+use crate::axis_names::assigned;
 use crate::checkpoint::bytes::{dtype_name, stored_dtype, tensor_of};
 use crate::checkpoint::error::list;
 use crate::checkpoint::file::{parse, read};
 use crate::checkpoint::guess::{Names, OtherPrefix};
 use crate::checkpoint::metadata::Metadata;
-use crate::checkpoint::{CheckpointError, Mismatch, names};
+use crate::checkpoint::{AxisMismatch, CheckpointError, Mismatch, names};
 
 /// Loads a pytree from a safetensors file. `template` defines the names, the structure, the static values, and which
 /// nodes are shared.
@@ -83,7 +84,8 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     let file = parse(path, &bytes)?;
     Metadata::read(path, &bytes, &file)?;
     let (expected, treedef) = graph::flatten::<Tensor, T>(template);
-    let matched = matched(&names(&treedef), expected, file.tensors(), options);
+    let axes = || treedef.leaf_axes();
+    let matched = matched(&names(&treedef), expected, axes, file.tensors(), options);
     let (leaves, report) = matched.map_err(|(mismatches, prefix)| CheckpointError::Mismatch {
         path: path.to_owned(),
         mismatches,
@@ -176,10 +178,11 @@ impl fmt::Display for LoadReport {
 type Refused = (Vec<Mismatch>, Option<OtherPrefix>);
 
 /// Returns the leaves of the file in the order of the template, or all mismatches as the error. `names` and `expected`
-/// are the names and the leaves of the template.
+/// are the names and the leaves of the template, and `axes` returns the named axes of the leaves.
 fn matched(
     names: &[String],
     expected: Vec<Tensor>,
+    axes: impl Fn() -> Vec<Option<Vec<String>>>,
     mut file: Vec<(String, TensorView<'_>)>,
     options: &LoadOptions<'_>,
 ) -> Result<(Vec<Tensor>, LoadReport), Refused> {
@@ -197,7 +200,8 @@ fn matched(
     }
     let mut leaves = Vec::with_capacity(expected.len());
     let (mut applied, mut missing) = (Vec::new(), Vec::new());
-    for (name, leaf) in names.iter().zip(expected) {
+    let mut axes_of = None;
+    for (position, (name, leaf)) in names.iter().zip(expected).enumerate() {
         let Some((_, view)) = found.remove(name) else {
             missing.push((name, leaf.info().clone()));
             leaves.push(leaf);
@@ -207,10 +211,16 @@ fn matched(
             leaves.push(tensor_of(leaf.dtype(), view.shape(), view.data()));
             applied.push(name.clone());
         } else {
+            let axes = axes_of.get_or_insert_with(&axes);
+            let axes = axes.get_mut(position).and_then(Option::take);
             problems.push(Mismatch::Different {
                 name: name.clone(),
                 expected: leaf.info().clone(),
                 found: described(&view),
+                lengths: axes.as_deref().map_or_else(Vec::new, |axes| {
+                    other_lengths(axes, leaf.shape(), view.shape())
+                }),
+                axes,
             });
         }
     }
@@ -261,6 +271,24 @@ fn left_over(
     });
     let unused: Vec<Mismatch> = unused.collect();
     (missing, unused, prefix)
+}
+
+/// Returns the named axes whose lengths differ; none if the numbers of axes differ.
+fn other_lengths(axes: &[String], expected: &[usize], found: &[usize]) -> Vec<AxisMismatch> {
+    let names = assigned(axes, expected.len()).unwrap_or_default();
+    if expected.len() != found.len() {
+        return Vec::new();
+    }
+    let lengths = names.into_iter().zip(expected.iter().zip(found));
+    let different = lengths.filter(|(_, (expected, found))| expected != found);
+    let mismatches = different.filter_map(|(name, (&expected, &found))| {
+        Some(AxisMismatch {
+            axis: name?.to_owned(),
+            expected,
+            found,
+        })
+    });
+    mismatches.collect()
 }
 
 /// Returns dtype and shape of a stored tensor, for example `f32[2,3]`.

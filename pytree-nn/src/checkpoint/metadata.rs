@@ -1,4 +1,4 @@
-//! The metadata of a file: the version of its format, the kinds of its leaves, and a checksum.
+//! The metadata of a file: the version of its format, the kinds and the named axes of its leaves, and a checksum.
 //!
 //! safetensors files have a field for metadata, so other programs can read a file with this metadata. In the first
 //! version of the format, the metadata had only the kinds. `docs/formats.md` describes the keys, the checksum and the
@@ -24,16 +24,24 @@ const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The metadata key of the kinds. Its value has a line for each leaf with a kind: the name, a tab and the kind.
 const KINDS_KEY: &str = "pytree.kinds";
 
+/// The metadata key of the named axes. Its value has a line for each leaf with named axes: the name, a tab and the axes,
+/// separated by spaces. The key is absent if there are none, and in files of earlier versions of this library.
+const AXES_KEY: &str = "pytree.axes";
+
 /// The metadata of a file. Other programs may have written some of the keys.
 pub(super) struct Metadata(BTreeMap<String, String>);
 
 impl Metadata {
     /// Creates the metadata of a new file, without its checksum.
-    pub(super) fn new(kinds: String) -> Self {
-        Self(BTreeMap::from([
+    pub(super) fn new(kinds: String, axes: String) -> Self {
+        let mut entries = BTreeMap::from([
             (VERSION_KEY.to_owned(), VERSION.to_string()),
             (KINDS_KEY.to_owned(), kinds),
-        ]))
+        ]);
+        if !axes.is_empty() {
+            entries.insert(AXES_KEY.to_owned(), axes);
+        }
+        Self(entries)
     }
 
     /// Reads the metadata of a file, and checks its version and checksum.
@@ -56,8 +64,18 @@ impl Metadata {
 
     /// Returns the kinds of the leaves by name.
     pub(super) fn kinds(&self) -> BTreeMap<&str, &str> {
-        let kinds = self.0.get(KINDS_KEY).map_or("", String::as_str);
-        kinds
+        self.by_name(KINDS_KEY)
+    }
+
+    /// Returns the named axes of the leaves by name, separated by spaces.
+    pub(super) fn axes(&self) -> BTreeMap<&str, &str> {
+        self.by_name(AXES_KEY)
+    }
+
+    /// Returns the lines of an entry, by the name of the leaf.
+    fn by_name(&self, key: &str) -> BTreeMap<&str, &str> {
+        let lines = self.0.get(key).map_or("", String::as_str);
+        lines
             .lines()
             .filter_map(|line| line.split_once('\t'))
             .collect()

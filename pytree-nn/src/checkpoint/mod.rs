@@ -24,7 +24,7 @@ use crate::checkpoint::file::{parse, read};
 use crate::checkpoint::metadata::Metadata;
 use crate::files;
 
-pub use error::{CheckpointError, Mismatch};
+pub use error::{AxisMismatch, CheckpointError, Mismatch};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, LoadReport, load, load_with};
 
@@ -42,6 +42,8 @@ pub struct Entry {
     pub shape: Vec<usize>,
     /// The kind of the leaf, for example `Param`, if the leaf was saved from a module.
     pub kind: Option<String>,
+    /// The named axes of the leaf, if the module that it was saved from declares them.
+    pub axes: Option<Vec<String>>,
 }
 
 /// Writes all leaves of a pytree to a safetensors file.
@@ -85,13 +87,19 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
             kinds.extend([name.as_str(), "\t", &kind.to_string(), "\n"]);
         }
     }
+    let mut axes = String::new();
+    for (name, found) in names.iter().zip(treedef.leaf_axes()) {
+        if let Some(found) = found {
+            axes.extend([name.as_str(), "\t", &found.join(" "), "\n"]);
+        }
+    }
     let refused = |problem: String| CheckpointError::Format {
         path: path.to_owned(),
         problem,
     };
     let mut bytes =
         safetensors::serialize(stored, None).map_err(|error| refused(error.to_string()))?;
-    Metadata::new(kinds)
+    Metadata::new(kinds, axes)
         .put_into(&mut bytes)
         .ok_or_else(|| refused("its names are too long".to_owned()))?;
     files::write(path, &bytes).map_err(|source| CheckpointError::Io {
@@ -123,12 +131,15 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
     let bytes = read(path)?;
     let file = parse(path, &bytes)?;
     let metadata = Metadata::read(path, &bytes, &file)?;
-    let kinds = metadata.kinds();
+    let (kinds, axes) = (metadata.kinds(), metadata.axes());
     let mut entries: Vec<Entry> = file
         .tensors()
         .into_iter()
         .map(|(name, view)| Entry {
             kind: kinds.get(name.as_str()).map(|&kind| kind.to_owned()),
+            axes: axes
+                .get(name.as_str())
+                .map(|axes| axes.split_whitespace().map(str::to_owned).collect()),
             dtype: dtype_name(view.dtype()),
             shape: view.shape().to_vec(),
             name,

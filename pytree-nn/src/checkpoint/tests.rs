@@ -173,8 +173,8 @@ fn all_mismatches_are_reported_at_once() {
         [
             "  ['weight2']: expected f32[1,2], but the file has no leaf with this name; did you mean ['wieght2']?",
             "  ['wieght2']: found f32[1], but the template has no leaf with this name; did you mean ['weight2']?",
-            "  ['shape']: expected f32[1,2], found f32[1]",
-            "  ['type']: expected f64[1], found f32[1]",
+            "  ['shape'] is f32[1] in the file, expected f32[1,2]",
+            "  ['type'] is f32[1] in the file, expected f64[1]",
             "load it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`",
         ]
     );
@@ -221,7 +221,7 @@ fn renamed_part_is_loaded_with_report() {
     assert!(
         error
             .to_string()
-            .contains("layers[1].weight: expected f32[3,5], found f32[3,1]"),
+            .contains("layers[1].weight is f32[3,1] in the file, expected [in out] = f32[3,5]: out is 1 in the file and 5 in the model"),
         "{error}"
     );
     let merged = all().rename(|name| name.replace("layers[1]", "layers[0]"));
@@ -338,4 +338,37 @@ fn a_traced_leaf_cannot_be_saved() {
     });
     let _ = compiled(Tensor::from([1.0_f32]));
     assert!(!scratch.0.exists());
+}
+
+#[test]
+fn a_file_has_the_names_of_the_axes() {
+    let scratch = Scratch::new("axes");
+    let model = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(0));
+    let state = (model, Tensor::from([1.0_f32]));
+    save(&scratch.0, &state).unwrap();
+    let entries = inspect(&scratch.0).unwrap();
+    let axes_of = |name: &str| {
+        let entry = entries.iter().find(|entry| entry.name == name).unwrap();
+        entry.axes.as_ref().map(|axes| axes.join(" "))
+    };
+    assert_eq!(axes_of("[0].layers[0].weight").as_deref(), Some("in out"));
+    assert_eq!(axes_of("[0].layers[1].bias").as_deref(), Some("out"));
+    assert_eq!(axes_of("[1]"), None);
+}
+
+#[test]
+fn all_lengths_that_differ_are_named() {
+    let scratch = Scratch::new("lengths");
+    let model = |widths: &[usize]| Mlp::new(widths, Activation::Relu, &mut Rngs::new(0));
+    save(&scratch.0, &model(&[64, 128, 10])).unwrap();
+    let message = load(&scratch.0, &model(&[32, 100, 10]))
+        .unwrap_err()
+        .to_string();
+    for line in [
+        "\n  layers[0].weight is f32[64,128] in the file, expected [in out] = f32[32,100]: in is 64 in the file and 32 in the model, out is 128 in the file and 100 in the model",
+        "\n  layers[0].bias is f32[128] in the file, expected [out] = f32[100]: out is 128 in the file and 100 in the model",
+        "\n  layers[1].weight is f32[128,10] in the file, expected [in out] = f32[100,10]: in is 128 in the file and 100 in the model\n",
+    ] {
+        assert!(message.contains(line), "{message}");
+    }
 }
