@@ -224,8 +224,10 @@ impl Scope {
         let (module, called) = called::<S>(function);
         self.record_from_here(&module);
         self.result(compare);
+        // A closure has no name: it is called `the closure`.
+        let quote = if function.contains(' ') { "" } else { "`" };
         let fix = format!(
-            "this is a mistake in `{function}` itself, at {place}, and not in its arguments"
+            "this is a mistake in {quote}{function}{quote} itself, at {place}, and not in its arguments"
         );
         let mut mismatches = self.take_mismatches();
         for mismatch in &mut mismatches {

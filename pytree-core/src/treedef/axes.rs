@@ -135,7 +135,9 @@ impl TreeDef {
                     return Vec::new();
                 }
             }
-            compared(Scope::recording(module.name()), named.len()).into_mismatches()
+            let mut scope = Scope::recording(module.name());
+            scope.name_stacked(named);
+            compared(scope, named.len()).into_mismatches()
         });
         let mut mismatches: Vec<ShapeMismatch> = mismatches.collect();
         mismatches.extend(self.uneven_stack(named, &before, &leaf));

@@ -104,3 +104,37 @@ fn axes_are_part_of_the_description_and_not_of_equality() {
     assert_eq!(structure.leaf_axes(), expected);
     assert_eq!(read.leaf_axes(), expected);
 }
+
+#[derive(Module, Clone, Debug)]
+struct Biased(#[param("in out")] Array2<f32>, #[param("out")] Array1<f32>);
+
+#[test]
+fn transposed_weight_is_suspected() {
+    let transposed = Biased(Array2::zeros((4, 3)), Array1::zeros(4));
+    assert_eq!(
+        transposed.check_shapes().unwrap_err().to_string(),
+        "Biased: field 1 is f32[4], expected [out] with out = 3 (from field 0: f32[4,3] as [in out]); \
+         make field 1 and field 0 with the same `out`; axis 0 of field 0 has length 4: did you transpose field 0?"
+    );
+    let other = Biased(Array2::zeros((4, 3)), Array1::zeros(5));
+    let message = other.check_shapes().unwrap_err().to_string();
+    assert!(!message.contains("transpose"), "{message}");
+}
+
+#[derive(Module, Clone, Debug)]
+struct Square {
+    #[param("in in")]
+    weight: Array2<f32>,
+    #[param("in out")]
+    other: Array2<f32>,
+}
+
+#[test]
+fn axis_that_another_shape_requires_is_not_suspected() {
+    let square = Square {
+        weight: Array2::zeros((3, 4)),
+        other: Array2::zeros((3, 5)),
+    };
+    let message = square.check_shapes().unwrap_err().to_string();
+    assert!(!message.contains("transpose"), "{message}");
+}

@@ -95,6 +95,12 @@ impl fmt::Display for ShapeMismatch {
             expected,
             fix,
         } = self;
-        write!(f, "{place} is {found}, expected {expected}; {fix}")
+        // The first field of a tuple struct has the path `0`, which alone looks like a length.
+        let field = if place.starts_with(|first: char| first.is_ascii_digit()) {
+            "field "
+        } else {
+            ""
+        };
+        write!(f, "{field}{place} is {found}, expected {expected}; {fix}")
     }
 }

@@ -30,9 +30,12 @@ struct Recorded {
     place: String,
     found: ArrayInfo,
     pattern: &'static ShapePattern,
+    owner: Owner,
     /// The expected lengths, each with its origin, if the shape does not match.
     expected: Vec<String>,
     fixes: Vec<String>,
+    /// A probable cause, in addition to the fixes.
+    hint: Option<String>,
     is_wrong: bool,
 }
 
@@ -42,6 +45,8 @@ pub(super) struct Report {
     shapes: Vec<Recorded>,
     /// The name of the module, for the suggestion to change it.
     module: String,
+    /// The names of the leading axes of a stacked model.
+    stacked: String,
 }
 
 impl Report {
@@ -49,7 +54,23 @@ impl Report {
         Self {
             shapes: Vec::new(),
             module: module.to_owned(),
+            stacked: String::new(),
         }
+    }
+
+    /// Sets the names of the leading axes of a stacked model, which messages show before the names of each pattern.
+    pub(super) fn set_stacked(&mut self, names: &[&str]) {
+        self.stacked = names.join(" ");
+    }
+
+    /// Returns the pattern with brackets, below the names of the stacked axes.
+    fn displayed(&self, pattern: &ShapePattern, owner: Owner) -> String {
+        let text = pattern.to_string();
+        if self.stacked.is_empty() || owner != Owner::Module {
+            return text;
+        }
+        let space = if text.ends_with("[]") { "" } else { " " };
+        text.replacen('[', &format!("[{}{space}", self.stacked), 1)
     }
 
     pub(super) fn recorded(&self) -> u32 {
@@ -66,13 +87,16 @@ impl Report {
         place: String,
         found: ArrayShape<'_>,
         pattern: &'static ShapePattern,
+        owner: Owner,
     ) {
         self.shapes.push(Recorded {
             place,
             found: found.into(),
             pattern,
+            owner,
             expected: Vec::new(),
             fixes: Vec::new(),
+            hint: None,
             is_wrong: false,
         });
     }
@@ -80,14 +104,81 @@ impl Report {
     /// Adds a reason why the shape at `origin` does not match.
     pub(super) fn add(&mut self, reason: Reason, origin: Origin, scope: &Scope) {
         let (expected, fix) = self.explain(&reason, origin, scope);
+        let hint = match reason {
+            Reason::Name(name, found) => self.transposed(name, found, origin, scope),
+            _ => None,
+        };
         let position = usize::try_from(origin.recorded).unwrap_or(usize::MAX);
         if let Some(shape) = self.shapes.get_mut(position) {
             shape.is_wrong = true;
-            shape.expected.extend(expected);
-            if !shape.fixes.contains(&fix) {
-                shape.fixes.push(fix);
+            for text in expected {
+                push_new(&mut shape.expected, text);
             }
+            push_new(&mut shape.fixes, fix);
+            shape.hint = shape.hint.take().or(hint);
         }
+    }
+
+    /// Returns a hint if the axes of a shape may be in another order: if a further axis of the shape has the expected
+    /// length, or if a further axis of the field that gave the name its length has the found length.
+    fn transposed(
+        &self,
+        name: &str,
+        found: usize,
+        origin: Origin,
+        scope: &Scope,
+    ) -> Option<String> {
+        let length = scope.length_of(name)?;
+        let from = scope.origin_of(name)?;
+        if from.recorded == origin.recorded {
+            return None;
+        }
+        let here = self.other_axis(origin.recorded, length, scope);
+        let hint = here.or_else(|| {
+            // Only for fields: the lengths of arguments are often equal by chance.
+            let are_fields = [from.owner, origin.owner] == [Owner::Module; 2];
+            are_fields.then(|| self.other_axis(from.recorded, found, scope))?
+        });
+        hint.map(|(axis, length, place)| {
+            format!("axis {axis} of {place} has length {length}: did you transpose {place}?")
+        })
+    }
+
+    /// Returns an axis of a recorded shape that has the length, unless another shape requires this length of the axis.
+    fn other_axis(
+        &self,
+        recorded: u32,
+        length: usize,
+        scope: &Scope,
+    ) -> Option<(usize, usize, String)> {
+        let shape = self.shapes.get(usize::try_from(recorded).ok()?)?;
+        let stacked = if shape.owner == Owner::Module {
+            scope.stacked
+        } else {
+            0
+        };
+        let ShapePattern { before, after, .. } = shape.pattern;
+        let lengths = shape.found.shape.get(stacked..)?;
+        let end = lengths.len().checked_sub(after.len())?;
+        let is_free = |axis: usize| {
+            let pattern = if axis < end {
+                before.get(axis)
+            } else {
+                after.get(axis - end)
+            };
+            match pattern {
+                Some(AxisPattern::Length(fixed)) => *fixed != length,
+                Some(AxisPattern::Named(name) | AxisPattern::Broadcast(name)) => {
+                    scope.length_of(name) != Some(length)
+                        || scope
+                            .origin_of(name)
+                            .is_some_and(|origin| origin.recorded == recorded)
+                }
+                _ => true,
+            }
+        };
+        let axis = (0..lengths.len()).find(|&axis| lengths[axis] == length && is_free(axis))?;
+        Some((axis + stacked, length, shown(&shape.place)))
     }
 
     /// Returns the expected lengths with their origins, and the fix.
@@ -258,14 +349,9 @@ impl Report {
 
     /// Returns the place of a field or argument: its key path, or its name.
     fn place(&self, origin: Origin) -> String {
+        let label = || origin.pattern.map_or("", |pattern| pattern.label);
         let recorded = self.shape_at(origin);
-        let label = || {
-            origin
-                .pattern
-                .map_or("", |pattern| pattern.label)
-                .to_owned()
-        };
-        recorded.map_or_else(label, |shape| shape.place.clone())
+        shown(recorded.map_or_else(label, |shape| &shape.place))
     }
 
     /// Returns ` (from …)`, the origin of a length.
@@ -280,20 +366,25 @@ impl Report {
             return Some(format!("the static `{name}`"));
         };
         Some(match self.shape_at(origin) {
-            Some(shape) => format!("{}: {} as {pattern}", shape.place, shape.found),
-            None => format!("{} as {pattern}", pattern.label),
+            Some(shape) => {
+                let pattern = self.displayed(pattern, origin.owner);
+                format!("{}: {} as {pattern}", shown(&shape.place), shape.found)
+            }
+            None => format!("{} as {pattern}", shown(pattern.label)),
         })
     }
 
     /// Returns the shapes that do not match.
-    pub(super) fn into_mismatches(self) -> Vec<ShapeMismatch> {
-        let wrong = self.shapes.into_iter().filter(|shape| shape.is_wrong);
-        let mismatches = wrong.map(|shape| {
-            let mut expected = shape.pattern.to_string();
+    pub(super) fn into_mismatches(mut self) -> Vec<ShapeMismatch> {
+        let shapes = std::mem::take(&mut self.shapes);
+        let wrong = shapes.into_iter().filter(|shape| shape.is_wrong);
+        let mismatches = wrong.map(|mut shape| {
+            let mut expected = self.displayed(shape.pattern, shape.owner);
             for (position, text) in shape.expected.iter().enumerate() {
                 let before = if position == 0 { " with" } else { "," };
                 let _ = write!(expected, "{before} {text}");
             }
+            shape.fixes.extend(shape.hint);
             ShapeMismatch {
                 place: shape.place,
                 found: shape.found.to_string(),
@@ -310,5 +401,22 @@ fn verb(origin: Origin) -> &'static str {
     match origin.owner {
         Owner::Argument => "pass",
         Owner::Module | Owner::Result => "make",
+    }
+}
+
+/// Adds a text, unless it is there.
+fn push_new(texts: &mut Vec<String>, text: String) {
+    if !texts.contains(&text) {
+        texts.push(text);
+    }
+}
+
+/// Returns a key path as messages show it: `field 0` for the first field of a tuple struct, because `0` alone looks like
+/// a length.
+fn shown(place: &str) -> String {
+    if place.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("field {place}")
+    } else {
+        place.to_owned()
     }
 }

@@ -89,6 +89,13 @@ impl Scope {
         }
     }
 
+    /// Sets the names of the leading axes of a stacked model, for the report.
+    pub(crate) fn name_stacked(&mut self, names: &[&str]) {
+        if let Some(report) = &mut self.report {
+            report.set_stacked(names);
+        }
+    }
+
     /// Returns whether the scope records shapes and mistakes.
     #[inline]
     pub(crate) fn records(&self) -> bool {
@@ -204,11 +211,8 @@ impl Scope {
     fn record(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
         if let Some(report) = &mut self.report {
             let place = self.place.take();
-            report.record(
-                place.unwrap_or_else(|| pattern.label.to_owned()),
-                found,
-                pattern,
-            );
+            let place = place.unwrap_or_else(|| pattern.label.to_owned());
+            report.record(place, found, pattern, self.owner);
         }
     }
 
