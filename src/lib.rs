@@ -153,8 +153,8 @@ pub mod prelude {
     pub use crate::random::{Key, Rngs};
     pub use crate::{
         DType, Filter, Model, Module, Pytree, Ref, Shared, Tensor, Tree, checkpoint, diff, grad,
-        graph, hessian, ix, jit, jit_mut, jvp, partition, stack, tree, value_and_grad,
-        value_and_grad_mut, vmap, vmap_mut,
+        graph, hessian, ix, jit, jit_mut, jvp, partition, shaped, shapes, stack, tree,
+        value_and_grad, value_and_grad_mut, vmap, vmap_mut,
     };
 }
 

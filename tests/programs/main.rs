@@ -44,3 +44,27 @@ mod p26_meta_learning;
 mod p27_train_state;
 mod p28_ensemble;
 mod p29_adapters;
+mod p29_attention;
+mod p30_convolution;
+mod p31_tied_axes;
+mod p32_stack;
+mod p33_residual;
+mod p34_layer_enum;
+mod p35_labels;
+mod p36_scan_body;
+mod p37_ensemble_axes;
+mod p38_wrong_checkpoint;
+
+/// Returns the message of the panic in which the action ends. The numbers of lines in this folder are replaced by `LINE`.
+fn panic_message<R>(action: impl FnOnce() -> R) -> String {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(action));
+    let payload = outcome.err().expect("the action panics");
+    let message = payload.downcast_ref::<String>().unwrap();
+    let mut parts = message.split(".rs:");
+    let mut all = parts.next().unwrap().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|character: char| character.is_ascii_digit());
+        all = format!("{all}.rs:LINE{rest}");
+    }
+    all
+}

@@ -1,0 +1,75 @@
+//! A checkpoint of another width: the load reports it, and so does a model that got one of its arrays.
+
+use std::path::PathBuf;
+
+use pytree::prelude::*;
+
+#[derive(Module, Clone, Debug)]
+struct Net {
+    #[param("in hidden")]
+    first: Tensor,
+    #[param("hidden")]
+    bias: Tensor,
+    #[param("hidden out")]
+    last: Tensor,
+}
+
+impl Net {
+    fn new(hidden: usize) -> Self {
+        let mut rngs = Rngs::new(0);
+        Self {
+            first: rngs.normal(DType::F32, [2, hidden]),
+            bias: Tensor::zeros(DType::F32, [hidden]),
+            last: rngs.normal(DType::F32, [hidden, 1]),
+        }
+    }
+}
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!(
+        "pytree-p38-{name}-{}.safetensors",
+        std::process::id()
+    ))
+}
+
+#[test]
+fn checkpoint_of_the_same_width_is_loaded() {
+    let path = file("same");
+    checkpoint::save(&path, &Net::new(8)).unwrap();
+    let net = checkpoint::load(&path, &Net::new(8)).unwrap();
+    net.check_shapes().unwrap();
+    std::fs::remove_file(path).unwrap();
+}
+
+/// The parts of the report that each array of the wrong width has.
+const REPORTED: [[&str; 3]; 3] = [
+    ["first", "f32[2,16]", "f32[2,8]"],
+    ["bias", "f32[16]", "f32[8]"],
+    ["last", "f32[16,1]", "f32[8,1]"],
+];
+
+#[test]
+fn checkpoint_of_another_width_is_reported() {
+    let path = file("other");
+    checkpoint::save(&path, &Net::new(16)).unwrap();
+    let report = checkpoint::load(&path, &Net::new(8))
+        .unwrap_err()
+        .to_string();
+    for part in REPORTED.concat() {
+        assert!(report.contains(part), "{part} in {report}");
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn array_of_another_model_names_the_axis() {
+    let mixed = Net {
+        last: Net::new(16).last,
+        ..Net::new(8)
+    };
+    assert_eq!(
+        mixed.check_shapes().unwrap_err().to_string(),
+        "Net: last is f32[16,1], expected [hidden out] with hidden = 8 (from first: f32[2,8] as [in hidden]); \
+         make last and first with the same `hidden`"
+    );
+}
