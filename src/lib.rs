@@ -20,6 +20,7 @@
 //!
 //! - `#[derive(Module)]` makes a struct a pytree and gives each leaf a kind. [`mod@tree`], [`graph`], [`partition`] and
 //!   [`edit`] contain the functions on trees.
+//! - `#[param("in out")]` names the axes of a field, and [`shapes`] and [`shaped`] check the shapes of functions; see [`axes`].
 //! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions. [`transform`] contains
 //!   the types of transformed functions, [`control`] loops and branches, [`collectives`] operations along a named axis.
 //! - [`nn`] contains layers, activations and losses; [`optim`] optimizers; [`random`] keys and streams of random numbers;
@@ -165,6 +166,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/guide.md")]
     struct Guide;
+    #[doc = include_str!("../docs/shapes.md")]
+    struct Shapes;
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
     #[doc = include_str!("../docs/for-pytorch-users.md")]
