@@ -5,7 +5,7 @@
 //! early runs inside a closure, so that `return` and `?` end the body and the result is still compared. Any other body
 //! is a block: a panic in it has the line of the caller, if the function is `#[track_caller]`.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
@@ -442,9 +442,12 @@ impl Called<'_> {
                 let __error = #root::axes::Scope::error_of_arguments::<#of>(#name, &__bind);
                 #refuse
             }
+            let __running = #root::axes::Running::enter::<#of>(#name, &__scope);
         };
+        // A block inside of a block would be reported as needless.
+        let inner = statements(body);
         let Some((_, shapes)) = &arguments.output else {
-            return Ok(quote!(#checks #body));
+            return Ok(quote!(#checks #inner));
         };
         let output = match self.output {
             ReturnType::Type(_, ty) if !ty.to_token_stream().to_string().contains("impl ") => {
@@ -465,7 +468,7 @@ impl Called<'_> {
         let value = match (may_return(body.clone()), ty) {
             (true, _) => quote! {
                 #[allow(clippy::redundant_closure_call, clippy::blocks_in_conditions, reason = "generated code")]
-                let __result = (|| #output { #body })();
+                let __result = (|| #output { #inner })();
             },
             (false, Some(ty)) if !output.is_empty() => quote!(let __result: #ty = #body;),
             (false, _) => quote!(let __result = #body;),
@@ -727,6 +730,17 @@ fn may_return(body: TokenStream) -> bool {
         before = Some(token);
     }
     false
+}
+
+/// Returns the statements of a block without its braces, or any other expression as it is.
+fn statements(body: &TokenStream) -> TokenStream {
+    let mut tokens = body.clone().into_iter();
+    match (tokens.next(), tokens.next()) {
+        (Some(TokenTree::Group(block)), None) if block.delimiter() == Delimiter::Brace => {
+            block.stream()
+        }
+        _ => body.clone(),
+    }
 }
 
 fn without_references(ty: &Type) -> &Type {

@@ -56,6 +56,12 @@ impl Stack {
             .iter()
             .fold(start, |x, layer| layer.forward(&x).tanh())
     }
+
+    /// A mistake: the mean is added to the result, whose width is another one.
+    #[shapes(x = "batch features", return = "batch _")]
+    fn with_mean(&self, x: &Tensor) -> Tensor {
+        self.forward(x) + &self.mean
+    }
 }
 
 #[test]
@@ -99,4 +105,17 @@ fn input_of_another_width_names_the_axis_of_the_stack() {
         "Stack::forward: x is f32[7,4], expected [*batch features] with features = 3 (from mean: f32[3] as [features]); \
          pass x with features = 3, or make the Stack with features = 4"
     );
+}
+
+#[test]
+fn operation_inside_of_a_checked_method_shows_its_names() {
+    let stack = Stack::new(&[(3, 8), (8, 2)]);
+    let x = Tensor::ones(DType::F32, [7, 3]);
+    assert_eq!(
+        panic_message(|| stack.with_mean(&x)),
+        "cannot add f32[7,2] and f32[3]: the shapes do not broadcast: counted from the last axis, lengths must be equal or 1; \
+         reshape one of the tensors; in Stack::with_mean, features = 3 (from mean), batch = 7 (from x)"
+    );
+    // After the method has ended, its names are unknown.
+    assert!(!panic_message(|| &x + &stack.mean.index(ix![..2])).contains("features"));
 }

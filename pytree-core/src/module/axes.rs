@@ -10,7 +10,7 @@ use crate::base::text::short_name;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Single, Visitor};
-use crate::node::axes::Owner;
+use crate::node::axes::{Owner, name_of_function};
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
@@ -18,7 +18,9 @@ use crate::treedef::{Stacking, TreeDef};
 use crate::trees::shapes;
 
 #[doc(hidden)]
-pub use crate::node::axes::{AxisPattern, Expression, Operator, Rest, Step};
+pub use crate::node::axes::{
+    AxisPattern, Expression, Operator, Rest, Running, Step, describe_running,
+};
 pub use crate::node::axes::{ElementPattern, Scope, ShapePattern};
 
 /// Whether the results of functions with `#[shapes]` are checked. The feature `unchecked-results` turns the checks off
@@ -240,12 +242,9 @@ impl Scope {
 /// Returns the name of the module, and the name of the function with that of the module: `Linear::forward`. A function
 /// without `self` has the type `()`.
 fn called<S: ?Sized>(function: &str) -> (String, String) {
-    let name = short_name(std::any::type_name::<S>());
-    if name == "()" {
-        return (String::new(), function.to_owned());
-    }
-    let called = format!("{name}::{function}");
-    (name, called)
+    let module = std::any::type_name::<S>();
+    let called = name_of_function(module, function);
+    (short_name(module), called)
 }
 
 /// Compares each visited array with one pattern, without memory of the paths.

@@ -1,7 +1,7 @@
 //! Functions, methods and closures with named axes.
 
 use ndarray::{Array1, Array2, Array3, ArrayD, IxDyn};
-use pytree_core::{Module, Pytree, ShapeError, shaped, shapes};
+use pytree_core::{Module, Pytree, ShapeError, axes, shaped, shapes};
 
 #[derive(Module, Clone, Debug)]
 struct Linear {
@@ -48,7 +48,10 @@ impl Linear {
 fn panic_of<R>(function: impl FnOnce() -> R) -> String {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(function));
     let payload = outcome.err().unwrap();
-    payload.downcast_ref::<String>().unwrap().clone()
+    match payload.downcast_ref::<&str>() {
+        Some(text) => (*text).to_owned(),
+        None => payload.downcast_ref::<String>().unwrap().clone(),
+    }
 }
 
 #[test]
@@ -236,4 +239,33 @@ fn an_early_result_is_compared_too() {
         message.contains("the result is f32[1], expected [n] with n = 2"),
         "{message}"
     );
+}
+
+#[shapes(x = "length")]
+fn inner(x: &Array1<f32>) -> String {
+    assert!(x.len() != 7, "seven");
+    axes::describe_running().unwrap()
+}
+
+#[shapes(x = "rows _")]
+fn outer(x: &Array2<f32>, times: usize) -> (String, String, String) {
+    let before = axes::describe_running().unwrap();
+    let inside = inner(&Array1::zeros(times));
+    (before, inside, axes::describe_running().unwrap())
+}
+
+#[test]
+fn running_function_knows_its_own_names() {
+    let x = Array2::zeros((2, 3));
+    let (before, inside, after) = outer(&x, 5);
+    assert_eq!(before, "in outer, rows = 2 (from x)");
+    assert_eq!(inside, "in inner, length = 5 (from x)");
+    assert_eq!(after, before);
+    assert_eq!(axes::describe_running(), None);
+}
+
+#[test]
+fn panic_ends_the_functions_that_run() {
+    assert_eq!(panic_of(|| outer(&Array2::zeros((2, 3)), 7)), "seven");
+    assert_eq!(axes::describe_running(), None);
 }

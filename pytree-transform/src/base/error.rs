@@ -167,11 +167,16 @@ impl TensorError {
         problem: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
+        let mut fix = fix.into();
+        // The names of axes that the user knows, and which the operation does not.
+        if let Some(running) = pytree_core::axes::describe_running() {
+            fix = format!("{fix}; {running}");
+        }
         Self::Shape {
             operation: name_of(operation),
             found: cloned(operands),
             problem: problem.into(),
-            fix: fix.into(),
+            fix,
         }
     }
 

@@ -6,11 +6,14 @@
 
 mod pattern;
 mod report;
+mod running;
 mod scope;
 
 pub(crate) use self::pattern::axes_of;
 pub use self::pattern::{
     AxisPattern, ElementPattern, Expression, Operator, Rest, ShapePattern, Step,
 };
+pub(crate) use self::running::name_of_function;
+pub use self::running::{Running, describe_running};
 pub(crate) use self::scope::Owner;
 pub use self::scope::Scope;

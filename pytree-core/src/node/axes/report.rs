@@ -314,16 +314,27 @@ impl Report {
         };
         let plural = if fixed == 1 { "axis" } else { "axes" };
         match origin.owner {
-            Owner::Module if scope.stacked == 0 => format!(
+            // A stacked model has more axes than its names.
+            Owner::Module if scope.stacked == 0 && self.rank(origin) > fixed => format!(
                 "make {place} with {least}{fixed} {plural}; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`"
             ),
             Owner::Module => {
-                format!("make {place} with {least}{fixed} {plural} after the stacked ones")
+                let after = match scope.stacked {
+                    0 => "",
+                    _ => " after the stacked ones",
+                };
+                format!("make {place} with {least}{fixed} {plural}{after}")
             }
             Owner::Argument | Owner::Result => {
                 format!("reshape {place} to {least}{fixed} {plural}")
             }
         }
+    }
+
+    /// Returns the number of axes of a shape.
+    fn rank(&self, origin: Origin) -> usize {
+        let shape = self.shape_at(origin);
+        shape.map_or(0, |shape| shape.found.shape.len())
     }
 
     /// Returns the lengths that names of a pattern already have.

@@ -137,6 +137,19 @@ impl Scope {
         !self.is_broken
     }
 
+    /// Iterates over the names with their lengths, and the fields or arguments that gave them.
+    #[inline]
+    pub(super) fn names(&self) -> impl Iterator<Item = (&'static str, usize, &'static str)> {
+        let lengths = self.lengths.iter();
+        lengths.map(|bound| {
+            let label = bound
+                .origin
+                .pattern
+                .map_or(bound.name, |pattern| pattern.label);
+            (bound.name, bound.value, label)
+        })
+    }
+
     /// Returns the length of a name.
     pub(super) fn length_of(&self, name: &str) -> Option<usize> {
         Some(find(&self.lengths, name)?.value)

@@ -1,0 +1,110 @@
+//! The checked functions that run on this thread, with the lengths of their names.
+//!
+//! An operation inside of a checked function knows only lengths. Its error asks here for the names that have lengths in the
+//! innermost function, and shows them.
+
+use std::any::type_name;
+use std::cell::RefCell;
+use std::fmt::Write as _;
+
+use super::scope::Scope;
+use crate::base::text::short_name;
+
+thread_local! {
+    static STACK: RefCell<Stack> = const { RefCell::new(Stack { names: Vec::new(), frames: Vec::new() }) };
+}
+
+struct Stack {
+    names: Vec<Name>,
+    frames: Vec<Frame>,
+}
+
+/// A name with its length.
+#[derive(Clone, Copy)]
+struct Name {
+    name: &'static str,
+    length: usize,
+    /// The field or argument that gave the name its length.
+    label: &'static str,
+}
+
+/// A function that runs.
+struct Frame {
+    function: &'static str,
+    /// Returns the name of the type whose method runs; `()` for a function without `self`.
+    module: fn() -> &'static str,
+    /// The position of the function's first name.
+    first: usize,
+}
+
+/// Says until it is dropped that a checked function runs.
+#[doc(hidden)]
+#[derive(Debug)]
+#[must_use = "the function runs until the guard is dropped"]
+pub struct Running(());
+
+impl Running {
+    /// Says that a method of `S` runs, or a function if `S` is `()`.
+    #[doc(hidden)]
+    #[inline]
+    pub fn enter<S: ?Sized>(function: &'static str, scope: &Scope) -> Self {
+        STACK.with_borrow_mut(|stack| {
+            stack.frames.push(Frame {
+                function,
+                module: type_name::<S>,
+                first: stack.names.len(),
+            });
+            stack
+                .names
+                .extend(scope.names().map(|(name, length, label)| Name {
+                    name,
+                    length,
+                    label,
+                }));
+        });
+        Self(())
+    }
+}
+
+impl Drop for Running {
+    #[inline]
+    fn drop(&mut self) {
+        STACK.with_borrow_mut(|stack| {
+            if let Some(frame) = stack.frames.pop() {
+                stack.names.truncate(frame.first);
+            }
+        });
+    }
+}
+
+/// Returns the name of a function with that of its module: `Linear::forward`.
+pub(crate) fn name_of_function(module: &str, function: &str) -> String {
+    match short_name(module).as_str() {
+        "()" => function.to_owned(),
+        module => format!("{module}::{function}"),
+    }
+}
+
+/// Returns the innermost checked function that runs on this thread, with the lengths of its names:
+/// `in Linear::forward, batch = 32 (from x), in = 64 (from weight)`. Returns `None` if no name has a length.
+#[doc(hidden)]
+#[cold]
+pub fn describe_running() -> Option<String> {
+    STACK.with_borrow(|stack| {
+        let frame = stack.frames.last()?;
+        let names = stack.names.get(frame.first..)?;
+        let mut text = format!("in {}", name_of_function((frame.module)(), frame.function));
+        for Name {
+            name,
+            length,
+            label,
+        } in names
+        {
+            let _ = write!(text, ", {name} = {length}");
+            if label != name {
+                let _ = write!(text, " (from {label})");
+            }
+        }
+        (!names.is_empty()).then_some(text)
+    })
+}
