@@ -4,7 +4,7 @@ use quote::ToTokens;
 use syn::{Data, Generics, Type};
 
 use crate::attributes::KindAttribute;
-use crate::errors::Errors;
+use crate::errors::{Errors, did_you_mean_axis};
 use crate::input::{Field, Kind, Macro};
 use crate::shape_language::Use;
 use crate::types::held_types;
@@ -146,8 +146,14 @@ pub(crate) fn axes(fields: &[Field], generics: &Generics, errors: &mut Errors) {
             .any(|constant| constant.ident == name.key);
         if !is_axis && !is_static && !is_constant {
             let key = &name.key;
+            let axes = names().filter(|(_, other)| other.used == Use::Axis);
+            let axes = axes.map(|(_, other)| other.key);
+            let statics = fields.iter().filter(|field| field.is_static());
+            let known: Vec<String> = axes.chain(statics.map(Field::name)).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let hint = did_you_mean_axis(key, &known);
             let message = format!(
-                "`{key}` has no length: it occurs only in a computed length, from which `{key}` cannot be found; name an axis of a field `{key}`, or add `#[r#static] {key}: usize`"
+                "`{key}` has no length: it occurs only in a computed length, from which `{key}` cannot be found; name an axis of a field `{key}`, or add `#[r#static] {key}: usize`{hint}"
             );
             errors.add(shape.error_at(&name, &message));
         }

@@ -288,6 +288,18 @@ fn span(literal: &LitStr, range: &Range<usize>) -> Span {
     inside.flatten().unwrap_or_else(|| literal.span())
 }
 
+/// Returns the dtype that other libraries or the type `DType` write differently: `float32` and `F32` are `f32`.
+fn of_other_library<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
+    let lower = word.to_lowercase();
+    let short = [("uint", "u"), ("int", "i"), ("float", "f")];
+    let short = short.iter().find_map(|(long, short)| {
+        let bits = lower.strip_prefix(long)?;
+        (!bits.is_empty()).then(|| format!("{short}{bits}"))
+    });
+    let known = short.unwrap_or(lower);
+    names.iter().find(|name| **name == known).copied()
+}
+
 /// Reads a text from left to right.
 struct Parser<'a> {
     literal: &'a LitStr,
@@ -330,6 +342,12 @@ impl<'a> Parser<'a> {
                 return self.error(
                     self.at..self.at + 1,
                     "axes are separated by spaces: write `in out`",
+                );
+            }
+            Some('#') => {
+                return self.error(
+                    self.at..self.at + 1,
+                    "an axis that may have length 1 has a `?` after its name: write `in?`",
                 );
             }
             Some(character) => format!("`{character}`"),
@@ -420,7 +438,8 @@ impl<'a> Parser<'a> {
 
     fn element(&mut self) -> syn::Result<Element> {
         let Some(word) = self.word() else {
-            return Err(self.unexpected("a dtype before `[`, such as `f32[batch in]`"));
+            let message = "expected a dtype before `[`, such as `f32[batch in]`; without a dtype, write no brackets: `batch in`";
+            return Err(self.error(self.at..self.at + 1, message));
         };
         let find = |known: &[(&str, &'static str)], word: &Word| {
             let found = known.iter().find(|(name, _)| *name == word.name);
@@ -448,11 +467,16 @@ impl<'a> Parser<'a> {
         if let Some(family) = find(&FAMILIES, &word) {
             return Ok(Element::Family(family));
         }
-        if is_name {
+        let names = DTYPES.iter().chain(&FAMILIES).map(|(name, _)| *name);
+        let names: Vec<&str> = names.collect();
+        let foreign = of_other_library(&word.name, &names);
+        if foreign.is_none() && is_name {
             return Ok(Element::Named(word));
         }
-        let names = DTYPES.iter().chain(&FAMILIES).map(|(name, _)| *name);
-        let hint = did_you_mean(&word.name, &names.collect::<Vec<_>>());
+        let hint = foreign.map_or_else(
+            || did_you_mean(&word.name, &names),
+            |name| format!("; did you mean `{name}`?"),
+        );
         let message = format!(
             "unknown dtype `{}`: expected a dtype such as `f32`, a family (`float`, `int`, `number`), or a name that begins with a capital letter, such as `T`{hint}",
             word.name

@@ -15,7 +15,7 @@ use syn::{
     Signature, Token, Type, Visibility, token,
 };
 
-use crate::errors::{Errors, did_you_mean};
+use crate::errors::{Errors, did_you_mean, did_you_mean_axis};
 use crate::paths::{Entry, Root};
 use crate::shape_language::{Name, ShapeText, Use, encoded};
 use crate::types::is_integer;
@@ -395,8 +395,14 @@ impl Called<'_> {
     fn checked(&self, arguments: &Arguments, body: &TokenStream) -> syn::Result<TokenStream> {
         let root = &self.root;
         let mut errors = Errors::default();
-        for (name, _) in &arguments.inputs {
+        for (name, shapes) in &arguments.inputs {
             self.check_parameter(name, &mut errors);
+            let ty = self.parameters.iter().find(|(known, _)| known == name);
+            let ty = ty.and_then(|(_, ty)| ty.as_ref());
+            check_tuple(shapes, ty, name.span(), &format!("`{name}`"), &mut errors);
+        }
+        if let (Some((span, shapes)), ReturnType::Type(_, ty)) = (&arguments.output, self.output) {
+            check_tuple(shapes, Some(ty), *span, "the result", &mut errors);
         }
         if let (Some((span, _)), ReturnType::Default, false) =
             (&arguments.output, self.output, self.is_closure)
@@ -563,10 +569,11 @@ impl Called<'_> {
             .map(|(name, _)| name.to_string())
             .collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let hint = did_you_mean(&name.to_string(), &known);
         let message = if known.is_empty() {
             format!("there is no argument `{name}`: the function has none")
         } else {
+            let all: Vec<&str> = known.iter().copied().chain(["return"]).collect();
+            let hint = did_you_mean(&name.to_string(), &all);
             format!(
                 "there is no argument `{name}`: expected `{}`, or `return`{hint}",
                 known.join("`, `")
@@ -629,7 +636,9 @@ impl Called<'_> {
                 continue;
             }
             seen.push(name.key.clone());
-            let message = self.unbound(&name);
+            let known: Vec<&str> = bound.iter().map(String::as_str).collect();
+            let hint = did_you_mean_axis(&name.key, &known);
+            let message = format!("{}{hint}", self.unbound(&name));
             if self.receiver.is_none() {
                 errors.add(shape.error_at(&name, &message));
                 continue;
@@ -730,6 +739,24 @@ fn may_return(body: TokenStream) -> bool {
         before = Some(token);
     }
     false
+}
+
+/// Reports a tuple of shapes for a tuple of another length, as far as the type is written as a tuple.
+fn check_tuple(shapes: &Shapes, ty: Option<&Type>, span: Span, place: &str, errors: &mut Errors) {
+    let (Shapes::Tuple(shapes), Some(Type::Tuple(types))) = (shapes, ty.map(without_references))
+    else {
+        return;
+    };
+    let (described, found) = (shapes.len(), types.elems.len());
+    if described != found {
+        let message = format!(
+            "{place} is a tuple of {found} elements, but {described} are described; write `_` for an element that is not checked"
+        );
+        return errors.add(syn::Error::new(span, message));
+    }
+    for (shapes, ty) in shapes.iter().zip(&types.elems) {
+        check_tuple(shapes, Some(ty), span, place, errors);
+    }
 }
 
 /// Returns the statements of a block without its braces, or any other expression as it is.

@@ -5,6 +5,7 @@
 mod accepted;
 mod language;
 mod mistakes;
+mod shapes;
 mod snapshots;
 mod twins;
 

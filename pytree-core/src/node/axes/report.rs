@@ -183,8 +183,7 @@ impl Report {
 
     /// Returns the expected lengths with their origins, and the fix.
     fn explain(&self, reason: &Reason, origin: Origin, scope: &Scope) -> (Vec<String>, String) {
-        let place = self.place(origin);
-        let verb = verb(origin);
+        let (place, verb) = (self.place(origin), origin.owner.verb());
         match reason {
             Reason::Rank => {
                 let pattern = origin.pattern;
@@ -192,32 +191,7 @@ impl Report {
                 (expected, self.rank_fix(origin, scope))
             }
             Reason::Length => (Vec::new(), format!("{verb} {place} with that length")),
-            Reason::Name(name, found) => {
-                let length = scope.length_of(name).unwrap_or_default();
-                let from = scope.origin_of(name);
-                let expected = format!("{name} = {length}{}", self.source(name, from));
-                let fix = match from {
-                    Some(from)
-                        if from.owner == Owner::Module && origin.owner == Owner::Argument =>
-                    {
-                        let module = &self.module;
-                        format!(
-                            "pass {place} with {name} = {length}, or make the {module} with {name} = {found}"
-                        )
-                    }
-                    Some(from) if from.recorded == origin.recorded => {
-                        format!("{verb} {place} with the same length for each `{name}`")
-                    }
-                    Some(from) if from.pattern.is_some() => {
-                        format!(
-                            "{verb} {place} and {} with the same `{name}`",
-                            self.place(from)
-                        )
-                    }
-                    _ => format!("{verb} {place} with {name} = {length}"),
-                };
-                (vec![expected], fix)
-            }
+            Reason::Name(name, found) => self.explain_name(name, *found, origin, scope),
             Reason::Rest(name, lengths) => {
                 let from = scope.origin_of(name);
                 let expected = format!("*{name} = {lengths:?}{}", self.source(name, from));
@@ -264,7 +238,40 @@ impl Report {
         }
     }
 
-    /// Explains a computed length: its value, and the length of each of its names.
+    /// Explains the length of a name.
+    fn explain_name(
+        &self,
+        name: &str,
+        found: usize,
+        origin: Origin,
+        scope: &Scope,
+    ) -> (Vec<String>, String) {
+        let (place, verb) = (self.place(origin), origin.owner.verb());
+        let length = scope.length_of(name).unwrap_or_default();
+        let from = scope.origin_of(name);
+        let expected = format!("{name} = {length}{}", self.source(name, from));
+        let fix = match from {
+            Some(from) if from.owner == Owner::Module && origin.owner == Owner::Argument => {
+                let module = &self.module;
+                format!(
+                    "pass {place} with {name} = {length}, or make the {module} with {name} = {found}"
+                )
+            }
+            Some(from) if from.recorded == origin.recorded => {
+                format!("{verb} {place} with the same length for each `{name}`")
+            }
+            Some(from) if from.pattern.is_some() => {
+                format!(
+                    "{verb} {place} and {} with the same `{name}`",
+                    self.place(from)
+                )
+            }
+            _ => format!("{verb} {place} with {name} = {length}"),
+        };
+        (vec![expected], fix)
+    }
+
+    /// Explains a computed length.
     fn explain_computed(
         &self,
         expression: &Expression,
@@ -272,7 +279,7 @@ impl Report {
         origin: Origin,
         scope: &Scope,
     ) -> (Vec<String>, String) {
-        let (place, verb) = (self.place(origin), verb(origin));
+        let (place, verb) = (self.place(origin), origin.owner.verb());
         let names = expression.names().map(|name| {
             let length = scope.length_of(name).unwrap_or_default();
             let source = self.source_text(name, scope.origin_of(name));
@@ -407,11 +414,13 @@ impl Report {
     }
 }
 
-/// Returns the verb of a fix: an argument is passed, everything else is made.
-fn verb(origin: Origin) -> &'static str {
-    match origin.owner {
-        Owner::Argument => "pass",
-        Owner::Module | Owner::Result => "make",
+impl Owner {
+    /// Returns the verb of the fix.
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Argument => "pass",
+            Self::Module | Self::Result => "make",
+        }
     }
 }
 

@@ -15,13 +15,13 @@ thread_local! {
 }
 
 struct Stack {
-    names: Vec<Name>,
+    names: Vec<Known>,
     frames: Vec<Frame>,
 }
 
 /// A name with its length.
 #[derive(Clone, Copy)]
-struct Name {
+struct Known {
     name: &'static str,
     length: usize,
     /// The field or argument that gave the name its length.
@@ -56,7 +56,7 @@ impl Running {
             });
             stack
                 .names
-                .extend(scope.names().map(|(name, length, label)| Name {
+                .extend(scope.names().map(|(name, length, label)| Known {
                     name,
                     length,
                     label,
@@ -94,7 +94,7 @@ pub fn describe_running() -> Option<String> {
         let frame = stack.frames.last()?;
         let names = stack.names.get(frame.first..)?;
         let mut text = format!("in {}", name_of_function((frame.module)(), frame.function));
-        for Name {
+        for Known {
             name,
             length,
             label,
