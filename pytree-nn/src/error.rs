@@ -23,7 +23,7 @@ pub enum InputError {
         /// The dtype and shape of the input.
         found: AbstractArray,
         /// How to fix the input.
-        fix: &'static str,
+        fix: String,
     },
     /// A label is out of range.
     #[error(
@@ -77,6 +77,11 @@ impl InputError {
         found: &Tensor,
         fix: &'static str,
     ) -> Self {
+        // The names of axes that the user knows, and which the layer does not.
+        let fix = match pytree_core::axes::describe_running() {
+            Some(running) => format!("{fix}; {running}"),
+            None => fix.to_owned(),
+        };
         Self::Input {
             what,
             expected: expected.into(),

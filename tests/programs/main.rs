@@ -11,6 +11,7 @@
 )]
 
 mod bad_input;
+mod named_mistakes;
 // Left as compact as its author wrote it.
 #[rustfmt::skip]
 mod p01_mlp;
