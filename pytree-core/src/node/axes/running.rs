@@ -48,7 +48,7 @@ impl Running {
     #[doc(hidden)]
     #[inline]
     pub fn enter<S: ?Sized>(function: &'static str, scope: &Scope) -> Self {
-        STACK.with_borrow_mut(|stack| {
+        with_stack(|stack| {
             stack.frames.push(Frame {
                 function,
                 module: type_name::<S>,
@@ -69,12 +69,21 @@ impl Running {
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        STACK.with_borrow_mut(|stack| {
+        with_stack(|stack| {
             if let Some(frame) = stack.frames.pop() {
                 stack.names.truncate(frame.first);
             }
         });
     }
+}
+
+/// Calls a function with the stack of this thread. Returns `None` if the thread is ending and has dropped its stack: a
+/// destructor of a thread-local value may still call checked functions.
+#[inline]
+fn with_stack<R>(function: impl FnOnce(&mut Stack) -> R) -> Option<R> {
+    STACK
+        .try_with(|stack| function(&mut stack.borrow_mut()))
+        .ok()
 }
 
 /// Returns the name of a function with that of its module: `Linear::forward`.
@@ -90,7 +99,7 @@ pub(crate) fn name_of_function(module: &str, function: &str) -> String {
 #[doc(hidden)]
 #[cold]
 pub fn describe_running() -> Option<String> {
-    STACK.with_borrow(|stack| {
+    with_stack(|stack| {
         let frame = stack.frames.last()?;
         let names = stack.names.get(frame.first..)?;
         let mut text = format!("in {}", name_of_function((frame.module)(), frame.function));
@@ -106,5 +115,5 @@ pub fn describe_running() -> Option<String> {
             }
         }
         (!names.is_empty()).then_some(text)
-    })
+    })?
 }
