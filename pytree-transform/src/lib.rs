@@ -116,13 +116,14 @@ pub mod raw {
         }
     }
 
-    /// Notes the key of a random stream that is created here; see [`is_same_for_all_examples`].
+    /// Registers the key of a new random stream with the innermost running `vmap`, so that [`is_same_for_all_examples`]
+    /// does not treat the stream as coming from outside of this `vmap`.
     pub fn note_created_key(key: &Tensor) {
         crate::tensor::trace::note_created_key(key);
     }
 
-    /// Returns whether a random stream with this key and count came from outside of a running `vmap` and is the same for
-    /// all its examples.
+    /// Returns whether a random stream with this key and count came from outside of a running `vmap`, and is the same
+    /// for all examples of this `vmap`.
     pub fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
         crate::tensor::trace::is_same_for_all_examples(key, count)
     }

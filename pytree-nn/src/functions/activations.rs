@@ -83,8 +83,8 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("elu", x);
     let positive = x.greater(0.0);
-    // For a large positive element, the exponential may be infinite and its gradient NaN. So the exponential is
-    // computed of 0 instead of each positive element, and `select` discards these results.
+    // For a large positive element, the exponential may be infinite and its gradient NaN. So each positive element is
+    // replaced by 0 before the exponential is computed, and the last `select` discards these results.
     let safe = positive.select(&Tensor::zeros_like(x), x);
     positive.select(x, &(safe.expm1() * alpha))
 }

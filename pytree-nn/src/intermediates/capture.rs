@@ -9,7 +9,7 @@ use pytree_transform::Tensor;
 ///
 /// The leaves that `filter` accepts are removed from the model before and after the run. So a function compiled by
 /// `jit` is compiled once, and all captured leaves are from this run. To select some of the captured leaves, use
-/// [`Partition::filter`]. A compiled function does not compute values that it does not return.
+/// [`Partition::filter`]. In a compiled function, captured values that the function does not return are not computed.
 ///
 /// Layers store values with fields of type [`Sown`](crate::Sown) or
 /// [`Intermediates`](crate::Intermediates). There is no equivalent of `method_outputs` in NNX,

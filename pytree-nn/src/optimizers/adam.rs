@@ -27,8 +27,8 @@ pub fn adam_with(learning_rate: f64, beta1: f64, beta2: f64, epsilon: f64) -> Ch
     ])
 }
 
-/// Returns `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2): [`adam`] that
-/// also subtracts `weight_decay` times the learning rate times the parameters.
+/// Returns `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2). An update is the
+/// update of [`adam`], minus the product of the learning rate, `weight_decay` and the parameter.
 pub fn adamw(learning_rate: f64, weight_decay: f64) -> Chain {
     adamw_with(learning_rate, weight_decay, BETA1, BETA2, EPSILON)
 }

@@ -13,9 +13,10 @@ pub struct ClipByGlobalNorm {
     longest: f64,
 }
 
-/// Returns the transformation that multiplies all gradients by the same factor if their global norm exceeds `longest`,
-/// so that the new norm is `longest`. The global norm is the square root of the sum of all squares (Pascanu et al.
-/// 2012, "On the difficulty of training recurrent neural networks", algorithm 1).
+/// Returns the transformation that limits the global norm of the gradients to `longest`. If the norm is greater, all
+/// gradients are multiplied by the same factor, and the new norm is `longest`. The global norm is the square root of
+/// the sum of all squares (Pascanu et al. 2012, "On the difficulty of training recurrent neural networks", algorithm
+/// 1).
 pub fn clip_by_global_norm(longest: f64) -> Chain {
     Chain::of(ClipByGlobalNorm { longest })
 }

@@ -164,7 +164,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         &self.step
     }
 
-    /// Returns the learning rate, `[]`, or `None` if the chain has no learning rate.
+    /// Returns the learning rate, a scalar, or `None` if the chain has no learning rate.
     pub fn learning_rate(&self) -> Option<&Tensor> {
         self.transformation.learning_rate()
     }

@@ -15,7 +15,7 @@ pub fn sgd(learning_rate: f64) -> Chain {
 /// Multiplies gradients by the negative learning rate: see [`scale_by_learning_rate`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByLearningRate {
-    /// The learning rate: `[]`, of the widest dtype of the parameters.
+    /// The learning rate, a scalar of the widest dtype of the parameters.
     #[state(OptState)]
     learning_rate: Tensor,
 }

@@ -10,15 +10,15 @@ use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_
 /// How an update follows from the sum t of past gradients: see [`trace`].
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Momentum {
-    /// The update is t (Polyak 1964, "Some methods of speeding up the convergence of iteration methods").
+    /// The update is the sum t (Polyak 1964, "Some methods of speeding up the convergence of iteration methods").
     Classical,
     /// The update is g + decay · t for the gradient g, as if the gradient were computed one step ahead (Nesterov 1983,
     /// in the form of Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning").
     Nesterov,
 }
 
-/// Returns stochastic gradient descent with momentum: see [`trace`], which sums the gradients with weights that decay
-/// by `decay` in each step.
+/// Returns stochastic gradient descent with momentum: see [`trace`]. The gradients are summed with weights that are
+/// multiplied by `decay` in each step.
 ///
 /// # Examples
 /// ```

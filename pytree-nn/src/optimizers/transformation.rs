@@ -31,9 +31,9 @@ pub trait GradientTransformation {
     /// update.
     fn init(&mut self, parameters: &Tree<Tensor>);
 
-    /// Returns the updates for the gradients. The transformations of a chain run in order: the first receives the
-    /// gradients, each other receives the updates of the previous one, and the last updates are added to the
-    /// parameters.
+    /// Returns the updates for the gradients. The transformations of a chain run in order: the first transformation
+    /// receives the gradients, and each further transformation receives the updates of the previous one. The updates of
+    /// the last transformation are added to the parameters.
     ///
     /// Gradients, parameters and updates are in the order of the parameters in [`init`](Self::init).
     ///
@@ -50,7 +50,8 @@ pub trait GradientTransformation {
         Vec::new()
     }
 
-    /// Returns the learning rate, `[]`, or `None` if this transformation has no learning rate. The default is `None`.
+    /// Returns the learning rate, a scalar, or `None` if this transformation has no learning rate. The default is
+    /// `None`.
     fn learning_rate(&self) -> Option<&Tensor> {
         None
     }

@@ -11,8 +11,8 @@ use crate::random::{RngStream, Rngs};
 ///
 /// The tag of a stream is the name under which the stream was created; a fork keeps the tag. For each tag, a new
 /// [`Rngs`] with the given seed draws one key for each stream with this tag, in the order of the streams in the model.
-/// So if the model was created with the same seed and its layers in this order, the streams get their original keys.
-/// All counts restart at 0. A split stream gets the same number of keys as before, split from its new key.
+/// So the streams get their original keys if the model was created with the same seed and its layers were created in
+/// this order. All counts restart at 0. A split stream gets the same number of keys as before, split from its new key.
 ///
 /// # Panics
 /// If the keys of the model are traced and their transformation has finished.

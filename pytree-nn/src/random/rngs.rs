@@ -139,7 +139,7 @@ impl RngStream {
         Self::new(self.tag.clone(), self.next_key().split_shaped(shape))
     }
 
-    /// Returns a stack of equal new streams for `vmap`. The key of each of them is the next key of this stream.
+    /// Returns a stack of equal new streams for `vmap`. All of them have the same key, the next key of this stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -316,7 +316,8 @@ impl Rngs {
         Self { streams: split }
     }
 
-    /// Returns a new stream for each stream of `self`. Its key is the next key of the stream of `self`.
+    /// Returns a new stream for each stream of `self`. The key of each new stream is the next key of its original
+    /// stream.
     ///
     /// # Panics
     /// If the streams were split, unless `vmap` maps over them.

@@ -85,13 +85,13 @@ pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
     info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
 }
 
-/// Returns whether the system grants the memory of an array, which a trial allocation shows. Without this check, a
-/// failed allocation of a `Vec` would abort the process.
+/// Tries to allocate the memory of an array, and returns whether the system grants it. Without this check, a failed
+/// allocation of a `Vec` would abort the process.
 pub(crate) fn is_granted(info: &AbstractArray) -> bool {
     with_type!(info.dtype, T => Vec::<T>::new().try_reserve_exact(info.len()).is_ok())
 }
 
-/// Returns whether the system grants this many bytes, which a trial allocation shows.
+/// Tries to allocate this many bytes, and returns whether the system grants them.
 pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }

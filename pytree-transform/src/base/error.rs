@@ -91,7 +91,7 @@ pub enum TensorError {
     /// Elements were read as a type that is not the dtype of the tensor.
     #[error("cannot read {found} as {expected}; read the tensor as `{}`, or convert it first", .found.dtype)]
     Read {
-        /// The dtype of the type as which the elements were read.
+        /// The dtype as which the elements were read.
         expected: DType,
         /// The dtype and shape of the tensor.
         found: AbstractArray,
@@ -239,7 +239,7 @@ pub fn called(function: &'static str) -> Called {
     Called(outer)
 }
 
-/// Makes errors name the operation itself until the guard is dropped, because a function of the user runs.
+/// Makes errors name the operation itself until the guard is dropped. Used while a function of the user runs.
 pub(crate) fn called_by_user() -> Called {
     Called(CALLED.replace(None))
 }
@@ -268,7 +268,8 @@ impl Mistake {
         }
     }
 
-    /// Joins all mistakes into one mistake. It lists the problems, and then the fixes in the same order, each once.
+    /// Joins all mistakes into one mistake, which lists all problems and then all fixes in the same order. Equal fixes
+    /// are listed once.
     pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
         let (mut problems, mut fixes) = (Vec::new(), Vec::new());
         for Self { problem, fix } in mistakes {

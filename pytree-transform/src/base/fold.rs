@@ -24,7 +24,7 @@ use crate::base::dtype::TensorElement;
 /// The number of lanes: accumulators that combine different elements of a part at the same time.
 pub(crate) const LANES: usize = 32;
 
-/// The number of elements of a part, into which rows are divided.
+/// The number of elements of a part. Rows are divided into parts.
 pub(crate) const PART: usize = 32 * LANES;
 
 /// The accumulators of a part. Lane `i` combines the elements `i`, `i + LANES`, `i + 2·LANES`, … of the part.

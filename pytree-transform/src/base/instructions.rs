@@ -3,9 +3,8 @@
 
 use std::sync::OnceLock;
 
-/// Returns whether kernels use only instructions that every processor has, which the environment variable
-/// `PYTREE_PORTABLE=1` requests. Results are then the same on all machines with the same word size, but kernels are
-/// slower.
+/// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
+/// requests this. Results are then the same on all machines with the same word size, but kernels are slower.
 pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))

@@ -91,7 +91,8 @@ pub(crate) struct Pool {
     f64: Lengths<f64>,
     bytes: usize,
     limit: usize,
-    /// The number of uses of the pool so far, by which the least recently used length is found.
+    /// The number of uses of the pool so far. Each bucket stores this number at its last use, so that the least
+    /// recently used length can be found.
     clock: u64,
 }
 

@@ -107,7 +107,7 @@ macro_rules! numbers {
 }
 numbers!(bool, i32, i64, u32, f32, f64);
 
-/// Copies the numbers of items, each of which must have the given shape.
+/// Copies the numbers of items. Each item must have the given shape.
 pub(crate) fn numbers_of<T: NestedArray>(
     items: &[T],
     shape: &[usize],

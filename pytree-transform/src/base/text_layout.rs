@@ -7,7 +7,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// A text with possible line breaks, of which [`format`](Self::format) chooses some.
+/// A text with possible line breaks. [`format`](Self::format) chooses which of them end a line.
 #[derive(Default)]
 pub(crate) struct Layout {
     /// All texts, in sequence.
@@ -19,7 +19,7 @@ pub(crate) struct Layout {
 enum Token {
     /// The text from the end of the previous text token up to this position, in bytes.
     TextUpTo(usize),
-    /// A possible line break. If its group is written on one line, this text replaces the break.
+    /// A possible line break. If the group of the break is written on one line, this text replaces the break.
     Break(&'static str),
     /// Indents the following lines by two more spaces.
     Nest,

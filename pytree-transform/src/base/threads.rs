@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn sleeping_callers_are_woken() {
         let (done, is_done) = mpsc::channel();
-        // If no worker wakes the caller, it sleeps for ever.
+        // If no worker wakes the caller, the caller sleeps for ever.
         thread::spawn(move || {
             // Repeat the test, because on a busy machine a caller yields for longer before it sleeps.
             for round in 0..7 {

@@ -60,7 +60,7 @@ pub(super) enum Level {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Register(usize),
-    /// An input of the kernel, by its position, read without a copy.
+    /// An input of the kernel, given by its position. The step reads the input without a copy.
     Input(usize),
 }
 

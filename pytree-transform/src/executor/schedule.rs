@@ -20,7 +20,7 @@ use crate::tensor::primitive::Fold;
 /// This number is enough for an optimizer's update, and it keeps the planning time linear in the length of the jaxpr.
 const WINDOW: usize = 256;
 
-/// The maximum number of views in a chain that are followed one by one, to find the nearest value in memory. In a
+/// The maximum number of views of a chain that the planner follows one by one to find the nearest value in memory. In a
 /// longer chain the planner jumps to the source of the chain, so the planning time stays linear in the length of the
 /// jaxpr.
 const NEAR: usize = 32;
@@ -294,8 +294,8 @@ impl<'j> Planner<'j> {
     /// Returns the equations of the kernel that begins with the equation `start`, or `None` if no kernel can contain
     /// this equation.
     fn group(&mut self, start: usize) -> Option<Group> {
-        // If the first equation reads a repetition of a repetition, the inner repetition must be in memory. So write
-        // the values that the equation reads to memory first.
+        // If the first equation reads a repetition of a repetition, the inner repetition must be in memory. So first
+        // write to memory the values that the equation reads.
         let bases: SmallVec<[Variable; 4]> = self.jaxpr.equations[start]
             .inputs
             .iter()

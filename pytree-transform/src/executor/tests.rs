@@ -43,8 +43,8 @@ fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
     (kernels.collect(), alone)
 }
 
-/// Checks that a compiled function returns the same bits as its operations run one by one. Also passes inputs of which
-/// the caller keeps no handle.
+/// Checks that a compiled function returns the same bits as its operations run one by one. Also passes inputs without
+/// keeping handles of them.
 fn check(shapes: &[&[usize]], function: Function) {
     let jaxpr = recorded(shapes, function);
     let executable = Executable::new(&jaxpr);

@@ -196,7 +196,7 @@ impl<F: Float> Tiles<F> {
         }
     }
 
-    /// Fills a register with a column whose elements are each repeated.
+    /// Repeats each element of a column, and fills a register with the repetitions.
     #[inline(always)]
     pub(super) fn stretch(
         &mut self,

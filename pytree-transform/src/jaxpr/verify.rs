@@ -412,7 +412,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Describes an equation for messages, without displaying the jaxpr, which may be too malformed for this.
+/// Describes an equation for messages. Does not display the jaxpr, because a malformed jaxpr may have no display.
 fn describe(equation: &Equation, position: usize) -> String {
     format!(
         "equation {position} (`{}`, from {})",

@@ -1,4 +1,5 @@
-//! The axes that operations take: counted from the front or the end, one or several. All operations check them here.
+//! The axes that operations take: one axis or several, counted from the front or the end. All operations use these
+//! checks.
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError, valid_axes};

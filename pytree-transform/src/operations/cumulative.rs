@@ -19,8 +19,8 @@ use crate::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reversed(pub isize);
 
-/// The axis and the direction of a cumulative operation. An integer gives this axis, from the first element to the
-/// last; a [`Reversed`] gives its axis, from the last element to the first.
+/// The axis and the direction of a cumulative operation. For an integer, the operation runs from the first element of
+/// this axis to the last. For a [`Reversed`], the operation runs from the last element to the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningAxis {
     axis: isize,

@@ -7,7 +7,7 @@ use crate::primitives::callback::DebugCallback;
 use crate::tensor::Tensor;
 use crate::tensor::trace::bind;
 
-/// Prints a line to stdout, like `println!`, as soon as the values of its operands, which are tensors, are known.
+/// Prints a line to stdout, like `println!`, as soon as the values of its operands are known.
 ///
 /// Under `jit`, the line is printed at each run, and under `vmap` once per example. Under `grad` and `jvp`, the values
 /// are printed without their tangents.

@@ -1,7 +1,8 @@
 //! Einstein summation: sums of products of tensors, in which a letter for each axis describes the sums.
 //!
 //! `dot_general` sums over each letter that two operands have and the result lacks. With more than two operands, each
-//! step replaces a pair of operands by its product: the pair for which this saves the most memory.
+//! step multiplies two operands, and replaces them by their product. It chooses the two operands for which this saves
+//! the most memory.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;

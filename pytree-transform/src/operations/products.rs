@@ -10,8 +10,8 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// Returns the matrix product by NumPy's rule: `[…, m, k] × […, k, n] → […, m, n]`. The axes before the last two
-    /// broadcast. A vector `[k]` is a row as left operand and a column as right operand; the result lacks its
-    /// additional axis.
+    /// broadcast. A vector `[k]` is a row as left operand and a column as right operand; the additional axis is removed
+    /// from the result.
     ///
     /// # Panics
     /// Panics if the shapes do not match or the dtypes differ.

@@ -42,8 +42,8 @@ impl Tensor {
         self.try_take_along_axis(&order, axis)
     }
 
-    /// Returns the indices, as i32, that sort the tensor along `axis` in ascending order. The sort is stable, and NaN
-    /// comes last.
+    /// Returns the i32 indices that sort the tensor along `axis` in ascending order. The sort is stable, and NaN comes
+    /// last.
     ///
     /// # Panics
     /// Panics if `axis` is out of range.
@@ -150,8 +150,8 @@ impl Tensor {
         })
     }
 
-    /// Returns, for each value, the index, as i32, at which the value would be inserted into this sorted tensor of
-    /// shape `[n]` to keep it sorted.
+    /// Returns, for each value, the i32 index at which the value can be inserted into this sorted tensor of shape
+    /// `[n]`, so that the tensor stays sorted.
     ///
     /// The index is before equal elements, as in `jnp.searchsorted` with `side="left"`. Each value is compared with
     /// each element.

@@ -1,4 +1,4 @@
-//! Stacking of pytrees that have the same structure, for instance of the models of an ensemble, and unstacking.
+//! Stacks pytrees that have the same structure, for instance the models of an ensemble, and unstacks them.
 
 use pytree_core::graph;
 
@@ -18,7 +18,7 @@ use crate::tensor::traceable::{Traceable, rebuild};
 /// ```
 ///
 /// # Panics
-/// Panics if there are no members, or if their structures, or the shapes or dtypes of a leaf, differ.
+/// Panics if there are no members, if their structures differ, or if the shapes or dtypes of a leaf differ.
 #[track_caller]
 pub fn stack<M: Traceable>(members: &[M]) -> M {
     let mut members = members.iter().map(graph::flatten::<Tensor, M>);

@@ -19,7 +19,7 @@ pub enum Padding {
     Explicit(Vec<(isize, isize)>),
 }
 
-/// Returns the padding before and after an axis of length `length` for which there are `⌈length / stride⌉` windows of
+/// Returns the padding before and after an axis of length `length`, so that there are `⌈length / stride⌉` windows of
 /// `span` elements.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let windows = length.div_ceil(stride);

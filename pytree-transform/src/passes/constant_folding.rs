@@ -23,7 +23,7 @@ const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 enum Known {
     /// The elements are those of this array.
     Value(Arc<Array>),
-    /// All elements have the same value: that of this array, which has no axes.
+    /// All elements have the value of this array, which has no axes.
     Filled(Arc<Array>),
 }
 

@@ -1,4 +1,4 @@
-//! Tests of which equations each simplification rule changes, and which it does not change.
+//! Tests which equations each simplification rule changes, and which equations it leaves unchanged.
 
 use std::sync::{Arc, Mutex};
 

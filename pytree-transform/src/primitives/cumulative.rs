@@ -198,7 +198,7 @@ macro_rules! log_add_exp {
 
 /// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990): a
 /// recursive call on the combined pairs of neighbours returns every second result, and one more combination returns the
-/// other results. If several elements equal an extremum, its gradient is divided among them as in JAX's
+/// other results. If several elements equal an extremum, the gradient of the extremum is divided among them as in JAX's
 /// `associative_scan`.
 fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let count = x.shape()[axis];
@@ -282,7 +282,7 @@ impl Primitive for Cumulative {
         })
     }
 
-    /// Differentiates an equivalent function that is written in differentiable operations, [`scan_in_pairs`].
+    /// Differentiates [`scan_in_pairs`], which computes the same results by differentiable operations.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let reversed: &[usize] = if self.run.reverse {
             &[self.run.axis]

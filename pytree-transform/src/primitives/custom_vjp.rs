@@ -22,7 +22,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::trace::Recorder;
 
-/// A linear function of which only the transpose is known. The operands are tangents, followed by residuals.
+/// A linear function. Only its transpose is known. The operands are tangents, followed by residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Backward {
     /// The transpose. It takes the residuals and the cotangents of the results, and returns a cotangent for each

@@ -35,7 +35,8 @@ pub(crate) fn asinh_f32(x: f32) -> f32 {
     f64::from(x).asinh() as f32
 }
 
-/// Computes the inverse hyperbolic sine, also of large arguments, for which the standard library's version overflows.
+/// Computes the inverse hyperbolic sine. Unlike the standard library's version, this function does not overflow for
+/// large arguments.
 pub(crate) fn asinh_f64(x: f64) -> f64 {
     if x.abs() > LARGE {
         (x.abs().ln() + std::f64::consts::LN_2).copysign(x)

@@ -73,7 +73,7 @@ impl Total {
     }
 }
 
-/// For each total of a kernel, the results of all its blocks.
+/// The totals of a kernel, each with the results of all blocks of this total.
 pub(in crate::executor) struct Totals<'p, F>(SmallVec<[(&'p Total, Vec<F>); 2]>);
 
 impl<'p, F: Float> Totals<'p, F> {

@@ -1,6 +1,6 @@
 //! The functions that transformations derive from a recorded function: its batch, its JVP, its split into a part that
-//! is known without the tangents and a part that is linear in them, and its transpose. Each function is derived once
-//! and cached.
+//! is known without the tangents and a part that is linear in the tangents, and its transpose. Each function is derived
+//! once and cached.
 
 use std::collections::HashMap;
 use std::hash::Hash;

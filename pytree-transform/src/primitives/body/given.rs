@@ -94,8 +94,8 @@ impl GivenRule {
     }
 
     /// Returns the batched function with the batched rule. A result has a batch axis if it has one in the batched
-    /// function, in the known part of the rule or in its linear part. Every result has a batch axis if the rule has not
-    /// run yet.
+    /// function, in the known part of the rule, or in the linear part of the rule. If the rule has not run yet, every
+    /// result has a batch axis.
     pub(crate) fn batched(
         &self,
         body: &Body,

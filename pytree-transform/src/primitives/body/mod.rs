@@ -2,8 +2,8 @@
 //!
 //! A body is a jaxpr with its cached derivations: its batch, its JVP, its split into a known and a linear part, and its
 //! transpose. Calls, branches and loops are built from bodies. The carry of a loop must have the same form in each
-//! iteration. So a derivation can force an output to have a batch axis, a tangent or a cotangent, even if no input that
-//! the output depends on has one.
+//! iteration. So a derivation can force an output to have a batch axis, a tangent or a cotangent, even if the inputs of
+//! this output have none.
 
 mod derivations;
 mod given;

@@ -39,7 +39,7 @@ pub(crate) fn tangents_behind(mut results: Vec<Tensor>, has_tangent: &[bool]) ->
     with_tangents(results, tangents, has_tangent)
 }
 
-/// Returns the inputs of a transposed body: the known operands, followed by the cotangents that are not zeros (`None`).
+/// Returns the inputs of a transposed body: the known operands, followed by the cotangents that are not `None` (zeros).
 pub(crate) fn known_and_cotangents(
     operands: &[Linear],
     cotangents: &[Option<Tensor>],

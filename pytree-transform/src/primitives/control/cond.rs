@@ -264,7 +264,7 @@ fn guarded(
     operands.iter().zip(axes).map(guard).unzip()
 }
 
-/// What a list of branches must not lack, as text for the panic message of a library bug.
+/// What a list of branches must contain, as text for the panic message of a library bug.
 const BRANCH: &str = "at least one branch";
 
 impl Primitive for Cond {

@@ -213,8 +213,8 @@ impl Primitive for Scan {
         let all = self.constants + self.carry;
         let mut operands = operands.to_vec();
         let mut axes = axes.to_vec();
-        // The scan loops over the first axis of each stacked input. Its body gets one element, which does not have this
-        // axis, so the numbers of the other axes are one less in the body.
+        // The scan loops over the first axis of each stacked input. The body gets one element, which does not have this
+        // axis. So in the body, the number of each other axis is less by one.
         for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
             if *axis == Some(0) {
                 *operand = or_panic(move_axis(operand, 0, 1));

@@ -1,9 +1,9 @@
 //! The kernels of cumulative reductions: sequential and blocked.
 //!
 //! Small numbers added one by one to a large sum are lost: an f32 above 2²⁴ does not change if 1 is added. So elements
-//! are combined in blocks, and blocks in blocks of blocks. Each result is the combination of all blocks before its own
-//! with the elements of its own block, so the error grows only with the logarithm of the length. The order depends only
-//! on the length of the axis, so eager, compiled and batched runs give the same bits.
+//! are combined in blocks, and blocks in blocks of blocks. Each result combines all earlier blocks with the first
+//! elements of its own block, so the error grows only with the logarithm of the length. The order depends only on the
+//! length of the axis, so eager, compiled and batched runs give the same bits.
 
 /// The number of elements in a block, and the number of blocks in a block of blocks.
 const BLOCK: usize = 128;

@@ -191,7 +191,7 @@ pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tens
     }
 }
 
-/// Replaces +∞ by 0. If two tensors are subtracted, the difference of two infinities is then 0 instead of NaN.
+/// Replaces +∞ by 0, so that a later difference of two infinities is 0 instead of NaN.
 fn finite_or_zero(x: &Tensor) -> Tensor {
     let is_infinite = compare_with(Comparison::Eq, x, f64::INFINITY);
     or_panic(select(&is_infinite, &create::zeros_like(x), x))

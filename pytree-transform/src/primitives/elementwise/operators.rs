@@ -34,8 +34,8 @@ pub trait Operand {
     }
 }
 
-/// Returns an error if a float would divide an integer tensor. JAX returns a float tensor here, and a rounded quotient
-/// would have a different value.
+/// Returns an error if a float would divide an integer tensor. JAX returns a float tensor in this case, and a rounded
+/// quotient would have a different value.
 pub(crate) fn check_quotient(number: &impl Operand, tensor: &Tensor) -> Result<(), TensorError> {
     match number.as_float() {
         Some(number) if !tensor.dtype().is_float() => {

@@ -20,7 +20,8 @@ use crate::tensor::trace::Recorder;
 enum Residual {
     /// The residual is the operand of the scan at this position.
     Operand(usize),
-    /// The residual depends only on constants, so it is computed once. It is at this position among such residuals.
+    /// The residual depends only on constants, so it is computed once. The number is its position among the residuals
+    /// of this kind.
     Invariant(usize),
     /// The residual is the stacked output of the known loop at this position.
     Stacked(usize),
@@ -81,7 +82,7 @@ impl Scan {
         with_tangents(values, tangents, &pushed.has_tangent)
     }
 
-    /// Computes the results in one loop, which also stacks the residuals, and the tangents in another loop.
+    /// Computes the results in one loop and the tangents in another loop. The first loop also stacks the residuals.
     pub(super) fn linearized(
         &self,
         primals: &[Tensor],

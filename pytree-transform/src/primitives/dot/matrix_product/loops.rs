@@ -54,7 +54,7 @@ fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
     joined
 }
 
-/// Removes and returns the longest axis. Of several equally long axes, takes the last.
+/// Removes and returns the longest axis. If several axes are equally long, takes the last of them.
 fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
     match (0..axes.len()).max_by_key(|&position| axes[position].length) {
         Some(position) => axes.remove(position),
@@ -232,8 +232,8 @@ impl Loops {
         }
     }
 
-    /// Returns the loops with the length of the axis number `place`, as counted by [`axis`](Self::axis), changed to
-    /// `length`.
+    /// Returns the loops after the length of one axis is changed to `length`. `place` is the number of this axis, as in
+    /// [`axis`](Self::axis).
     fn part(&self, place: usize, length: usize) -> Self {
         let mut part = self.clone();
         let axis = match place.checked_sub(self.outer.len()) {
@@ -246,7 +246,8 @@ impl Loops {
     }
 
     /// Divides the loops into two halves. Also returns the offsets at which the second half begins in the left operand,
-    /// the right operand and the result. Returns `None` if no two halves use the kernel of the whole.
+    /// the right operand and the result. Returns `None` if the loops cannot be divided into two halves that use the
+    /// kernel of the whole.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
         let outermost = (0..self.outer.len() + 2)
             .filter(|&place| self.axis(place).length > 1)
