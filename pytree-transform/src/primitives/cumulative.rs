@@ -46,7 +46,7 @@ pub(crate) enum Cumulation {
     LogSumExp,
 }
 
-/// The primitive of cumulative reductions other than sums, which are not linear.
+/// The primitive of all cumulative reductions except sums. These reductions are not linear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cumulative {
     pub(crate) cumulation: Cumulation,

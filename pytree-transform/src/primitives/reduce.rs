@@ -44,7 +44,7 @@ pub(crate) enum Reduction {
     Or,
 }
 
-/// A reduction over some axes other than a sum, which is not linear.
+/// A reduction over some axes that is not a sum. Such a reduction is not linear.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reduce {
     pub(crate) reduction: Reduction,

@@ -41,8 +41,8 @@ impl Variable {
     }
 }
 
-/// What code that runs a jaxpr expects. A panic message names the expectation if it is violated, which is a bug of this
-/// library: if a value were missing, all later values would be assigned to the wrong variables.
+/// The number of values that a run of a jaxpr needs, as text for the panic message of a library bug. If a value were
+/// missing, all later values would be assigned to the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
@@ -63,8 +63,8 @@ pub(crate) struct Equation {
 /// [`make_jaxpr`](crate::make_jaxpr).
 ///
 /// A jaxpr is displayed in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function from a
-/// vector `a` to the sines of its elements. Captured tensors are before the semicolon, except that captured scalars are
-/// written inline where they are used, as `2.0:f32[]`. A result that nothing uses is called `_`.
+/// vector `a` to the sines of its elements. Captured tensors are before the semicolon. Captured scalars are written
+/// inline where they are used, as `2.0:f32[]`. A result that nothing uses is called `_`.
 ///
 /// # Examples
 /// ```

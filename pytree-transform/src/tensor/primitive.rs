@@ -227,8 +227,8 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         Ok(Vec::new())
     }
 
-    /// If the primitive is a call, returns the called jaxpr, whose inputs are the operands, and the function of the
-    /// library, for instance `jit`, that recorded the jaxpr. Otherwise, returns `None`.
+    /// If the primitive is a call, returns the called jaxpr, and the function of the library that recorded this jaxpr,
+    /// for instance `jit`. The inputs of the jaxpr are the operands. If the primitive is not a call, returns `None`.
     fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
         None
     }

@@ -13,7 +13,7 @@ use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in};
 
 /// Records the function `run` of tensors as a jaxpr. Also returns the traced tensors that `run` captured from lower
-/// trace levels, which are the last inputs of the jaxpr, and the second result of `run`.
+/// trace levels, and the second result of `run`. The captured tensors are the last inputs of the jaxpr.
 pub(crate) fn stage<R>(
     recorder: Recorder,
     inputs: &[AbstractArray],
@@ -43,8 +43,8 @@ pub(crate) fn stage<R>(
     (jaxpr, captured, rest)
 }
 
-/// Gives all recorded functions the same inputs. The first `given` inputs are already the same; the last inputs become
-/// the traced tensors that at least one of the functions captured.
+/// Gives all recorded functions the same inputs: first the `given` inputs, which are already the same, then the traced
+/// tensors that at least one of the functions captured.
 pub(crate) fn with_all_captured(
     given: usize,
     recorded: Vec<(Jaxpr, Vec<Tensor>)>,

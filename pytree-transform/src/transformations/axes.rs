@@ -98,8 +98,8 @@ impl Axes {
 
     /// Returns axes by filters: the first filter that accepts a leaf decides the axis of the leaf.
     ///
-    /// Key paths begin at the subtree to which the filters apply. Some filter must accept each leaf, so write
-    /// [`Filter::everything`] last.
+    /// Key paths begin at the subtree to which the filters apply. Each leaf must be accepted by at least one filter, so
+    /// write [`Filter::everything`] last.
     ///
     /// # Examples
     /// ```

@@ -29,7 +29,7 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// What the code expects. A panic message names the expectation if it is violated, which is a bug of this library.
+/// What a list of axes must contain, as text for the panic message of a library bug.
 const AXES: &str = "an axis, or none, for each leaf";
 const PLACES: &str = "a path in the argument for each reference that is written";
 

@@ -287,7 +287,7 @@ impl Cache {
 ///
 /// The entries are cloned `Arc`s: a comparison runs code of the user, and the cache must not be locked during such
 /// code. Most calls compare only the first entry, so the others are cloned only when they are needed. If another thread
-/// changes the cache in between, an entry may be missing here, but the lookup by hash still finds the entry.
+/// changes the cache in between, an entry may be missing in this list, but the lookup by hash still finds the entry.
 struct Newest<'c> {
     cache: &'c Cache,
     first: Arc<Entry>,

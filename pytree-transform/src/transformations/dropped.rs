@@ -1,8 +1,9 @@
 //! Detects states that a compiled function changes but does not return, so that every call begins with the same state.
 //!
-//! In the recorded function, such a change is a computation from a state of the argument whose result has the shape and
-//! dtype of the state and is never used. It is certain that the change is lost only if a second call receives the same
-//! state: a caller may pass a new random stream each time. So the second call gives the warning.
+//! In the recorded function, such a change is a computation from a state of the argument. Its result has the shape and
+//! dtype of the state, and is never used. One call alone does not show that the change is lost, because a caller may
+//! pass a new random stream each time. So the second call gives the warning, if it receives the same state as the first
+//! call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,8 +25,9 @@ const SHOWN: usize = 4;
 pub(crate) struct Dropped {
     /// The key paths of the changed states.
     paths: Vec<KeyPath>,
-    /// The positions of the leaves to compare between two calls: the changed states, and the keys of random streams
-    /// whose counts are changed. If these leaves are equal in both calls, the changes are lost.
+    /// The positions of the leaves to compare between the first two calls: the states that the function changes, and
+    /// the keys of the random streams whose counts it changes. If the second call receives the same leaves as the
+    /// first, the caller has not kept the changes of the first call.
     watched: Vec<usize>,
     /// The leaves at the positions `watched` in the first call.
     first: Mutex<Option<Vec<Tensor>>>,
@@ -108,8 +110,8 @@ fn is_state(kind: Option<LeafKind>) -> bool {
     matches!(kind, Some(LeafKind::State(_)))
 }
 
-/// Returns the positions of the states for which the function computes a new value, of the same shape and dtype, that is
-/// never used.
+/// Returns the positions of the changed states. From each of them, the function computes a new value of the same shape
+/// and dtype, and never uses this value.
 fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> {
     let count = jaxpr.variables.len();
     let (mut is_live, mut is_used) = (vec![false; count], vec![false; count]);
@@ -209,7 +211,7 @@ fn origins_of_outputs(
     outputs.map(|output| inside[output.index()]).collect()
 }
 
-/// Returns whether the output at a position of an equation with bodies, such as a loop, is an unchanged operand.
+/// Returns whether an equation with bodies, such as a loop, returns an unchanged operand as its output at `position`.
 fn passes_through(equation: &Equation, position: usize) -> bool {
     operand_behind(equation, position).is_some()
 }

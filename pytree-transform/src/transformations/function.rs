@@ -36,7 +36,7 @@ pub trait Function<A, Kind = Callable> {
 #[derive(Debug)]
 pub enum Callable {}
 
-/// The kind of no function: see [`Function`].
+/// A kind that no function has: see [`Function`].
 #[derive(Debug)]
 pub enum Uncallable {}
 
@@ -62,7 +62,7 @@ where
     fn call(&self, _: A) {}
 }
 
-/// Unflattens an argument with a new reference in the place of each reference. Also returns the new references; see
+/// Unflattens an argument, and replaces each reference by a new reference. Also returns the new references; see
 /// [`rebuild`](crate::tensor::traceable::rebuild).
 #[track_caller]
 pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T, References) {
@@ -253,7 +253,8 @@ pub(crate) fn unwritten(operation: &str, treedef: &TreeDef, references: &Referen
     );
 }
 
-/// Makes a struct that a transformation returns callable like a function, and implements [`Function`] for the struct.
+/// Implements [`Function`] for the struct that a transformation returns, and makes this struct callable like a
+/// function.
 ///
 /// The function takes its argument by value or, with `reference`, by reference. With `callable`, for functions that
 /// write their argument, the struct is callable but does not implement [`Function`].

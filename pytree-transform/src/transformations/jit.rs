@@ -17,11 +17,11 @@ use crate::transformations::returned::Returned;
 
 /// Compiles a function of a pytree: the returned [`Jit`] records the function and runs the compiled program.
 ///
-/// The first call with a signature, which is the treedef (static values included), shapes and dtypes of the argument,
-/// traces the function. Later calls with this signature run the recorded program. Captured tensors become constants.
-/// The compiled function takes its argument by value and reuses the memory of tensors that nobody else holds. If the
-/// program writes references, it reuses no memory of the argument, because it may have to run again. The compiled
-/// function can be stored, called from several threads, and passed to every other transformation.
+/// The signature of a call consists of the treedef (static values included), shapes and dtypes of the argument. The
+/// first call with a signature traces the function. Later calls with this signature run the recorded program. Captured
+/// tensors become constants. The compiled function takes its argument by value and reuses the memory of tensors that
+/// nobody else holds. If the program writes references, it reuses no memory of the argument, because it may have to run
+/// again. The compiled function can be stored, called from several threads, and passed to every other transformation.
 ///
 /// If several threads call the function at the same time with the same signature, one thread traces it and the others
 /// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX, or

@@ -23,8 +23,8 @@ use crate::transformations::writing::{
 /// Each call then also updates running statistics and the counts of random streams.
 ///
 /// A result may overwrite the memory of an argument if nothing else holds this memory. For this reason, each `&mut`
-/// argument holds placeholders instead of its tensors while the program runs. If the function panics, while it is
-/// traced or by a callback while it runs, the arguments are unchanged.
+/// argument holds placeholders instead of its tensors while the program runs. If the function panics while it is
+/// traced, or if a callback panics while the program runs, the arguments are unchanged.
 ///
 /// # Examples
 /// ```

@@ -125,8 +125,8 @@ impl<M, R> std::fmt::Debug for Linearization<M, R> {
     }
 }
 
-/// What the code expects: the inputs of the linear part are the tangents, then the residuals. A panic message names the
-/// expectation if it is violated, which is a bug of this library.
+/// What the linear part must have, as text for the panic message of a library bug. Its inputs are the tangents,
+/// followed by the residuals.
 const RESIDUALS: &str = "an input of the linear part for each residual";
 
 /// A recorded function, split into the part that computes the residuals and the part that is linear in the tangents.

@@ -53,8 +53,8 @@ impl Scan {
     }
 }
 
-/// What an element to store must be, as text for the panic message of a library bug: a stack and its elements have one
-/// dtype.
+/// What a stored element must be, as text for the panic message of a library bug. A stack and its elements have the
+/// same dtype.
 const STORED: &str = "elements of the recorded type";
 
 /// Returns one element of a stacked array: the part at `position` on the first axis.

@@ -60,7 +60,7 @@ pub(crate) fn pad(
     };
     bind_one(&pad, &[operand, value])
 }
-/// Where the elements along one axis of the operand are in the result.
+/// The positions in the result of the elements along one axis of the operand.
 struct PaddedAxis {
     /// The position of the first element that is not removed, and the number of elements that are not removed.
     first: usize,

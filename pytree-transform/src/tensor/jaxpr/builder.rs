@@ -1,4 +1,4 @@
-//! The builder of a jaxpr, with which a trace records a function equation by equation.
+//! The builder of a jaxpr. A trace uses it to record a function equation by equation.
 
 use std::panic::Location;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
 /// Returns the lowest trace level that may interpret an operation over named batch axes. This is the innermost level
-/// that binds one of the names or, if it is further in, the innermost level that records for compilation.
+/// that binds one of the names, or the innermost level that records for compilation, whichever is further in.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
     let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())

@@ -1,4 +1,5 @@
-//! Stand-ins: tensors that replace the traced tensors that a function captured, while the function's custom rule runs.
+//! Stand-ins for captured tensors. While the custom rule of a function runs, stand-ins replace the traced tensors that
+//! the function captured.
 //!
 //! A rule runs when a recorded function is differentiated. A tensor that the rule captured may belong to a
 //! transformation that has finished by then. The function captured the same tensor, so the recorded call has an operand
@@ -15,7 +16,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// For the handle of each tensor that a rule captured: the tensor and its stand-in, which replaces the tensor.
+/// Maps the handle of each tensor that a rule captured to the tensor and its stand-in.
 type StandIns = HashMap<usize, (Tensor, Tensor)>;
 
 /// The tensors that a function captured.
@@ -78,7 +79,7 @@ impl Drop for Guard {
     }
 }
 
-/// Returns whether any tensor currently has a stand-in, a tensor that replaces it.
+/// Returns whether any tensor currently has a stand-in.
 pub(super) fn are_used() -> bool {
     COUNT.get() > 0
 }

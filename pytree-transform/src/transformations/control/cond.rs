@@ -28,7 +28,7 @@ use crate::transformations::returned::Returned;
 /// loops.
 ///
 /// The functions may return a `Result`; see [`Returned`]. If a function returns an `Err` while it is traced, the call
-/// returns this `Err`, also if the predicate chooses the other function.
+/// returns this `Err`, even if the predicate chooses the other function.
 ///
 /// # Examples
 /// ```

@@ -33,8 +33,9 @@ use crate::transformations::returned::{Returned, always};
 /// function itself. The rule must own the values that it captures. If it captures a traced tensor, and the function is
 /// recorded before it is differentiated, the function must capture this tensor, too.
 ///
-/// The function may return a `Result`; see [`Returned`]. The rule returns values: it runs only after the function has
-/// succeeded for the same shapes, and possibly after the call that could return an error.
+/// The function may return a `Result`; see [`Returned`]. The rule returns values and not a `Result`, because it runs
+/// only after the function has succeeded for the same shapes. The rule may even run after the call that could return an
+/// error.
 ///
 /// # Examples
 /// ```

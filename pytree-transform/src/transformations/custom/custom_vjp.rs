@@ -246,8 +246,8 @@ fn record_rule<A: Traceable, R: Traceable, S: Traceable>(
     }
 }
 
-/// Creates a rule from the recorded `forward` (`known`), whose last results are the residuals, and the recorded
-/// `backward`.
+/// Creates a rule from the recorded `forward` (`known`) and the recorded `backward`. The last results of `forward` are
+/// the residuals.
 fn split(known: Jaxpr, backward: Jaxpr, argument: &Form, result: &Form) -> Linearized {
     let has_tangent = result.is_float();
     let of_results: Vec<AbstractArray> = chosen(&result.infos, &has_tangent).cloned().collect();
