@@ -24,7 +24,7 @@ pub(super) struct Temporary {
 
 impl Temporary {
     /// Creates and locks a temporary file in `directory`, which contains the file `target`. If `target` exists,
-    /// `permissions` are its permissions, and the temporary file gets them.
+    /// `permissions` are the permissions of `target`. The temporary file gets the same permissions.
     pub(super) fn new(
         directory: &Path,
         target: &OsStr,
@@ -105,8 +105,8 @@ pub(super) fn unique_name(target: &OsStr, process: u32) -> String {
     )
 }
 
-/// Removes the temporary files of a target that no writer has locked. Errors are ignored: a file
-/// that remains does no harm.
+/// Removes the temporary files of a target, unless a writer has locked them. Errors are ignored: a file that remains
+/// does no harm.
 pub(super) fn remove_dead(directory: &Path, target: &OsStr) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -124,8 +124,8 @@ pub(super) fn remove_dead(directory: &Path, target: &OsStr) {
             continue;
         };
         match file.try_lock() {
-            // The lock is held until the name is removed. A writer that has created this file but not yet locked it
-            // checks afterwards whether the name still exists.
+            // The lock is held until the name is removed. A writer may have created this file, but not locked it yet.
+            // After this writer gets the lock, it checks whether the name still exists.
             Ok(()) => drop(fs::remove_file(entry.path())),
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }

@@ -255,7 +255,7 @@ fn special_files_are_kept() {
     assert!(write(scratch.0.join("none").join("state"), b"x").is_err());
     #[cfg(unix)]
     {
-        // Use a socket that the test creates, and not a device, because a bug could replace it.
+        // Use a socket that the test creates, and not a device, because a bug could replace the device.
         let socket = scratch.0.join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         let error = write(&socket, b"x").unwrap_err().to_string();

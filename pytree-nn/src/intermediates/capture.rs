@@ -4,8 +4,8 @@ use pytree_core::{Filter, Partition, PytreeOf, TreeError, partition};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-/// Runs a function on the model, and returns the result of the function and the leaves that it added to the model, like
-/// `nnx.capture`. Only leaves that `filter` accepts are returned.
+/// Runs a function on the model, and returns the result of the function and the leaves that the function added to the
+/// model, like `nnx.capture`. Only leaves that `filter` accepts are returned.
 ///
 /// The leaves that `filter` accepts are removed from the model before and after the run. So a function compiled by
 /// `jit` is compiled once, and all captured leaves are from this run. To select some of the captured leaves, use

@@ -33,8 +33,8 @@ pub enum PerturbationError {
         /// The structure of the value.
         found: Box<TreeDef>,
     },
-    /// The first run, which creates the zeros, is inside of a function that is differentiated. The gradient of this
-    /// function would silently contain no gradient for the zeros.
+    /// The first run creates the zeros, but this run is inside of a function that is differentiated. The gradient of
+    /// this function would silently contain no gradient for the zeros.
     #[error(
         "cannot create a perturbation while a gradient is taken: the first run creates the zeros {found}, and the gradient would not contain them; run the model once before, for instance `let _ = model.forward(&x);`"
     )]
@@ -139,7 +139,8 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     }
 }
 
-/// Checks that `value` has the structure, shapes and dtypes of `perturbation`, the zeros that the first run created.
+/// Checks that `value` has the same structure, shapes and dtypes as `perturbation`, which holds the zeros of the first
+/// run.
 fn check<T: PytreeOf<Tensor>>(
     perturbation: &T,
     value: &T,

@@ -291,7 +291,8 @@ impl<M> PartialEq for Optimizer<M> {
     /// checkpoint was loaded.
     ///
     /// # Panics
-    /// As for tensors: under `jit` and `vmap`, if both have the same structure.
+    /// Under `jit` and `vmap`, if both optimizers have the same structure. The comparison of tensors panics in the same
+    /// way.
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         graph::flatten::<Tensor, Self>(self) == graph::flatten::<Tensor, Self>(other)

@@ -98,7 +98,7 @@ impl Key {
 
     /// Returns a new key that is computed from this key and an integer, for example the number of the training step.
     ///
-    /// `data: []` is a number or an integer tensor, and may be traced.
+    /// `data` is a number or a scalar integer tensor, and may be traced.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `data` is not a single integer.

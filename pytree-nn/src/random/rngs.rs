@@ -50,7 +50,7 @@ fn list(names: &[String]) -> String {
 /// A stream of keys: a key, and the number of keys drawn from it.
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RngStream {
-    /// The key from which the stream derives the keys that it returns.
+    /// The key of the stream. All keys that the stream returns are derived from this key.
     #[state(RngState)]
     key: Key,
     /// The number of drawn keys: `u32[]`.
@@ -79,7 +79,7 @@ impl RngStream {
         Self { key, count, tag }
     }
 
-    /// Returns the key from which the stream derives the keys that it returns.
+    /// Returns the key of the stream. All keys that the stream returns are derived from this key.
     pub fn key(&self) -> &Key {
         &self.key
     }

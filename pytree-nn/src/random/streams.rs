@@ -16,9 +16,9 @@ use crate::random::{Key, RngStream};
 /// key from it. Distinguish streams by their [tags](RngStream::tag), and clone a stream that must not change. All other
 /// values are the same in both models.
 ///
-/// A call that writes other states, such as running statistics, writes them to the copy. To keep them, put all states
-/// except for the streams into the model:
-/// `partition::update(&mut model, &partition::filter(&each, &!Filter::state::<RngState>()))?`.
+/// A call that writes other states, such as running statistics, writes them to the copy. To keep these states, copy all
+/// states except for the streams into `model`: `partition::update(&mut model, &partition::filter(&each,
+/// &!Filter::state::<RngState>()))?`.
 ///
 /// # Examples
 /// Under `vmap`, each example of a batch drops different elements:

@@ -30,8 +30,8 @@ pub(crate) const PART: usize = 32 * LANES;
 /// The accumulators of a part. Lane `i` combines the elements `i`, `i + LANES`, `i + 2·LANES`, … of the part.
 pub(crate) type Lanes<T> = [T; LANES];
 
-/// Combines some elements of a part into the part's lanes. `position` is the position in the part of the first of these
-/// elements.
+/// Combines some elements of a part into the part's lanes. `position` is the index of the first of these elements in
+/// the part.
 #[inline(always)]
 pub(crate) fn into_lanes<T: Copy>(
     lanes: &mut Lanes<T>,

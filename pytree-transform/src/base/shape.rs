@@ -157,7 +157,7 @@ impl Extend<usize> for Shape {
     }
 }
 
-/// The lengths of a [`Shape`] by value. See [`IntoIterator`].
+/// An iterator over the lengths of a [`Shape`], by value. See [`IntoIterator`].
 #[derive(Clone, Debug)]
 pub struct Lengths(smallvec::IntoIter<[usize; 4]>);
 
@@ -213,7 +213,7 @@ impl PartialEq for Shape {
     }
 }
 
-/// Compares shapes with other lists of lengths, on both sides.
+/// Implements `==` between shapes and other lists of lengths, in both orders.
 macro_rules! compared_with {
     ($([$($generics:tt)*] $other:ty),*) => {$(
         impl<$($generics)*> PartialEq<$other> for Shape {

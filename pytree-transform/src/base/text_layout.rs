@@ -1,4 +1,4 @@
-//! The layout of text with optional line breaks, with which jaxprs are displayed.
+//! The layout of text with optional line breaks. Jaxprs are displayed in this layout.
 //!
 //! A group is written on the current line if the rest of this line is long enough. Otherwise each break of the group
 //! ends a line, and the same rule applies to the groups inside (Wadler, "A prettier printer", 2003). Texts and tokens

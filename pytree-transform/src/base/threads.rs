@@ -145,8 +145,9 @@ impl Workers {
         reason = "threads that outlive the call are given a job that borrows from it"
     )]
     fn post(&'static self, places: usize, job: Job<'_>) {
-        // SAFETY: only the lifetime changes. The caller holds a `Posted`. Its drop removes the job and waits until no
-        // worker runs it, even if the caller unwinds. So no worker has the reference after this borrow ends.
+        // SAFETY: only the lifetime changes. The caller holds a `Posted`. When the `Posted` is dropped, it removes the
+        // job and waits until no worker runs the job, even if the caller unwinds. So no worker has the reference after
+        // this borrow ends.
         let job = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
         let mut state = locked(&self.state);
         state.job = Some(job);

@@ -2,9 +2,9 @@
 //!
 //! The equations of a kernel have the same number of elements. Their results are bools or floats of one dtype. A kernel
 //! may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
-//! kernel. A kernel may also reduce over all rows, to one row, or over all elements, to one number; no later step of the
-//! kernel may read the result of such a reduction. An equation joins an earlier kernel if its operands are computed before or in that kernel,
-//! so unrelated equations in between do not split a kernel.
+//! kernel. A kernel may also reduce all rows to one row, or all elements to one number. No later step of the kernel may
+//! read the result of such a reduction. An equation joins an earlier kernel if its operands are computed before or in
+//! that kernel, so unrelated equations in between do not split a kernel.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -97,7 +97,7 @@ pub(super) struct Planner<'j> {
     scheduled: Vec<Scheduled>,
 }
 
-/// Orders the equations of a jaxpr and groups chains into kernels.
+/// Orders the equations of a jaxpr, and groups chains of equations into kernels.
 pub(super) fn schedule(jaxpr: &Jaxpr) -> Vec<Scheduled> {
     let mut planner = Planner::new(jaxpr);
     let small = planner.small();

@@ -115,7 +115,7 @@ pub enum JaxprError {
         /// The dtypes and shapes that the body returns.
         found: Vec<AbstractArray>,
     },
-    /// An equation that uses a batch axis that no `vmap` bound when the jaxpr was recorded.
+    /// An equation that uses an unbound batch axis: no `vmap` bound the axis when the jaxpr was recorded.
     #[error(
         "{place} works over the batch axis `{name}`, which was not bound when the jaxpr was recorded"
     )]

@@ -340,12 +340,12 @@ pub fn pshuffle<T: Traceable>(
     ppermute(value, names, pairs)
 }
 
-/// Splits each leaf of a pytree along `split_axis` and sends one part to each example. Each example joins the parts
-/// that it receives along `concat_axis`. Negative axes count from the end.
+/// Splits each leaf of a pytree along `split_axis` and sends one part to each example. Each example joins the received
+/// parts along `concat_axis`. Negative axes count from the end.
 ///
-/// With [`Tiling::Stacked`] the split axis must be as long as the batch axis. It is removed, and the result has a new
-/// axis at `concat_axis`. With [`Tiling::Tiled`] both axes are kept: the split axis is divided into one piece per
-/// example, and the received pieces are concatenated along the concat axis. Equivalent to `jax.lax.all_to_all`.
+/// With [`Tiling::Stacked`] the split axis must be as long as the batch axis. The split axis is removed, and the result
+/// has a new axis at `concat_axis`. With [`Tiling::Tiled`] both axes are kept: the split axis is divided into one piece
+/// per example, and the received pieces are concatenated along the concat axis. Equivalent to `jax.lax.all_to_all`.
 ///
 /// # Panics
 /// Panics if there is not exactly one bound axis name, if an axis is out of range for a leaf, or if the split axis

@@ -91,8 +91,8 @@ running! {
     /// ```
     cumprod try_cumprod = cumulative(Cumulation::Prod);
 
-    /// Returns the cumulative maximum along `axis`: the maximum of each element and all elements before it, or after
-    /// it if the axis is [`Reversed`]. All results after a NaN are NaN.
+    /// Returns the cumulative maximum along `axis`: the maximum of each element and all elements before it, or of the
+    /// element and all elements after it if the axis is [`Reversed`]. All results after a NaN are NaN.
     ///
     /// # Examples
     /// ```
@@ -101,8 +101,8 @@ running! {
     /// ```
     cummax try_cummax = cumulative(Cumulation::Max);
 
-    /// Returns the cumulative minimum along `axis`: the minimum of each element and all elements before it, or after
-    /// it if the axis is [`Reversed`]. All results after a NaN are NaN.
+    /// Returns the cumulative minimum along `axis`: the minimum of each element and all elements before it, or of the
+    /// element and all elements after it if the axis is [`Reversed`]. All results after a NaN are NaN.
     ///
     /// # Examples
     /// ```
@@ -115,8 +115,8 @@ running! {
 running! {
     " Panics if `axis` is out of range, or if the elements are not f32 or f64.":
 
-    /// Returns the cumulative log-sum-exp along `axis`: log Σ eˣ over each element and all elements before it, or
-    /// after it if the axis is [`Reversed`].
+    /// Returns the cumulative log-sum-exp along `axis`: log Σ eˣ over each element and all elements before it, or over
+    /// the element and all elements after it if the axis is [`Reversed`].
     ///
     /// # Examples
     /// ```

@@ -181,7 +181,7 @@ fn part_of_rows(rows: &Tensor, start: usize, end: usize) -> Result<Tensor, Tenso
     slice(rows, &starts, &limits, &strides)
 }
 
-/// Returns the median: sorts the elements along `axes` together and takes the mean of the one or two in the middle.
+/// Returns the median: sorts the elements along `axes` together and takes the mean of the one or two middle elements.
 #[track_caller]
 fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     check_float("take the median of", tensor)?;

@@ -54,9 +54,9 @@ binary_methods! {
     /// Returns the smaller element of each pair, or NaN if either element is NaN. Equal elements receive half of the
     /// gradient each.
     minimum try_minimum = elementwise::binary, Binary::Min;
-    /// Returns, for each pair of elements, whether they are equal.
+    /// Returns whether the two elements of each pair are equal.
     equal try_equal = elementwise::compare, Comparison::Eq;
-    /// Returns, for each pair of elements, whether they differ.
+    /// Returns whether the two elements of each pair differ.
     not_equal try_not_equal = elementwise::compare, Comparison::Ne;
     /// Returns, for each pair of elements, whether the first is less than the second.
     less try_less = elementwise::compare, Comparison::Lt;
@@ -167,7 +167,7 @@ impl Tensor {
         Ok((other_sign & rest.not_equal(&zeros)).select(&(&rest + &y), &rest))
     }
 
-    /// Returns √(x² + y²) of each pair of elements, where the squares neither overflow nor underflow.
+    /// Returns √(x² + y²) of each pair of elements, without overflow or underflow of the squares.
     ///
     /// # Panics
     /// Panics if the dtypes are not the same float type, or if the shapes do not broadcast.
@@ -240,8 +240,8 @@ impl Tensor {
     }
 
     /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. If an element is
-    /// strictly between the bounds, the element receives the gradient. If it is strictly outside of them, the nearer
-    /// bound receives the gradient.
+    /// strictly between the bounds, the element receives the gradient. If the element is strictly outside of the
+    /// bounds, the nearer bound receives the gradient.
     ///
     /// # Panics
     /// Panics if the dtypes differ or the shapes do not broadcast.

@@ -1,8 +1,7 @@
-//! Reductions: the three forms of each, and sums, means and maxima.
+//! The three forms of each reduction, and sums, means and maxima.
 //!
-//! A reduction is over all axes (`sum`), over some axes, which are removed (`sum_axes`), or over some axes, which are
-//! kept with length 1 so that the result broadcasts against the original (`sum_keep`). Negative axes count from the
-//! end.
+//! `sum` reduces all axes. `sum_axes` reduces some axes and removes them. `sum_keep` reduces some axes and keeps them
+//! with length 1, so that the result broadcasts against the original. Negative axes count from the end.
 
 use pytree_derive::panicking_twin;
 

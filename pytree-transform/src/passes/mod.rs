@@ -1,8 +1,7 @@
 //! Compiler passes, which rewrite a jaxpr without changing a bit of its results.
 //!
 //! The passes run once, before a jaxpr is scheduled for execution; differentiation and batching use the recorded jaxpr.
-//! Each pass is a function from jaxpr to jaxpr. A pass leaves equations whose results are no longer used in the jaxpr;
-//! the last pass removes them.
+//! Each pass is a function from jaxpr to jaxpr. Only the last pass removes equations whose results are no longer used.
 
 mod common_subexpressions;
 mod constant_folding;

@@ -80,7 +80,7 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// A jaxpr, and what is known about the equations before the one that is being simplified.
+/// A jaxpr, and what is known about the equations before the current equation.
 struct View<'j> {
     jaxpr: &'j Jaxpr,
     makers: &'j [Option<usize>],

@@ -196,8 +196,8 @@ impl Primitive for PMax {
         unbound(self)
     }
 
-    /// Computes the tangent of the maximum: the mean of the tangents of the examples that attain it, as for a maximum
-    /// over an axis.
+    /// Computes the tangent of the maximum: the mean of the tangents of the examples that have the maximum, as for a
+    /// maximum over an axis.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let maximum = or_panic(pmax(&primals[0], &self.names));
         let tangent = tangents[0].as_ref().map(|tangent| {

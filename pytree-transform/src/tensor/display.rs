@@ -147,7 +147,7 @@ impl Layout {
     }
 }
 
-/// Returns the indices of an axis that are written. `None` marks the position of the omitted indices.
+/// Returns the indices of an axis that are displayed. `None` marks the position of the omitted indices.
 fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>> {
     let summary = summarised && 2 * EDGE_ITEMS < length;
     let leading = if summary { EDGE_ITEMS } else { 0 };

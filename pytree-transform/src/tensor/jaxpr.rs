@@ -41,8 +41,8 @@ impl Variable {
     }
 }
 
-/// The number of values that a run of a jaxpr needs, as text for the panic message of a library bug. If a value were
-/// missing, all later values would be assigned to the wrong variables.
+/// What the code that runs a jaxpr expects, as texts for the panic messages of a library bug. If a value were missing,
+/// all later values would be assigned to the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
@@ -285,7 +285,7 @@ impl Jaxpr {
         self
     }
 
-    /// Applies the recorded function to tensors, which may belong to any trace levels, operation by operation.
+    /// Applies the recorded function to tensors, operation by operation. The tensors may belong to any trace levels.
     pub(crate) fn apply(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = vec![None; self.variables.len()];
         for (variable, input) in pairs(&self.inputs, inputs, INPUTS) {

@@ -1,5 +1,5 @@
-//! The argument of a function that is differentiated: its leaves, the flags of the leaves that are differentiated, and
-//! its gradient.
+//! The argument of a function that is differentiated: its leaves, a flag for each leaf that says whether the leaf is
+//! differentiated, and the gradient.
 
 use std::panic::Location;
 

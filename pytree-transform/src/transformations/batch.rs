@@ -29,7 +29,7 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// What a list of axes must contain, as text for the panic message of a library bug.
+/// What the code expects, as texts for the panic messages of a library bug.
 const AXES: &str = "an axis, or none, for each leaf";
 const PLACES: &str = "a path in the argument for each reference that is written";
 

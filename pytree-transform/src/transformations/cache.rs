@@ -229,8 +229,8 @@ impl Cache {
     }
 
     /// Returns the entry for a signature. On a cache miss `trace` creates the entry, and other threads with the same
-    /// signature wait for it, so that the function is traced once. If threads would wait for each other for ever, each
-    /// of them traces the function.
+    /// signature wait for this entry, so that the function is traced once. If threads would wait for each other for
+    /// ever, each of them traces the function.
     ///
     /// # Errors
     /// Returns the error of `trace`; in this case no entry is created.
@@ -256,8 +256,8 @@ impl Cache {
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature)?);
-        // Another thread may have traced the same signature meanwhile, because a thread does not wait if that would be
-        // a deadlock.
+        // Another thread may have traced the same signature meanwhile, because a thread does not wait if the wait would
+        // be a deadlock.
         if !entry.is_used_once && self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }

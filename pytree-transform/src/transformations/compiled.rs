@@ -98,7 +98,8 @@ struct History {
 }
 
 impl<T, E> Compiled<T, E> {
-    /// Calls the function with the arguments of a call. Also returns the rest of the arguments, which `release` returns.
+    /// Calls the function with the arguments `given`. Also returns the result of `release`, which is the rest of the
+    /// arguments.
     ///
     /// `release` is called when the arguments are no longer needed. If it receives an entry, the program of this entry
     /// runs next, and may reuse the memory of leaves that nobody else holds.

@@ -51,8 +51,9 @@ where
     }
 }
 
-// Nothing meets this bound. Without a second implementation for all types, rustc would choose the first one for a
-// closure with other parameters, and report that the closure is not an `Fn(A)`, instead of the message of `Function`.
+// Nothing meets this bound. Without a second implementation for all types, rustc would choose the first implementation
+// even for a closure with other parameters. Instead of the message of `Function`, it would report that the closure is
+// not an `Fn(A)`.
 impl<F, A> Function<A, Uncallable> for F
 where
     Uncallable: Fn(F),
@@ -186,7 +187,7 @@ pub(crate) fn call_inside<A: Traceable, R: Traceable, E>(
     or_no_leaves(outcome)
 }
 
-/// Converts the value of a user's function, divided into its leaves and the rest, or the error of this function.
+/// Converts the outcome of a user's function: the value, divided into its leaves and the rest, or the error.
 pub(crate) fn or_no_leaves<T, E>(value: Result<(Vec<Tensor>, T), E>) -> TracedCall<T, E> {
     match value {
         Ok((leaves, rest)) => (leaves, Ok(rest)),

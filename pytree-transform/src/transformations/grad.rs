@@ -189,8 +189,8 @@ differentiating! {
     ValueAndGrad<M, L: Loss>, (&M) -> BothOf<M, L>
 }
 differentiating! {
-    /// The result of [`value_and_grad_mut`]: a function from a model, which it updates, to the loss and its gradient,
-    /// or to a `Result` of both.
+    /// The result of [`value_and_grad_mut`]: a function that updates a model, and returns the loss and its gradient, or
+    /// a `Result` of both.
     ValueAndGradMut<M, L: Loss>, (&mut M) -> BothOf<M, L>
 }
 

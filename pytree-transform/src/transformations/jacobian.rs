@@ -83,8 +83,8 @@ fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
     Argument::new(leaves, treedef, None, line)
 }
 
-/// Assembles the Jacobian of one tensor from its blocks: one block for each differentiated leaf of the argument, or
-/// `None`.
+/// Assembles the Jacobian of one tensor from its blocks. There is one entry for each differentiated leaf of the
+/// argument: a block, or `None` for zeros.
 fn jacobian<M: SelectPart<Tensor>>(
     argument: &Argument,
     result: &AbstractArray,

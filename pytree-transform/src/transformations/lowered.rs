@@ -106,7 +106,7 @@ fn step(between: &mut Between<'_>, planned: &Planned) -> LoweredStep {
     }
 }
 
-/// A search for the equations of each step, which compute the step's outputs from its inputs.
+/// A search for the equations that compute the outputs of each step from its inputs.
 struct Between<'j> {
     jaxpr: &'j Jaxpr,
     makers: Vec<Option<usize>>,

@@ -15,8 +15,8 @@ use crate::transformations::retrace::{Retrace, RetraceDifference};
 /// A source line that builds and traces this many functions of one type causes a warning.
 const MANY_BUILT: usize = 32;
 
-/// Each time the number of traces of a function reaches a multiple of this number, a check warns if most calls trace it
-/// again.
+/// Each time the number of traces of a function reaches a multiple of this number, a check warns if most calls trace
+/// the function again.
 const MANY_TRACES: usize = 16;
 
 /// The source line that builds a compiled function, and the type of the function. A line in a generic function builds
@@ -27,8 +27,8 @@ type Built = (&'static Location<'static>, TypeId);
 /// traced.
 static BUILT: LazyLock<Mutex<HashMap<Built, usize>>> = LazyLock::new(Mutex::default);
 
-/// Counts the first trace of a compiled function. Warns if the line that built it has built many functions of the same
-/// type.
+/// Counts the first trace of a compiled function. Warns if the line that built this function has built many functions
+/// of the same type.
 pub(crate) fn traced_first(Origin { name, line }: Origin, function: TypeId) {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let count = built.entry((line, function)).or_insert(0);

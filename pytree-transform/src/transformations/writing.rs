@@ -1,9 +1,10 @@
 //! Functions that write some of their arguments: the types of these arguments, and how transformations call the
 //! functions.
 //!
-//! Such a function takes `&mut` for each argument that it writes, before the arguments that it only reads. Inside of a
-//! transformation, the function gets copies of the arguments. The written copies are results of the transformed
-//! function, which stores them in the user's arguments at the end. So a call that panics has changed nothing.
+//! Such a function takes first the arguments that it writes, by `&mut`, and then the arguments that it only reads.
+//! Inside of a transformation, the function gets copies of the arguments. The written copies are results of the
+//! transformed function, which stores them in the user's arguments at the end. So a call that panics has changed
+//! nothing.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -27,8 +28,8 @@ impl<M> fmt::Debug for Mut<M> {
     }
 }
 
-/// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple of one
-/// to three `Mut<M>` and the arguments that are only read, at most six in all.
+/// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple. The
+/// tuple has at most six members: one to three `Mut<M>`, followed by the arguments that are only read.
 ///
 /// No other types implement this trait.
 #[diagnostic::on_unimplemented(
@@ -62,7 +63,7 @@ pub trait Parts: 'static {
     /// Stores the new values in the user's `&mut` arguments.
     fn store(places: &mut Self::Places<'_>, values: Self::Written);
     /// Returns the structure of the arguments after the call, and the number of leaves of the arguments that are only
-    /// read, which come last.
+    /// read. These leaves come last.
     fn structure_after(written: TreeDef, arguments: &TreeDef) -> (TreeDef, usize);
 }
 

@@ -1,4 +1,4 @@
-//! What an optimizer refuses and reports, and what it updates.
+//! Tests of what an optimizer updates, and of the mistakes that it reports.
 
 use super::*;
 use crate::{

@@ -76,5 +76,5 @@ pub(crate) fn atanh_f64(x: f64) -> f64 {
     (0.5 * (2.0 * distance / (1.0 - distance)).ln_1p()).copysign(x)
 }
 
-/// The bound above which both x² + 1 and x² - 1 are rounded to x², so that the argument of the logarithm is 2x.
+/// Above this bound, x² + 1 and x² - 1 are both rounded to x², so the argument of the logarithm is 2x.
 const LARGE: f64 = 1e10;

@@ -132,7 +132,7 @@ fn recorded_types_match_shape_rule() {
 }
 
 /// Records a function of a vector `x: f32[2]`, a number `n: f32[]` and an index `i: i32[]`, breaks the equation of a
-/// primitive in it, and returns the verifier's error for this equation.
+/// primitive in the jaxpr, and returns the verifier's error for this equation.
 fn broken(
     function: impl Fn((Tensor, Tensor, Tensor)) -> Tensor + Send + Sync,
     primitive: &str,
@@ -342,8 +342,8 @@ fn custom_rules_match_residuals_and_cotangents() {
     );
 }
 
-/// Records a function of an example `f32[3,2]` in a batch of 3 with the batch axis `i`, breaks it, and returns the
-/// verifier's errors.
+/// Records a function of an example `f32[3,2]` in a batch of 3 with the batch axis `i`, breaks the jaxpr, and returns
+/// the verifier's errors.
 fn broken_under_axis(
     function: impl Fn(Tensor) -> Tensor + Send + Sync,
     change: impl FnOnce(&mut Jaxpr),

@@ -63,7 +63,7 @@ impl Scattered {
         [before, self.indices.shape(), &after[1..]].concat()
     }
 
-    /// Replaces each update whose index is out of range by `neutral`, a value with which an update changes nothing.
+    /// Replaces each update whose index is out of range by `neutral`. An update with this value changes nothing.
     #[track_caller]
     fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
         let places = self.axis..self.axis + self.indices.rank();

@@ -113,7 +113,7 @@ impl GivenRule {
             let of_results = mapped.clone();
             let rule = Rule::when_needed(move || {
                 // The rule may use the name of the batch axis, and the `vmap` that bound the name may have finished. So
-                // bind it again.
+                // bind the name again.
                 let axis = Trace::begin(Interpreter::Batch(batch_of_rule.clone()));
                 let split = rule.get();
                 drop(axis);

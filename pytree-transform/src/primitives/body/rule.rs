@@ -7,8 +7,8 @@ use crate::primitives::body::Linearized;
 
 /// A derivative rule that maps tangents of all float arguments to tangents of all float results.
 ///
-/// A recorded function may never be differentiated, and its rule may call the function itself. So the rule runs when
-/// the function is first differentiated, and only once for each recorded function.
+/// A recorded function is possibly never differentiated, and its rule may call the function itself. So the rule runs
+/// when the function is first differentiated, and only once for each recorded function.
 pub(crate) struct Rule {
     recorded: OnceLock<Linearized>,
     record: Option<Box<dyn Fn() -> Linearized + Send + Sync>>,

@@ -58,8 +58,8 @@ pub(crate) fn linearize<R>(
     for result in &results {
         let (primal, tangent) = or_panic(duals.undual(result));
         primals.push(primal);
-        // A tangent that is not on the tape does not depend on the input tangents. Because it must be linear in the
-        // input tangents, it is zero.
+        // A tangent that is not on the tape does not depend on the input tangents. Every tangent is linear in the input
+        // tangents, so this tangent is zero.
         outputs.push(tangent.and_then(|tangent| or_panic(tape.variable(&tangent))));
     }
     drop(results);
@@ -267,7 +267,7 @@ pub(crate) fn transpose_jaxpr(
     let mut linear = Vec::with_capacity(jaxpr.equations.len());
     for equation in &jaxpr.equations {
         // An equation whose operands are all known is evaluated here. An equation with an unknown operand is linear in
-        // it, and is transposed below.
+        // this operand, and is transposed below.
         let operands: SmallVec<[&Tensor; 4]> = equation
             .inputs
             .iter()

@@ -29,7 +29,7 @@ pub(crate) struct PPermute {
 }
 
 /// Divides the split axis into one slice for each example, and sends slice `i` to example `i`. Each example stacks the
-/// slices that it receives along a new axis.
+/// received slices along a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AllToAll {
     pub(crate) name: [AxisName; 1],

@@ -291,7 +291,7 @@ impl Primitive for Scan {
     }
 }
 
-/// Returns the values of the operands that are known.
+/// Returns the values of the known operands.
 fn known(operands: &[Linear]) -> Vec<Tensor> {
     known_and_cotangents(operands, &[])
 }

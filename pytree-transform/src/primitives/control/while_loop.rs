@@ -248,8 +248,8 @@ impl Primitive for While {
         let operands = with_mapped_carry(operands, axes, all, &carry, size);
         let results = if by_example {
             let primitive = self.by_example(&condition.body, &body.body, size);
-            // The body of the batched loop also evaluates the condition, so it takes the condition's constants before
-            // its own.
+            // The body of the batched loop also evaluates the condition, so it takes the constants of the condition
+            // before the constants of the body.
             let operands: Vec<Tensor> = operands[..own].iter().chain(&operands).cloned().collect();
             bind_all(&primitive, &operands)
         } else {

@@ -232,7 +232,7 @@ macro_rules! float_factor {
                 };
                 let (down, across) = (first.3, second.3);
                 // SAFETY: the assertion above keeps all reads and writes within the slices, and `target` does not
-                // overlap an operand, since it is borrowed mutably.
+                // overlap an operand, since `target` is borrowed mutably.
                 unsafe {
                     $gemm()(
                         down.length,

@@ -31,7 +31,7 @@ pub(crate) fn differences(
 pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) -> Vec<String> {
     let (given, found) = (before.identities(), after.identities());
     let places = treedef.references();
-    // If the structures differ, the callers report this difference and discard the list that is returned here.
+    // If the structures differ, the callers report this difference and discard the result of this function.
     let both = given.iter().zip(&found).zip(&places);
     both
         .filter(|((given, found), _)| given != found)
@@ -44,8 +44,8 @@ pub(crate) fn moved(before: &References, treedef: &TreeDef, after: &References) 
         .collect()
 }
 
-/// Returns a text for each reference that is both in the carry and in the inputs of a loop, with its path in each of
-/// them.
+/// Returns a text for each reference that is both in the carry and in the inputs of a loop, with its path in the carry
+/// and its path in the inputs.
 pub(crate) fn in_both(
     carry: (&TreeDef, &References),
     inputs: (&TreeDef, &References),

@@ -62,7 +62,7 @@ where
 /// "returns" in the message about a carry that differs.
 ///
 /// # Errors
-/// The outer error is that of the condition, the inner error is that of the body.
+/// The outer error is the error of the condition, and the inner error is the error of the body.
 #[track_caller]
 pub(crate) fn repeat<C: Traceable, H, E>(
     recorder: Recorder,
