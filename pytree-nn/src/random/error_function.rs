@@ -39,7 +39,7 @@ pub(super) fn erf_of_quotient_f32(x: f32) -> f32 {
 
 /// Returns erf(x / √2) in f64.
 ///
-/// Sums the series 2/√π · exp(-z²) · Σ 2ⁿ z²ⁿ⁺¹ / (1·3·…·(2n+1)) of Abramowitz and Stegun 7.1.6, whose terms all
+/// Sums the series 2/√π · exp(-z²) · Σ 2ⁿ z²ⁿ⁺¹ / (1·3·…·(2n+1)) of Abramowitz and Stegun 7.1.6, in which all terms
 /// have the same sign.
 pub(super) fn erf_of_quotient_f64(x: f64) -> f64 {
     let z = x / std::f64::consts::SQRT_2;

@@ -1,7 +1,8 @@
 //! Compiler passes, which rewrite a jaxpr without changing a bit of its results.
 //!
 //! The passes run once, before a jaxpr is scheduled for execution; differentiation and batching use the recorded jaxpr.
-//! Each pass is a function from jaxpr to jaxpr. Only the last pass removes equations whose results are no longer used.
+//! Each pass is a function from jaxpr to jaxpr. A pass may leave unused equations behind, and the last pass removes
+//! them.
 
 mod common_subexpressions;
 mod constant_folding;

@@ -2,9 +2,8 @@
 //! functions.
 //!
 //! Such a function takes first the arguments that it writes, by `&mut`, and then the arguments that it only reads.
-//! Inside of a transformation, the function gets copies of the arguments. The written copies are results of the
-//! transformed function, which stores them in the user's arguments at the end. So a call that panics has changed
-//! nothing.
+//! Inside of a transformation, the function gets copies of the arguments. At the end of the call, the written copies
+//! are stored in the user's arguments. So a call that panics has changed nothing.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -52,8 +52,8 @@ impl Cond {
         first.jaxpr.output_infos().cloned().collect()
     }
 
-    /// Applies a derivation to all branches so that the flags of the results agree: if one derived branch has, for
-    /// instance, a tangent at an output, all of them have it.
+    /// Applies a derivation to all branches so that the flags of the results agree. For instance, if one derived branch
+    /// has a tangent at an output, all derived branches have a tangent at this output.
     fn agreed<D>(
         &self,
         derive: impl Fn(&Body, &[bool]) -> Arc<D>,

@@ -8,7 +8,8 @@
 /// The number of elements in a block, and the number of blocks in a block of blocks.
 const BLOCK: usize = 128;
 
-/// The memory layout of the rows that a cumulative reduction combines, and the order in which it visits them.
+/// The memory layout of the rows that a cumulative reduction combines, and the order in which the reduction visits the
+/// rows.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub(super) length: usize,

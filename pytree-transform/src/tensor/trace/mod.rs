@@ -345,7 +345,7 @@ fn innermost_with_rule() -> Option<usize> {
     innermost(Interpreter::has_rule)
 }
 
-/// Returns the innermost level that running code can use and whose interpreter `is_wanted` accepts.
+/// Returns the innermost level whose interpreter `is_wanted` accepts, among the levels that running code can use.
 fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     let mut place = INNERMOST.get()?;
     with_levels(|levels| {
