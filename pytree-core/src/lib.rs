@@ -74,8 +74,8 @@ pub use crate::trees::select_part::select_partition;
 #[doc(hidden)]
 pub use pytree_derive::tree_of_tokens as __tree_of_tokens;
 
-/// The items that generated code uses. Not for users. The name has the version: code that an older derive generated does
-/// not compile with items of a newer meaning.
+/// The items that generated code uses. Not for users. The name contains a version, so code from an older derive does
+/// not compile with items whose meaning has changed.
 #[doc(hidden)]
 pub mod __derive_0_1 {
     pub use crate::base::kind::{self, Collection, FieldKind, LeafKind};

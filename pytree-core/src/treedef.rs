@@ -3,9 +3,9 @@
 //! A treedef is a flat array of nodes in preorder, and an array of their static values and keys. It is compared, hashed
 //! and walked without recursion, so its depth is not limited. Invariants: the subtree of node `i` is `nodes[i .. i +
 //! nodes[i].size]`; the static values of node `i` are `aux[nodes[i].aux .. nodes[i + 1].aux]`; leaves and absent leaves
-//! are nodes without children. If the shape of a node was created at run time, the node refers to a stand-in, which
-//! represents all such shapes of a family, and the shape is in `dynamic`. Other folders read the nodes through a
-//! [`NodeView`] and build treedefs with a [`Builder`].
+//! are nodes without children. A shape that was created at run time is in `dynamic`; its node refers to a stand-in,
+//! which represents all such shapes of a family. Other modules read the nodes through a [`NodeView`] and build treedefs
+//! with a [`Builder`].
 
 mod aliases;
 mod axes;
@@ -60,8 +60,9 @@ struct Node {
     /// The position of the node's first static value in [`Inner::aux`].
     aux: u32,
     /// For an alias, the number of its target (shared nodes and references are numbered in preorder), or [`NOTHING`].
-    /// For a node that refers to a shared node or reference of a function's argument, its number in the argument. For a
-    /// stand-in, the position of its shape in [`Inner::dynamic`]. Zero for all other nodes.
+    /// For a node that refers to a shared node or reference of a function's argument, the number of the latter in the
+    /// argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. Zero for
+    /// all other nodes.
     target: u32,
 }
 

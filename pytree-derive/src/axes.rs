@@ -67,7 +67,8 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
     quote!(#(#[doc = #lines])* #bind #(#binds)*)
 }
 
-/// Returns whether the field is static and an integer: its value is the length of its name.
+/// Returns whether the field is static and an integer. The value of such a field is the length that the name of the
+/// field has in shapes.
 fn is_number(field: &Field) -> bool {
     field.is_static() && is_integer(&field.ty)
 }

@@ -130,7 +130,8 @@ fn collection(kind: &Kind) -> Option<String> {
     }
 }
 
-/// Reports a name of a computed length that neither an axis of a field nor a static field gives a length.
+/// Reports each name in a computed length that has no length: no axis of a field, no static field and no constant has
+/// this name.
 pub(crate) fn axes(fields: &[Field], generics: &Generics, errors: &mut Errors) {
     let names = || {
         let shapes = fields.iter().filter_map(|field| field.axes.as_ref());

@@ -32,7 +32,8 @@ impl Errors {
     }
 }
 
-/// Returns the end of a message, which suggests the candidate that a misspelt word resembles, or an empty text.
+/// Returns the end of a message: a suggestion of the candidate that is similar to the misspelt `word`, or an empty text
+/// if no candidate is similar.
 pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
     closest(word, candidates).map_or_else(String::new, |candidate| {
         format!("; did you mean `{candidate}`?")
@@ -51,8 +52,8 @@ pub(crate) fn did_you_mean_axis(name: &str, candidates: &[&str]) -> String {
 /// The maximum number of edits (inserted, removed or replaced letters) of a word that counts as misspelt.
 const EDITS: usize = 2;
 
-/// Returns the candidate that differs from `word` by the fewest edits, but at most by [`EDITS`]. Of equally near
-/// candidates, returns the first.
+/// Returns the candidate that differs from `word` by the fewest edits, but at most by [`EDITS`]. If several candidates
+/// are equally near, returns the first.
 ///
 /// The time is bounded, because the candidates are a few short words, and much longer words are not compared with them.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {

@@ -146,8 +146,9 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     }
 }
 
-/// Returns the kind of a field. If the collection does not fit the attribute, `checked` evaluation panics at the collection.
-/// One evaluation of each kind is checked, so that one mistake causes one error.
+/// Returns the kind of a field. If `checked` is true and the collection does not fit the attribute, the evaluation of
+/// the kind panics, and the error is at the collection. Only one evaluation of each kind is checked, so that one
+/// mistake causes one error.
 fn field_kind(input: &Input<'_>, field: &Field, checked: bool) -> TokenStream {
     let root = &input.root;
     let in_collection = |check: TokenStream, collection: &Path| {
@@ -346,8 +347,8 @@ fn quantifier(field: &Field) -> TokenStream {
 }
 
 /// Generates the implementation of `PytreeOf<__L>`: if all leaves of each child are `__L`, all leaves of the item are
-/// `__L`. So there is a bound for each child, except a child whose type mentions the item, because this recursion would
-/// not end.
+/// `__L`. So there is a bound for each child, except a child whose type mentions the item: a bound for such a child
+/// would recurse without end.
 fn part(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let parameters = quote!(__L: #root::Leaf + ::core::clone::Clone,);

@@ -78,11 +78,11 @@ struct Mistake<'a> {
 /// The types inside a field's type that explain why the field's type cannot have its kind. The message names one of
 /// these types instead of the whole type.
 struct Causes<'a> {
-    /// The constant `__UNFIT`, which says for each type inside the field's type whether no attribute allows it as a
-    /// field.
+    /// The constant `__UNFIT`. For each type inside the field's type, it says whether the type is unfit: whether no
+    /// attribute allows a field of this type.
     unfit: TokenStream,
     /// Each type that may be the cause, with the condition under which it is the cause: the type and all types that
-    /// contain it are unfit, and no type directly inside it is.
+    /// contain it are unfit, and no type directly inside it is unfit.
     found: Vec<(Held<'a>, TokenStream)>,
 }
 
@@ -168,7 +168,8 @@ impl<'a> Causes<'a> {
                 name: "FieldMixesKinds",
                 when: quote!(#base && #is_cause && !(#named) && (#mixes)),
             });
-            // A pointer to a function of references can be static, although it is no `StaticValue`.
+            // A function pointer with reference arguments can be static, although its type does not implement
+            // `StaticValue`.
             let is_pointer = matches!(ty, Type::FnPtr(_));
             mistakes.push(Mistake {
                 ty,

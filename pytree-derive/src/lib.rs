@@ -84,7 +84,8 @@ derives! {
     /// parameters, in `#[param(Collection)]`.
     ///
     /// `#[collection(parent = Type)]` on the item names its parent. Filters for the parent accept the leaves of the
-    /// collection, too. A collection whose parent is `pytree::kind::Param`, or a descendant of it, is of parameters.
+    /// collection, too. A collection is a collection of parameters if its parent is `pytree::kind::Param` or a
+    /// descendant of `Param`.
     collection::expand: Collection = collection_core, FacadeCollection = collection_facade, [pytree collection];
 }
 
@@ -103,7 +104,8 @@ pub fn tree_of_tokens(input: TokenStream) -> TokenStream {
     tree::expand(input.into()).into()
 }
 
-/// Makes `Box<dyn Trait>` a module, so that a field can be a `Vec<Box<dyn Layer>>`. Write it above the trait.
+/// Makes `Box<dyn Trait>` a module, so that a field can be a `Vec<Box<dyn Layer>>`. Write the attribute above the
+/// trait.
 ///
 /// A type that implements the trait must be a module, `Clone`, `Send` and `Sync`. The boxes implement `Clone` and
 /// `Debug`, and unflatten to their original types. `#[module_object(crate = path)]` sets the path of the crate.
@@ -121,10 +123,10 @@ pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenS
 /// Checks the shapes of a function's arguments and result against named axes.
 ///
 /// `#[shapes(x = "... in", return = "... out")]` compares `x` before the body runs, and the result after it. In a
-/// method, the names of the axes of the fields, such as `#[param("in out")] weight`, have the lengths of the fields.
-/// A wrong argument panics at the caller's line, a wrong result at the function's; a function that returns a `Result`
-/// returns the error instead. `_` skips a value, `("batch in", "batch")` describes a tuple. `crate = path` sets the path
-/// of the crate.
+/// method, the names of the axes of the fields, such as `#[param("in out")] weight`, have the lengths of the fields. A
+/// wrong argument causes a panic at the caller's line, and a wrong result causes a panic at the function's line. A
+/// function that returns a `Result` returns an error instead. `_` skips a value, `("batch in", "batch")` describes a
+/// tuple. `crate = path` sets the path of the crate.
 #[proc_macro_attribute]
 pub fn shapes(arguments: TokenStream, item: TokenStream) -> TokenStream {
     shapes::attribute(arguments.into(), item.into(), Entry::Core).into()
@@ -152,9 +154,10 @@ pub fn facade_shaped(input: TokenStream) -> TokenStream {
 /// Generates a function that panics from a function that returns a `Result`. The panic has the message of the
 /// error and the line of the caller.
 ///
-/// Only the crates of pytree use it: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates `sort`. The
-/// documentation in the source becomes that of `sort`, and has a section `# Panics`. The documentation of `try_sort`
-/// is generated. It lists the error variants `Axis` and `DType`, or repeats the section `# Errors` of the source.
+/// Only the crates of pytree use this attribute: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates
+/// `sort`. The documentation in the source becomes that of `sort`, and has a section `# Panics`. The documentation of
+/// `try_sort` is generated. It lists the error variants `Axis` and `DType`, or repeats the section `# Errors` of the
+/// source.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {

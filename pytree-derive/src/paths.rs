@@ -39,7 +39,7 @@ impl ToTokens for Root {
     }
 }
 
-/// Gives all tokens the span, so that rustc shows the user's code in an error instead of the derive.
+/// Gives all tokens the span, so that an error of rustc shows the user's code and not the derive.
 pub(crate) fn located(tokens: TokenStream, span: Span) -> TokenStream {
     let tokens = tokens.into_iter().map(|mut token| {
         token.set_span(span);

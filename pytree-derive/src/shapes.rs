@@ -190,7 +190,7 @@ struct Called<'a> {
     /// A reference to `self`, if the function has a receiver.
     receiver: Option<TokenStream>,
     output: &'a ReturnType,
-    /// Whether the function is a closure, which rustc gives a type only if its output is written.
+    /// Whether the function is a closure. A closure without a written output type may still return a value.
     is_closure: bool,
 }
 
@@ -602,8 +602,8 @@ impl Called<'_> {
         numbers.map(|(name, _)| name)
     }
 
-    /// Checks that each name of a computed length, and each name of the result, has a length. Returns the code that
-    /// checks the names that only the fields of `Self` can give a length.
+    /// Checks that each name of a computed length, and each name of the result, has a length. Some names can have a
+    /// length only in the fields of `Self`. Returns the code that checks these names.
     fn check_names(&self, arguments: &Arguments, errors: &mut Errors) -> TokenStream {
         let root = &self.root;
         let mut inputs = Vec::new();

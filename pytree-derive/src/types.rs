@@ -95,11 +95,11 @@ fn replace_self(tokens: TokenStream, replacement: &TokenStream) -> TokenStream {
         .collect()
 }
 
-/// A type that occurs in the type of a field, or is this type.
+/// The type of a field, or a type that occurs in it.
 pub(crate) struct Held<'a> {
     pub(crate) ty: &'a Type,
-    /// The position in the list of held types of the type that directly contains `ty`; `None` for the type of the
-    /// field.
+    /// The position of the type that directly contains `ty` in the list that [`held`] returns; `None` for the type of
+    /// the field.
     pub(crate) parent: Option<usize>,
 }
 

@@ -115,7 +115,8 @@ pub enum TreeError {
         reached: KeyPath,
         /// The kind of node at `reached`.
         found: String,
-        /// The path of the child of the node at `reached` whose key is the most similar to the next key of `path`.
+        /// The path of the nearest child of the node at `reached`: its key is the most similar to the next key of
+        /// `path`.
         nearest: Option<KeyPath>,
     },
     /// A tree cannot be transposed.

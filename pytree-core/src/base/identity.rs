@@ -98,7 +98,7 @@ impl IdentityMap {
         self.table.get(&identity).copied()
     }
 
-    /// Returns a map of the given identities, each with the number that it has in this map.
+    /// Returns a map that contains only the given identities. Each keeps its number in this map.
     pub(crate) fn only(&self, identities: impl Iterator<Item = NodeIdentity>) -> Self {
         let mut kept = Self::default();
         for identity in identities {

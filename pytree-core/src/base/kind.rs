@@ -44,11 +44,12 @@ pub trait Collection: 'static {
     const KIND: LeafKind = LeafKind::state::<Self>();
 }
 
-/// The greatest length of the names of a collection of states and of its ancestors, in bytes. Each ancestor takes one
-/// more byte.
+/// The greatest number of bytes that the names of a collection of states and of its ancestors may take. Each ancestor
+/// takes one byte more than its name.
 pub(crate) const NAME_LIMIT: usize = 46;
 
-/// The same for a collection of parameters. It is lower, so that [`Frozen`] fits behind the names.
+/// The limit for a collection of parameters. It is lower than [`NAME_LIMIT`], so that the name of [`Frozen`] fits
+/// behind the names.
 pub(crate) const PARAM_NAME_LIMIT: usize = NAME_LIMIT - 1 - Frozen::NAME.len();
 
 /// A [`Collection`] as a value. Two values are equal if their names and the names of their ancestors are equal.
@@ -57,8 +58,8 @@ pub(crate) const PARAM_NAME_LIMIT: usize = NAME_LIMIT - 1 - Frozen::NAME.len();
 /// file, and no global table of names grows with the files that a process reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId {
-    /// The name, then the names of the ancestors from the parent on, each behind a byte with its length plus one. The
-    /// rest is zeros.
+    /// The name of the collection, then the names of its ancestors, beginning with the parent. Before the name of each
+    /// ancestor, a byte contains the length of this name plus one. All remaining bytes are zero.
     bytes: [u8; NAME_LIMIT],
     /// The length of the collection's own name.
     length: u8,
@@ -308,8 +309,8 @@ impl FieldKind {
         matches!(self, Self::Param | Self::ParamIn(_) | Self::State(_))
     }
 
-    /// Returns the kind of the field after its parameters were frozen. Two fields of different kinds have different kinds
-    /// afterwards, too, as long as the names of the collection leave room for that of [`Frozen`].
+    /// Returns the kind of the field after its parameters were frozen. Different kinds stay different if the names of
+    /// the collection leave room for the name of [`Frozen`].
     pub(crate) fn frozen(self) -> Self {
         let frozen = CollectionId::of::<Frozen>();
         match self {
@@ -380,8 +381,8 @@ impl LeafKind {
     /// Returns the kind of the leaves in the collection `C` if its parent is `P`.
     ///
     /// # Panics
-    /// If the names of the collection and its ancestors are longer than 46 bytes, with one more byte for each ancestor;
-    /// than 39 bytes if the leaves are parameters, where [`Param`](struct@Param) does not count.
+    /// If the names of the collection and its ancestors, with one more byte for each ancestor, take more than 46 bytes.
+    /// If the leaves are parameters, the limit is 39 bytes, and [`Param`](struct@Param) does not count as an ancestor.
     ///
     /// # Examples
     /// ```
@@ -432,8 +433,8 @@ impl LeafKind {
         matches!(self, Self::State(_))
     }
 
-    /// Returns whether a leaf of this kind belongs to the collection whose leaves have the kind `other`: to the collection
-    /// itself, or to a descendant. Every trained leaf is in [`Param`](Self::Param).
+    /// Returns whether a leaf of this kind belongs to the collection of the kind `other`, or to a descendant of this
+    /// collection. Every trained leaf is in [`Param`](Self::Param).
     ///
     /// # Examples
     /// ```

@@ -40,7 +40,8 @@ impl Default for Effort {
     }
 }
 
-/// A candidate for a suggestion, with a bound that is known before edits are counted.
+/// A candidate for a suggestion, with an upper bound of its edit distance. The bound is cheap, and is known before the
+/// distance itself is computed.
 struct Candidate<T, S> {
     item: T,
     text: S,

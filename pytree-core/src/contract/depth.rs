@@ -14,14 +14,16 @@ thread_local! {
     static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// The stack that remains for the frames between two nodes, and for what a walk calls.
+/// The number of bytes of stack that a walk leaves for the frames between two nodes, and for the functions that the
+/// walk calls.
 const RESERVE: usize = 128 << 10;
 
-/// Runs `run`, in which walks over typed values may use `bytes` of stack, instead of nesting at most 256 nodes deep.
+/// Runs `run`. In `run`, the limit of walks over typed values is `bytes` of stack instead of 256 nested nodes.
 ///
 /// Leave a part of the thread's stack to the frames around the walk: a quarter is enough. In a debug build, a struct of
-/// six fields behind a reference takes 7 KiB of stack, and less in a release build. A value that would need more than
-/// `bytes` is refused, as without this function. Dropping a deep value recurses, too, but needs less stack.
+/// six fields behind a reference takes 7 KiB of stack; in a release build it takes less. A value that needs more than
+/// `bytes` is rejected in the same way as a value that is nested too deep without this function. Dropping a deep value
+/// recurses, too, but needs less stack.
 ///
 /// # Examples
 /// ```
@@ -79,8 +81,8 @@ pub(crate) fn stack_allows() -> bool {
 pub(crate) const DEPTH_LIMIT: usize = 256;
 
 /// Depth is counted in eighths of a node. A transparent node, such as `Some`, counts as one eighth because it takes
-/// little stack: in a chain of nested structs that are each inside a `Some` and a reference, a struct takes 7 KiB, and
-/// the 204 structs within the limit take 1.4 MiB.
+/// little stack. For example, if each struct of a chain is inside a `Some` and a reference, a struct takes 7 KiB. The
+/// 204 structs within the limit take 1.4 MiB.
 const NODE: usize = 8;
 const TRANSPARENT: usize = 1;
 
@@ -114,8 +116,8 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
     }
 }
 
-/// Checks that a node may begin inside of the nodes with the kinds `above`, from the root down. Beyond the limit, the time
-/// is linear in their number, unless [`with_stack`] allows the node.
+/// Checks that a node may begin inside of the nodes with the kinds `above`, from the root down. If there are more nodes
+/// than the limit, and [`with_stack`] does not allow the node, the time is linear in the number of nodes.
 ///
 /// # Errors
 /// Returns the limit that the node exceeds.

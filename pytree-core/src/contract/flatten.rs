@@ -28,11 +28,11 @@ pub enum Sharing {
 /// The handles that a traversal collects, with the contents of the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handles {
-    /// None.
+    /// No handles.
     None,
-    /// Those of the references. They show whether all references were read at one instant.
+    /// The handles of the references. They show whether all references were read at one instant.
     References,
-    /// Those of the references and the shared nodes.
+    /// The handles of the references and of the shared nodes.
     All,
 }
 

@@ -177,8 +177,8 @@ impl References {
         self
     }
 
-    /// Returns the position of the first reference whose content has changed since it was read. References added by
-    /// [`beside`](Self::beside) are counted after those of this value.
+    /// Returns the position of the first reference whose content has changed since it was read. The references that
+    /// [`beside`](Self::beside) added come after the references of this value.
     pub(crate) fn outdated(&self) -> Option<usize> {
         let read = self.read.as_deref()?;
         let is_same = |cell: &AnyReference, content: &Content| cell.0.address() == address(content);
@@ -246,7 +246,7 @@ impl References {
         self.nodes.get(number).cloned().flatten()
     }
 
-    /// Replaces the handles of all nodes by `nodes`, the handles of the nodes of a value that was built.
+    /// Replaces the handles of all nodes by `nodes`, the handles of the nodes in a newly built value.
     pub(crate) fn of_built(self, nodes: impl Iterator<Item = Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
             nodes: nodes.map(Some).collect(),

@@ -32,10 +32,11 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     matches: bool,
     /// The number of nodes that have begun and not ended.
     num_open: usize,
-    /// The kinds of these nodes, from the root down, if `tracks` is true.
+    /// The kinds of the nodes that have begun and not ended, from the root down. Maintained only if `tracks` is true.
     open: Vec<NodeKind>,
-    /// Whether `open` is maintained. This is needed once the value differs from all treedefs. Before, the value is not
-    /// deeper than the treedef, so this is needed only if the treedef is so deep that a typed value may exceed the limit.
+    /// Whether `open` is maintained. This is needed once the value differs from all treedefs. Until then, the value is
+    /// not deeper than the treedef, so `open` is needed only if the treedef is so deep that a typed value may exceed
+    /// the depth limit.
     tracks: bool,
     sharing: Sharing,
     seen: IdentityMap,
@@ -181,8 +182,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     /// Returns the kinds of the nodes that have begun and not ended, from the root down. `visited` is the number of
     /// nodes of the treedef that the value has passed.
     fn kinds_around(&self, visited: usize) -> Vec<NodeKind> {
-        // All these nodes contain the last passed node or are this node. The innermost nodes around it may have ended, or
-        // may belong to a dynamic tree, whose nodes are not counted.
+        // Each of the nodes contains the last passed node, or is this node. `take` removes the innermost nodes, which
+        // have ended or belong to a dynamic tree.
         let Some(last) = visited.checked_sub(1) else {
             return Vec::new();
         };
@@ -228,8 +229,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.begin(shape.kind());
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. Its aliases number
-        // the nodes of this tree from 0, so the count of nodes numbered before the tree is added.
+        // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. The aliases of the
+        // tree refer to its numbered nodes by numbers from 0, so the count of numbered nodes before the tree is added.
         let before = self.seen.len();
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(Shape::Static(shape), arity) => self.node(shape, arity),

@@ -1,10 +1,11 @@
 //! Obstacles: what a walk over a value cannot pass, such as a cycle in a tree.
 //!
-//! A visitor returns nothing, so only unwinding ends a walk early. In a function that returns no error, an obstacle is a
-//! panic. A function that returns a `Result` walks inside of [`attempt`], which returns the obstacle: the unwinding then
-//! begins without a panic, so no hook prints a message. Where a program aborts on panics, both abort it.
+//! A visitor returns nothing, so only unwinding ends a walk early. In a function that returns no error, an obstacle is
+//! a panic. A function that returns a `Result` walks inside of [`attempt`], which returns the obstacle as an error.
+//! There the unwinding begins without a panic, so no panic hook prints a message. In a program that aborts on panics,
+//! both kinds of unwinding abort the program.
 //!
-//! No function of the user runs inside of [`attempt`], other than `Pytree::visit`.
+//! `Pytree::visit` is the only code of the user that runs inside of [`attempt`].
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -273,7 +273,7 @@ pub trait Visitor<'a> {
     /// Receives a leaf.
     fn leaf(&mut self, leaf: &'a dyn Leaf);
 
-    /// Receives an absent leaf: the tree was partitioned, and another part of it holds the leaf.
+    /// Receives an absent leaf: the tree is a part of a partitioned tree, and another part holds the leaf.
     fn absent(&mut self) {
         self.enter(&crate::node::shape::ABSENT, 0);
         self.exit();

@@ -67,8 +67,8 @@ pub struct Unflattener<'a> {
     pub(crate) next_number: usize,
     /// Whether an alias may refer to a node that contains it, or to a later node.
     pub(crate) leads_back: bool,
-    /// The length of the longest chain of aliases below the node that is being built, in which each alias is inside the
-    /// target of the previous alias.
+    /// The length of the longest chain of aliases below the node that is being built. In a chain, each alias is inside
+    /// the target of the previous alias.
     pub(crate) links: usize,
     /// The references of the part that is already built: new references, and existing references from `used`.
     pub(crate) references: References,
@@ -83,7 +83,7 @@ pub struct Unflattener<'a> {
     pub(crate) staged: Vec<Staged>,
     open: Vec<OpenNode>,
     /// Whether `open` is maintained. This is needed if built nodes are passed to `on_exit`, or if the treedef is so
-    /// deep that its typed value may exceed the limit.
+    /// deep that its typed value may exceed the depth limit.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
     /// Collects the positions of the built nodes that have a fixed number of children; `None` if the caller does not
@@ -413,7 +413,7 @@ impl<'a> Unflattener<'a> {
                 break;
             };
             let expected = (shape.identity)();
-            // The type of a leaf that was absent earlier is unknown: its shape stores `()` instead.
+            // The type of a leaf that was absent earlier is unknown: the shape of the leaf stores `()` instead.
             if expected != found && expected != TypeId::of::<()>() {
                 mismatches.push(LeafMismatch {
                     path: node.path(),

@@ -1,8 +1,8 @@
 //! Named axes: shapes that are declared once, in a module's fields, and checked wherever they are used.
 //!
 //! `#[param("in out")]` names the axes of a field. `#[shapes(x = "... in", return = "... out")]` names the axes of a
-//! function's arguments and result; the names of the module's fields have their lengths there. [`check`] compares all
-//! arrays of a model with their names. The page `docs/shapes.md` describes the language.
+//! function's arguments and result. In a method, a name from the module's fields has the same length as in the fields.
+//! [`check`] compares all arrays of a model with their names. The page `docs/shapes.md` describes the language.
 
 use crate::base::error::ShapeError;
 use crate::base::identity::NodeIdentity;
@@ -41,8 +41,9 @@ pub trait NamedAxes {
     fn bind_axes(&self, scope: &mut Scope);
 }
 
-/// Says that a name has a length in the methods of a type: it is an axis of a field, or a static integer field. `NAME`
-/// encodes the name. The derive implements this trait, so that a method that uses another name does not compile.
+/// Marks a name that has a length in the methods of a type: the name of an axis of a field, or of a static integer
+/// field. `NAME` encodes the name. The derive implements this trait, so that a method that uses another name does not
+/// compile.
 #[doc(hidden)]
 pub trait BindsAxis<const NAME: u128> {}
 
@@ -145,8 +146,8 @@ impl Scope {
         }
     }
 
-    /// Compares each array of a value with a pattern, and gives each its key path. This way accepts references and
-    /// cycles, too.
+    /// Compares each array of a value with a pattern, and records the key path of each array. The value may also
+    /// contain references and cycles.
     #[cold]
     fn each_path<T: Arrays + ?Sized>(&mut self, pattern: &'static ShapePattern, value: &T) {
         let arena = Arena::default();
@@ -239,25 +240,26 @@ impl Scope {
     }
 }
 
-/// Returns the name of the module, and the name of the function with that of the module: `Linear::forward`. A function
-/// without `self` has the type `()`.
+/// Returns the name of the module, and the name of the function after the name of the module: `Linear::forward`. A
+/// function without `self` has the type `()`.
 fn called<S: ?Sized>(function: &str) -> (String, String) {
     let module = std::any::type_name::<S>();
     let called = name_of_function(module, function);
     (short_name(module), called)
 }
 
-/// Compares each visited array with one pattern, without memory of the paths.
+/// Compares each visited array with one pattern, and does not record the paths of the arrays.
 struct Compare<'s> {
     scope: &'s mut Scope,
     pattern: &'static ShapePattern,
     depth: usize,
-    /// Whether a part of the value was not visited, because that needs more than this visitor: the content of a
-    /// reference, or deep sharing, which may be a cycle.
+    /// Whether a part of the value was not visited, because this visitor cannot visit it: the content of a reference,
+    /// or a deeply nested shared node, which may be part of a cycle.
     is_incomplete: bool,
 }
 
-/// The number of nested nodes below which sharing is visited without a search for cycles.
+/// The depth, in nodes, from which shared nodes are no longer visited. A shared node at this depth may be part of a
+/// cycle.
 const SHALLOW: usize = 32;
 
 impl<'a> Visitor<'a> for Compare<'_> {
@@ -311,8 +313,9 @@ pub fn check<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
     compare(model, Stacking::Named(&[]))
 }
 
-/// Compares all arrays of a stacked model with the named axes that its modules declare. A stacked model, which `vmap`
-/// makes, holds several models: each of its arrays has further leading axes, which `names` names.
+/// Compares all arrays of a stacked model with the named axes that its modules declare. A stacked model, such as `vmap`
+/// returns, holds several models. Each of its arrays has additional leading axes, and `names` contains the names of
+/// these axes.
 ///
 /// # Errors
 /// All arrays whose shapes do not match, with their key paths.

@@ -64,7 +64,7 @@ pub trait StateField: Pytree {}
 /// A type whose values are leaves and must not be in a static field, even if they can be compared: arrays, modules,
 /// shared nodes (whose sharing would be lost), references (whose values change), and containers of them.
 ///
-/// A tuple holds arrays if any of its elements does, which trait bounds cannot express. So the derive checks each type
+/// A tuple holds arrays if any of its elements does. Trait bounds cannot express this, so the derive checks each type
 /// that is written in the field's type. The derive does not see the types inside an alias of a tuple or inside a user's
 /// struct.
 pub trait HoldsArrays {}

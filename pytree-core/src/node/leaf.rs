@@ -57,8 +57,7 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns dtype and shape, if the leaf is an array or a number; see [`array_shape`](Self::array_shape), from which
-    /// it is made.
+    /// Returns an owned copy of the dtype and shape that [`array_shape`](Self::array_shape) returns.
     fn array_info(&self) -> Option<ArrayInfo> {
         self.array_shape().map(ArrayInfo::from)
     }

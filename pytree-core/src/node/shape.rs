@@ -55,8 +55,8 @@ pub enum NodeKind {
     Reference,
     /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
     Weak,
-    /// A node in the result of a function that refers to a shared node or reference of the function's argument by its
-    /// number in the argument.
+    /// A node in the result of a function. It refers to a shared node or reference of the function's argument by the
+    /// number of that node in the argument.
     Argument,
 }
 
@@ -118,8 +118,8 @@ pub struct Field {
     pub name: &'static str,
     /// The kind of the field; `None` for the fields of plain containers.
     pub kind: Option<FieldKind>,
-    /// The named axes of the arrays in the field, if they are declared. They are part of the description of a shape but
-    /// not of its equality: two types that differ only in the names of their axes have equal shapes.
+    /// The named axes of the arrays in the field, if they are declared. Comparisons of shapes ignore them: two types
+    /// that differ only in the names of their axes have equal shapes.
     pub axes: Option<&'static ShapePattern>,
 }
 

@@ -67,7 +67,7 @@ pub enum DictionaryEntry<'d> {
     None,
     /// A leaf.
     Leaf(&'d AnyLeaf),
-    /// The path of the first occurrence of a shared node or reference, for a later occurrence or for a weak edge.
+    /// A later occurrence of a shared node or reference, or a weak edge: the path of the first occurrence.
     Alias(KeyPath),
     /// A static field.
     Static(StaticRef<'d>),

@@ -34,8 +34,8 @@ use crate::trees::partition::{self, Partition};
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Dereferenced`] if the value contains plain values where it should contain references: because it was
-/// already dereferenced, or because it contains a part of a value with references.
+/// [`TreeError::Dereferenced`] if the value contains plain values where it should contain references. Such a value was
+/// already dereferenced, or contains a part of a value with references.
 ///
 /// # Panics
 /// If a reference cannot be read, or a trait object in the value holds a leaf of another type.
@@ -126,7 +126,7 @@ fn update_refs_once<T: PytreeOf<L>, L: Leaf + Clone>(
     .map(drop)
 }
 
-/// Returns the references of a value, which [`RefsOf::update_from`] writes.
+/// Returns the references of a value. [`RefsOf::update_from`] writes them.
 pub fn of<T: Pytree>(value: &T) -> RefsOf<'_, T> {
     RefsOf(value)
 }
@@ -150,7 +150,7 @@ impl<T: Pytree> RefsOf<'_, T> {
     ///
     /// # Errors
     /// [`TreeError::Structure`] with all differences between the structures, or [`TreeError::Reference`] if a reference
-    /// cannot be written. Then nothing is written.
+    /// cannot be written. If there is an error, nothing is written.
     pub fn update_from<L: Leaf + Clone>(&self, source: &T) -> Result<(), TreeError>
     where
         T: PytreeOf<L>,

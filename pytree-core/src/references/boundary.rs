@@ -162,7 +162,7 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
 ///
 /// `first` has position 0, and `others` returns the other treedefs by position, from position 1. If `wanted` is given,
 /// handles are collected only for the shared nodes whose numbers `wanted` lists. `choose` receives the position of the
-/// matching treedef and the leaves; this function returns its result with the leaves and references.
+/// matching treedef and the leaves; `matched` returns the result of `choose` with the leaves and references.
 fn matched<'t, L: Leaf + Clone>(
     value: &impl Visited<L>,
     first: &'t TreeDef,
@@ -387,11 +387,11 @@ impl Outcome {
     /// Flattens the argument of a function whose outcomes are known for some structures of the argument; see
     /// [`flatten_as`]. The members of the argument may be borrowed from different memory locations.
     ///
-    /// `known` returns, by position, a structure of an argument and an outcome. The argument is walked once, or twice
-    /// if the chosen outcome needs handles of other shared nodes than the first outcome. Among structures that differ
-    /// only in the targets of weak edges, only one is compared. `choose` receives the position of a matching structure
-    /// and the leaves, and returns the position of an outcome for this structure. This function returns the chosen
-    /// position, the leaves and the references.
+    /// For each position, `known` returns the structure of an argument, and an outcome. The argument is walked once, or
+    /// twice if the chosen outcome needs handles of other shared nodes than the first outcome. Among structures that
+    /// differ only in the targets of weak edges, only one is compared. `choose` receives the position of a matching
+    /// structure and the leaves, and returns the position of an outcome for this structure. This function returns the
+    /// chosen position, the leaves and the references.
     ///
     /// Handles of shared nodes that the chosen outcome does not contain are dropped, so that a function that owns its
     /// argument may reuse the memory of these nodes.

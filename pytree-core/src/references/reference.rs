@@ -205,8 +205,8 @@ impl<T> Ref<T> {
             let (after, result) = make((*before).clone());
             drop(updating);
             turn::give_way();
-            // If another thread has written the reference, the new value is dropped here, and otherwise the old value.
-            // No lock is held.
+            // Drops the old value or, if another thread has written the reference, the new value. No lock is held
+            // meanwhile.
             if cell.write_over(&before, after).is_ok() {
                 return Ok(result);
             }

@@ -136,8 +136,8 @@ impl Unflattener<'_> {
         built
     }
 
-    /// Unflattens the content of a reference. In a debug build, a stack frame has room for each copy of a value, so a
-    /// small function of its own moves the value to the heap.
+    /// Unflattens the content of a reference and moves it to the heap. This is a separate small function, because in a
+    /// debug build each copy of a value takes space in the stack frame of the function.
     #[inline(never)]
     fn content<T: Pytree>(&mut self) -> Result<Arc<T>, TreeError> {
         T::unflatten(self).map(Arc::new)

@@ -13,7 +13,7 @@ use crate::trees::functions::{flatten_as_tree, flatten_borrowed};
 
 /// The differences between two models, as [`diff`] returns them.
 ///
-/// The difference is displayed as a table of the leaves that differ, and a list of the other differences.
+/// The differences are displayed as a table of the leaves that differ, and a list of the other differences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelDiff {
     structure: Vec<Difference>,

@@ -103,7 +103,7 @@ fn nothing_of<N>(treedef: &TreeDef) -> TreeError {
 /// path of a shared node.
 ///
 /// # Panics
-/// Where [`apply`] panics.
+/// In the same cases as [`apply`].
 ///
 /// # Errors
 /// The errors of [`try_apply`].
@@ -143,7 +143,7 @@ pub fn try_apply_with_path<M: Pytree, N: 'static>(
 /// ```
 ///
 /// # Panics
-/// Where [`apply`] panics, except that nodes of every type are changed.
+/// In the same cases as [`apply`], except that the model needs no node of a certain type.
 ///
 /// # Errors
 /// The errors of [`try_apply`] except for [`TreeError::NoNodeOfType`].

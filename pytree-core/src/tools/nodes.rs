@@ -296,7 +296,8 @@ impl fmt::Display for Duplicates {
 /// Returns the paths of each shared node or reference that is at several paths of a model. If the result is empty, the
 /// model is a tree.
 ///
-/// If a duplicate is inside a shared node, its paths are listed only below the first path of the shared node.
+/// If a duplicate is inside a shared node, the paths of the duplicate are listed only below the first path of the
+/// shared node.
 ///
 /// # Examples
 /// ```

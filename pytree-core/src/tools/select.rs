@@ -89,7 +89,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// [`TreeError::Selection`] if the closure returns a value without leaves, or a value outside of the model.
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics.
+    /// In the same cases as [`get`](Self::get).
     #[track_caller]
     pub fn path(&self, model: &M) -> Result<KeyPath, TreeError> {
         let places = Places::of(model)?;
@@ -106,7 +106,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// The errors of [`path`](Self::path).
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics.
+    /// In the same cases as [`get`](Self::get).
     #[track_caller]
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
         filter_of(model, vec![self.path(model)?], &[self.get(model)])
@@ -122,7 +122,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// arrays of `model` do.
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics.
+    /// In the same cases as [`get`](Self::get).
     #[track_caller]
     pub fn replace(&self, model: &M, value: T) -> Result<M, TreeError> {
         let places = Places::of(model)?;
@@ -136,7 +136,7 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// The errors of [`replace`](Self::replace).
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics, and if `change` panics.
+    /// In the same cases as [`get`](Self::get), and if `change` panics.
     #[track_caller]
     pub fn update(&self, model: &M, change: impl FnOnce(&T) -> T) -> Result<M, TreeError> {
         self.replace(model, change(self.get(model)))
@@ -176,8 +176,8 @@ fn filter_of<M: Pytree, T: Pytree>(
         .filter(|(_, leaf)| selected.contains(&Address::of(*leaf)))
         .map(|(path, _)| path)
         .collect();
-    // Each leaf has its first path here. For a leaf in a shared node, this path may be outside of the selected values.
-    // In order, the paths below a place follow the place.
+    // `chosen` contains the first path of each leaf. For a leaf in a shared node, this path may be outside of the
+    // selected values. In sorted order, a place is followed by the paths below it.
     chosen.sort_unstable();
     places.retain(|place| {
         let first = chosen.partition_point(|path| path < place);
@@ -241,7 +241,7 @@ impl<'t> Graph<'t> {
         self.leaves.get(*self.before.get(node)?)
     }
 
-    /// Returns the position of a selected `T`: the outermost node that equals it.
+    /// Returns the position of a selected `T`: the outermost node that equals the selected value.
     fn position_of<T>(&self, selected: &Selected) -> Result<usize, TreeError> {
         let positions = self.treedef.nodes().map(|node| node.position());
         self.first_of(positions, selected)

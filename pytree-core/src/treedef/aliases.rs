@@ -55,7 +55,7 @@ impl TreeDef {
             let (mut at, end) = (node, self.view(node).end());
             while at < end {
                 if std::mem::replace(&mut passed[at], true) {
-                    // The whole subtree was walked before.
+                    // Skips the subtree, because it was walked before.
                     at = self.view(at).end();
                     continue;
                 }
@@ -97,8 +97,8 @@ impl TreeDef {
         firsts
     }
 
-    /// Returns whether a leaf, present or absent, is at or below a path, but can be reached only through an alias on
-    /// the path or below the path.
+    /// Returns whether a leaf, present or absent, is at or below a path, and can be reached only through an alias. The
+    /// alias may be on the path or below the path.
     pub(crate) fn leads_behind_alias(&self, path: &KeyPath) -> bool {
         let has_place = |node: &usize| self.has_place(*node);
         self.follow(path).is_ok_and(|node| {
@@ -109,8 +109,8 @@ impl TreeDef {
         })
     }
 
-    /// Returns the paths of the targets of all aliases at or below those children of nodes whose keys `is_meant`
-    /// accepts.
+    /// Finds the children of nodes whose keys `is_meant` accepts. Returns the paths of the targets of all aliases at or
+    /// below these children.
     pub(crate) fn first_places_below(&self, is_meant: impl Fn(&PathKey) -> bool) -> Vec<KeyPath> {
         let mut nodes = Vec::new();
         for node in self.nodes() {

@@ -9,10 +9,10 @@ use crate::node::leaf::Leaf;
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::StaticData;
 
-/// The leading axes of all arrays of a model that are not part of its named axes, because several models are stacked.
+/// The leading axes that the arrays of a stacked model have in addition to their named axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stacking<'n> {
-    /// These axes, from the first.
+    /// The axes with these names, in order.
     Named(&'n [&'n str]),
     /// Any number of axes, as long as all arrays of a module have the same number.
     Any,
@@ -25,8 +25,8 @@ struct Place<'t> {
     /// The position of the leaf among the leaves.
     leaf: usize,
     pattern: &'static ShapePattern,
-    /// The node at which the path of the leaf begins. It differs from the leaf's own path below a later occurrence of a
-    /// shared node.
+    /// The child of the module that contains the leaf. If this child is a later occurrence of a shared node, the leaf
+    /// itself is below the first occurrence.
     below: NodeView<'t>,
 }
 

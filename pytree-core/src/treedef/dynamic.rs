@@ -27,8 +27,9 @@ impl DynamicShapes {
         count(self.table.len() - 1)
     }
 
-    /// Copies shapes from the table of the treedef `from` to this table. `nodes` were copied from `from`; some of them
-    /// are stand-ins, which refer to a shape by its position in a table. They refer to this table afterwards.
+    /// Copies the shapes of `nodes` from the table of the treedef `from` to this table. `nodes` were copied from
+    /// `from`. Some of them refer to their shape by its position in the table of `from`; afterwards they refer to it by
+    /// its position in this table.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;

@@ -40,8 +40,8 @@ impl TreeDef {
         path
     }
 
-    /// Returns the nodes that contain the node at position `target`, from the root down. Each is returned with the
-    /// position, among its children, of the child that contains the node or is the node.
+    /// Returns the nodes that contain the node at position `target`, from the root down. With each node, returns which
+    /// of its children leads to `target`: the position of this child among the children.
     pub(crate) fn nodes_around(
         &self,
         target: usize,

@@ -202,7 +202,8 @@ impl TreeDef {
                 if a_text != b_text {
                     return vec![(a_text, b_text)];
                 }
-                // Of two shapes with the same name, the kinds of the fields, the static fields or the families differ.
+                // Unequal shapes with the same name differ in the fields, the kinds of the fields, the static fields or
+                // the family.
                 let fields = (a.shape().with_fields(), b.shape().with_fields());
                 vec![if fields.0 == fields.1 {
                     let family =

@@ -51,7 +51,7 @@ use crate::node::shape::{self, NodeKind, NodeShape};
 /// The first bytes of a serialized treedef.
 const MAGIC: &[u8] = b"PYTD";
 
-/// The bit in the code of a field's kind that says that the text of the field's named axes follows.
+/// A bit in the code of a field's kind. If the bit is set, the text of the field's named axes follows.
 const WITH_AXES: u8 = 128;
 
 /// The version of the format.

@@ -28,8 +28,8 @@ impl TreeDef {
         self.with_nodes(self.0.nodes.clone(), aux.collect(), self.0.leaves)
     }
 
-    /// Returns a copy with `value` in every static field of a struct that has the given name and the type `T`, and the
-    /// number of these fields.
+    /// Replaces the value of each static field of a struct by `value`, if the field has the given name and the type
+    /// `T`. Returns the new treedef and the number of these fields.
     pub(crate) fn with_static_named<T: StaticValue>(&self, name: &str, value: &T) -> (Self, usize) {
         let structs = self
             .nodes()

@@ -304,7 +304,7 @@ fn visit_map<'a, K: StaticValue, T: Pytree>(
     visitor.exit();
 }
 
-/// Builds a map from a node whose keys are sorted or in insertion order, whichever order `shape` has.
+/// Builds a map of the shape `shape`. The node may have sorted keys or keys in insertion order, regardless of `shape`.
 fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     shape: &'static shape::NodeShape,
     source: &mut Unflattener<'_>,

@@ -60,7 +60,7 @@ impl<L> Tree<L> {
         Self { treedef, leaves }
     }
 
-    /// Creates a tree from one item per leaf of `treedef`, in which each item `None` makes its leaf absent. An absent
+    /// Creates a tree from one item for each leaf of `treedef`. An item that is `None` makes the leaf absent. An absent
     /// leaf is not the same as the node `None`. Gradients are such trees.
     ///
     /// # Errors
@@ -89,9 +89,9 @@ impl<L> Tree<L> {
         }))
     }
 
-    /// Returns a tree with the structure of `treedef`, except for which leaves are present. `leaf` is called for each
+    /// Returns a tree with the structure of `treedef`, in which other leaves may be present. `leaf` is called for each
     /// leaf in order and receives whether the leaf is present in `treedef`. It returns the leaf of the new tree, or
-    /// `None` if the leaf is absent there.
+    /// `None` if the leaf is absent in the new tree.
     fn of_present(treedef: &TreeDef, mut leaf: impl FnMut(bool) -> Option<L>) -> Self {
         let mut kept = Vec::with_capacity(treedef.num_leaves());
         let treedef = treedef.with_presence(|present| {
@@ -355,7 +355,7 @@ impl<L> Index<&str> for Tree<L> {
     /// Returns the leaf at a path.
     ///
     /// # Panics
-    /// Where [`Tree::get`] returns an error.
+    /// If [`Tree::get`] returns an error.
     #[track_caller]
     fn index(&self, path: &str) -> &L {
         match self.get(path) {

@@ -269,7 +269,7 @@ impl Filter {
     }
 
     /// Returns the names in the filter that occur in none of `paths`, each with the most similar name that occurs in
-    /// them.
+    /// `paths`.
     fn misspelt(&self, paths: &[KeyPath]) -> Vec<(String, Option<String>)> {
         let steps: BTreeSet<String> = paths
             .iter()

@@ -1,7 +1,7 @@
 //! Functions that visit a shared node once and preserve the sharing.
 //!
 //! The leaves of a [`Shared`](crate::Shared) node or a [`Ref`](crate::Ref) with two paths are listed once, at the first
-//! path, and the node is a single node again in a value built by these functions. A node may contain itself. The
+//! path. In a value that these functions build, the node is a single node again. A node may contain itself. The
 //! functions of [`tree`](mod@crate::tree) visit a shared node at each of its paths. Without shared nodes the two
 //! modules agree.
 //!
@@ -11,8 +11,8 @@
 //! reads.
 //!
 //! # Panics
-//! All functions that visit a value panic if it is nested more than 256 nodes deep, of which transparent nodes, such as `Some`,
-//! count an eighth.
+//! All functions that visit a value panic if the value is nested more than 256 nodes deep. A transparent node, such as
+//! `Some`, counts as an eighth of a node.
 //!
 //! # Examples
 //! ```

@@ -1,12 +1,12 @@
 //! Trees that are prefixes of other trees, and the broadcasting of trees to their common suffix: the smallest structure
-//! of which all of them are prefixes.
+//! that has all of them as prefixes.
 
 use crate::base::bug::expect_next;
 use crate::base::error::TreeError;
 use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
 use crate::trees::dynamic::Tree;
 
-/// The invariant, as named in the message of a panic, of a walk through a prefix and its subtrees.
+/// The invariant of a walk through a prefix and its subtrees, as the message of a panic names it.
 const FITS: &str = "one item for each leaf of a prefix";
 
 /// Taking the subtrees at the leaves of a prefix.
@@ -52,7 +52,7 @@ impl TreeDef {
     }
 }
 
-/// Operations on a prefix tree and the full trees of which it is a prefix.
+/// Operations on a prefix tree and on full trees, each of which begins with the prefix.
 impl<L> Tree<L> {
     /// Broadcasts this prefix to the structure `full`: copies each leaf of the prefix to every leaf of the subtree of
     /// `full` at the same position.

@@ -22,7 +22,7 @@ pub trait SelectPart<L: Leaf + Clone>: PytreeOf<L> {
     /// Converts a tree that has the structure of `Self` and only the selected leaves. The other leaves are absent.
     ///
     /// # Errors
-    /// [`TreeError`] if the tree has another structure, or if a leaf is absent that `Self::Part` requires.
+    /// [`TreeError`] if the tree has another structure, or if a leaf that `Self::Part` requires is absent.
     fn select_part(tree: Tree<L>) -> Result<Self::Part, TreeError>;
 }
 

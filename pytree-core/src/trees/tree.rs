@@ -6,13 +6,13 @@
 //!
 //! # Panics
 //! All functions that visit a value panic if a node contains itself, if a weak edge leads to a node, or if a value is
-//! nested more than 256 nodes deep, of which transparent nodes, such as `Some`, count an eighth. In a thread with a larger
-//! stack, [`depth::with_stack`](crate::depth::with_stack) allows deeper values.
+//! nested more than 256 nodes deep. A transparent node, such as `Some`, counts as an eighth of a node. In a thread with
+//! a larger stack, [`depth::with_stack`](crate::depth::with_stack) allows deeper values.
 //!
-//! [`try_leaves`], [`try_any_leaves`], [`try_structure`], [`try_flatten`] and [`try_flatten_any`] return an error instead. A
-//! function that copies leaves, such as [`map`], panics only where [`try_flatten`] returns an error. A function that borrows
-//! them, such as [`reduce`], panics only where [`try_leaves`] returns one. Both also panic if a handwritten impl of `Pytree`
-//! visits and unflattens differently.
+//! [`try_leaves`], [`try_any_leaves`], [`try_structure`], [`try_flatten`] and [`try_flatten_any`] return an error
+//! instead. A function that copies leaves, such as [`map`], panics only where [`try_flatten`] returns an error. A
+//! function that borrows leaves, such as [`reduce`], panics only where [`try_leaves`] returns an error. Both kinds of
+//! functions also panic if a handwritten impl of `Pytree` visits and unflattens differently.
 //!
 //! # Examples
 //! ```

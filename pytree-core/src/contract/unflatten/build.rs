@@ -75,8 +75,8 @@ pub(crate) struct Outside<'a> {
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
     /// The references and shared nodes of a function's argument, to which the treedef of its result refers by number.
     pub(crate) known: Option<&'a References>,
-    /// The references that the call has read. References are written only if the contents of these references have not
-    /// changed since.
+    /// The references that the call has read. Values are written to references only if the contents of the read
+    /// references have not changed since they were read.
     pub(crate) read: Option<&'a References>,
     pub(crate) on_exit: Option<OnExit<'a>>,
     /// Receives the positions of the nodes that have a fixed number of children.

@@ -15,7 +15,7 @@ use crate::node::shape::{self, NodeKind, Shape};
 /// A shared node or reference, to which aliases refer by number.
 pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
-    /// Whether the node has begun. A weak edge may refer to a node that has not begun.
+    /// Whether the building of the node has begun. A weak edge may refer to a node before its building begins.
     pub(crate) began: bool,
     /// The length of the longest chain of aliases below this node; see [`Unflattener::links`]. It is 0 while the node
     /// is being built, because dropping an edge that leads back to a node does not drop the node.
@@ -77,7 +77,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Returns the entry of node `number`, which must have begun.
+    /// Returns the entry of node `number`. The building of the node must have begun.
     fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
         match self.numbered.get_mut(number) {
             Some(Some(numbered)) => numbered,

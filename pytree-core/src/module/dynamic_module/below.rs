@@ -13,8 +13,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Makes every parameter of the module and of all modules below it a state of the collection
     /// [`Frozen`](crate::Frozen).
     ///
-    /// [`value`](Self::value) can still read a field as a typed module. In the typed module, the leaves have the kinds
-    /// of its type and are not frozen.
+    /// [`value`](Self::value) can still read a field as a typed module. In the typed module, the leaves are not frozen:
+    /// they have the kinds that the type determines.
     ///
     /// # Examples
     /// ```
@@ -31,8 +31,9 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.change_kinds(Change::Freeze);
     }
 
-    /// Makes every state of the collection [`Frozen`](crate::Frozen), in the module and in all modules below it, a
-    /// parameter again. A frozen [`Freeze`](crate::Freeze) below stays frozen.
+    /// Turns the states of the collection [`Frozen`](crate::Frozen) back into parameters, in the module and in all
+    /// modules below it. A [`Freeze`](crate::Freeze) wrapper below the module is not changed: if it is frozen, it stays
+    /// frozen.
     pub fn unfreeze(&mut self) {
         self.change_kinds(Change::Thaw);
     }

@@ -10,8 +10,8 @@ use crate::treedef::{NodeView, TreeDef};
 /// A change of the kinds of all fields.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// Turns parameters into states of the collection [`Frozen`](crate::Frozen). Those in a collection of their own get a
-    /// collection of the same name below it.
+    /// Turns parameters into states of the collection [`Frozen`](crate::Frozen). Parameters in a collection of their
+    /// own become states of a collection with the same name below [`Frozen`](crate::Frozen).
     Freeze,
     /// Turns states of the collection [`Frozen`](crate::Frozen) into parameters, except for fields whose leaves have
     /// kinds of their own. Such a field belongs to a [`Freeze`](crate::Freeze), and was not a parameter.

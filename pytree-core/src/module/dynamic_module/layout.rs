@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use crate::base::kind::FieldKind;
 use crate::node::shape::{DynamicShape, NodeKind, Shape};
 
-/// The name and the kind of a field that is not static. The kind is `None` if the fields inside have kinds of their own.
+/// The name and the kind of a field that is not static. The kind is `None` if the fields inside of the value have kinds
+/// of their own.
 pub(super) type TreeField = (Arc<str>, Option<FieldKind>);
 
 /// The position of a field.
@@ -21,7 +22,8 @@ pub(super) enum Place {
     Static(usize),
 }
 
-/// The maximum number of fields for which a field is found by a scan, which is then faster than a lookup in a table.
+/// The maximum number of fields for which a field is found by a scan. For so few fields, a scan is faster than a lookup
+/// in a table.
 const FEW: usize = 16;
 
 /// The names of a module and of its fields, with their kinds.
@@ -78,8 +80,8 @@ impl Layout {
         let trees = trees.map(|(at, (name, _))| (Arc::clone(name), Place::Tree(at)));
         let statics = self.statics.iter().enumerate();
         let statics = statics.map(|(at, name)| (Arc::clone(name), Place::Static(at)));
-        // Inserts in reverse order, so that the table finds the same field as a scan if two fields have the same name:
-        // the first field, and a tree before a static field.
+        // Inserts in reverse order. If two fields have the same name, the table then finds the same field as a scan:
+        // the first of the two, where trees come before static fields.
         self.table.extend(statics.rev().chain(trees.rev()));
     }
 

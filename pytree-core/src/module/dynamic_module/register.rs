@@ -80,7 +80,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.register_as(name, None, &value)
     }
 
-    /// Registers a value, whose leaves all have kinds, as a module. For other values, call the function for their kind.
+    /// Registers a value as a module. All leaves of the value must have kinds. For a value whose leaves have no kinds,
+    /// call the function that registers the wanted kind.
     ///
     /// # Errors
     /// The errors of [`register_module`](Self::register_module).

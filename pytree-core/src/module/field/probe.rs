@@ -174,7 +174,7 @@ impl<T: StaticValue> Probe<T> {
 impl<T: BuildHasher> Probe<T> {
     pub const IS_HASHER: bool = true;
 }
-/// Sets a constant of [`Probe`] to true for the listed types, for which the derive has error messages of their own.
+/// Sets a constant of [`Probe`] to true for the listed types. The derive has a separate error message for these types.
 macro_rules! named {
     ($constant:ident: $([$($generics:tt)*] $type:ty),* $(,)?) => {$(
         impl<$($generics)*> Probe<$type> {

@@ -1,8 +1,9 @@
 //! Named axes: the patterns that describe shapes, and the scope in which their names have lengths.
 //!
 //! A [`ShapePattern`] is a constant that a macro generates from a text such as `"batch heads*head_dim"`. A [`Scope`]
-//! binds each name to a length when it first meets the name, and then compares. A module's fields are bound before the
-//! arguments of a function, so that a message can say from which field a length comes.
+//! binds a name to a length at the first occurrence of the name, and compares every later occurrence with this length.
+//! The names in a module's fields are bound before the names in the arguments of a function, so that a message can say
+//! from which field a length comes.
 
 mod pattern;
 mod report;

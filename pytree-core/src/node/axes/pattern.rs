@@ -201,7 +201,8 @@ impl fmt::Display for ShapePattern {
 }
 
 impl ElementPattern {
-    /// Returns whether a dtype belongs to the pattern. A name is compared by its scope.
+    /// Returns whether a dtype belongs to the pattern. For a named dtype, returns true: the scope compares the dtypes
+    /// of equal names.
     #[inline]
     pub(super) const fn contains(self, element: ElementType) -> bool {
         match self {

@@ -12,7 +12,7 @@ use crate::node::leaf::{ArrayInfo, ArrayShape, ElementType};
 pub(super) enum Reason {
     /// The number of axes differs.
     Rank,
-    /// An axis does not have the number of the pattern.
+    /// The length of an axis differs from the number in the pattern.
     Length,
     /// A name has another length. The number is the length that was found.
     Name(&'static str, usize),

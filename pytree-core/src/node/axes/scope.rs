@@ -60,7 +60,7 @@ pub struct Scope {
     pub(crate) stacked: usize,
     is_broken: bool,
     report: Option<Box<Report>>,
-    /// The key path of the next shape, for the report. If there is none, the label of the shape is its place.
+    /// The key path of the next shape, for the report. If it is `None`, the report shows the label of the shape.
     place: Option<String>,
 }
 
@@ -125,7 +125,7 @@ impl Scope {
         self.take_mismatches()
     }
 
-    /// Says to what the next shapes belong.
+    /// Sets the owner of the next shapes.
     #[inline]
     pub(crate) fn begin(&mut self, owner: Owner) {
         self.owner = owner;

@@ -20,8 +20,8 @@ pub struct DynamicShape {
     axes: AxesOfFields,
 }
 
-/// For each field the text of its named axes, if they are declared. All values are equal, because the names of axes are
-/// not part of the equality of shapes.
+/// For each field the text of its named axes, if they are declared. All values of this type are equal, because
+/// comparisons of shapes ignore the names of axes.
 #[derive(Debug, Default)]
 struct AxesOfFields(Box<[Option<Box<str>>]>);
 
@@ -159,8 +159,8 @@ impl StandIn {
         &STAND_INS[kind as usize]
     }
 
-    /// Returns whether a shape is a stand-in: whether it is in the array of all stand-ins. Walks over treedefs ask this
-    /// for every node, so the shape is not read.
+    /// Returns whether a shape is a stand-in: whether it is in the array of all stand-ins. Walks over treedefs call
+    /// this function for every node, so it compares addresses and does not read the shape.
     #[inline]
     pub(crate) fn is(shape: &NodeShape) -> bool {
         let offset = std::ptr::from_ref(shape)

@@ -7,7 +7,7 @@ use super::{DynamicShape, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
 use crate::base::path::PathKey;
 
-/// The shape of a node. A treedef stores it in addition to the children and static values of the node.
+/// The shape of a node. A treedef stores the shape in addition to the children and static values of the node.
 ///
 /// Two shapes are equal if their descriptions are equal: the family, the name (without module path and generic
 /// arguments, with the variant of an enum), the fields with their kinds, and the names of the static fields. The shapes

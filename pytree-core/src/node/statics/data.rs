@@ -1,5 +1,5 @@
-//! Static values as data, which is written to files, compared across types, and determines the order of the keys of
-//! maps.
+//! Static values as data. This data is written to files, is compared across types, and determines the order of the keys
+//! of maps.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -40,7 +40,7 @@ pub enum StaticData {
         /// The fields, by name or position.
         fields: Vec<(String, StaticData)>,
     },
-    /// A value of which only the type name and the displayed text are known.
+    /// A value that is known only by its type name and its displayed text.
     Opaque {
         /// The short name of the type of the value.
         type_name: String,
@@ -50,7 +50,7 @@ pub enum StaticData {
 }
 
 impl StaticData {
-    /// Creates the data of a value of type `T`, of which only the type name and the displayed text are known.
+    /// Creates the data of a value of type `T` that is known only by its type name and its displayed text.
     pub fn opaque<T: ?Sized>(text: String) -> Self {
         Self::Opaque {
             type_name: short_name(std::any::type_name::<T>()),

@@ -18,10 +18,11 @@ impl<L> Tree<L> {
         Ok(&mut self.leaves_mut()[position])
     }
 
-    /// Sets the leaf at `path`, which may be absent, and returns the old leaf, if it was present.
+    /// Sets the leaf at `path`, and returns the old leaf if it was present. An absent leaf becomes present.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if the structure has no leaf, present or absent, at `path`. Then nothing is changed.
+    /// [`TreeError::NoLeaf`] if the structure has no leaf, present or absent, at `path`. If there is an error, nothing
+    /// is changed.
     pub fn insert(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -99,8 +100,8 @@ impl<L> Tree<L> {
         Tree::from_parts(self.treedef().clone(), leaves)
     }
 
-    /// Returns the tree without those leaves at whose paths `other` has a leaf, too; they are then absent. `other` may
-    /// have any structure.
+    /// Returns the tree without the leaves whose paths also lead to a leaf in `other`. These leaves are absent in the
+    /// result. `other` may have any structure.
     ///
     /// # Examples
     /// ```
@@ -154,7 +155,8 @@ impl<M, L> Partition<M, L> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] if the structure of the model has no leaf at `path`. Then nothing is changed.
+    /// [`TreeError::NoLeaf`] if the structure of the model has no leaf at `path`. If there is an error, nothing is
+    /// changed.
     pub fn insert(
         &mut self,
         path: &(impl AsKeyPath + ?Sized),
@@ -177,7 +179,8 @@ impl<M, L> Partition<M, L> {
         Partition::from_tree(self.tree().map_with_path(function))
     }
 
-    /// Returns the part without those leaves at whose paths `other`, a part of any model, has a leaf, too.
+    /// Returns the part without the leaves whose paths also lead to a leaf in `other`. `other` may be a part of any
+    /// model.
     #[must_use]
     pub fn without<N, U>(&self, other: &Partition<N, U>) -> Self
     where
@@ -191,7 +194,7 @@ impl<M, L> IndexMut<&str> for Partition<M, L> {
     /// Returns the leaf at a path mutably.
     ///
     /// # Panics
-    /// Where [`Partition::get_mut`] returns an error.
+    /// If [`Partition::get_mut`] returns an error.
     #[track_caller]
     fn index_mut(&mut self, path: &str) -> &mut L {
         match self.get_mut(path) {
@@ -205,7 +208,7 @@ impl<L> IndexMut<&str> for Tree<L> {
     /// Returns the leaf at a path mutably.
     ///
     /// # Panics
-    /// Where [`Tree::get_mut`] returns an error.
+    /// If [`Tree::get_mut`] returns an error.
     #[track_caller]
     fn index_mut(&mut self, path: &str) -> &mut L {
         match self.get_mut(path) {

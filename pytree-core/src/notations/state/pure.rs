@@ -78,8 +78,9 @@ impl<L: Clone> Tree<L> {
         builder.finish()
     }
 
-    /// Replaces leaves of the tree by the leaves of `pure_dict`, which may contain only some of the leaves. If the tree
-    /// has no text key such as `"1"`, the key is read as an integer, because files store keys as texts.
+    /// Replaces leaves of the tree by the leaves of `pure_dict`, which may contain only some of the leaves. If
+    /// `pure_dict` has a text key such as `"1"` and the tree has no such text key, the key is read as an integer,
+    /// because files store keys as texts.
     ///
     /// # Examples
     /// ```

@@ -18,10 +18,10 @@ pub struct ReferencePlace {
 }
 
 impl ReferencePlace {
-    /// Returns, for each leaf of a value that a function wrote to this reference, the position of the leaf at the same
-    /// path in the function's argument. Returns `None` if `written`, the structure of this value, differs from the
-    /// structure of the old value. If the written value contains references of the argument, the leaves behind these
-    /// references are left out.
+    /// Finds the old leaves of a value that a function wrote to this reference. Returns, for each leaf of the written
+    /// value, the position of the leaf at the same path in the function's argument. Returns `None` if `written`, the
+    /// structure of the written value, differs from the structure of the old value. If the written value contains
+    /// references of the argument, the leaves behind these references are left out.
     pub fn leaves_of(&self, written: &TreeDef) -> Option<Vec<usize>> {
         let is_known = |node: NodeView<'_>| node.kind() == NodeKind::Argument;
         if !self.value.has_statics_of(written) && !written.nodes().any(is_known) {

@@ -8,7 +8,8 @@ use crate::base::kind::LeafKind;
 thread_local! {
     /// The references whose new values are being computed on this thread.
     static UPDATING: RefCell<Vec<NodeIdentity>> = const { RefCell::new(Vec::new()) };
-    /// Functions that accept or reject the kind of a reference. A reference can be written only if all of them accept.
+    /// Functions that accept or reject the kind of a reference. A reference can be written only if all these functions
+    /// accept its kind.
     static MUTABLE: RefCell<Vec<AcceptsKind>> = const { RefCell::new(Vec::new()) };
 }
 

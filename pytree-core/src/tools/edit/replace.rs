@@ -27,7 +27,7 @@ pub(crate) struct Target<'t> {
     pub(crate) node: usize,
     /// The identity of the node if it is a shared node or a reference, which is replaced at each of its paths.
     pub(crate) identity: Option<NodeIdentity>,
-    /// If the node is in a dynamic tree: the structure of this tree, and the number of the node in it.
+    /// If the node is in a dynamic tree: the structure of this tree, and the number of the node in this tree.
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
@@ -100,9 +100,10 @@ impl<'a> Replacement<'a> {
 
 /// A visitor that flattens a model, except for some nodes: it flattens new values instead of these nodes.
 ///
-/// It needs to know which node of the old graph it is at, but only the new graph has positions. The two differ by a
-/// shift, which changes where a value has another number of nodes, and where a shared node is an alias in one of the
-/// graphs only, because its first place was replaced or is in a new value.
+/// The visitor needs the position of the current node in the old graph, but counts only positions in the new graph. The
+/// two positions differ by a shift. The shift changes where a new value has another number of nodes than the old value.
+/// It also changes where a shared node is an alias in only one of the graphs, because the first occurrence of the node
+/// was replaced or is in a new value.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
     places: &'a Places,
@@ -114,13 +115,15 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     shared: HashMap<NodeIdentity, usize>,
     /// The dynamic trees with replaced nodes, by the position of their first node in the old graph.
     spliced: &'a HashMap<usize, Spliced<'a>>,
-    /// The position of the next node in the new graph, minus that in the old graph. The number wraps below zero.
+    /// The position of the next node in the new graph, minus its position in the old graph. A negative difference
+    /// wraps.
     shift: usize,
     /// The current depth inside a replaced node, whose content is skipped; 0 outside of such nodes.
     hidden: usize,
     /// The current depth inside a shared node that is an alias in the old graph; 0 outside of such nodes.
     beyond: usize,
-    /// The position in the new graph of a shared node that is an alias in the old graph, while the walk is inside.
+    /// While the walk is inside a shared node that is an alias in the old graph: the position of this node in the new
+    /// graph.
     beyond_from: Option<usize>,
     /// Whether a node to be replaced was skipped, because it is in a shared node that a new value also contains.
     lost: bool,
@@ -168,7 +171,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
         }
     }
 
-    /// Returns whether the next node is flattened, which has children.
+    /// Returns whether the next node, which has children, is flattened.
     fn enters_next(&mut self) -> bool {
         let shows = self.shows_next();
         if !shows {
@@ -332,7 +335,7 @@ impl<'a> Spliced<'a> {
         arena: &'a Arena,
     ) -> Result<HashMap<usize, Self>, TreeError> {
         let mut trees: HashMap<usize, Self> = HashMap::new();
-        // From the last to the first: a replaced node moves those behind it.
+        // The last replacement comes first, because a replacement moves the nodes behind it.
         for replacement in replacements.iter().rev() {
             let Some((treedef, at)) = replacement.target.inside else {
                 continue;

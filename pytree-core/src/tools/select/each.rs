@@ -77,7 +77,7 @@ impl<M: Pytree, T: Pytree> EachSelector<M, T> {
     /// [`TreeError::Selection`] if the closure returns a value without leaves, or a value outside of the model.
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics.
+    /// In the same cases as [`get`](Self::get).
     #[track_caller]
     pub fn paths(&self, model: &M) -> Result<Vec<KeyPath>, TreeError> {
         let places = Places::of(model)?;
@@ -95,7 +95,7 @@ impl<M: Pytree, T: Pytree> EachSelector<M, T> {
     /// The errors of [`paths`](Self::paths).
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics.
+    /// In the same cases as [`get`](Self::get).
     #[track_caller]
     pub fn filter(&self, model: &M) -> Result<Filter, TreeError> {
         filter_of(model, self.paths(model)?, &self.get(model))
@@ -107,11 +107,11 @@ impl<M: Pytree, T: Pytree> EachSelector<M, T> {
     ///
     /// # Errors
     /// The errors of [`paths`](Self::paths), [`TreeError::Selection`] if there are more or fewer values than selected
-    /// places, or if a selected place is selected twice or inside of another, and [`TreeError::Replacement`] if the model
-    /// cannot be built with the values.
+    /// places, or if a place is selected twice or is inside of another selected place, and [`TreeError::Replacement`]
+    /// if the model cannot be built with the values.
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics.
+    /// In the same cases as [`get`](Self::get).
     #[track_caller]
     pub fn replace(&self, model: &M, values: impl IntoIterator<Item = T>) -> Result<M, TreeError> {
         let selected = self.get(model);
@@ -131,7 +131,7 @@ impl<M: Pytree, T: Pytree> EachSelector<M, T> {
     /// The errors of [`replace`](Self::replace).
     ///
     /// # Panics
-    /// Where [`get`](Self::get) panics, and if `change` panics.
+    /// In the same cases as [`get`](Self::get), and if `change` panics.
     #[track_caller]
     pub fn update(&self, model: &M, change: impl FnMut(&T) -> T) -> Result<M, TreeError> {
         let selected = self.get(model);
@@ -150,7 +150,8 @@ fn find<M: Pytree, T: Pytree>(
     let by_first_leaf = graph.by_first_leaf();
     let selected = selected.iter().map(|value| {
         let selected = Selected::of(*value)?;
-        // A value that begins with an alias does not begin with its first leaf in the model.
+        // If the value is a node that begins with an alias in the model, another leaf is the first leaf of this node,
+        // so this lookup does not find the node.
         let positions = by_first_leaf.get(&selected.leaves[0]);
         match graph.first_of(positions.into_iter().flatten().copied(), &selected) {
             Some(node) => Ok(node),
@@ -160,7 +161,7 @@ fn find<M: Pytree, T: Pytree>(
     selected.collect()
 }
 
-/// Replaces the selected values by as many others.
+/// Replaces the selected values by the same number of other values.
 fn replace_found<M: Pytree, T: Pytree>(
     model: &M,
     selected: &[&T],

@@ -434,7 +434,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads a collection behind its ancestors. There are at least `least` names.
+    /// Reads the names of the ancestors of a collection, the outermost first, and then the name of the collection.
+    /// There must be at least `least` names.
     fn collections(&mut self, least: usize) -> Result<CollectionId, TreeError> {
         let position = self.at;
         let count = self.count("the number of a collection and its ancestors")?;

@@ -15,8 +15,8 @@ pub(super) struct Writer {
     bytes: Vec<u8>,
     /// Whether to omit the data that equality ignores.
     canonical: bool,
-    /// The codes of shapes, by memory address. A lookup in this map does not need the bytes of the shape, as `shapes`
-    /// does.
+    /// The codes of shapes, by memory address. Unlike a lookup in `shapes`, a lookup in this map does not need the
+    /// bytes of the shape.
     addresses: HashMap<usize, usize>,
     /// The numbers of the shapes that were written, by their bytes.
     shapes: HashMap<Vec<u8>, usize>,
@@ -180,7 +180,7 @@ fn write_shape(bytes: &mut Vec<u8>, shape: Shape<'_>, with_axes: bool) {
     shape.static_names().for_each(|name| text(bytes, name));
 }
 
-/// Writes a collection behind its ancestors.
+/// Writes the names of the ancestors of a collection, the outermost first, and then the name of the collection.
 fn collections(bytes: &mut Vec<u8>, collection: CollectionId) {
     let names: Vec<CollectionId> = collection.with_ancestors().collect();
     count(bytes, names.len());

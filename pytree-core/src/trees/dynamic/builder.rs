@@ -272,7 +272,7 @@ impl<L> TreeBuilder<L> {
         self
     }
 
-    /// Adds the shared node or the reference with a label again, at the path of the next child.
+    /// Adds another occurrence of the shared node or the reference with a label, at the path of the next child.
     ///
     /// A shared node can contain itself only through a reference or a weak edge. A reference can contain itself.
     pub fn again(&mut self, label: &str) -> &mut Self {
@@ -414,7 +414,7 @@ impl<L> TreeBuilder<L> {
                 children.push(at);
                 let has_key = !is_map(shape) || aux.len() == children.len();
                 if !has_key {
-                    // The keys of later children stay beside their children.
+                    // The placeholder keeps the later keys beside their children.
                     aux.push(StaticBox::new(MissingKey));
                 }
                 (!has_key).then_some("a child of a dictionary has no key; call `key` before it")
@@ -474,8 +474,8 @@ impl<L> TreeBuilder<L> {
     }
 }
 
-/// The key of a child of a dictionary that was added without a key. It is never part of a tree, because the missing key
-/// is an error.
+/// A placeholder for the key of a child that was added to a dictionary without a key. It is never part of a tree,
+/// because the missing key is an error.
 #[derive(Clone)]
 struct MissingKey;
 

@@ -44,7 +44,7 @@ fn flags_of_leaves<M: PytreeOf<L>, L: Leaf + Clone>(
     graph: &TreeDef,
     flags: &Tree<bool>,
 ) -> Result<Vec<bool>, TreeError> {
-    // Flags in the graph form have aliases, too. A value without a tree form needs them.
+    // Flags in the graph form have aliases, too. If the value has no tree form, the flags must be in the graph form.
     if flags.treedef().has_aliases() || !graph.has_aliases() || !graph.has_tree_form() {
         return Ok(flags.broadcast_to(graph)?.into_parts().0);
     }
