@@ -22,7 +22,7 @@ const EPOCHS: usize = 30;
 /// A layer of the encoder or the decoder.
 #[derive(Module, Clone, Debug)]
 struct Layer {
-    /// `[inputs, outputs]` of the encoder; the decoder uses its transpose.
+    /// `[inputs, outputs]` of the encoder; the decoder uses the transpose of this weight.
     #[param]
     weight: Shared<Tensor>,
     #[param]

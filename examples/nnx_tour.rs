@@ -108,7 +108,7 @@ impl Model {
     }
 }
 
-/// A part of a [`Model`]: some of its leaves, in its structure.
+/// A part of a [`Model`]: the structure of the model, with only some of its leaves.
 pub(crate) type Part = Partition<Model>;
 
 /// Splits the model into parts, differentiates the loss with respect to two of the parts, and updates the model.

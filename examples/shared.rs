@@ -175,8 +175,8 @@ fn references() -> Result<(), TreeError> {
     write(pair.clone());
     println!("written inside, read outside: {}", pair.b.get());
 
-    // Alternatively, it accepts and returns the values of the references. The caller and the function create references
-    // from these values.
+    // Alternatively, a compiled function accepts and returns the values of the references. The caller and the function
+    // create references from these values.
     let by_hand = jit(|values: Tree<Tensor>| {
         let pair: Pair = reref(&values).expect("the tree is that of a pair");
         pair.a[2].update(|value| value * 2);

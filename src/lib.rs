@@ -58,9 +58,9 @@ pub use pytree_transform::{
 
 /// A part of an `M`: the structure of the `M`, in which some leaves are absent.
 ///
-/// The leaves are tensors, unless another type is given: a gradient with respect to a `Net` is a `Partition<Net>`, and a
-/// part of a model of ndarrays is a `Partition<Net, ArrayD<f32>>`. The type is that of [`core::Partition`], whose leaves
-/// may be of any type if none is given.
+/// The leaves are tensors, unless another type is given: a gradient with respect to a `Net` is a `Partition<Net>`, and
+/// a part of a model of ndarrays is a `Partition<Net, ArrayD<f32>>`. The type is [`core::Partition`] with another
+/// default: the leaves of a [`core::Partition`] may be of any type if none is given.
 ///
 /// # Examples
 /// ```

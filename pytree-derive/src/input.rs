@@ -65,7 +65,8 @@ pub(crate) struct Field {
     pub(crate) mentions: Mentions,
     /// The named axes of the arrays in the field.
     pub(crate) axes: Option<ShapeText>,
-    /// The span for error messages about the field: that of its name, or of its type if the field is unnamed.
+    /// The span for error messages about the field: the span of the field's name, or of its type if the field is
+    /// unnamed.
     pub(crate) span: Span,
 }
 
@@ -78,7 +79,8 @@ impl Field {
         }
     }
 
-    /// Returns the variable that holds this field of a second value, with which the first value is compared.
+    /// Returns the variable that holds this field of a second value. Generated code compares the first value with the
+    /// second.
     pub(crate) fn other(&self) -> Ident {
         format_ident!("{}_other", self.variable)
     }

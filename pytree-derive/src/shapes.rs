@@ -69,7 +69,7 @@ impl Shapes {
         }
     }
 
-    /// Generates the comparison of the value `value`, an expression of a place. `references` is the number of references
+    /// Generates the comparison of the value `value`, a place expression. `references` is the number of references
     /// around the value, if its type is written.
     fn compare(
         &self,

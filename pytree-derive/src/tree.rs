@@ -138,7 +138,7 @@ fn entries(content: ParseStream<'_>) -> Result<Vec<(Expr, Value)>> {
     Ok(entries.into_iter().collect())
 }
 
-/// Parses `field =`, with which the content of a named tuple begins. Returns an error for the arguments of a function
+/// Parses `field =` at the beginning of the content of a named tuple. Returns an error for the arguments of a function
 /// call.
 fn begins_with_field(input: ParseStream<'_>) -> Result<()> {
     input.parse::<Ident>()?;

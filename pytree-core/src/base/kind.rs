@@ -10,8 +10,8 @@ use crate::base::error::TreeError;
 
 /// A named group of states or of parameters, for instance [`BatchStat`]. Derive this trait on a unit struct.
 ///
-/// A collection may have a parent, another collection. Its leaves then belong to the parent, too: a filter for the parent
-/// accepts them. The leaves of a collection whose parent is [`Param`] are parameters.
+/// A collection may have a parent, another collection. The leaves of the collection also belong to the parent: a filter
+/// for the parent accepts them. The leaves of a collection whose parent is [`Param`] are parameters.
 ///
 /// # Examples
 /// ```
@@ -213,7 +213,7 @@ impl CollectionId {
             .any(|ancestor| ancestor == *other)
     }
 
-    /// Returns the collection with one more ancestor behind all others, or `None` if the names are too long.
+    /// Returns the collection with `root` as an additional, outermost ancestor, or `None` if the names are too long.
     pub(crate) fn below_root(&self, root: &Self) -> Option<Self> {
         let names: Vec<Self> = self.with_ancestors().collect();
         let mut names = names.iter().rev();

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use crate::node::shape::NodeKind;
 
 thread_local! {
-    /// The stack that walks may use: an address in it, and a number of bytes from there.
+    /// The stack that walks may use: the address at which it begins, and its size in bytes.
     static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 

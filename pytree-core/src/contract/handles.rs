@@ -90,7 +90,7 @@ impl fmt::Debug for AnyReference {
     }
 }
 
-/// The references of a value, in the order in which graph functions visit them, and its shared nodes.
+/// The references and the shared nodes of a value. The references are in the order in which graph functions visit them.
 #[derive(Clone)]
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
@@ -143,7 +143,7 @@ impl References {
             .collect()
     }
 
-    /// Returns the same references without the shared nodes. A later visit then does not recognize these shared nodes.
+    /// Returns the same references without the shared nodes. A later visit does not recognize the removed shared nodes.
     #[must_use]
     pub fn without_shared(self) -> Self {
         Self {
@@ -153,8 +153,8 @@ impl References {
         }
     }
 
-    /// Adds the references of another value that the same call has read. The call then writes to references only if the
-    /// references of both values are unchanged.
+    /// Adds the references of another value that the same call has read. Afterwards, the call writes to references only
+    /// if the references of both values are unchanged.
     #[must_use]
     pub fn beside(mut self, other: Self) -> Self {
         // If this value or the other value has no read references, there is nothing to compare.
@@ -278,7 +278,8 @@ impl References {
         self.cells.push(reference);
     }
 
-    /// Drops the handles of those shared nodes for whose numbers `keeps` returns false. References are not dropped.
+    /// Drops the handle of each shared node if `keeps` returns false for the number of the node. References are not
+    /// dropped.
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {

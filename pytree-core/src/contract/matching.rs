@@ -1,8 +1,8 @@
 //! Matches a value against stored treedefs, without building a treedef of the value.
 //!
-//! A single walk compares several treedefs. Where the value differs from a treedef, the walk continues with the next
-//! treedef that equals the value up to this node. The targets of weak edges are compared at the end, with the one
-//! treedef that remains. So if stored treedefs differ only in these targets, a match may be missed.
+//! A single walk compares several treedefs. If a node of the value differs from a treedef, the walk continues with the
+//! next treedef that equals the value up to and including this node. The targets of weak edges are compared at the end,
+//! with the one treedef that remains. So if stored treedefs differ only in these targets, a match may be missed.
 
 use std::sync::Arc;
 

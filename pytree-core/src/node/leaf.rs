@@ -97,8 +97,8 @@ impl dyn Leaf {
         self.as_any_mut().downcast_mut()
     }
 
-    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number or an owned array of
-    /// ndarray with this element type and at most six axes or a dynamic rank.
+    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number of this type, or an owned
+    /// array of ndarray with this element type. The array may have a fixed rank of at most six, or a dynamic rank.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
         if let Some(inner) = self.inner() {
             return inner.array_view();

@@ -1,8 +1,8 @@
 //! States: trees as nested dictionaries of variables, as in Flax NNX.
 //!
-//! A variable is a field that determines the kind of the leaves below it. A state does not contain absent leaves,
-//! values without leaves and later occurrences of shared nodes. [`StateDisplay`] displays a state. The submodules
-//! convert a tree to a flat list or to pure dictionaries and back, and change single leaves of a tree.
+//! A variable is a field that determines the kind of the leaves below it. A state contains no absent leaves, no values
+//! without leaves and no later occurrences of shared nodes. [`StateDisplay`] displays a state. The submodules convert a
+//! tree to a flat list or to pure dictionaries and back, and change single leaves of a tree.
 
 mod flat;
 mod places;

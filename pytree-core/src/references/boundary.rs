@@ -333,8 +333,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Flattens the result of a function and the values of the written references. Returns the leaves of the result,
-    /// then the leaves of these values, and their structure.
+    /// Flattens the result of a function and the values of the written references. Returns the leaves of the result
+    /// followed by the leaves of these values, and the outcome.
     ///
     /// `argument` contains the references of the argument; `written` lists the positions of the written references in
     /// `argument`.
@@ -393,8 +393,8 @@ impl Outcome {
     /// structure and the leaves, and returns the position of an outcome for this structure. This function returns the
     /// chosen position, the leaves and the references.
     ///
-    /// Handles of shared nodes that the chosen outcome does not contain are dropped, so that a function that owns its
-    /// argument may reuse the memory of these nodes.
+    /// Drops the handles of the shared nodes that the chosen outcome does not contain. A function that owns its
+    /// argument may then reuse the memory of these nodes.
     pub fn flatten_argument<'t, L: Leaf + Clone>(
         argument: &impl Visited<L>,
         known: impl Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
@@ -411,7 +411,7 @@ impl Outcome {
         if outcome.returned == returned {
             return Some(found);
         }
-        // The chosen outcome needs other handles than those that were collected, so the argument is walked again.
+        // The chosen outcome needs handles that were not collected, so the argument is walked again.
         let again = |_, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
         let returned = outcome.returned.as_slice();
         matched(argument, treedef, &|_| None, Some(returned), again)

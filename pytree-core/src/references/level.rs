@@ -5,8 +5,8 @@
 //!
 //! A reference stores the level at which it was created. It can be written only at that level; otherwise traced values
 //! would escape from their transformation. It cannot be read inside a recorded function, where its value would become a
-//! constant. A compiled function may read a reference of an enclosing transformation; the program that was compiled is
-//! then used only once.
+//! constant. A compiled function may read a reference of an enclosing transformation; if it does, the compiled program
+//! is used only once.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -25,9 +25,8 @@ pub enum LevelKind {
     Running,
     /// The function is recorded. The recorded program runs later, possibly many times.
     Recording,
-    /// The function is recorded, and the recorded program is run often. The function may read the references of
-    /// enclosing transformations; then [`has_read_captured`] is true, and the recorded program is run only once,
-    /// immediately.
+    /// The function is recorded, and the recorded program is run often. If the function reads a reference of an
+    /// enclosing transformation, [`has_read_captured`] is true, and the recorded program is run only once, immediately.
     Compiling,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Ref`] returns copies of its value and never holds a guard. So threads cannot block each other, and a value can
 //! be replaced while it is in use. A reference is a node of a tree, and its value is the child of the node. Graph
-//! functions visit a reference once. When a transformation ends, it writes to the reference the last value that the
-//! user's function wrote.
+//! functions visit a reference once. When a transformation ends, it writes the last value from the user's function to
+//! the reference.
 
 mod access;
 mod cell;
@@ -29,17 +29,17 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 ///
 /// Cloning creates another handle of the same reference. The kind of the leaves in the value is determined by the field
 /// of the module that holds the reference, or by the reference itself ([`param`](Self::param), [`state`](Self::state)).
-/// Transformations accept references in arguments: the user's function reads and writes an inner reference, and the
-/// last value of the inner reference is written to the outer reference afterwards. If the function captures a reference
-/// instead, writing the captured reference is an error, and reading it is an error if the function is recorded, as by
-/// `jit`.
+/// Transformations accept references in arguments. The user's function receives an inner reference instead of each
+/// outer reference; afterwards, the last value of the inner reference is written to the outer reference. If the
+/// function captures a reference instead, writing the captured reference is an error, and reading it is an error if the
+/// function is recorded, as by `jit`.
 ///
 /// Handles can be sent to other threads and used there. No lock is held while a new value is computed. A call of a
-/// transformation takes effect at one instant for all references of its argument that the call reads or writes, or has
-/// no effect: if another thread has written one of these references during the call, nothing is written. A call that
-/// only runs a compiled program without effects is then repeated. If the call has run a user's function, the call fails
-/// with [`ReferenceError::Conflict`]. Another thread may write between a [`get`](Self::get) and a [`set`](Self::set):
-/// use [`update`](Self::update) instead of both.
+/// transformation writes its results to all references at one instant. If another thread has written a reference of the
+/// argument that the call reads or writes, the call writes nothing. In this case, a call that only runs a compiled
+/// program without effects is repeated. If the call has run a user's function, the call fails with
+/// [`ReferenceError::Conflict`]. Another thread may write between a [`get`](Self::get) and a [`set`](Self::set): use
+/// [`update`](Self::update) instead of both.
 ///
 /// References have no `==` and no hash, because their values change, cannot be read everywhere, and may contain the
 /// reference itself. Compare values by [`get`](Self::get), and identities by [`same`](Self::same).

@@ -142,8 +142,8 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
         self.replace(model, change(self.get(model)))
     }
 
-    /// Returns the position of the selected node: the outermost node whose leaves are exactly those of the value that
-    /// the closure returns.
+    /// Returns the position of the selected node: the outermost node that has exactly the leaves of the value that the
+    /// closure returns.
     #[track_caller]
     fn find(&self, model: &M, places: &Places) -> Result<usize, TreeError> {
         let selected = Selected::of(self.get(model))?;

@@ -109,8 +109,8 @@ impl TreeDef {
         })
     }
 
-    /// Finds the children of nodes whose keys `is_meant` accepts. Returns the paths of the targets of all aliases at or
-    /// below these children.
+    /// Selects each node whose key `is_meant` accepts. Returns the paths of the targets of all aliases at or below the
+    /// selected nodes.
     pub(crate) fn first_places_below(&self, is_meant: impl Fn(&PathKey) -> bool) -> Vec<KeyPath> {
         let mut nodes = Vec::new();
         for node in self.nodes() {

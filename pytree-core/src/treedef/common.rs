@@ -14,8 +14,8 @@ impl TreeDef {
     /// neither structure has a leaf, both must have the same node.
     ///
     /// As for prefixes, the comparison skips `Some`, shared nodes and boxed objects. Where both structures have a leaf,
-    /// or neither has one, the result contains the skipped nodes of this structure; if this structure has none at this
-    /// position, it contains those of `other`.
+    /// or neither has one, the result contains the skipped nodes of this structure; if this structure has no skipped
+    /// nodes at this position, the result contains the skipped nodes of `other`.
     ///
     /// # Errors
     /// Returns [`TreeError::Structure`] with all differences if there is no common suffix.

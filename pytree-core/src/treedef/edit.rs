@@ -162,8 +162,8 @@ impl TreeDef {
 
 /// Replacing shapes and subtrees.
 impl TreeDef {
-    /// Returns the treedef with new shapes for those nodes for which `function` returns a shape. A new shape must have
-    /// the same number of fields.
+    /// Returns the treedef with new shapes. `function` returns the new shape of a node, or `None` if the node keeps its
+    /// shape. A new shape must have the same number of fields.
     pub(crate) fn with_shapes(
         &self,
         mut function: impl FnMut(NodeView<'_>) -> Option<Arc<DynamicShape>>,

@@ -103,8 +103,7 @@ impl<L> Tree<L> {
         Self::from_parts(treedef, kept)
     }
 
-    /// Returns a tree with the structure of `treedef` in which only those leaves are present whose positions `keep`
-    /// accepts.
+    /// Returns a tree with the structure of `treedef` in which a leaf is present only if `keep` accepts its position.
     pub(crate) fn select(treedef: &TreeDef, leaves: &[L], keep: impl Fn(usize) -> bool) -> Self
     where
         L: Clone,

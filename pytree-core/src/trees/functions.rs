@@ -274,8 +274,9 @@ fn matching_leaves<'a, T: Pytree + ?Sized>(
         .with_arena(arena)
         .run(tree);
     if !matches {
-        // A failed match reports no differences, so the value is flattened. If another thread writes references
-        // meanwhile, the structures may now be equal; so the leaves of this second walk are used.
+        // A failed match reports no differences, so the value is flattened to find them. If another thread has written
+        // references since the match, the structures may now be equal. In this case, the leaves of this second walk are
+        // used.
         let found;
         (leaves, found) = flatten_borrowed(sharing, tree, arena);
         same_but_for_some("cannot map two trees together", treedef, &found)?;

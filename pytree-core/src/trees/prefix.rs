@@ -52,7 +52,7 @@ impl TreeDef {
     }
 }
 
-/// Operations on a prefix tree and on full trees, each of which begins with the prefix.
+/// Operations on a tree that is a prefix of one or several full trees.
 impl<L> Tree<L> {
     /// Broadcasts this prefix to the structure `full`: copies each leaf of the prefix to every leaf of the subtree of
     /// `full` at the same position.

@@ -42,7 +42,7 @@ pub struct ShapeMismatch {
     pub place: String,
     /// The dtype and shape of the array.
     pub found: String,
-    /// The expected axes, with the lengths that their names have and where each length comes from.
+    /// The expected axes, with the length of each name and the origin of this length.
     pub expected: String,
     /// How to fix it.
     pub fix: String,

@@ -121,7 +121,7 @@ impl<'a> Unflattener<'a> {
         Ok(node)
     }
 
-    /// Returns the target of a weak edge. The target may come later in the treedef, and is then created by `new`.
+    /// Returns the target of a weak edge. If the target comes later in the treedef, creates the target by `new`.
     pub(crate) fn weak_target<N: Any + Send + Sync>(
         &mut self,
         new: impl FnOnce(Shape<'_>) -> Arc<N>,

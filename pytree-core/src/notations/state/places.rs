@@ -44,7 +44,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Removes and returns the leaf at `path`. The leaf is then absent.
+    /// Removes and returns the leaf at `path`. Afterwards the leaf is absent.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).

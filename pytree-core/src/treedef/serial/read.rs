@@ -204,8 +204,9 @@ impl<'a> Reader<'a> {
         self.nodes.last().map(|node| self.kind(node.shape))
     }
 
-    /// Returns whether an alias at this position may refer to node `number`. Either the whole subtree of the node has
-    /// been read, or the alias is inside both the node and a reference, because a reference exists before its content.
+    /// Returns whether an alias at this position may refer to node `number`. It may do so if the whole subtree of the
+    /// node has been read. It may also do so if the alias is inside a reference that is this node or is inside this
+    /// node, because a reference exists before its content.
     fn may_refer_to(&mut self, number: usize) -> bool {
         let Some(&at) = self.numbered.get(number) else {
             return false;

@@ -23,8 +23,8 @@ use crate::treedef::key_below;
 /// Builds a dynamic [`Tree`] of any depth, node by node.
 ///
 /// Begin a node, add its children, and end the node. In a dictionary, add a [`key`](Self::key) before each child. The
-/// builder counts children and sorts those of dictionaries. Calls can be chained; [`finish`](Self::finish) reports the
-/// mistakes of all calls. Time and memory are linear in the number of nodes.
+/// builder counts children and sorts the children of dictionaries. Calls can be chained; [`finish`](Self::finish)
+/// reports the mistakes of all calls. Time and memory are linear in the number of nodes.
 ///
 /// # Examples
 /// ```

@@ -181,8 +181,8 @@ impl<L> Tree<L> {
     /// Use this to apply a function to any choice of subtrees: cut the tree, apply the function to the result, and
     /// [`join`](Tree::join) the subtrees.
     ///
-    /// Each subtree becomes a separate tree. An alias loses its target if the alias and the target are then in
-    /// different trees.
+    /// Each subtree becomes a separate tree. If an alias and its target are in different trees of the result, the alias
+    /// loses its target.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Merges parts into a whole tree, and replaces leaves of a tree by those of a part.
+//! Merges parts into a whole tree, and replaces leaves of a tree by the leaves of a part.
 
 use super::Partition;
 use crate::base::bug::{LEAVES, expect_next};

@@ -20,7 +20,7 @@ pub(super) enum Cut {
 pub(super) struct Plan<'t> {
     treedef: &'t TreeDef,
     parents: Vec<usize>,
-    /// For each node, and for the position after the last node: the number of leaves before it that are not removed.
+    /// For each node, and for the position after the last node: the number of remaining leaves before this position.
     kept_before: Vec<usize>,
     /// The positions of the selected leaves among the nodes.
     selected: Vec<usize>,
