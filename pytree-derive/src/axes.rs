@@ -67,8 +67,8 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
     quote!(#(#[doc = #lines])* #bind #(#binds)*)
 }
 
-/// Returns whether the field is static and an integer. The value of such a field is the length that the name of the
-/// field has in shapes.
+/// Returns whether the field is static and an integer. In shapes, the name of such a field has the value of the field
+/// as its length.
 fn is_number(field: &Field) -> bool {
     field.is_static() && is_integer(&field.ty)
 }

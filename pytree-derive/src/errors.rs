@@ -21,7 +21,7 @@ impl Errors {
         }
     }
 
-    /// Returns the errors as an error, if there are any.
+    /// Returns all collected errors as one error, or `Ok` if there are none.
     pub(crate) fn into_result(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }

@@ -67,8 +67,8 @@ fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// A possible mistake: the type that the message names, the trait that has the message, and the condition under which
-/// the mistake was made.
+/// A possible mistake: the type in the message, the trait with the message, and the condition under which the mistake
+/// was made.
 struct Mistake<'a> {
     ty: &'a Type,
     name: &'static str,

@@ -582,7 +582,8 @@ impl Called<'_> {
         errors.push(name, message);
     }
 
-    /// Returns the parameters that are integers and whose names occur in a shape: the shapes use their values.
+    /// Returns the integer parameters whose names occur in a shape. The shape uses the value of the parameter as a
+    /// length.
     fn numbers<'s>(&'s self, arguments: &Arguments) -> impl Iterator<Item = &'s Ident> {
         let mut shapes = Vec::new();
         for (_, of_input) in &arguments.inputs {

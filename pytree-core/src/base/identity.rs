@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub struct NodeIdentity(usize);
 
 impl NodeIdentity {
-    /// Returns the identity of the value behind an [`Arc`], which is the same for all clones of the `Arc`.
+    /// Returns the identity of the value behind an [`Arc`]. All clones of the `Arc` have the same identity.
     pub(crate) fn of<T: ?Sized>(node: &Arc<T>) -> Self {
         Self(Arc::as_ptr(node).cast::<()>() as usize)
     }

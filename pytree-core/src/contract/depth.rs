@@ -22,7 +22,7 @@ const RESERVE: usize = 128 << 10;
 ///
 /// Leave a part of the thread's stack to the frames around the walk: a quarter is enough. In a debug build, a struct of
 /// six fields behind a reference takes 7 KiB of stack; in a release build it takes less. A value that needs more than
-/// `bytes` is rejected in the same way as a value that is nested too deep without this function. Dropping a deep value
+/// `bytes` is rejected, as a value that is nested too deep is rejected outside of `run`. Dropping a deep value
 /// recurses, too, but needs less stack.
 ///
 /// # Examples

@@ -1,8 +1,8 @@
 //! Turns: after repeated conflicts, a call runs alone, while no other thread writes a reference.
 //!
 //! A conflict means that another call has succeeded, so the program as a whole always advances. A turn helps a call
-//! that would have a conflict again and again. Every wait for the end of a turn has a time limit, so a call that waits
-//! for another thread during its turn cannot block that thread forever.
+//! that would have a conflict again and again. Every wait for the end of a turn has a time limit, so a call that has
+//! the turn and waits for another thread cannot block the other thread forever.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -27,7 +27,8 @@ thread_local! {
     static IS_MINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A guard of the turn: writes of other threads wait until it is dropped. The guard cannot be sent to another thread.
+/// A guard of the turn: writes of other threads wait until the guard is dropped. The guard cannot be sent to another
+/// thread.
 #[derive(Debug)]
 struct Turn(PhantomData<*const ()>);
 

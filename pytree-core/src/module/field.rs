@@ -61,8 +61,9 @@ pub trait ParamField: Pytree {}
 )]
 pub trait StateField: Pytree {}
 
-/// A type whose values are leaves and must not be in a static field, even if they can be compared: arrays, modules,
-/// shared nodes (whose sharing would be lost), references (whose values change), and containers of them.
+/// A type whose values are leaves and must not be in a static field, even if the values can be compared. These types
+/// are arrays, modules, shared nodes (their sharing would be lost), references (their values change), and containers of
+/// these types.
 ///
 /// A tuple holds arrays if any of its elements does. Trait bounds cannot express this, so the derive checks each type
 /// that is written in the field's type. The derive does not see the types inside an alias of a tuple or inside a user's

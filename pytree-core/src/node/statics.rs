@@ -289,8 +289,8 @@ pub trait StaticValue: Clone + Send + Sync + 'static {
     /// The errors of the formatter.
     fn static_show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Returns the value as data. Files store this data, and the keys of maps are sorted by it. The default contains
-    /// only the type's name and the displayed text.
+    /// Returns the value as data. Files store this data, and the keys of maps are sorted by this data. The default
+    /// contains only the type's name and the displayed text.
     ///
     /// Equal data must have equal hashes; see [`static_hash`](Self::static_hash).
     fn static_data(&self) -> StaticData {

@@ -147,7 +147,7 @@ impl TreeDef {
     }
 
     /// Follows a path from the root. The path may lead through aliases. Returns the node at the path. If there is no
-    /// such node, returns as the error the last existing node on the path and the number of keys that lead to it.
+    /// such node, the error contains the last existing node on the path, and the number of keys that lead to this node.
     pub(crate) fn follow(&self, path: &KeyPath) -> Result<usize, (usize, usize)> {
         let mut node = 0;
         for (passed, key) in path.keys().iter().enumerate() {

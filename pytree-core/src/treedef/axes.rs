@@ -62,7 +62,7 @@ impl TreeDef {
         let mut all = Vec::with_capacity(self.num_leaves());
         // The fields that contain the current node: where each ends, and its axes.
         let mut open: Vec<(usize, Option<&str>)> = Vec::new();
-        // The children of structs, which the walk has not reached yet: where each begins and ends, and its axes.
+        // The children of structs that the walk has not reached yet: where each child begins and ends, and its axes.
         let mut fields: Vec<(usize, usize, Option<&str>)> = Vec::new();
         for node in self.nodes() {
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {

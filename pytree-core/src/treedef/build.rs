@@ -42,7 +42,7 @@ impl Builder {
         }
     }
 
-    /// Returns the kinds of the open nodes, from the root down.
+    /// Returns the kinds of the nodes that have begun and not ended, from the root down.
     #[inline]
     pub(crate) fn open_kinds(&self) -> impl ExactSizeIterator<Item = NodeKind> {
         let kind = |&node: &u32| self.nodes[node as usize].shape.kind;

@@ -17,7 +17,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.register_param_in::<Param>(name, value)
     }
 
-    /// Registers a tree whose leaves are trained, in the collection `C`, which must be a collection of parameters.
+    /// Registers a tree in the collection `C` of parameters. The leaves of the tree are trained.
     ///
     /// # Errors
     /// The errors of [`register_param`](Self::register_param).
@@ -43,7 +43,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         self.register_state_in::<State>(name, value)
     }
 
-    /// Registers a tree whose leaves are not trained, in the collection `C`, which must be a collection of states.
+    /// Registers a tree in the collection `C` of states. The leaves of the tree are not trained.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf has a kind of its

@@ -1,4 +1,4 @@
-//! The report of shapes that do not match their patterns: each shape, and where each expected length comes from.
+//! The report of shapes that do not match their patterns: each shape, and the origin of each expected length.
 
 use std::fmt::Write as _;
 

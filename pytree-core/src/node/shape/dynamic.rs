@@ -40,8 +40,8 @@ impl DynamicShape {
     /// data.
     ///
     /// # Errors
-    /// [`TreeError::Build`] if two fields have the same name, or if shapes of the family `kind` cannot be created at
-    /// run time: leaves, absent leaves, shared nodes, aliases and references of the argument.
+    /// [`TreeError::Build`] if two fields have the same name, or if `kind` is a family whose shapes cannot be created
+    /// at run time: leaves, absent leaves, shared nodes, aliases and references of the argument.
     pub fn new(
         kind: NodeKind,
         name: &str,

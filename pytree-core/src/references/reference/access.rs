@@ -37,8 +37,8 @@ impl Drop for Updating {
     }
 }
 
-/// A guard of a function in `MUTABLE`. Until it is dropped, this thread can write only references whose kinds are
-/// accepted.
+/// A guard of a function in `MUTABLE`. Until the guard is dropped, this thread can write only references whose kinds
+/// the function accepts.
 pub(crate) struct Mutable;
 
 impl Mutable {

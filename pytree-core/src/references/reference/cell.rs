@@ -30,7 +30,7 @@ struct Held<T> {
     /// `None` only while the reference is being built.
     content: Option<Arc<T>>,
     /// Whether a call is about to write this cell together with other cells. Other threads wait before they read or
-    /// write it.
+    /// write the cell.
     is_claimed: bool,
 }
 

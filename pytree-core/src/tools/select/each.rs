@@ -150,8 +150,8 @@ fn find<M: Pytree, T: Pytree>(
     let by_first_leaf = graph.by_first_leaf();
     let selected = selected.iter().map(|value| {
         let selected = Selected::of(*value)?;
-        // If the value is a node that begins with an alias in the model, another leaf is the first leaf of this node,
-        // so this lookup does not find the node.
+        // This lookup does not find a node of the model that begins with an alias: the first leaf of such a node is not
+        // the first leaf of the value.
         let positions = by_first_leaf.get(&selected.leaves[0]);
         match graph.first_of(positions.into_iter().flatten().copied(), &selected) {
             Some(node) => Ok(node),

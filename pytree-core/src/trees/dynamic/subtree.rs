@@ -266,7 +266,7 @@ impl<L> Tree<L> {
 }
 
 impl<L> Tree<Option<L>> {
-    /// Returns a tree in which each leaf that is `None` is a node without leaves: the inverse of
+    /// Returns a tree in which each leaf that is `None` becomes a node without leaves: the inverse of
     /// [`none_as_leaves`](Tree::none_as_leaves).
     #[must_use]
     pub fn none_as_nodes(self) -> Tree<L> {
