@@ -5,8 +5,8 @@
 mod accepted;
 mod language;
 mod mistakes;
-mod shapes;
 mod snapshots;
+mod suggestions;
 mod twins;
 
 use proc_macro2::{TokenStream, TokenTree};

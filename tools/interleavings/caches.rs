@@ -9,6 +9,7 @@ use shuttle::thread;
 use crate::boundary::{Outcome, Visited};
 use crate::tensor::Tensor;
 use crate::transformations::cache::{Cache, Entry, Signature};
+use crate::transformations::function::Origin;
 use crate::{ORDERS, TreeDef};
 
 /// An argument, by the number of its structure.
@@ -30,7 +31,7 @@ fn call(cache: &Cache, argument: u32, function: impl FnOnce()) -> Arc<Entry> {
         treedef: TreeDef(argument),
         infos: Vec::new(),
     };
-    let traced = cache.get_or_trace(signature, Location::caller(), |signature| {
+    let traced = cache.get_or_trace(signature, Origin(Location::caller()), |signature| {
         thread::yield_now();
         function();
         let entry = Entry::new(signature, Outcome, Arc::default(), Vec::new(), None);

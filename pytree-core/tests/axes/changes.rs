@@ -116,7 +116,7 @@ fn edits_are_compared() {
     assert!(message(edit::set_static(&model, &everything, 3_usize)).contains("features = 3"));
     let applied = catch_unwind(AssertUnwindSafe(|| {
         edit::apply(model.clone(), |model: &mut Scaled| {
-            model.offset = Array1::zeros(3)
+            model.offset = Array1::zeros(3);
         })
     }));
     let payload = applied.err().unwrap();

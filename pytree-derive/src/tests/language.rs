@@ -129,7 +129,7 @@ fn each_mistake_is_marked() {
     refused(
         "[in]",
         "^",
-        "expected a dtype before `[`, such as `f32[batch in]`, found `[`",
+        "expected a dtype before `[`, such as `f32[batch in]`; without a dtype, write no brackets: `batch in`",
     );
     refused(
         "in) out",

@@ -52,12 +52,10 @@ impl Linear {
                 ::pytree_core::__derive_0_1::axes::HoldsShapeError::of(__error),
             );
         }
-        #[allow(
-            clippy::redundant_closure_call,
-            clippy::blocks_in_conditions,
-            reason = "generated code"
-        )]
-        let __result = (|| -> Result<Tensor, InputError> { { Ok(x.clone()) } })();
+        let __running = ::pytree_core::__derive_0_1::axes::Running::enter::<
+            Self,
+        >("forward", &__scope);
+        let __result: Result<Tensor, InputError> = { Ok(x.clone()) };
         if ::pytree_core::__derive_0_1::axes::CHECKS_RESULTS {
             let __compare = |__scope: &mut ::pytree_core::__derive_0_1::axes::Scope| {
                 use ::pytree_core::__derive_0_1::axes::Arrays as _;

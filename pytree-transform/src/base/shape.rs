@@ -31,14 +31,6 @@ pub(crate) type PerAxis<N = usize> = SmallVec<[N; 4]>;
 #[derive(Default, Eq)]
 pub struct Shape(SmallVec<[usize; 4]>);
 
-impl Clone for Shape {
-    /// Copies the lengths at once, where `SmallVec` copies one after the other.
-    #[inline]
-    fn clone(&self) -> Self {
-        Self(SmallVec::from_slice(&self.0))
-    }
-}
-
 impl Shape {
     /// Creates the shape of a scalar, which has no axes.
     #[inline]
