@@ -395,7 +395,9 @@ fn branch_on_traced_tensor_names_select_and_cond() {
         message(|| drop(vmap(absolute)(two()))),
     ] {
         assert!(
-            text.contains("choose between values with `select`, between computations with `cond`"),
+            text.contains(
+                "use `select` to choose between values, `cond` to choose between computations"
+            ),
             "{text}"
         );
     }

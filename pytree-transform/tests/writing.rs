@@ -168,7 +168,7 @@ fn panic_half_way_writes_no_argument() {
     let (mut mapped, mut mean) = (vector(&[1.0, 2.0]), Tensor::from(0.5));
     let text = panics(|| each((&mut mapped, &mut mean, vector(&[3.0, 4.0]))));
     assert!(
-        text.contains("the written values do not fit: [1] (f64[])"),
+        text.contains("the written values do not fit the axes: [1] (f64[])"),
         "{text}"
     );
     assert_eq!((&mapped, mean.item::<f64>()), (&vector(&[1.0, 2.0]), 0.5));

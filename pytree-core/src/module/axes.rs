@@ -202,7 +202,7 @@ impl Scope {
         let mut scope = Self::recording(&module);
         bind(&mut scope);
         scope.finish();
-        ShapeError::new(function, scope.into_mismatches())
+        ShapeError::new(function, scope.into_mismatches()).inside(describe_running())
     }
 
     /// Compares the result of a call. Returns whether it matches.

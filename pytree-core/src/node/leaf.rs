@@ -264,6 +264,7 @@ macro_rules! numbers {
         }
         impl Leaf for $number {
             __leaf_methods!();
+            #[inline]
             fn array_shape(&self) -> Option<ArrayShape<'_>> {
                 Some(ArrayShape { element: ElementType::$element, shape: &[] })
             }

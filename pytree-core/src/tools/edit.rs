@@ -167,9 +167,9 @@ pub fn try_apply_any<M: Pytree>(
     checked(changed, was_right)
 }
 
-/// Returns whether the arrays of a model match the named axes of its modules. `treedef` is the structure of the model.
+/// Returns whether a model has named axes and its arrays match them. `treedef` is the structure of the model.
 fn is_right<M: Pytree>(model: &M, treedef: &TreeDef) -> bool {
-    !treedef.has_axes() || shapes::check(model).is_ok()
+    treedef.has_axes() && shapes::check(model).is_ok()
 }
 
 /// Returns a changed model.

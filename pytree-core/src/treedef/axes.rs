@@ -6,7 +6,7 @@ use super::{NodeView, TreeDef};
 use crate::base::error::{ShapeError, ShapeMismatch};
 use crate::node::axes::{Scope, ShapePattern, axes_of};
 use crate::node::leaf::Leaf;
-use crate::node::shape::{NodeKind, Shape};
+use crate::node::shape::{NodeKind, NodeShape, Shape};
 use crate::node::statics::StaticData;
 
 /// The leading axes that the arrays of a stacked model have in addition to their named axes.
@@ -88,7 +88,10 @@ impl TreeDef {
 
     /// Returns whether a module declares named axes.
     pub(crate) fn has_axes(&self) -> bool {
-        self.nodes().any(|node| has_axes(node.shape()))
+        // The stand-in of a shape that was created at run time has no fields.
+        let has_axes = |shape: &NodeShape| shape.fields.iter().any(|field| field.axes.is_some());
+        let mut nodes = self.0.nodes.iter();
+        nodes.any(|node| node.arity > 0 && has_axes(node.shape))
     }
 
     /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own. Modules

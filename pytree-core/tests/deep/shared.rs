@@ -235,7 +235,7 @@ fn larger_stack_allows_longer_chains() {
     // The stack that is allowed is not exceeded.
     let message = on_large_stack(3_000, 1 << 20).unwrap_err();
     assert!(
-        message.contains("typed values nest deeper than 256 nodes at next.next"),
+        message.contains("typed values are nested deeper than 256 nodes at next.next"),
         "{message}"
     );
 }

@@ -117,7 +117,7 @@ fn collections_with_parents_are_checked() {
     let (position, expected, found) = refused(b"\x05\xff\xff\xff\xff\x0f\x01A");
     assert_eq!(position, 1);
     assert!(
-        expected.starts_with("the number of a collection and its ancestors, at most"),
+        expected.starts_with("the number of a collection and its ancestors, which is at most"),
         "{expected}"
     );
     assert_eq!(found, "4294967295");

@@ -254,7 +254,7 @@ fn disagreeing_impl_is_an_error() {
     assert!(
         error
             .to_string()
-            .contains("make `visit` and `unflatten` of the `Pytree` impl agree"),
+            .contains("make `visit` and `unflatten` in the impl of `Pytree` use the same nodes"),
         "{error}"
     );
     assert_eq!(panics(|| nodes::copy(&Wrong(1.0))), error.to_string());
@@ -282,11 +282,11 @@ fn panic_of_users_code_is_not_an_error() {
             drop(tree::leaves::<f32, _>(&node))
         })
     };
-    assert!(panics(run).starts_with("typed values nest deeper than 256 nodes"));
+    assert!(panics(run).starts_with("typed values are nested deeper than 256 nodes"));
     let run = || {
         tree::map2(&layers, &layers, |_: &f32, _: &f32| {
             f32::from(tree::leaves::<f32, _>(&node).len() as u8)
         })
     };
-    assert!(panics(run).starts_with("typed values nest deeper than 256 nodes"));
+    assert!(panics(run).starts_with("typed values are nested deeper than 256 nodes"));
 }

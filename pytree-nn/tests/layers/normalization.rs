@@ -204,7 +204,7 @@ fn wrong_input_reports_the_expectation() {
     let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
     assert_eq!(
         message(norm.try_forward(&zeros(&[5, 4]))),
-        "BatchNorm expects x: [.., 3], found f32[5,4]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features"
+        "BatchNorm expects x: [.., 3], found f32[5,4]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features; in BatchNorm::forward, features = 3 (from scale)"
     );
     assert_eq!(
         message(norm.try_forward(&zeros(&[3]))),
@@ -248,7 +248,7 @@ fn wrong_input_reports_the_expectation() {
     );
     assert_eq!(
         message(LayerNorm::new(3, &mut rngs()).try_forward(&Tensor::from(1.0_f32))),
-        "LayerNorm expects x: [.., 3], found f32[]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features"
+        "LayerNorm expects x: [.., 3], found f32[]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features; in BatchNorm::forward, features = 3 (from scale)"
     );
     let bare = RmsNorm::with_options(3, without_parameters(), &mut rngs());
     assert!(

@@ -130,7 +130,7 @@ fn wrong_new_axes(operation: &'static str, found: &AbstractArray, axes: &[isize]
     let out_of_range = |axis| {
         Mistake::new(
             format!("axis {axis} is out of range for a new axis in a result of {rank} axes"),
-            format!("use -{rank} to {}", rank - 1),
+            format!("use an axis from -{rank} to {}", rank - 1),
         )
     };
     let mistakes = mistakes_of(axes, rank, |_| None, out_of_range);

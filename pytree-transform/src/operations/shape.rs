@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(
             squeeze(&[0, 1, -3, 5, 5, 2, 2, -1]),
             "cannot squeeze f32[1,3,1]: axis 5 is out of range; axis 0 is given twice in [0, 1, -3, 5, 5, 2, 2, -1]; axis 1 has \
-             length 3, not 1; axis 2 is given 3 times in [0, 1, -3, 5, 5, 2, 2, -1]; its axes are -3 to 2; give each axis once; \
+             length 3, not 1; axis 2 is given 3 times in [0, 1, -3, 5, 5, 2, 2, -1]; use an axis from -3 to 2; give each axis once; \
              select one element of the axis with `index`, or reduce the axis"
         );
         assert_eq!(
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(
             x.try_sum_axes([3, -1, 2, 4]).unwrap_err().to_string(),
             "cannot sum f32[1,3,1]: axis 3 is out of range; axis 4 is out of range; axis 2 is given twice in [3, -1, 2, 4]; \
-             its axes are -3 to 2; give each axis once"
+             use an axis from -3 to 2; give each axis once"
         );
     }
 

@@ -338,6 +338,7 @@ impl PartialEq for Tensor {
 
 impl pytree_core::Leaf for Tensor {
     pytree_core::__leaf_methods!();
+    #[inline]
     fn array_shape(&self) -> Option<ArrayShape<'_>> {
         Some(ArrayShape {
             element: self.dtype().element(),

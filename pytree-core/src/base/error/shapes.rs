@@ -32,6 +32,8 @@ pub struct ShapeError(Box<Contents>);
 struct Contents {
     checked: String,
     mismatches: Vec<ShapeMismatch>,
+    /// The checked function that runs, with the lengths of its names: the caller of a function with wrong arguments.
+    inside: Option<String>,
 }
 
 /// One shape that does not match its named axes.
@@ -53,7 +55,14 @@ impl ShapeError {
         Self(Box::new(Contents {
             checked,
             mismatches,
+            inside: None,
         }))
+    }
+
+    /// Adds the checked function that runs, if there is one.
+    pub(crate) fn inside(mut self, function: Option<String>) -> Self {
+        self.0.inside = function;
+        self
     }
 
     /// Returns what was checked: a function, for instance `Linear::forward`, or the name of a model.
@@ -70,12 +79,16 @@ impl ShapeError {
 impl fmt::Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.mismatches() {
-            [only] => write!(f, "{}: {only}", self.checked()),
+            [only] => write!(f, "{}: {only}", self.checked())?,
             all => {
                 write!(f, "{}: {} shapes do not match:", self.checked(), all.len())?;
                 all.iter()
-                    .try_for_each(|mismatch| write!(f, "\n  {mismatch}"))
+                    .try_for_each(|mismatch| write!(f, "\n  {mismatch}"))?;
             }
+        }
+        match &self.0.inside {
+            Some(function) => write!(f, "; {function}"),
+            None => Ok(()),
         }
     }
 }

@@ -76,12 +76,21 @@ pub struct ArrayInfo {
 }
 
 /// The dtype and shape of a leaf, borrowed from the leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub struct ArrayShape<'a> {
     /// The dtype.
     pub element: ElementType,
     /// The length of each axis; empty for a number.
     pub shape: &'a [usize],
+}
+
+impl PartialEq for ArrayShape<'_> {
+    /// Compares the lengths one by one. The empty shape of a number has an invalid address, at which the vector
+    /// instructions of `memcmp` are very slow.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.element == other.element && self.shape.iter().eq(other.shape)
+    }
 }
 
 impl From<ArrayShape<'_>> for ArrayInfo {

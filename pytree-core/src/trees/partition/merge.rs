@@ -60,7 +60,7 @@ pub(crate) struct Replaced<L> {
     pub(crate) leaves: Vec<L>,
     /// Whether each leaf was replaced.
     pub(crate) changed: Vec<bool>,
-    /// Whether a new leaf has another shape or dtype, in a tree with named axes.
+    /// Whether a new leaf has another shape or dtype.
     is_reshaped: bool,
 }
 
@@ -70,7 +70,7 @@ impl<L: Leaf> Replaced<L> {
     /// # Errors
     /// [`TreeError::Shapes`] if a leaf does not match, and the leaves of `before` match.
     pub(crate) fn check<T: Pytree>(&self, before: &T, treedef: &TreeDef) -> Result<(), TreeError> {
-        if self.is_reshaped {
+        if self.is_reshaped && treedef.has_axes() {
             shapes::check_change(before, treedef, &self.leaves)?;
         }
         Ok(())
@@ -92,7 +92,6 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     let mut own = leaves.iter_mut();
     let mut changed = Vec::with_capacity(treedef.num_leaves());
     let mut surplus = false;
-    let has_axes = treedef.has_axes();
     let mut is_reshaped = false;
     // Leaves may be absent in the whole value, too, if it contains a dynamic tree.
     for (node, other) in treedef.nodes().zip(places.nodes()) {
@@ -102,7 +101,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
                     expect_next(&mut own, LEAVES),
                     expect_next(&mut values, LEAVES),
                 );
-                is_reshaped |= has_axes && own.array_shape() != value.array_shape();
+                is_reshaped |= own.array_shape() != value.array_shape();
                 *own = value.clone();
                 changed.push(true);
             }
