@@ -199,7 +199,7 @@ impl<T, E> Compiled<T, E> {
     pub(crate) fn shown(&self, given: &impl Visited<Tensor>) -> Arc<Entry> {
         let Ok((entry, ..)) = self.entry(given, &mut Attempts::default()) else {
             panic!(
-                "cannot record the function of the {}: it returned an `Err` for this argument; call it to get the error",
+                "cannot record the function of the {}: the function returned an `Err` for this argument; call the function to get the error",
                 self.origin
             )
         };
