@@ -120,6 +120,13 @@ fn without_argument(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> 
     None
 }
 
+/// Returns whether a text is one word that is written as a type: it begins with a capital letter, and has small letters.
+fn looks_like_a_type(text: &str) -> bool {
+    text.starts_with(char::is_uppercase)
+        && text.contains(char::is_lowercase)
+        && text.chars().all(char::is_alphanumeric)
+}
+
 /// An attribute of leaves, which may name a collection and the axes.
 struct OfLeaves {
     name: &'static str,
@@ -202,6 +209,18 @@ fn of_leaves(
                 );
                 return None;
             };
+            if let Some(literal) = &literal
+                && looks_like_a_type(&literal.value())
+            {
+                let text = literal.value();
+                errors.push(
+                    literal,
+                    format!(
+                        "names of axes begin with a small letter; to name a collection, write `#[{name}({text})]` without quotes"
+                    ),
+                );
+                return None;
+            }
             let axes = literal.and_then(|literal| axes(&literal, errors));
             Some((kind(collection), axes))
         }

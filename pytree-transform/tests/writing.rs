@@ -280,7 +280,7 @@ fn messages_name_the_transformation() {
     );
     let text = panics(|| drop(step.lower(&mut x)));
     assert!(
-        text.contains("it returned an `Err` for this argument"),
+        text.contains("the function returned an `Err` for this argument"),
         "{text}"
     );
     assert_eq!(x.item::<f64>(), 1.0);

@@ -81,7 +81,7 @@ fn neighbours_that_do_not_fit_name_both_lengths() {
     assert_eq!(
         panic_message(|| stack.forward(&x)),
         "Layer::forward: x is f32[7,8], expected [... in] with in = 6 (from weight: f32[6,5] as [in out]); \
-         pass x with in = 6, or make the Layer with in = 8"
+         pass x with in = 6, or make the Layer with in = 8; in Stack::forward, features = 3 (from mean)"
     );
 }
 

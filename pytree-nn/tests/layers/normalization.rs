@@ -208,7 +208,7 @@ fn wrong_input_reports_the_expectation() {
     );
     assert_eq!(
         message(norm.try_forward(&zeros(&[3]))),
-        "BatchNorm expects x: [batch, .., 3] in training, found f32[3]; the mean of a single example is the example itself, so the normalized values would be zero: pass a batch or, under vmap, name the batch axis in `axis_name`"
+        "BatchNorm expects x: [batch, .., 3] in training, found f32[3]; the mean of a single example is the example itself, so the normalized values would be zero: pass a batch or, under vmap, name the batch axis in `axis_name`; in BatchNorm::forward, features = 3 (from scale)"
     );
     assert!(
         message(norm.try_forward(&Tensor::from(1.0_f32)))

@@ -277,7 +277,7 @@ mod tests {
         );
         assert_eq!(
             squeeze(&[0, 5]),
-            "cannot squeeze f32[1,3,1]: axis 5 is out of range; its axes are -3 to 2"
+            "cannot squeeze f32[1,3,1]: axis 5 is out of range; use an axis from -3 to 2"
         );
         assert_eq!(
             x.try_expand_dims([-7, 0, -6]).unwrap_err().to_string(),

@@ -4,7 +4,7 @@ use pytree_core::Module;
 
 #[derive(Module)]
 struct Model {
-    #[param("adapter")]
+    #[param(1)]
     scale: f32,
 }
 

@@ -4,7 +4,7 @@ use pytree_core::{Module, tree};
 
 #[derive(Module)]
 struct Model {
-    #[param("x")]
+    #[param(1)]
     scale: f32,
 }
 
