@@ -44,7 +44,6 @@ mod p25_panics;
 mod p26_meta_learning;
 mod p27_train_state;
 mod p28_ensemble;
-mod p29_adapters;
 mod p29_attention;
 mod p30_convolution;
 mod p31_tied_axes;
@@ -55,6 +54,7 @@ mod p35_labels;
 mod p36_scan_body;
 mod p37_ensemble_axes;
 mod p38_wrong_checkpoint;
+mod p39_adapters;
 
 /// Returns the message of the panic in which the action ends. The numbers of lines in this folder are replaced by `LINE`.
 fn panic_message<R>(action: impl FnOnce() -> R) -> String {

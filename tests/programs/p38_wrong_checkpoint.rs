@@ -41,11 +41,11 @@ fn checkpoint_of_the_same_width_is_loaded() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// The parts of the report that each array of the wrong width has.
-const REPORTED: [[&str; 3]; 3] = [
-    ["first", "f32[2,16]", "f32[2,8]"],
-    ["bias", "f32[16]", "f32[8]"],
-    ["last", "f32[16,1]", "f32[8,1]"],
+/// What the report says about each array of the wrong width: its shape in the file, and the axis that differs.
+const REPORTED: [&str; 3] = [
+    "first is f32[2,16] in the file, expected [in hidden] = f32[2,8]: hidden is 16 in the file and 8 in the model",
+    "bias is f32[16] in the file, expected [hidden] = f32[8]: hidden is 16 in the file and 8 in the model",
+    "last is f32[16,1] in the file, expected [hidden out] = f32[8,1]: hidden is 16 in the file and 8 in the model",
 ];
 
 #[test]
@@ -55,7 +55,7 @@ fn checkpoint_of_another_width_is_reported() {
     let report = checkpoint::load(&path, &Net::new(8))
         .unwrap_err()
         .to_string();
-    for part in REPORTED.concat() {
+    for part in REPORTED {
         assert!(report.contains(part), "{part} in {report}");
     }
     std::fs::remove_file(path).unwrap();
