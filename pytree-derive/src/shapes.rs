@@ -5,159 +5,24 @@
 //! early runs inside a closure, so that `return` and `?` end the body and the result is still compared. Any other body
 //! is a block: a panic in it has the line of the caller, if the function is `#[track_caller]`.
 
-use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+mod arguments;
+mod body;
+mod names;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, ExprClosure, FnArg, Ident, LitStr, Meta, Pat, Path, ReceiverKind, ReturnType,
-    Signature, Token, Type, Visibility, token,
+    Attribute, ExprClosure, FnArg, Ident, Meta, Pat, ReceiverKind, ReturnType, Signature, Token,
+    Type, Visibility,
 };
 
-use crate::errors::{Errors, did_you_mean, did_you_mean_axis};
+use self::arguments::{Arguments, Shapes};
+use self::body::{may_return, statements};
+use crate::errors::Errors;
 use crate::paths::{Entry, Root};
-use crate::shape_language::{Name, ShapeText, Use, encoded};
-use crate::types::is_integer;
-
-/// The shapes of a value: one for all its arrays, or one for each element of a tuple.
-enum Shapes {
-    One(ShapeText),
-    /// `_`: not compared.
-    Unchecked,
-    Tuple(Vec<Shapes>),
-}
-
-impl Parse for Shapes {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        if input.peek(token::Paren) {
-            let inner;
-            syn::parenthesized!(inner in input);
-            let elements = inner.parse_terminated(Self::parse, Token![,])?;
-            return Ok(Self::Tuple(elements.into_iter().collect()));
-        }
-        if input.parse::<Option<Token![_]>>()?.is_some() {
-            return Ok(Self::Unchecked);
-        }
-        let literal: LitStr = input.parse().map_err(|error| {
-            let message =
-                "expected a shape in quotes, such as `\"batch in\"`, a tuple of shapes, or `_`";
-            syn::Error::new(error.span(), message)
-        })?;
-        ShapeText::parse(&literal).map(Self::One)
-    }
-}
-
-impl Shapes {
-    fn all<'s>(&'s self, found: &mut Vec<&'s ShapeText>) {
-        match self {
-            Self::One(shape) => found.push(shape),
-            Self::Unchecked => {}
-            Self::Tuple(elements) => elements.iter().for_each(|element| element.all(found)),
-        }
-    }
-
-    /// Returns the shapes as they are displayed: `([batch in], [batch])`.
-    fn displayed(&self) -> String {
-        match self {
-            Self::One(shape) => shape.displayed(),
-            Self::Unchecked => "_".to_owned(),
-            Self::Tuple(elements) => {
-                let elements: Vec<String> = elements.iter().map(Self::displayed).collect();
-                format!("({})", elements.join(", "))
-            }
-        }
-    }
-
-    /// Generates the comparison of the value `value`, a place expression. `references` is the number of references
-    /// around the value, if its type is written.
-    fn compare(
-        &self,
-        root: &Root,
-        label: &str,
-        value: &TokenStream,
-        references: Option<usize>,
-    ) -> TokenStream {
-        match self {
-            Self::One(shape) => {
-                let pattern = shape.pattern(root, label);
-                let span = shape.literal.span().resolved_at(Span::call_site());
-                // A function names the type that has no shapes. A method finds the value behind any references.
-                let Some(count) = references else {
-                    return quote_spanned! {span=>
-                        #value.__compare_axes(__scope, const { &#pattern });
-                    };
-                };
-                let stars = std::iter::repeat_n(quote!(*), count);
-                quote_spanned! {span=>
-                    #root::axes::Scope::value(__scope, const { &#pattern }, &#(#stars)*#value);
-                }
-            }
-            Self::Unchecked => TokenStream::new(),
-            Self::Tuple(elements) => {
-                let elements = elements.iter().enumerate().map(|(position, element)| {
-                    let index = syn::Index::from(position);
-                    let label = format!("{label}.{position}");
-                    element.compare(root, &label, &quote!(#value.#index), None)
-                });
-                quote!(#(#elements)*)
-            }
-        }
-    }
-}
-
-/// The arguments of `#[shapes(…)]`.
-#[derive(Default)]
-struct Arguments {
-    /// The shapes of arguments, by name.
-    inputs: Vec<(Ident, Shapes)>,
-    output: Option<(Span, Shapes)>,
-    renamed: Option<Path>,
-}
-
-impl Arguments {
-    /// Parses `name = shapes` once, or `crate = path`.
-    fn parse_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
-        let name = input.call(Ident::parse_any).map_err(|error| {
-            let message = "expected the name of an argument, or `return`: write `x = \"batch in\"`";
-            syn::Error::new(error.span(), message)
-        })?;
-        input.parse::<Token![=]>().map_err(|error| {
-            let message = format!("expected `=` and a shape: write `{name} = \"batch in\"`");
-            syn::Error::new(error.span(), message)
-        })?;
-        if name == "crate" {
-            self.renamed = Some(input.call(Path::parse_mod_style)?);
-            return Ok(());
-        }
-        let shapes = input.parse()?;
-        let is_known = if name == "return" {
-            self.output.replace((name.span(), shapes)).is_some()
-        } else {
-            let is_known = self.inputs.iter().any(|(known, _)| *known == name);
-            self.inputs.push((name.clone(), shapes));
-            is_known
-        };
-        if is_known {
-            let message = format!("`{name}` is written twice: remove one");
-            return Err(syn::Error::new(name.span(), message));
-        }
-        Ok(())
-    }
-}
-
-impl Parse for Arguments {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut arguments = Self::default();
-        while !input.is_empty() {
-            arguments.parse_one(input)?;
-            if !input.is_empty() {
-                input.parse::<Token![,]>()?;
-            }
-        }
-        Ok(arguments)
-    }
-}
 
 /// A function with a body. The body is not parsed.
 struct Function {
@@ -554,142 +419,6 @@ impl Called<'_> {
             quote!(())
         }
     }
-
-    fn check_parameter(&self, name: &Ident, errors: &mut Errors) {
-        if self.parameters.iter().any(|(known, _)| known == name) {
-            return;
-        }
-        if name == "self" {
-            let message = "the axes of `self` are those of its fields: write them there, such as `#[param(\"in out\")]`";
-            return errors.push(name, message);
-        }
-        let known: Vec<String> = self
-            .parameters
-            .iter()
-            .map(|(name, _)| name.to_string())
-            .collect();
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let message = if known.is_empty() {
-            format!("there is no argument `{name}`: the function has none")
-        } else {
-            let all: Vec<&str> = known.iter().copied().chain(["return"]).collect();
-            let hint = did_you_mean(&name.to_string(), &all);
-            format!(
-                "there is no argument `{name}`: expected `{}`, or `return`{hint}",
-                known.join("`, `")
-            )
-        };
-        errors.push(name, message);
-    }
-
-    /// Returns the integer parameters whose names occur in a shape. The shape uses the value of the parameter as a
-    /// length.
-    fn numbers<'s>(&'s self, arguments: &Arguments) -> impl Iterator<Item = &'s Ident> {
-        let mut shapes = Vec::new();
-        for (_, of_input) in &arguments.inputs {
-            of_input.all(&mut shapes);
-        }
-        if let Some((_, output)) = &arguments.output {
-            output.all(&mut shapes);
-        }
-        let used: Vec<String> = shapes
-            .iter()
-            .flat_map(|shape| shape.names())
-            .map(|name| name.key)
-            .collect();
-        let numbers = self.parameters.iter().filter(move |(name, ty)| {
-            ty.as_ref().is_some_and(is_integer) && used.contains(&name.unraw().to_string())
-        });
-        numbers.map(|(name, _)| name)
-    }
-
-    /// Checks that each name of a computed length, and each name of the result, has a length. Some names can have a
-    /// length only in the fields of `Self`. Returns the code that checks these names.
-    fn check_names(&self, arguments: &Arguments, errors: &mut Errors) -> TokenStream {
-        let root = &self.root;
-        let mut inputs = Vec::new();
-        for (_, shapes) in &arguments.inputs {
-            shapes.all(&mut inputs);
-        }
-        let mut outputs = Vec::new();
-        if let Some((_, shapes)) = &arguments.output {
-            shapes.all(&mut outputs);
-        }
-        let axes = inputs.iter().flat_map(|shape| shape.names());
-        let axes = axes
-            .filter(|name| name.used == Use::Axis)
-            .map(|name| name.key);
-        let numbers = self.numbers(arguments).map(|name| name.unraw().to_string());
-        let bound: Vec<String> = axes.chain(numbers).collect();
-        let needed = inputs
-            .iter()
-            .flat_map(|shape| shape.names().into_iter().map(move |name| (*shape, name)))
-            .filter(|(_, name)| name.used == Use::Computed)
-            .chain(
-                outputs
-                    .iter()
-                    .flat_map(|shape| shape.names().into_iter().map(move |name| (*shape, name))),
-            );
-        let mut code = TokenStream::new();
-        let mut seen = Vec::new();
-        for (shape, name) in needed {
-            if bound.contains(&name.key) || seen.contains(&name.key) {
-                continue;
-            }
-            seen.push(name.key.clone());
-            let known: Vec<&str> = bound.iter().map(String::as_str).collect();
-            let hint = did_you_mean_axis(&name.key, &known);
-            let message = format!("{}{hint}", self.unbound(&name));
-            if self.receiver.is_none() {
-                errors.add(shape.error_at(&name, &message));
-                continue;
-            }
-            let message = shape.message_at(&name, &message);
-            let span = shape.span_of(&name).resolved_at(Span::call_site());
-            let encoded = encoded(&name.key);
-            let (trait_, function) = (format_ident!("__Bound"), format_ident!("__bound"));
-            let call = quote_spanned!(span=> #function::<Self>(););
-            code.extend(quote! {{
-                #[diagnostic::on_unimplemented(message = #message, label = "this name has no length")]
-                trait #trait_ {}
-                #[diagnostic::do_not_recommend]
-                impl<__T: #root::axes::BindsAxis<#encoded> + ?Sized> #trait_ for __T {}
-                fn #function<__T: #trait_ + ?Sized>() {}
-                #call
-            }});
-        }
-        code
-    }
-
-    /// Returns the message for a name that has no length.
-    fn unbound(&self, name: &Name) -> String {
-        let key = &name.key;
-        let fields = if self.receiver.is_some() {
-            format!(
-                ", or of a field, such as `#[param(\"{key}\")]`, or a static field `#[r#static] {key}: usize`"
-            )
-        } else {
-            format!(", or an argument `{key}: usize`")
-        };
-        if let Some(dtype) = key.strip_suffix("[]") {
-            return format!(
-                "the dtype `{dtype}` is known from no argument{}: write it in the shape of one",
-                if self.receiver.is_some() {
-                    " and from no field"
-                } else {
-                    ""
-                }
-            );
-        }
-        match name.used {
-            Use::Computed => format!(
-                "`{key}` has no length: it occurs only in a computed length, and `{key}` cannot be found from the result of a computation; make it an axis of an argument{fields}"
-            ),
-            Use::Axis => format!(
-                "`{key}` has no length: nothing binds it before the result; make it an axis of an argument{fields}, or write `_`"
-            ),
-        }
-    }
 }
 
 /// Returns the number of references around a type.
@@ -700,46 +429,6 @@ fn references(ty: &Type) -> usize {
         Type::Group(inner) => references(&inner.elem),
         _ => 0,
     }
-}
-
-/// Macros whose expansion does not return from the function that contains them.
-const MACROS: [&str; 11] = [
-    "assert",
-    "assert_eq",
-    "assert_ne",
-    "debug_assert",
-    "debug_assert_eq",
-    "format",
-    "ix",
-    "matches",
-    "print",
-    "println",
-    "vec",
-];
-
-/// Returns whether a body contains `return` or `?`, or a macro that may contain them. A nested function or closure
-/// counts, too.
-fn may_return(body: TokenStream) -> bool {
-    let mut tokens = body.into_iter().peekable();
-    let mut before = None;
-    while let Some(token) = tokens.next() {
-        match &token {
-            TokenTree::Ident(ident) if ident == "return" => return true,
-            TokenTree::Punct(mark) if mark.as_char() == '?' => return true,
-            TokenTree::Punct(mark) if mark.as_char() == '!' => {
-                let is_call = matches!(tokens.peek(), Some(TokenTree::Group(_)));
-                let name = before.as_ref().map(TokenTree::to_string);
-                let is_name = matches!(before, Some(TokenTree::Ident(_)));
-                if is_call && is_name && !name.is_some_and(|name| MACROS.contains(&&*name)) {
-                    return true;
-                }
-            }
-            TokenTree::Group(group) if may_return(group.stream()) => return true,
-            _ => {}
-        }
-        before = Some(token);
-    }
-    false
 }
 
 /// Reports a tuple of shapes for a tuple of another length, as far as the type is written as a tuple.
@@ -757,17 +446,6 @@ fn check_tuple(shapes: &Shapes, ty: Option<&Type>, span: Span, place: &str, erro
     }
     for (shapes, ty) in shapes.iter().zip(&types.elems) {
         check_tuple(shapes, Some(ty), span, place, errors);
-    }
-}
-
-/// Returns the statements of a block without its braces, or any other expression as it is.
-fn statements(body: &TokenStream) -> TokenStream {
-    let mut tokens = body.clone().into_iter();
-    match (tokens.next(), tokens.next()) {
-        (Some(TokenTree::Group(block)), None) if block.delimiter() == Delimiter::Brace => {
-            block.stream()
-        }
-        _ => body.clone(),
     }
 }
 
