@@ -147,7 +147,7 @@ fn compiled() {
     println!("{}", Tree::of(&two));
 }
 
-/// A list of references and a further reference: four handles of two references.
+/// A list of references, and one more reference. `Pair::of` fills it with two references, each of which occurs twice.
 #[derive(Pytree, Clone, Debug)]
 struct Pair {
     a: Vec<Ref<Tensor>>,

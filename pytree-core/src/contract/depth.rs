@@ -116,8 +116,9 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
     }
 }
 
-/// Checks that a node may begin inside of the nodes with the kinds `above`, from the root down. If there are more nodes
-/// than the limit, and [`with_stack`] does not allow the node, the time is linear in the number of nodes.
+/// Checks that a new node of the given kind is not nested too deep. `above` has the kinds of the nodes around it, from
+/// the root down. The time is constant below [`DEPTH_LIMIT`] nodes and where [`with_stack`] provides enough stack, and
+/// otherwise linear in the number of nodes.
 ///
 /// # Errors
 /// Returns the limit that the node exceeds.

@@ -46,9 +46,9 @@ pub struct Freeze<M> {
     frozen: bool,
 }
 
-/// The registry of a module that is not frozen.
+/// The [registry](crate::Module::registry) of a module that is not frozen.
 const THAWED: &[(&str, FieldKind); 1] = &[("model", FieldKind::Module)];
-/// The registry of a frozen module.
+/// The [registry](crate::Module::registry) of a frozen module: the leaves of the model are in the collection `Frozen`.
 const FROZEN: &[(&str, FieldKind); 1] =
     &[("model", FieldKind::State(CollectionId::of::<Frozen>()))];
 

@@ -221,7 +221,7 @@ fn wrong_input_reports_the_expectation() {
     let mask = Tensor::from([true, false]);
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &mask)),
-        "BatchNorm expects a bool mask that broadcasts to the shape [5, 3], found bool[2]; set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis"
+        "BatchNorm expects a bool mask that broadcasts to the shape [5, 3], found bool[2]; set the mask to true for each element to use; an axis of length 1 repeats the mask along that axis; in BatchNorm::forward_masked, features = 3 (from scale)"
     );
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &zeros(&[3]))),
@@ -244,11 +244,11 @@ fn wrong_input_reports_the_expectation() {
     };
     assert_eq!(
         message(layer.try_forward(&zeros(&[5, 3]))),
-        "LayerNorm expects x to have the axes [4], found f32[5,3]; add axes to x, or choose axes for the layer that x has"
+        "LayerNorm expects x to have the axes [4], found f32[5,3]; add axes to x, or choose axes for the layer that x has; in LayerNorm::forward, features = 3 (from scale)"
     );
     assert_eq!(
         message(LayerNorm::new(3, &mut rngs()).try_forward(&Tensor::from(1.0_f32))),
-        "LayerNorm expects x: [.., 3], found f32[]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features; in BatchNorm::forward, features = 3 (from scale)"
+        "LayerNorm expects x: [.., 3], found f32[]; create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features; in LayerNorm::forward, features = 3 (from scale)"
     );
     let bare = RmsNorm::with_options(3, without_parameters(), &mut rngs());
     assert!(
@@ -264,7 +264,7 @@ fn wrong_input_reports_the_expectation() {
     };
     assert_eq!(
         message(groups.try_forward(&zeros(&[2, 5]))),
-        "GroupNorm expects x: [batch, .., features] with a number of features that is a multiple of 2, and reduction axes that contain the last axis, found f32[2,5]; choose a number of groups that divides the number of features, and add the last axis to the reduction axes"
+        "GroupNorm expects x: [batch, .., features] with a number of features that is a multiple of 2, and reduction axes that contain the last axis, found f32[2,5]; choose a number of groups that divides the number of features, and add the last axis to the reduction axes; in GroupNorm::forward, groups = 2, features = 5 (from x)"
     );
     let outer = GroupNorm {
         reduction_axes: Some(vec![0]),

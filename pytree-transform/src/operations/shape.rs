@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(
             x.try_expand_dims([-7, 0, -6]).unwrap_err().to_string(),
             "cannot add axes to f32[1,3,1]: axis -7 is out of range for a new axis in a result of 6 axes; axis 0 is given twice in \
-             [-7, 0, -6]; use -6 to 5; give each axis once"
+             [-7, 0, -6]; use an axis from -6 to 5; give each axis once"
         );
         assert_eq!(
             x.try_sum_axes([3, -1, 2, 4]).unwrap_err().to_string(),

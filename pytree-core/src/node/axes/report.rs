@@ -20,7 +20,8 @@ pub(super) enum Reason {
     Rest(&'static str, Vec<usize>),
     /// A computed length differs.
     Computed(&'static Expression, Length),
-    /// The dtype differs. For a name: its dtype, and where the dtype comes from.
+    /// The dtype differs. If the pattern has a name for its dtype, such as `T`, contains the name, the dtype that it is
+    /// bound to, and the shape that bound it.
     Element(Option<(&'static str, ElementType, Origin)>),
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Origin {
     pub(super) recorded: u32,
 }
 
-/// A name with its length.
+/// A name that is bound to a value: to the length of an axis, to a dtype, or to the lengths of the axes of `*name`.
 #[derive(Clone, Copy, Debug)]
 struct Bound<T> {
     name: &'static str,

@@ -439,7 +439,7 @@ impl<L> TreeBuilder<L> {
                 children,
                 ..
             } => Some((shape.get(), aux, children)),
-            _ => bug("a node that can have children as the innermost node that has not ended"),
+            _ => bug("the innermost open node to be one that can have children"),
         }
     }
 

@@ -244,8 +244,9 @@ impl LinearPrimitive for AllToAll {
         Some(self.length)
     }
 
-    /// Swaps two axes: the split axis (the examples that receive) becomes the batch axis, and the batch axis (the
-    /// examples that send) becomes the new axis of the result.
+    /// Evaluates the exchange when the batch axis is mapped. Element `i` of the split axis goes to example `i`, so the
+    /// split axis becomes the batch axis of the result. The old batch axis, along which the senders are counted, becomes
+    /// an axis of the result.
     fn batch_over(
         &self,
         _: &AxisName,

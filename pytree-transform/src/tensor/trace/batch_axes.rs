@@ -9,8 +9,8 @@ use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
-/// Returns the lowest trace level that may interpret an operation over named batch axes. This is the innermost level
-/// that binds one of the names, or the innermost level that records for compilation, whichever is further in.
+/// Returns the trace level that interprets an operation over named batch axes if no operand belongs to a level further
+/// in. This is the innermost level that binds one of the names or records for compilation.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
     let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())
