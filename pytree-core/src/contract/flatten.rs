@@ -57,8 +57,8 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// For each weak edge, the position of its alias and the identity of its target. A target may be visited after the
     /// edge, so the numbers of the targets are looked up at the end of the traversal.
     weak: Vec<(usize, NodeIdentity)>,
-    /// The positions of the nodes of dynamic trees.
-    trees: Vec<Range<usize>>,
+    /// The positions of the nodes of dynamic trees, if the caller needs them.
+    trees: Option<Vec<Range<usize>>>,
 }
 
 /// Panics, because a deeper traversal would overflow the stack.
@@ -82,7 +82,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
             known: None,
             inside: Vec::new(),
             weak: Vec::new(),
-            trees: Vec::new(),
+            trees: None,
         }
     }
 
@@ -120,8 +120,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         mut self,
         value: &'a T,
     ) -> (TreeDef, Vec<Range<usize>>) {
+        self.trees = Some(Vec::new());
         value.visit(&mut self);
-        let trees = std::mem::take(&mut self.trees);
+        let trees = self.trees.take().unwrap_or_default();
         (self.finish(), trees)
     }
 
@@ -189,7 +190,10 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
             (self.on_leaf)(leaf);
             leaf.leaf_shape()
         });
-        self.trees.push(begin..self.position());
+        let end = self.position();
+        if let Some(trees) = &mut self.trees {
+            trees.push(begin..end);
+        }
         self.seen.skip(treedef.num_numbered());
         if self.collected == Handles::All {
             self.references.skip(treedef.num_numbered());
