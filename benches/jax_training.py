@@ -1,12 +1,16 @@
-"""The training steps C1 to C4 in JAX and optax, on the data of benches/training.rs.
+"""The training steps of benches/training.rs in JAX and optax, on the same data.
 
-Usage: python jax_training.py [C1 C2 C3 C4]; needs the packages of tests/golden/requirements.txt. Prints the
-lines that `cargo bench --bench training` prints.
+Usage: python jax_training.py [--bf16] [C1 C2 C3 C4 mlp4096 transformer1024]; needs the packages of
+tests/golden/requirements.txt. Prints the lines that `cargo bench --bench training` prints. Without names, the cases C1 to
+C4 run. `--bf16` converts parameters and inputs to bfloat16.
 """
 
 import json
+import resource
 import sys
 import time
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +21,25 @@ CASES = {
     "C1": ((64, 128, 128, 10), 64),
     "C2": ((784, 512, 512, 10), 128),
     "C3": ((784, 2048, 2048, 10), 256),
+    "mlp4096": ((4096, 4096, 4096, 10), 4096),
+}
+
+
+class Sizes(NamedTuple):
+    """The lengths of the axes of a transformer and of its input."""
+
+    batch: int
+    tokens: int
+    width: int
+    heads: int
+    hidden: int
+    classes: int
+    blocks: int
+
+
+TRANSFORMERS = {
+    "C4": Sizes(8, 64, 256, 4, 1024, 256, 2),
+    "transformer1024": Sizes(8, 512, 1024, 16, 4096, 256, 12),
 }
 
 
@@ -41,28 +64,26 @@ def linear(layer, inputs, outputs):
     return uniform(100 + 2 * layer, (inputs, outputs), bound), uniform(101 + 2 * layer, (outputs,), bound)
 
 
-BATCH, TOKENS, WIDTH, HEADS, HIDDEN, CLASSES = 8, 64, 256, 4, 1024, 256
-
-
-def transformer():
-    """The parameters of case C4."""
-    norm = lambda: (jnp.ones(WIDTH), jnp.zeros(WIDTH))
+def transformer(sizes):
+    """The parameters of a transformer."""
+    width, hidden = sizes.width, sizes.hidden
+    norm = lambda: (jnp.ones(width), jnp.zeros(width))
     layer = lambda number, inputs, outputs: tuple(map(jnp.asarray, linear(number, inputs, outputs)))
     blocks = [
         {
             "norm1": norm(),
-            "qkv": layer(4 * b, WIDTH, 3 * WIDTH),
-            "proj": layer(4 * b + 1, WIDTH, WIDTH),
+            "qkv": layer(4 * b, width, 3 * width),
+            "proj": layer(4 * b + 1, width, width),
             "norm2": norm(),
-            "fc": layer(4 * b + 2, WIDTH, HIDDEN),
-            "out": layer(4 * b + 3, HIDDEN, WIDTH),
+            "fc": layer(4 * b + 2, width, hidden),
+            "out": layer(4 * b + 3, hidden, width),
         }
-        for b in range(2)
+        for b in range(sizes.blocks)
     ]
-    return {"blocks": blocks, "norm": norm(), "head": layer(8, WIDTH, CLASSES)}
+    return {"blocks": blocks, "norm": norm(), "head": layer(4 * sizes.blocks, width, sizes.classes)}
 
 
-def transformer_logits(parameters, x):
+def transformer_logits(sizes, parameters, x):
     affine = lambda p, x: x @ p[0] + p[1]
 
     def normalised(p, x):
@@ -70,17 +91,18 @@ def transformer_logits(parameters, x):
         variance = (centred**2).mean(-1, keepdims=True)
         return centred * jax.lax.rsqrt(variance + 1e-5) * p[0] + p[1]
 
-    each = WIDTH // HEADS
-    seen = jnp.tril(jnp.ones((TOKENS, TOKENS), bool))
+    batch, tokens, width, heads = sizes.batch, sizes.tokens, sizes.width, sizes.heads
+    each = width // heads
+    seen = jnp.tril(jnp.ones((tokens, tokens), bool))
     for block in parameters["blocks"]:
         qkv = jnp.split(affine(block["qkv"], normalised(block["norm1"], x)), 3, axis=-1)
-        q, k, v = (part.reshape(BATCH, TOKENS, HEADS, each).transpose(0, 2, 1, 3) for part in qkv)
+        q, k, v = (part.reshape(batch, tokens, heads, each).transpose(0, 2, 1, 3) for part in qkv)
         scores = jnp.where(seen, q @ k.swapaxes(-1, -2) / each**0.5, -1e9)
         mixed = (jax.nn.softmax(scores, axis=-1) @ v).transpose(0, 2, 1, 3)
-        x = x + affine(block["proj"], mixed.reshape(BATCH, TOKENS, WIDTH))
+        x = x + affine(block["proj"], mixed.reshape(batch, tokens, width))
         inner = jax.nn.gelu(affine(block["fc"], normalised(block["norm2"], x)), approximate=True)
         x = x + affine(block["out"], inner)
-    return affine(parameters["head"], normalised(parameters["norm"], x)).reshape(BATCH * TOKENS, CLASSES)
+    return affine(parameters["head"], normalised(parameters["norm"], x)).reshape(batch * tokens, sizes.classes)
 
 
 def mlp_logits(parameters, x):
@@ -90,24 +112,27 @@ def mlp_logits(parameters, x):
     return x @ weight + bias
 
 
-def run(name):
-    if name == "C4":
-        parameters, logits, shape, labels, classes = transformer(), transformer_logits, (BATCH, TOKENS, WIDTH), BATCH * TOKENS, CLASSES
+def run(name, dtype):
+    if name in TRANSFORMERS:
+        sizes = TRANSFORMERS[name]
+        parameters, labels, classes = transformer(sizes), sizes.batch * sizes.tokens, sizes.classes
+        logits, shape = partial(transformer_logits, sizes), (sizes.batch, sizes.tokens, sizes.width)
     else:
         sizes, labels = CASES[name]
         parameters = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(3)]
         logits, shape, classes = mlp_logits, (labels, sizes[0]), 10
+    parameters = jax.tree.map(lambda leaf: leaf.astype(dtype), parameters)
     optimizer = optax.adam(1e-3)
     state = optimizer.init(parameters)
     batches = [
-        (jnp.asarray(uniform(10 + k, shape, 1.0)), jnp.asarray((words(20 + k, labels) % np.uint64(classes)).astype(np.int32)))
+        (jnp.asarray(uniform(10 + k, shape, 1.0), dtype), jnp.asarray((words(20 + k, labels) % np.uint64(classes)).astype(np.int32)))
         for k in range(4)
     ]
 
     def loss(parameters, x, y):
         return optax.softmax_cross_entropy_with_integer_labels(logits(parameters, x), y).mean()
 
-    @jax.jit
+    @partial(jax.jit, donate_argnums=(0, 1))
     def step(parameters, state, x, y):
         value, gradient = jax.value_and_grad(loss)(parameters, x, y)
         updates, state = optimizer.update(gradient, state, parameters)
@@ -116,23 +141,39 @@ def run(name):
     def report(operation, unit, median, least):
         print(json.dumps({"section": "C", "workload": name, "op": operation, "peer": "jax", "unit": unit, "median": median, "min": least}))
 
-    count, losses = 0, []
-    for count in range(20):
+    count = 0
+
+    def advance():
+        nonlocal parameters, state, count
         parameters, state, value = step(parameters, state, *batches[count % 4])
-        losses.append(float(value))
-    report("loss_step1", "", losses[0], losses[0])
-    report("loss_step20", "", losses[19], losses[19])
+        count += 1
+        return value
+
+    start = time.perf_counter()
+    first = float(advance())
+    first_step = (time.perf_counter() - start) * 1e3
+    twentieth = float([advance() for _ in range(19)][-1])
+    report("loss_step1", "", first, first)
+    report("loss_step20", "", twentieth, twentieth)
+    report("first_step_ms", "ms", first_step, first_step)
+    start, warm = time.perf_counter(), 0
+    while time.perf_counter() - start < 0.3 or warm < 3:
+        advance().block_until_ready()
+        warm += 1
+    inner = max(1, int(0.05 / ((time.perf_counter() - start) / warm)))
     times = []
-    inner = {"C1": 300, "C2": 20, "C3": 2, "C4": 2}[name]
     for _ in range(20):
         start = time.perf_counter()
-        for count in range(inner):
-            parameters, state, value = step(parameters, state, *batches[count % 4])
-        value.block_until_ready()
+        [advance() for _ in range(inner)][-1].block_until_ready()
         times.append((time.perf_counter() - start) * 1e6 / inner)
     report("us_per_step", "us", sorted(times)[10], min(times))
+    # Linux reports the peak in KiB.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    report("peak_mb", "MB", peak, peak)
 
 
 if __name__ == "__main__":
-    for case in sys.argv[1:] or [*CASES, "C4"]:
-        run(case)
+    arguments = sys.argv[1:]
+    dtype = jnp.bfloat16 if "--bf16" in arguments else jnp.float32
+    for case in [it for it in arguments if not it.startswith("--")] or ["C1", "C2", "C3", "C4"]:
+        run(case, dtype)

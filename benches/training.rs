@@ -2,6 +2,8 @@
 //!
 //! Prints one JSON object a line, as the peers do: microseconds a step, the time of the first step, and
 //! the losses at steps 1 and 20, which all peers agree on, and the peak memory of the process so far.
+//!
+//! The cases `mlp4096` and `transformer1024` are for accelerators, and run only if they are named.
 
 #![allow(
     clippy::pedantic,
@@ -26,6 +28,7 @@ use std::time::Instant;
 use pytree::SelectPart;
 use pytree::prelude::*;
 use pytree::transform::Traceable;
+use transformer::Transformer;
 
 struct Case {
     name: &'static str,
@@ -33,7 +36,7 @@ struct Case {
     batch: usize,
 }
 
-const CASES: [Case; 3] = [
+const CASES: [Case; 4] = [
     Case {
         name: "C1",
         sizes: [64, 128, 128, 10],
@@ -49,7 +52,15 @@ const CASES: [Case; 3] = [
         sizes: [784, 2048, 2048, 10],
         batch: 256,
     },
+    Case {
+        name: "mlp4096",
+        sizes: [4096, 4096, 4096, 10],
+        batch: 4096,
+    },
 ];
+
+/// The cases that run only if they are named.
+const LARGE: [&str; 2] = ["mlp4096", "transformer1024"];
 
 /// Four batches of an input shape and so many labels.
 fn batches(shape: &[usize], labels: usize, classes: u64) -> Vec<(Tensor, Tensor)> {
@@ -88,12 +99,14 @@ fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
         let (model, optimizer) = state.take().unwrap();
         let (model, optimizer, loss) = step((model, optimizer, x, y));
         state = Some((model, optimizer));
-        loss.item::<f32>()
+        loss
     };
+    let read = |loss: Tensor| loss.item::<f32>();
     let start = Instant::now();
-    let first_loss = advance();
+    let first_loss = read(advance());
     let first_step = start.elapsed().as_secs_f64() * 1e3;
-    let twentieth = (1..20).map(|_| advance()).last().unwrap_or(first_loss);
+    let twentieth = (1..20).map(|_| advance()).last();
+    let twentieth = twentieth.map_or(first_loss, read);
     let report = |operation: &str, unit: &str, median: f64, min: f64| {
         println!(
             "{{\"section\":\"C\",\"workload\":\"{}\",\"op\":\"{operation}\",\"peer\":\"pytree\",\"unit\":\"{unit}\",\"median\":{median},\"min\":{min}}}",
@@ -116,16 +129,16 @@ fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
     let start = Instant::now();
     let mut warm = 0;
     while start.elapsed().as_secs_f64() < 0.3 || warm < 3 {
-        advance();
+        read(advance());
         warm += 1;
     }
     let inner = ((0.05 / (start.elapsed().as_secs_f64() / f64::from(warm))) as usize).max(1);
     let mut times: Vec<f64> = (0..20)
         .map(|_| {
             let start = Instant::now();
-            (0..inner).for_each(|_| {
-                advance();
-            });
+            // The last step depends on all others, so its loss is read when all of them have run.
+            let last = (0..inner).map(|_| advance()).last();
+            last.map(read);
             start.elapsed().as_secs_f64() * 1e6 / inner as f64
         })
         .collect();
@@ -148,18 +161,27 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with("--"))
         .collect();
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|other| other == name);
+    let is_wanted = |name: &str| match wanted.is_empty() {
+        true => !LARGE.contains(&name),
+        false => wanted.iter().any(|other| other == name),
+    };
     for case in CASES.iter().filter(|case| is_wanted(case.name)) {
         let batches = batches(&[case.batch, case.sizes[0]], case.batch, 10);
         run(case.name, mlp::model(&case.sizes), &batches, |model, x| {
             model.forward(x)
         });
     }
-    if is_wanted("C4") {
-        use transformer::{BATCH, CLASSES, TOKENS, Transformer, WIDTH};
-        let batches = batches(&[BATCH, TOKENS, WIDTH], BATCH * TOKENS, CLASSES as u64);
-        run("C4", Transformer::new(), &batches, |model, x| {
-            model.forward(x)
-        });
+    for (name, sizes) in [
+        ("C4", transformer::C4),
+        ("transformer1024", transformer::LARGE),
+    ] {
+        if is_wanted(name) {
+            let positions = sizes.batch * sizes.tokens;
+            let shape = [sizes.batch, sizes.tokens, sizes.width];
+            let batches = batches(&shape, positions, sizes.classes as u64);
+            run(name, Transformer::new(sizes), &batches, |model, x| {
+                model.forward(x)
+            });
+        }
     }
 }

@@ -1,16 +1,44 @@
-//! The transformer of case C4: two pre-norm blocks over 64 tokens of width 256.
+//! The transformers of the benchmarks: pre-norm blocks with causal attention. Case C4 has two blocks over 64 tokens of width
+//! 256; the case for accelerators is larger.
 
 use pytree::nn::{gelu, softmax};
 use pytree::prelude::*;
 
 use super::workload;
 
-pub const BATCH: usize = 8;
-pub const TOKENS: usize = 64;
-pub const WIDTH: usize = 256;
-pub const HEADS: usize = 4;
-pub const HIDDEN: usize = 1024;
-pub const CLASSES: usize = 256;
+/// The lengths of the axes of a transformer and of its input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    pub batch: usize,
+    pub tokens: usize,
+    pub width: usize,
+    pub heads: usize,
+    pub hidden: usize,
+    pub classes: usize,
+    pub blocks: u64,
+}
+
+/// The sizes of case C4.
+pub const C4: Sizes = Sizes {
+    batch: 8,
+    tokens: 64,
+    width: 256,
+    heads: 4,
+    hidden: 1024,
+    classes: 256,
+    blocks: 2,
+};
+
+/// The sizes of the case `transformer`, for accelerators.
+pub const LARGE: Sizes = Sizes {
+    batch: 8,
+    tokens: 512,
+    width: 1024,
+    heads: 16,
+    hidden: 4096,
+    classes: 256,
+    blocks: 12,
+};
 
 #[derive(Module, Clone, Debug)]
 pub struct Norm {
@@ -21,10 +49,10 @@ pub struct Norm {
 }
 
 impl Norm {
-    fn new() -> Self {
+    fn new(width: usize) -> Self {
         Self {
-            scale: Tensor::ones(DType::F32, [WIDTH]),
-            shift: Tensor::zeros(DType::F32, [WIDTH]),
+            scale: Tensor::ones(DType::F32, [width]),
+            shift: Tensor::zeros(DType::F32, [width]),
         }
     }
 
@@ -54,41 +82,47 @@ fn linear(layer: u64, inputs: usize, outputs: usize) -> Linear {
 }
 
 impl Block {
-    fn new(number: u64) -> Self {
+    fn new(number: u64, sizes: Sizes) -> Self {
+        let Sizes { width, hidden, .. } = sizes;
         Self {
-            norm1: Norm::new(),
-            qkv: linear(4 * number, WIDTH, 3 * WIDTH),
-            proj: linear(4 * number + 1, WIDTH, WIDTH),
-            norm2: Norm::new(),
-            fc: linear(4 * number + 2, WIDTH, HIDDEN),
-            out: linear(4 * number + 3, HIDDEN, WIDTH),
+            norm1: Norm::new(width),
+            qkv: linear(4 * number, width, 3 * width),
+            proj: linear(4 * number + 1, width, width),
+            norm2: Norm::new(width),
+            fc: linear(4 * number + 2, width, hidden),
+            out: linear(4 * number + 3, hidden, width),
         }
     }
 
-    fn attention(&self, x: &Tensor, hidden: &Tensor) -> Tensor {
-        let each = WIDTH / HEADS;
+    fn attention(&self, x: &Tensor, masked: &Tensor, sizes: Sizes) -> Tensor {
+        let Sizes {
+            batch,
+            tokens,
+            width,
+            heads,
+            ..
+        } = sizes;
+        let each = width / heads;
         // [batch, tokens, 3, heads, each] as [3, batch, heads, tokens, each].
         let qkv = self
             .qkv
             .forward(x)
-            .reshape([BATCH, TOKENS, 3, HEADS, each])
+            .reshape([batch, tokens, 3, heads, each])
             .transpose([2, 0, 3, 1, 4]);
         let part = |position: i32| qkv.index(pytree::ix![position]);
         let (q, k, v) = (part(0), part(1), part(2));
         let scores = q.matmul(&k.transpose([0, 1, 3, 2])) / (each as f64).sqrt();
-        let scores = hidden.select(
-            &Tensor::from(-1e9_f32).broadcast_to(scores.shape()),
-            &scores,
-        );
+        let low = Tensor::full(scores.dtype(), scores.shape(), -1e9);
+        let scores = masked.select(&low, &scores);
         let mixed = softmax(&scores, -1).matmul(&v);
         let joined = mixed
             .transpose([0, 2, 1, 3])
-            .reshape([BATCH, TOKENS, WIDTH]);
+            .reshape([batch, tokens, width]);
         self.proj.forward(&joined)
     }
 
-    fn forward(&self, x: &Tensor, hidden: &Tensor) -> Tensor {
-        let x = x + self.attention(&self.norm1.forward(x), hidden);
+    fn forward(&self, x: &Tensor, masked: &Tensor, sizes: Sizes) -> Tensor {
+        let x = x + self.attention(&self.norm1.forward(x), masked, sizes);
         let inner = gelu(&self.fc.forward(&self.norm2.forward(&x)));
         &x + self.out.forward(&inner)
     }
@@ -96,33 +130,46 @@ impl Block {
 
 #[derive(Module, Clone, Debug)]
 pub struct Transformer {
+    #[r#static]
+    sizes: Sizes,
     blocks: Vec<Block>,
     norm: Norm,
     head: Linear,
 }
 
 impl Transformer {
-    pub fn new() -> Self {
+    pub fn new(sizes: Sizes) -> Self {
+        let layers = 4 * sizes.blocks;
         Self {
-            blocks: vec![Block::new(0), Block::new(1)],
-            norm: Norm::new(),
-            head: linear(8, WIDTH, CLASSES),
+            sizes,
+            blocks: (0..sizes.blocks)
+                .map(|number| Block::new(number, sizes))
+                .collect(),
+            norm: Norm::new(sizes.width),
+            head: linear(layers, sizes.width, sizes.classes),
         }
     }
 
-    /// Logits `[BATCH × TOKENS, CLASSES]` of `x`, `[BATCH, TOKENS, WIDTH]`.
+    /// Logits `[batch × tokens, classes]` of `x`, `[batch, tokens, width]`.
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        let position = Tensor::arange(DType::I32, TOKENS);
-        let hidden = position
+        let Sizes {
+            batch,
+            tokens,
+            heads,
+            classes,
+            ..
+        } = self.sizes;
+        let position = Tensor::arange(DType::I32, tokens);
+        let masked = position
             .expand_dims(1)
             .less(position.expand_dims(0))
-            .broadcast_to([BATCH, HEADS, TOKENS, TOKENS]);
+            .broadcast_to([batch, heads, tokens, tokens]);
         let x = self
             .blocks
             .iter()
-            .fold(x.clone(), |x, block| block.forward(&x, &hidden));
+            .fold(x.clone(), |x, block| block.forward(&x, &masked, self.sizes));
         self.head
             .forward(&self.norm.forward(&x))
-            .reshape([BATCH * TOKENS, CLASSES])
+            .reshape([batch * tokens, classes])
     }
 }
