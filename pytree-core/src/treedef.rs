@@ -59,10 +59,10 @@ struct Node {
     size: u32,
     /// The position of the node's first static value in [`Inner::aux`].
     aux: u32,
-    /// For an alias, the number of its target (shared nodes and references are numbered in preorder), or [`NOTHING`].
-    /// For a node that refers to a shared node or reference of a function's argument, the number of the latter in the
-    /// argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. Zero for
-    /// all other nodes.
+    /// For an alias, the number of its target, or [`NOTHING`]; shared nodes and references are numbered in preorder.
+    /// For a node that refers to a shared node or reference of a function's argument, the number that the target has in
+    /// the argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. Zero
+    /// for all other nodes.
     target: u32,
 }
 
@@ -96,11 +96,13 @@ struct Counts {
 
 /// The structure of a tree: nodes, keys and static values, without the leaves.
 ///
-/// Two treedefs are equal if their descriptions are equal: the families of the nodes, the names of types without
-/// modules and generic arguments, the fields with their kinds, and keys and static values. The Rust types are compared
-/// only when a value is built, so a stored structure can be used after its type has moved to another module. A
-/// serialized treedef contains an opaque static value, such as a function, only as a text. A static value read from
-/// such a text differs from every other value. Clones share the treedef.
+/// Two treedefs are equal if the descriptions of their nodes are equal. A description contains the family of the node,
+/// the name of its type (without module path and generic arguments), its fields with their kinds, its keys and its
+/// static values. The Rust types are compared only when a value is built, so a stored structure can be used after its
+/// type has moved to another module.
+///
+/// A serialized treedef contains only the text of an opaque static value, such as a function. A static value that was
+/// read from such a text differs from every other value. Clones share the treedef.
 ///
 /// # Examples
 /// ```

@@ -5,12 +5,12 @@ use std::fmt::Display;
 use std::iter::Zip;
 use std::slice::SliceIndex;
 
-/// The most common argument `expected` of the functions in this module: there is an item for each leaf of a structure.
+/// The most common value of the argument `expected`: there is an item for each leaf of a structure.
 pub const LEAVES: &str = "an item for each leaf of a structure";
 
 /// Panics because of a bug in the library; the message names the expected state.
 ///
-/// A wrong value that is returned silently would be found much later, far from its cause.
+/// The panic shows the bug at its cause. A wrong value would be noticed much later.
 ///
 /// # Panics
 /// Always.

@@ -15,7 +15,7 @@ pub use self::registration::RegistrationProblem;
 pub use self::shapes::{ShapeError, ShapeMismatch};
 use crate::base::path::KeyPath;
 
-/// The error of an operation on trees. An operation that returns an error has changed nothing.
+/// The error of an operation on trees. If an operation returns an error, it has changed nothing.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TreeError {
@@ -115,8 +115,7 @@ pub enum TreeError {
         reached: KeyPath,
         /// The kind of node at `reached`.
         found: String,
-        /// The path of the nearest child of the node at `reached`: its key is the most similar to the next key of
-        /// `path`.
+        /// The path of the child of the node at `reached` whose key is most similar to the next key of `path`.
         nearest: Option<KeyPath>,
     },
     /// A tree cannot be transposed.
@@ -282,7 +281,7 @@ pub enum TreeError {
         /// The path of the reference.
         path: KeyPath,
     },
-    /// A leaf in a trait object or in a tree of mixed leaves has another type than the function needs.
+    /// A leaf in a trait object or in a tree of mixed leaves does not have the type that the function needs.
     #[error(
         "cannot flatten: expected every leaf to be of type {expected}, found {found}; this leaf is in a trait object, or in a tree whose leaves have several types; use `flatten_any`"
     )]
@@ -292,7 +291,7 @@ pub enum TreeError {
         /// The type of the leaf.
         found: String,
     },
-    /// A value cannot be built from what it was flattened to.
+    /// A value was flattened, but cannot be built again from the result, because its `visit` and `unflatten` disagree.
     #[error(
         "cannot unflatten a tree that was just flattened: {problem}; make `visit` and `unflatten` in the impl of `Pytree` use the same nodes and leaves in the same order"
     )]
@@ -520,7 +519,7 @@ pub enum SelectionMistake {
 }
 
 impl SelectionMistake {
-    /// Returns what cannot be done because of the mistake.
+    /// Returns the verb of the message: what cannot be done with the selected value.
     const fn doing(&self) -> &'static str {
         match self {
             Self::NoLeaves | Self::NoSize | Self::Elsewhere => "find",

@@ -53,7 +53,7 @@ pub(crate) struct IdentityMap {
     next: usize,
 }
 
-/// The number of identities from which a table is faster than a scan.
+/// From this number of identities on, a table is faster than a scan.
 const FEW: usize = 16;
 
 impl IdentityMap {
@@ -98,7 +98,7 @@ impl IdentityMap {
         self.table.get(&identity).copied()
     }
 
-    /// Returns a map that contains only the given identities. Each keeps its number in this map.
+    /// Returns a map that contains only the given identities, with their numbers unchanged.
     pub(crate) fn only(&self, identities: impl Iterator<Item = NodeIdentity>) -> Self {
         let mut kept = Self::default();
         for identity in identities {

@@ -309,8 +309,8 @@ impl FieldKind {
         matches!(self, Self::Param | Self::ParamIn(_) | Self::State(_))
     }
 
-    /// Returns the kind of the field after its parameters were frozen. Different kinds stay different if the names of
-    /// the collection leave room for the name of [`Frozen`].
+    /// Returns the kind of the field after its parameters were frozen. A collection keeps its name, below [`Frozen`].
+    /// If the names would become too long, the result is [`Frozen`] itself.
     pub(crate) fn frozen(self) -> Self {
         let frozen = CollectionId::of::<Frozen>();
         match self {
@@ -366,7 +366,7 @@ impl LeafKind {
         C::KIND
     }
 
-    /// Returns the kind of the leaves in the collection `C` if it has no parent.
+    /// Returns the kind of the leaves in a collection `C` without a parent.
     ///
     /// # Panics
     /// If the name is longer than 46 bytes.
@@ -378,7 +378,7 @@ impl LeafKind {
         }
     }
 
-    /// Returns the kind of the leaves in the collection `C` if its parent is `P`.
+    /// Returns the kind of the leaves in a collection `C` whose parent is `P`.
     ///
     /// # Panics
     /// If the names of the collection and its ancestors, with one more byte for each ancestor, take more than 46 bytes.
@@ -543,7 +543,7 @@ collections! {
     RngState;
     /// Moments and counts of an optimizer.
     OptState;
-    /// Parameters that are frozen for a while.
+    /// Parameters that are temporarily frozen.
     ///
     /// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) turns all states of this collection into parameters.
     Frozen;

@@ -130,7 +130,7 @@ fn distance_within(left: &[char], right: &str, limit: usize, work: &mut usize) -
     if left.is_empty() || right.is_empty() {
         return Some(left.len().max(right.len()));
     }
-    // At most `limit` edits need only the cells that are at most `limit` away from the diagonal.
+    // With at most `limit` edits, only cells at most `limit` away from the diagonal are needed.
     let limit = limit.min(left.len().max(right.len()));
     let width = (2 * limit + 1).min(right.len());
     let cells = left.len().saturating_mul(width);
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn work_is_counted() {
-        // A text may spend 200 000, half of it on looking at candidates: 32 plus the length for each.
+        // A text may spend 200 000. Half of this is for looking at candidates. A candidate costs 32 plus its length.
         assert_eq!(looked_at((0..).map(|_| 68)).0, 1_000);
         assert_eq!(
             looked_at((0..).map(|at| if at == 999 { 67 } else { 68 })).0,

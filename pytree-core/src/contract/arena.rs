@@ -44,7 +44,7 @@ impl Arena {
         }
     }
 
-    /// Compares each item with the stored content at the same position by `fits`. Returns the first position for which
+    /// Calls `fits` with each item and the stored content at the same position. Returns the first position for which
     /// `fits` returns false.
     pub(crate) fn first_other<T>(
         &self,

@@ -22,8 +22,8 @@ const RESERVE: usize = 128 << 10;
 ///
 /// Leave a part of the thread's stack to the frames around the walk: a quarter is enough. In a debug build, a struct of
 /// six fields behind a reference takes 7 KiB of stack; in a release build it takes less. A value that needs more than
-/// `bytes` is rejected, as a value that is nested too deep is rejected outside of `run`. Dropping a deep value
-/// recurses, too, but needs less stack.
+/// `bytes` is rejected, like a value outside of `run` that is nested too deep. Dropping a deep value recurses, too, but
+/// needs less stack.
 ///
 /// # Examples
 /// ```
@@ -117,8 +117,8 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
 }
 
 /// Checks that a new node of the given kind is not nested too deep. `above` has the kinds of the nodes around it, from
-/// the root down. The time is constant below [`DEPTH_LIMIT`] nodes and where [`with_stack`] provides enough stack, and
-/// otherwise linear in the number of nodes.
+/// the root down. The time is linear in the number of nodes. It is constant if there are fewer than [`DEPTH_LIMIT`]
+/// nodes, or if [`with_stack`] provides enough stack.
 ///
 /// # Errors
 /// Returns the limit that the node exceeds.

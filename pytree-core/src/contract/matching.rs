@@ -182,8 +182,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     /// Returns the kinds of the nodes that have begun and not ended, from the root down. `visited` is the number of
     /// nodes of the treedef that the value has passed.
     fn kinds_around(&self, visited: usize) -> Vec<NodeKind> {
-        // Each of the nodes contains the last passed node, or is this node. `take` removes the innermost nodes, which
-        // have ended or belong to a dynamic tree.
+        // Each open node contains the last passed node, or is the last passed node itself. `take` removes the innermost
+        // nodes, which have ended or belong to a dynamic tree.
         let Some(last) = visited.checked_sub(1) else {
             return Vec::new();
         };
@@ -208,7 +208,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     #[cold]
     fn track(&mut self, kind: NodeKind) {
         if let Err(limit) = depth::check(self.open.iter().copied(), kind) {
-            // A node that equals the next node of the treedef was passed.
+            // If the visited node equals the next node of the treedef, the cursor has already passed this node.
             let node = self.next.position() - usize::from(self.matches);
             refuse(TreeError::TooDeep {
                 limit,

@@ -86,8 +86,8 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     }
 
     /// Calls `visit` with each leaf and the leaf at the same path in `other`, in order; visits a shared node at each of
-    /// its paths. Returns whether the two values have the same structure. The walk ends at the first difference, when
-    /// `visit` may already have been called for earlier leaves.
+    /// its paths. Returns whether the two values have the same structure. The walk ends at the first difference. By
+    /// then, `visit` may have been called for earlier leaves.
     ///
     /// The derive generates a walk over the fields. The default implementation returns `false`, so that the caller
     /// compares the structures in another way.

@@ -225,8 +225,8 @@ impl<T> Annotated<T> {
     }
 }
 
-/// The shape of an annotated value. Like the node of a trait object, the node has one child and one static value, but
-/// the two shapes have different identities.
+/// The shape of an annotated value. The node has one child and one static value, like the node of a trait object. The
+/// identity distinguishes the two shapes.
 static SHAPE: NodeShape = NodeShape {
     identity: TypeId::of::<Annotated<()>>,
     type_name: std::any::type_name::<Annotated<()>>,

@@ -176,7 +176,7 @@ impl Scope {
         Self::new()
     }
 
-    /// Says that the next values are arguments, not fields.
+    /// Begins the arguments: the next values are not fields.
     #[doc(hidden)]
     #[inline]
     pub fn begin_arguments(&mut self) {
@@ -240,8 +240,8 @@ impl Scope {
     }
 }
 
-/// Returns the name of the module, and the name of the function after the name of the module: `Linear::forward`. A
-/// function without `self` has the type `()`.
+/// Returns the name of the module, and the name of the function with its module, such as `Linear::forward`. A function
+/// without `self` has the type `()`.
 fn called<S: ?Sized>(function: &str) -> (String, String) {
     let module = std::any::type_name::<S>();
     let called = name_of_function(module, function);
@@ -258,8 +258,7 @@ struct Compare<'s> {
     is_incomplete: bool,
 }
 
-/// The depth, in nodes, from which shared nodes are no longer visited. A shared node at this depth may be part of a
-/// cycle.
+/// Shared nodes at this depth (in nodes) or deeper are not visited, because they may be part of a cycle.
 const SHALLOW: usize = 32;
 
 impl<'a> Visitor<'a> for Compare<'_> {
@@ -338,7 +337,7 @@ pub fn check_stacked<T: Pytree + ?Sized>(model: &T, names: &[&str]) -> Result<()
 }
 
 /// Compares all arrays of a model with the named axes that its modules declare. Each module may be stacked: its arrays
-/// may have further leading axes, as many for each array of the module.
+/// may have additional leading axes. All arrays of a module must have the same number of additional axes.
 ///
 /// The leaves of dynamic trees in the model are not compared, because a tree with the structure of a model may hold
 /// anything for each array. `partition::merge`, edits of models and new optimizers make the same comparison.

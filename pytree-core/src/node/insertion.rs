@@ -11,7 +11,8 @@ use crate::node::statics::{StaticBox, StaticData, StaticValue};
 /// unknown or equals the order of the keys.
 ///
 /// An insertion order is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict). All
-/// insertion orders are equal, because maps with the same keys have the same structure, however they were filled.
+/// insertion orders are equal, because maps with the same keys have the same structure, whatever the order of their
+/// insertions was.
 #[derive(Clone, Debug, Default)]
 pub struct InsertionOrder(Option<Arc<[u32]>>);
 

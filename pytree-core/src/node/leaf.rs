@@ -345,8 +345,8 @@ impl<T: Element, D: Dimension + Send + Sync + 'static> Leaf for Array<T, D> {
 }
 __leaf_is_pytree!([T: Element, D: Dimension + Send + Sync + 'static] Array<T, D>);
 
-/// Makes an `Option` of a leaf a leaf, for trees in which `None` is a leaf. The leaf is displayed as its content, as in
-/// Python, and is an array if its content is an array.
+/// Implements [`Leaf`] for an `Option` of a leaf, for trees in which `None` is a leaf. The leaf is displayed as its
+/// content, as in Python, and is an array if its content is an array.
 ///
 /// Only the trees that [`Tree::none_as_leaves`](crate::Tree::none_as_leaves) returns have such leaves. In all other
 /// values an `Option` is a node.

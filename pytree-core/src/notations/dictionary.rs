@@ -197,7 +197,8 @@ impl Dictionary {
     }
 }
 
-/// Adds a leaf to a hash. Each part of the leaf follows its length, so that the end of each part is unambiguous.
+/// Adds a leaf to a hash. The length of each part is added before the part, so that the end of each part is
+/// unambiguous.
 fn add_leaf(hasher: &mut Xxh3, leaf: &AnyLeaf) {
     let mut add = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());

@@ -83,7 +83,7 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
 /// # Errors
 /// [`TreeError::Merge`] if the part has another structure, [`TreeError::Shapes`] if a new leaf does not match the named
 /// axes of its module, [`TreeError::NotInReference`] with each leaf of the part that is not in a reference, and
-/// [`TreeError::Reference`] if a reference cannot be written. Then nothing is written.
+/// [`TreeError::Reference`] if a reference cannot be written. If there is an error, nothing is written.
 pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,

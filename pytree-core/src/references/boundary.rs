@@ -86,7 +86,7 @@ pub(crate) fn flatten_collecting<L: Leaf + Clone>(
     })
 }
 
-/// Calls `read` again and again, until no other thread writes one of the references during the call.
+/// Repeats the call of `read` until no other thread writes one of the references during the call.
 fn at_one_instant<L>(
     read: impl Fn() -> (Vec<L>, TreeDef, References),
 ) -> (Vec<L>, TreeDef, References) {
@@ -310,7 +310,7 @@ pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
     unflatten_with_references(after, leaves, references, Contents::WrittenAt(&written))
 }
 
-/// Returns the sorted numbers of those shared nodes and references of the argument that `treedef` contains.
+/// Returns the shared nodes and references of the argument that are also in `treedef`, as sorted numbers.
 fn returned(treedef: &TreeDef) -> Vec<u32> {
     let nodes = treedef.nodes();
     let mut numbers: Vec<u32> = nodes.filter_map(|node| node.number_in_argument()).collect();
@@ -328,7 +328,7 @@ pub struct Outcome {
     result: TreeDef,
     /// The positions of the written references among the references of the argument.
     written: Vec<usize>,
-    /// The numbers of those shared nodes and references of the argument that the outcome contains.
+    /// The shared nodes and references of the argument that are also in the outcome, by their numbers in the argument.
     returned: Vec<u32>,
 }
 
@@ -387,11 +387,12 @@ impl Outcome {
     /// Flattens the argument of a function whose outcomes are known for some structures of the argument; see
     /// [`flatten_as`]. The members of the argument may be borrowed from different memory locations.
     ///
-    /// For each position, `known` returns the structure of an argument, and an outcome. The argument is walked once, or
-    /// twice if the chosen outcome needs handles of other shared nodes than the first outcome. Among structures that
-    /// differ only in the targets of weak edges, only one is compared. `choose` receives the position of a matching
-    /// structure and the leaves, and returns the position of an outcome for this structure. This function returns the
-    /// chosen position, the leaves and the references.
+    /// For each position, `known` returns the structure of an argument, and an outcome. `choose` receives the position
+    /// of a matching structure and the leaves, and returns the position of an outcome for this structure. This function
+    /// returns the chosen position, the leaves and the references.
+    ///
+    /// The argument is walked once. It is walked twice if the chosen outcome needs handles of other shared nodes than
+    /// the first outcome. Among structures that differ only in the targets of weak edges, only one is compared.
     ///
     /// Drops the handles of the shared nodes that the chosen outcome does not contain. A function that owns its
     /// argument may then reuse the memory of these nodes.
@@ -417,8 +418,8 @@ impl Outcome {
         matched(argument, treedef, &|_| None, Some(returned), again)
     }
 
-    /// Drops the handles of those shared nodes of the argument that the outcome does not contain. A function that owns
-    /// its argument may then reuse the memory of these nodes.
+    /// Drops the handles of the argument's shared nodes that are not in the outcome. A function that owns its argument
+    /// may then reuse the memory of these nodes.
     pub fn release(&self, argument: &mut References) {
         argument.release(|number| self.returned.binary_search(&number).is_ok());
     }

@@ -4,9 +4,9 @@
 //! data that it needs to trace operations. References need only the number and the kind of a level.
 //!
 //! A reference stores the level at which it was created. It can be written only at that level; otherwise traced values
-//! would escape from their transformation. It cannot be read inside a recorded function, where its value would become a
-//! constant. A compiled function may read a reference of an enclosing transformation; if it does, the compiled program
-//! is used only once.
+//! would escape from their transformation. It cannot be read inside a recorded function, because its value would become
+//! a constant. There is one exception: a compiled function may read a reference of an enclosing transformation. The
+//! compiled program is then used only once.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -25,8 +25,9 @@ pub enum LevelKind {
     Running,
     /// The function is recorded. The recorded program runs later, possibly many times.
     Recording,
-    /// The function is recorded, and the recorded program is run often. If the function reads a reference of an
-    /// enclosing transformation, [`has_read_captured`] is true, and the recorded program is run only once, immediately.
+    /// The function is recorded. The recorded program is cached, and may run many times. If the function reads a
+    /// reference of an enclosing transformation, [`has_read_captured`] returns true. In this case, the program runs
+    /// once, immediately, and is not cached.
     Compiling,
 }
 
@@ -167,7 +168,8 @@ impl Drop for TraceLevel {
                 is_inside.then(|| levels.pop()).flatten()
             })
         };
-        // The content of a level is dropped while the stack is not borrowed.
+        // Dropping the content of a level may use the stack, so each level is dropped after the borrow of the stack has
+        // ended.
         while let Some(level) = innermost() {
             drop(level);
         }

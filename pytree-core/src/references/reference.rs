@@ -92,8 +92,8 @@ impl<T> Ref<T> {
         Self::in_collection::<C>(value)
     }
 
-    /// Creates a reference in the collection `C`, of parameters or states. The leaves of the value have this kind unless
-    /// the field that holds the reference determines another kind.
+    /// Creates a reference in the collection `C`, a collection of parameters or of states. The leaves of the value have
+    /// this kind unless the field that holds the reference determines another kind.
     pub fn in_collection<C: Collection>(value: T) -> Self {
         Self::with_shape(value, InCollection::<C>::SHAPE)
     }

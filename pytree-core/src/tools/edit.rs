@@ -56,7 +56,8 @@ use crate::trees::{graph, shapes};
 /// # Panics
 /// If the model contains no `N` (use [`paths_of`] to find out), if the changed arrays do not match the named axes of
 /// their modules although the arrays of the model did, if the model is nested too deep or a reference may not be read
-/// here, or if a handwritten impl of `Pytree` visits and unflattens differently. Then `change` may have been called.
+/// here, or if a handwritten impl of `Pytree` visits and unflattens differently. Before the panic, `change` may have
+/// been called.
 ///
 /// # Errors
 /// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::Shapes`] if the changed arrays do not match the
@@ -293,7 +294,7 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// # Errors
 /// [`TreeError::NoStatic`] with all static fields of the type `T` if the filter selects none of them, or
 /// [`TreeError::NoNode`] if a path of the filter does not exist, or [`TreeError::Shapes`] if the arrays of the model no
-/// longer match their named axes, whose lengths static fields may be.
+/// longer match their named axes. A static field may be the length of a named axis.
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -370,7 +371,7 @@ pub(crate) fn replace_all<M: Pytree, N: Pytree>(
         .map(|&(node, value)| -> (usize, &dyn Pytree) { (node, value) })
         .collect();
     let outcome = replace(model, places, &of_any_type).map_err(|problem| {
-        // A value that does not fit alone is the cause.
+        // If one value does not fit even when it is the only new value, reports this value.
         let alone = values.iter().find_map(|&(node, value)| {
             let problem = replace(model, places, &[(node, value)]).err()?;
             Some(misfit::<N>(places, node, problem))

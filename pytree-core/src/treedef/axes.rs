@@ -94,8 +94,8 @@ impl TreeDef {
         nodes.any(|node| node.arity > 0 && has_axes(node.shape))
     }
 
-    /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own. Modules
-    /// in `trees`, the positions of the nodes of dynamic trees, are not compared.
+    /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own. `trees`
+    /// contains the positions of the nodes of dynamic trees. Modules at these positions are not compared.
     ///
     /// # Errors
     /// All leaves whose shapes do not match.
@@ -228,7 +228,7 @@ impl TreeDef {
     }
 }
 
-/// Returns by how many axes the first leaf of a module has more axes than its pattern.
+/// Returns the number of axes that the first leaf of a module has in addition to its pattern.
 fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) -> usize {
     let stacked = places.iter().find_map(|place| {
         let shape = leaf(place.leaf).array_shape()?;

@@ -189,8 +189,8 @@ impl Builder {
         self.path_to(self.open.len())
     }
 
-    /// Returns the path of node `depth` among the nodes that have begun and not ended, counted from the root. If there
-    /// is no such node, returns the path of the next node.
+    /// Returns the path of the open node at depth `depth`: the node has begun and not ended, and the root has depth 0.
+    /// If there is no such node, returns the path of the next node.
     pub(crate) fn path_to(&self, depth: usize) -> KeyPath {
         let mut path = KeyPath::root();
         for (level, &parent) in self.open.iter().enumerate().take(depth) {
@@ -204,7 +204,7 @@ impl Builder {
         path
     }
 
-    /// Returns how many children of `parent` begin before `node`.
+    /// Returns the number of children of `parent` before the position `node`.
     fn children_before(&self, parent: usize, node: usize) -> usize {
         let mut sibling = parent + 1;
         let mut position = 0;

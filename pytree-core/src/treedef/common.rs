@@ -13,9 +13,9 @@ impl TreeDef {
     /// Each leaf of either structure is replaced by the subtree of the other structure at the same position. Where
     /// neither structure has a leaf, both must have the same node.
     ///
-    /// As for prefixes, the comparison skips `Some`, shared nodes and boxed objects. Where both structures have a leaf,
-    /// or neither has one, the result contains the skipped nodes of this structure; if this structure has no skipped
-    /// nodes at this position, the result contains the skipped nodes of `other`.
+    /// As for prefixes, the comparison skips `Some`, shared nodes and boxed objects. If both structures have a leaf at
+    /// a position, or neither has one, the result contains the skipped nodes of this structure. If this structure has
+    /// no skipped nodes there, the result contains those of `other`.
     ///
     /// # Errors
     /// Returns [`TreeError::Structure`] with all differences if there is no common suffix.

@@ -407,8 +407,8 @@ impl<'a> NodeView<'a> {
         self.node.target()
     }
 
-    /// If the node refers to a shared node or reference of a function's argument, returns the number of the latter in
-    /// the argument.
+    /// If the node refers to a shared node or reference of a function's argument, returns the number that this shared
+    /// node or reference has in the argument.
     #[inline]
     pub(crate) fn number_in_argument(&self) -> Option<u32> {
         let is_known = self.kind() == NodeKind::Argument && self.node.target != NOTHING;

@@ -33,9 +33,9 @@
 //!         | 12 type text                           an opaque value: its type and its text
 //! ```
 //!
-//! The content hash is the XXH3-128 hash of a node in this format, with three differences: a dict is written without
-//! its insertion order, a field without its axes, and a shape with the description of a built-in container is written with the code of that
-//! container.
+//! The content hash is the XXH3-128 hash of a node in this format, with three differences. A dict is written without
+//! its insertion order. A field is written without its axes. A shape that has the description of a built-in container
+//! is written with the code of this container.
 
 mod read;
 mod write;
@@ -57,7 +57,7 @@ const WITH_AXES: u8 = 128;
 /// The version of the format.
 const VERSION: u8 = 2;
 
-/// The first version in which a collection may have a parent, and a field named axes.
+/// The first version in which a collection may have a parent, and a field may have named axes.
 const WITH_PARENTS_AND_AXES: u8 = 2;
 
 /// The maximal size, in bytes, of a static value that is written once and then referred to by its number. Larger values
@@ -79,7 +79,8 @@ static BUILTIN: [&NodeShape; 11] = [
     &shape::ALIAS,
 ];
 
-/// The code of a new shape, whose description follows. Larger codes refer to earlier shapes.
+/// The code before a new shape: the description of the shape follows in the bytes. Larger codes refer to earlier
+/// shapes.
 const NEW_SHAPE: usize = BUILTIN.len();
 
 /// The families of nodes. The code of each family is its index.

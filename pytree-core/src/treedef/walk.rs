@@ -178,9 +178,9 @@ impl TreeDef {
         Some((places, leaves, is_leaf(at)))
     }
 
-    /// Calls `visit` for each leaf, present or absent, in order. Passes to `visit` whether the leaf is present, and the
-    /// result of `decide` for the field that determines the leaf's kind. Calls `decide` once for each outermost field
-    /// whose kind is `Param` or `State`, and once for all leaves outside of these fields.
+    /// Calls `visit` for each leaf, present or absent, in order. `visit` receives whether the leaf is present, and the
+    /// result of `decide` for the field that determines the leaf's kind. `decide` is called once for each outermost
+    /// field whose kind is `Param` or `State`, and once for all leaves outside of these fields.
     pub(crate) fn walk_decisions<'a, T: Copy>(
         &'a self,
         mut decide: impl FnMut(Option<&'a FieldKind>) -> T,

@@ -24,7 +24,8 @@ pub(crate) fn check<T: Pytree + ?Sized>(value: &T) -> Result<(), ShapeError> {
     outcome
 }
 
-/// Compares a changed value, unless the value was already wrong: it could otherwise not be repaired step by step.
+/// Compares a changed value, unless the value was wrong before the change. So a wrong value can be repaired step by
+/// step.
 ///
 /// # Errors
 /// [`TreeError::Shapes`] with all arrays whose shapes do not match.

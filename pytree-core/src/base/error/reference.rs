@@ -32,8 +32,8 @@ impl fmt::Display for Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepeated {
-    /// The value was flattened by one call and is unflattened by another, so only the caller can repeat the code
-    /// between the two calls.
+    /// One call flattened the value, and another call unflattens it. Only the caller can repeat the code between the
+    /// two calls.
     Caller,
     /// The transformation with this name has run a user's function.
     Function(&'static str),
@@ -78,7 +78,7 @@ pub enum ReferenceError {
         /// The kind that the reference was created with, if any.
         kind: Option<LeafKind>,
     },
-    /// Another thread wrote the reference after the call read it. Nothing that the call computed is written.
+    /// Another thread wrote the reference after the call read it. No result of the call is written.
     #[error(
         "cannot write the results of {}: another thread wrote the reference at {} while it ran, so the result is out of date and nothing is written; {}",
         match .unrepeated {

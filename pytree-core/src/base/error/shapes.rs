@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// Shapes that do not match the named axes of a module or function. Lists all of them.
+/// The error that lists all shapes that do not match the named axes of a module or function.
 ///
 /// # Examples
 /// ```
@@ -32,7 +32,8 @@ pub struct ShapeError(Box<Contents>);
 struct Contents {
     checked: String,
     mismatches: Vec<ShapeMismatch>,
-    /// The checked function that runs, with the lengths of its names: the caller of a function with wrong arguments.
+    /// The innermost checked function that was running, with the lengths of its names. For a function with wrong
+    /// arguments, this is its caller.
     inside: Option<String>,
 }
 

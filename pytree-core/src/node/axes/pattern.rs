@@ -201,8 +201,8 @@ impl fmt::Display for ShapePattern {
 }
 
 impl ElementPattern {
-    /// Returns whether a dtype belongs to the pattern. For a named dtype, returns true: the scope compares the dtypes
-    /// of equal names.
+    /// Returns whether a dtype belongs to the pattern. Returns true for a named dtype, because the scope compares the
+    /// dtypes that have the same name.
     #[inline]
     pub(super) const fn contains(self, element: ElementType) -> bool {
         match self {

@@ -20,8 +20,8 @@ pub(super) enum Reason {
     Rest(&'static str, Vec<usize>),
     /// A computed length differs.
     Computed(&'static Expression, Length),
-    /// The dtype differs. If the pattern has a name for its dtype, such as `T`, contains the name, the dtype that it is
-    /// bound to, and the shape that bound it.
+    /// The dtype differs. If the dtype in the pattern is a name, such as `T`, the reason contains the name, its dtype,
+    /// and the shape that gave the name this dtype.
     Element(Option<(&'static str, ElementType, Origin)>),
 }
 
@@ -64,7 +64,7 @@ impl Report {
         self.stacked = names.join(" ");
     }
 
-    /// Returns the pattern with brackets, below the names of the stacked axes.
+    /// Returns the pattern with brackets. The names of the stacked axes come before the names of the pattern.
     fn displayed(&self, pattern: &ShapePattern, owner: Owner) -> String {
         let text = pattern.to_string();
         if self.stacked.is_empty() || owner != Owner::Module {
@@ -120,8 +120,9 @@ impl Report {
         }
     }
 
-    /// Returns a hint if the axes of a shape may be in another order: if a further axis of the shape has the expected
-    /// length, or if a further axis of the field that gave the name its length has the found length.
+    /// Returns a hint if the axes of a shape seem to be in a wrong order. There are two such cases. Another axis of the
+    /// shape has the expected length. Or the field that gave the name its length has another axis with the found
+    /// length.
     fn transposed(
         &self,
         name: &str,
@@ -145,7 +146,8 @@ impl Report {
         })
     }
 
-    /// Returns an axis of a recorded shape that has the length, unless another shape requires this length of the axis.
+    /// Returns an axis of a recorded shape that has the given length. Skips an axis for which this length is correct,
+    /// because the pattern contains the number, or because another shape gave the name of the axis this length.
     fn other_axis(
         &self,
         recorded: u32,
@@ -322,7 +324,7 @@ impl Report {
         };
         let plural = if fixed == 1 { "axis" } else { "axes" };
         match origin.owner {
-            // A stacked model has more axes than its names.
+            // If an array has more axes than names, the model may be stacked.
             Owner::Module if scope.stacked == 0 && self.rank(origin) > fixed => format!(
                 "make {place} with {least}{fixed} {plural}; if several models are stacked in this one, use it under `vmap`, and check it with `axes::check_stacked`"
             ),
@@ -425,7 +427,7 @@ impl Owner {
     }
 }
 
-/// Adds a text, unless it is there.
+/// Adds a text, unless the list already contains it.
 fn push_new(texts: &mut Vec<String>, text: String) {
     if !texts.contains(&text) {
         texts.push(text);

@@ -1,7 +1,7 @@
 //! The checked functions that run on this thread, with the lengths of their names.
 //!
-//! An operation inside of a checked function knows only lengths. Its error asks here for the names that have lengths in the
-//! innermost function, and shows them.
+//! An operation inside of a checked function knows only lengths. If the operation fails, its error also shows the names
+//! that have lengths in the innermost checked function. This module provides these names.
 
 use std::any::type_name;
 use std::cell::RefCell;
@@ -37,14 +37,14 @@ struct Frame {
     first: usize,
 }
 
-/// Says until it is dropped that a checked function runs.
+/// A guard of a running checked function. The function counts as running until the guard is dropped.
 #[doc(hidden)]
 #[derive(Debug)]
 #[must_use = "the function runs until the guard is dropped"]
 pub struct Running(());
 
 impl Running {
-    /// Says that a method of `S` runs, or a function if `S` is `()`.
+    /// Records that a method of `S` runs. If `S` is `()`, a function without `self` runs.
     #[doc(hidden)]
     #[inline]
     pub fn enter<S: ?Sized>(function: &'static str, scope: &Scope) -> Self {
@@ -86,7 +86,7 @@ fn with_stack<R>(function: impl FnOnce(&mut Stack) -> R) -> Option<R> {
         .ok()
 }
 
-/// Returns the name of a function with that of its module: `Linear::forward`.
+/// Returns the name of a module and the name of its function: `Linear::forward`.
 pub(crate) fn name_of_function(module: &str, function: &str) -> String {
     match short_name(module).as_str() {
         "()" => function.to_owned(),

@@ -7,7 +7,7 @@ use super::report::{Reason, Report};
 use crate::base::error::ShapeMismatch;
 use crate::node::leaf::{ArrayShape, ElementType};
 
-/// What a checked shape belongs to. Messages suggest a different fix for each.
+/// The owner of a checked shape. Messages suggest a different fix for each owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A field of the module.
@@ -21,7 +21,7 @@ pub(crate) enum Owner {
 /// Where a name got its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// The pattern of the field or argument; `None` for a static field, whose name is that of the length.
+    /// The pattern of the field or argument. `None` for a static field, which has the same name as the length.
     pub(super) pattern: Option<&'static ShapePattern>,
     pub(super) owner: Owner,
     /// The position among the shapes that the report has recorded, if there is a report.
@@ -36,7 +36,7 @@ struct Bound<T> {
     origin: Origin,
 }
 
-/// A computed length, which is compared after all names are bound.
+/// A computed length, such as `heads*head_dim`. It is compared at the end, after all names are bound.
 #[derive(Clone, Copy, Debug)]
 struct Deferred {
     expression: &'static Expression,
@@ -46,8 +46,8 @@ struct Deferred {
 
 /// The lengths of the named axes of a module, or of one call of a function.
 ///
-/// A scope compares shapes without allocating memory. When it has found a mistake, the same comparisons are repeated with
-/// a scope that records each shape, for the message.
+/// A scope compares shapes without allocating memory. After a mismatch, the shapes are compared again with a scope that
+/// records each shape for the message.
 #[derive(Debug)]
 pub struct Scope {
     lengths: SmallVec<[Bound<usize>; 8]>,
@@ -332,7 +332,8 @@ fn find<'b, T>(bound: &'b [Bound<T>], name: &str) -> Option<&'b Bound<T>> {
     bound.iter().find(|bound| is_same(bound.name, name))
 }
 
-/// Returns whether two names are equal. Names of one crate mostly have one address, so their bytes are rarely compared.
+/// Returns whether two names are equal. Equal names in one crate usually have the same address, so their bytes are
+/// rarely compared.
 #[inline]
 fn is_same(left: &str, right: &str) -> bool {
     left.len() == right.len() && (std::ptr::eq(left.as_ptr(), right.as_ptr()) || left == right)

@@ -101,9 +101,9 @@ impl<'a> Replacement<'a> {
 /// A visitor that flattens a model, except for some nodes: it flattens new values instead of these nodes.
 ///
 /// The visitor needs the position of the current node in the old graph, but counts only positions in the new graph. The
-/// two positions differ by a shift. The shift changes where a new value has another number of nodes than the old value.
-/// It also changes where a shared node is an alias in only one of the graphs, because the first occurrence of the node
-/// was replaced or is in a new value.
+/// two positions differ by a shift. The shift changes at a new value whose number of nodes differs from the old value.
+/// It also changes at a shared node that is an alias in only one of the graphs: its first occurrence was replaced, or
+/// is in a new value.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
     places: &'a Places,

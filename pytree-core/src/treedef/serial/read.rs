@@ -204,9 +204,9 @@ impl<'a> Reader<'a> {
         self.nodes.last().map(|node| self.kind(node.shape))
     }
 
-    /// Returns whether an alias at this position may refer to node `number`. It may do so if the whole subtree of the
-    /// node has been read. It may also do so if the alias is inside a reference that is this node or is inside this
-    /// node, because a reference exists before its content.
+    /// Returns whether an alias at this position may refer to node `number`. This is allowed if the whole subtree of
+    /// the node has been read. It is also allowed if the alias is inside a reference, and this reference is the node or
+    /// is inside the node, because a reference exists before its content.
     fn may_refer_to(&mut self, number: usize) -> bool {
         let Some(&at) = self.numbered.get(number) else {
             return false;
@@ -299,8 +299,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the number of the target of an alias. The target is an earlier node; in a weak edge, it may be any node
-    /// or no node.
+    /// Returns the number of the target of an alias. The target is an earlier node. The target of a weak edge may be
+    /// any node, or may not exist.
     fn alias(&mut self, position: usize, data: Option<StaticData>) -> Result<u32, TreeError> {
         let is_weak = self.last_kind() == Some(NodeKind::Weak);
         if is_weak && data == Some(StaticData::Unit) {
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
                 self.shapes.push(shape);
                 Ok(BUILTIN.len() + self.shapes.len() - 1)
             }
-            // The code of an earlier shape is its position plus one, because `NEW_SHAPE` takes a code.
+            // The code of an earlier shape is its position plus one, because one code is `NEW_SHAPE`.
             code if code - NEW_SHAPE <= self.shapes.len() => Ok(code - 1),
             _ => Err(fail(
                 position,

@@ -1,7 +1,7 @@
 //! Puts the nodes of a builder in their final order, and assigns the numbers by which aliases refer to nodes.
 //!
-//! Nodes may have been added in another order, because the entries of a dictionary are sorted. The first occurrence of
-//! a shared node in the final order becomes the node, and the later occurrences become aliases.
+//! The final order may differ from the order in which nodes were added, because the entries of a dictionary are sorted.
+//! The first occurrence of a shared node in the final order becomes the node, and the later occurrences become aliases.
 
 use super::{LabelAt, Labels, Place, Problems};
 use crate::base::bug::bug;
