@@ -120,7 +120,8 @@ fn without_argument(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> 
     None
 }
 
-/// Returns whether a text is one word that is written as a type: it begins with a capital letter, and has small letters.
+/// Returns whether a text is one word that is written as a type: it begins with a capital letter, and has small
+/// letters.
 fn looks_like_a_type(text: &str) -> bool {
     text.starts_with(char::is_uppercase)
         && text.contains(char::is_lowercase)

@@ -336,8 +336,8 @@ fn build(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStre
     }
 }
 
-/// Returns a quantifier (`for<'a>`) for a bound on the type of a field, or nothing. If the type has no parameters and
-/// the bound does not hold, rustc accepts the bound only with a quantifier.
+/// Returns a quantifier (`for<'a>`) for a bound on the type of a field. If the type has no parameters, rustc needs the
+/// quantifier to accept a bound that does not hold. If the type has parameters, returns no tokens.
 fn quantifier(field: &Field) -> TokenStream {
     if field.mentions.parameters {
         TokenStream::new()
@@ -347,7 +347,7 @@ fn quantifier(field: &Field) -> TokenStream {
 }
 
 /// Generates the implementation of `PytreeOf<__L>`: if all leaves of each child are `__L`, all leaves of the item are
-/// `__L`. So there is a bound for each child, except a child whose type mentions the item: a bound for such a child
+/// `__L`. So there is a bound for each child. A child whose type mentions the item has no bound, because such a bound
 /// would recurse without end.
 fn part(input: &Input<'_>) -> TokenStream {
     let root = &input.root;

@@ -1,9 +1,9 @@
 //! Checks that the type of each field fits its kind.
 //!
-//! If the type has no parameters, the check is generated next to the item: for each possible mistake there is a trait,
-//! which the type implements unless the mistake was made. If a type inside the field's type causes the mistake, the
-//! message names that type. A type with parameters is known only at each use of the item,
-//! so its check is a bound of the implementations.
+//! If the type has no parameters, the check is generated next to the item. There is a trait for each possible mistake,
+//! and the use of the trait compiles only if the mistake was not made. If a type inside the field's type causes the
+//! mistake, the message names that type. A type with parameters is known only at each use of the item, so its check is
+//! a bound of the implementations.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -78,8 +78,8 @@ struct Mistake<'a> {
 /// The types inside a field's type that explain why the field's type cannot have its kind. The message names one of
 /// these types instead of the whole type.
 struct Causes<'a> {
-    /// The constant `__UNFIT`. For each type inside the field's type, it says whether the type is unfit: whether no
-    /// attribute allows a field of this type.
+    /// The constant `__UNFIT`. For each type inside the field's type, it contains whether the type is unfit. A type is
+    /// unfit if no attribute allows a field of this type.
     unfit: TokenStream,
     /// Each type that may be the cause, with the condition under which it is the cause: the type and all types that
     /// contain it are unfit, and no type directly inside it is unfit.
@@ -127,7 +127,8 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// Returns the mistakes whose message is about the cause. Each of them was made only if the condition `base` holds.
+    /// Returns the possible mistakes whose message is about the cause. They are reported only if the condition `base`
+    /// holds.
     fn mistakes(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = Vec::new();
@@ -150,8 +151,8 @@ impl<'a> Causes<'a> {
         mistakes
     }
 
-    /// Returns the mistakes of a field without an attribute. Each of them was made only if the condition `base` holds.
-    /// Every cause has a message.
+    /// Returns the possible mistakes of a field without an attribute. They are reported only if the condition `base`
+    /// holds. In this case, there is a message for every cause.
     fn mistakes_without_kind(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = self.mistakes(input, base);

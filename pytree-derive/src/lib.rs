@@ -61,17 +61,17 @@ macro_rules! derives {
 derives! {
     /// Implements the traits of a module for a struct or enum: a pytree whose leaves all have a kind.
     ///
-    /// A field is `#[param]` or `#[param(Collection)]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is not
-    /// trained), or `#[r#static]` or `#[module(static)]` (part of the structure). A field without an attribute is a module or
-    /// a container of modules. `#[module(recursive)]` marks a field whose type contains the item indirectly,
-    /// through another type; a type that names the item itself needs no mark. `#[module(crate = path)]` on the
-    /// item sets the path of the crate.
+    /// A field is `#[param]` or `#[param(Collection)]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is
+    /// not trained), or `#[r#static]` or `#[module(static)]` (part of the structure). A field without an attribute is a
+    /// module or a container of modules. `#[module(recursive)]` marks a field whose type contains the item indirectly,
+    /// through another type; a type that names the item itself needs no mark. `#[module(crate = path)]` on the item
+    /// sets the path of the crate.
     module: Module = module_core, FacadeModule = module_facade, [param state r#static module pytree];
 
     /// Implements the traits of a pytree for a struct or enum: a plain container, whose fields have no kind.
     ///
-    /// A field is a child, or, with `#[r#static]` or `#[pytree(static)]`, part of the structure. `#[pytree(crate
-    /// = path)]` on the item sets the path of the crate.
+    /// A field is a child. With `#[r#static]` or `#[pytree(static)]`, it is part of the structure instead.
+    /// `#[pytree(crate = path)]` on the item sets the path of the crate.
     pytree: Pytree = pytree_core, FacadePytree = pytree_facade, [param state r#static module pytree];
 
     /// Implements the traits of a static value: values are compared, hashed and shown by their fields.
@@ -80,12 +80,12 @@ derives! {
     /// Implements the traits of a leaf. The type must be `Clone + Debug + Send + Sync`.
     leaf::expand: Leaf = leaf_core, FacadeLeaf = leaf_facade, [pytree];
 
-    /// Implements the traits of a collection for a unit struct, for use in `#[state(Collection)]` or, if the collection is of
-    /// parameters, in `#[param(Collection)]`.
+    /// Implements the traits of a collection for a unit struct. A collection of states is used in
+    /// `#[state(Collection)]`, and a collection of parameters in `#[param(Collection)]`.
     ///
     /// `#[collection(parent = Type)]` on the item names its parent. Filters for the parent accept the leaves of the
-    /// collection, too. A collection is a collection of parameters if its parent is `pytree::kind::Param` or a
-    /// descendant of `Param`.
+    /// collection, too. If the parent is `pytree::kind::Param` or a descendant of `Param`, the collection contains
+    /// parameters. Otherwise it contains states.
     collection::expand: Collection = collection_core, FacadeCollection = collection_facade, [pytree collection];
 }
 

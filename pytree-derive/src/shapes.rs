@@ -395,7 +395,8 @@ impl Called<'_> {
         }
     }
 
-    /// Generates what happens with an error: it is returned if the function returns a `Result`, and otherwise `panic`.
+    /// Generates the code for an error: a function that returns a `Result` returns the error, and any other function
+    /// runs `panic`.
     fn refuse(&self, error: TokenStream, panic: &TokenStream) -> TokenStream {
         if let ReturnType::Type(_, ty) = self.output
             && let Type::Path(path) = &**ty
@@ -431,7 +432,8 @@ fn references(ty: &Type) -> usize {
     }
 }
 
-/// Reports a tuple of shapes for a tuple of another length, as far as the type is written as a tuple.
+/// Reports a tuple of shapes whose length differs from the length of the tuple type. Ignores a type that is not written
+/// as a tuple, such as an alias.
 fn check_tuple(shapes: &Shapes, ty: Option<&Type>, span: Span, place: &str, errors: &mut Errors) {
     let (Shapes::Tuple(shapes), Some(Type::Tuple(types))) = (shapes, ty.map(without_references))
     else {

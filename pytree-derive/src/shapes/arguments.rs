@@ -71,7 +71,9 @@ impl Shapes {
             Self::One(shape) => {
                 let pattern = shape.pattern(root, label);
                 let span = shape.literal.span().resolved_at(Span::call_site());
-                // A function names the type that has no shapes. A method finds the value behind any references.
+                // If the number of references is unknown, the code calls a method, which dereferences any number of
+                // them. Otherwise it calls a function, because the error of a function names the type that has no
+                // shapes.
                 let Some(count) = references else {
                     return quote_spanned! {span=>
                         #value.__compare_axes(__scope, const { &#pattern });
