@@ -28,18 +28,19 @@ use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::{Fold, Operands, Outputs};
 
-/// The smallest number of elements of a tile, unless the kernel has fewer elements: 2 KiB of f32 per register, so that
-/// a dozen registers fit into the first-level cache.
+/// The maximum number of elements of a tile, unless a single row is longer. A register then holds 2 KiB of f32, so a
+/// dozen registers fit into the first-level cache.
 const TILE: usize = 512;
 
-/// The longest repeated row, in elements, for which the tile length is made a multiple of the row length.
+/// If a repeated row has at most this many elements, a tile may hold whole repetitions of the row.
 const LONGEST_UNIT: usize = 1024;
 
-/// The least work of a kernel, measured in steps times elements, for which several threads are used. One thread needs
-/// about a tenth of a millisecond for this work.
+/// A kernel with at least this much work uses several threads. Work is measured in steps times elements. One thread
+/// needs about a tenth of a millisecond for this much.
 const PARALLEL: usize = 1 << 21;
 
-/// The least work of a chunk (the consecutive tiles that one thread runs), measured in steps times elements.
+/// The least work of a chunk, measured in steps times elements. A chunk consists of consecutive tiles that one thread
+/// runs.
 const SHORTEST_CHUNK: usize = PARALLEL / 4;
 
 /// The number of chunks per thread, if the chunks are long enough. With several chunks per thread, other threads can

@@ -15,9 +15,9 @@ pub(super) enum Pattern {
     Same,
     /// A single element, repeated for all elements of the view.
     Scalar,
-    /// A repeated row: element `i` is element `i % period`.
+    /// A repeated row: element `i` of the view is element `i % period` of the source.
     Cycle { period: usize },
-    /// A repeated column: element `i` is element `i / times`.
+    /// A repeated column: element `i` of the view is element `i / times` of the source.
     Stretch { times: usize },
 }
 

@@ -229,8 +229,8 @@ impl Cache {
     }
 
     /// Returns the entry for a signature. On a cache miss `trace` creates the entry, and other threads with the same
-    /// signature wait for this entry, so that the function is traced once. If threads would wait for each other for
-    /// ever, each of them traces the function.
+    /// signature wait for this entry, so that the function is traced once. If threads would wait for each other
+    /// forever, each of them traces the function.
     ///
     /// # Errors
     /// Returns the error of `trace`; in this case no entry is created.

@@ -1,5 +1,5 @@
-//! Compiled functions, by value or with `&mut` arguments: traces a function for each signature of its arguments, and runs
-//! the compiled programs.
+//! Compiled functions, by value or with `&mut` arguments: traces a function for each signature of its arguments, and
+//! runs the compiled programs.
 
 use std::any::TypeId;
 use std::panic::Location;
@@ -27,8 +27,8 @@ use crate::transformations::retrace::{Retrace, Traced};
 
 /// A function and the cache of its programs.
 ///
-/// `T` is the value of a call that runs a program. `E` is the result of a call whose function returned an error while it
-/// was traced.
+/// `T` is the value of a call that runs a program. `E` is the result of a call whose function returned an error while
+/// it was traced.
 pub(crate) struct Compiled<T, E> {
     pub(crate) origin: Origin,
     function: Arc<FunctionOfLeaves<E>>,
@@ -206,8 +206,8 @@ impl<T, E> Compiled<T, E> {
         entry
     }
 
-    /// Returns the cache entry for the arguments of a call, and their leaves and references. On a cache miss, traces the
-    /// function.
+    /// Returns the cache entry for the arguments of a call, and their leaves and references. On a cache miss, traces
+    /// the function.
     ///
     /// # Errors
     /// Returns the result of the call if the function is traced and returns an error.

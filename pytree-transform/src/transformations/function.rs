@@ -159,8 +159,8 @@ pub(crate) enum Known {
     References,
 }
 
-/// The result of a user's function that was called with traced leaves: the leaves of its value, and the rest of the value,
-/// such as its structure. If the function returned an error, the list of leaves is empty.
+/// The result of a user's function that was called with traced leaves: the leaves of its value, and the rest of the
+/// value, such as its structure. If the function returned an error, the list of leaves is empty.
 pub(crate) type TracedCall<T, E> = (Vec<Tensor>, Result<T, E>);
 
 /// Calls a user's function with an argument of traced leaves. `known` selects the nodes of the argument that keep their

@@ -1,8 +1,8 @@
 //! Records which thread traces which signature, and which threads wait.
 //!
 //! If another thread already traces a signature, the current thread waits, so that the function is traced once. If the
-//! other thread itself waits for the current thread, directly or through more threads, both would wait for ever. In
-//! that case the current thread does not wait, but traces the function itself.
+//! other thread itself waits for the current thread, directly or through more threads, both would wait forever. In that
+//! case the current thread does not wait, but traces the function itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,8 +154,8 @@ impl Drop for Begun<'_> {
         let mut running = self.tracing.running();
         running.all.retain(|one| one.id != self.id);
         running.changes += 1;
-        // The waiting threads have not run yet, but they must no longer count as waiting, because a chain of waits
-        // through this finished trace would look like a deadlock.
+        // This trace has ended, so remove the waits for it, even before the waiting threads run. Otherwise a chain of
+        // waits through this trace would look like a deadlock.
         with_waits(|waits| waits.retain(|_, wait| wait.id != self.id));
         drop(running);
         self.tracing.ended.notify_all();

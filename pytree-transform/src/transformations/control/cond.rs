@@ -126,8 +126,8 @@ fn choose_by_predicate<A: Traceable, R: Traceable, E>(
 ///
 /// All functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under `vmap`
 /// with an index for each example, all functions run for all examples, and `select` chooses the results. Write the
-/// operand's type in the first closure; the compiler infers it in the others. As in [`cond`], the functions may return a
-/// `Result`.
+/// operand's type in the first closure; the compiler infers it in the others. As in [`cond`], the functions may return
+/// a `Result`.
 ///
 /// # Examples
 /// ```
