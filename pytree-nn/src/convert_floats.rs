@@ -1,4 +1,4 @@
-//! The dtype of a whole model.
+//! Converts the floats of a whole model to one dtype.
 
 use pytree_core::{PytreeOf, graph};
 use pytree_transform::{DType, Tensor};

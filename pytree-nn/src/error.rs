@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// Inputs, or arrays of the layer, do not match the named axes. Lists all of them.
+    /// Inputs or arrays of the layer do not match the named axes. The error lists all of them.
     #[error(transparent)]
     Shapes(#[from] ShapeError),
     /// An input has a wrong shape or dtype, in a way that named axes do not describe.
@@ -77,7 +77,7 @@ impl InputError {
         found: &Tensor,
         fix: &'static str,
     ) -> Self {
-        // The names of axes that the user knows, and which the layer does not.
+        // Add the names of axes from the user's function, which the layer does not know.
         let fix = match pytree_core::axes::describe_running() {
             Some(running) => format!("{fix}; {running}"),
             None => fix.to_owned(),

@@ -12,11 +12,12 @@ const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 /// Returns, for each example, the cross entropy between the label and the softmax of the logits x:
 /// log Σ exp(xᵢ) - x_label.
 ///
-/// The computation does not overflow, as in optax's `softmax_cross_entropy_with_integer_labels`. The gradient with respect to the logits is
-/// softmax(logits) - one hot(label).
+/// The computation does not overflow, as in optax's `softmax_cross_entropy_with_integer_labels`. The gradient with
+/// respect to the logits is softmax(logits) - one hot(label).
 ///
-/// Under `jit` and `vmap` the values of labels are unknown and not checked. As in optax, a label in `-classes..0` then
-/// counts from the end. For any other label out of range, the loss is NaN and the gradient is softmax(logits).
+/// Under `jit` and `vmap` the values of labels are unknown and not checked. In this case, as in optax, a label in
+/// `-classes..0` counts from the end. For any other label out of range, the loss is NaN and the gradient is
+/// softmax(logits).
 ///
 /// # Examples
 /// ```

@@ -7,8 +7,8 @@ use pytree_transform::Tensor;
 /// A model that can be compiled, differentiated, optimised and saved: the bound for functions of any model.
 ///
 /// Every type that derives `Module` and `Clone`, holds only tensors as leaves, and is `Send` and `Sync` is a `Model`.
-/// So are lists, arrays and maps of models, and boxed modules. A tuple is not: derive `Module` for a struct of its
-/// members.
+/// So are lists, arrays and maps of models, and boxed modules. A tuple is not a `Model`: derive `Module` for a struct
+/// of its members.
 ///
 /// The bound implies:
 ///

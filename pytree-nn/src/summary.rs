@@ -57,8 +57,9 @@ impl SummaryRow {
     }
 }
 
-/// Returns a table of the leaves of a pytree: key path, kind, shape with the names of its axes, number of elements and bytes of each leaf, with
-/// totals for each kind and for all leaves. A shared leaf counts once.
+/// Returns a table of the leaves of a pytree. A row has the key path, the kind, the shape with the names of its axes,
+/// the number of elements and the bytes of a leaf. There are totals for each kind and for all leaves. A shared leaf
+/// counts once.
 ///
 /// # Examples
 /// ```

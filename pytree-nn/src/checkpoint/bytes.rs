@@ -113,8 +113,8 @@ pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
     })
 }
 
-/// Returns the name of a safetensors dtype in the notation of this library, such as `f32`. The dtype may be one that
-/// [`DType`] lacks.
+/// Returns the name of a safetensors dtype in the notation of this library, such as `f32`. [`DType`] need not have this
+/// dtype.
 pub(super) fn dtype_name(dtype: Dtype) -> String {
     format!("{dtype:?}").to_lowercase()
 }

@@ -31,8 +31,8 @@ impl<'n> Names<'n> {
         self.set.contains(name)
     }
 
-    /// Returns the name that is most similar to `name`. Returns `None` if more than half of the longer name differs,
-    /// without the steps with which both begin.
+    /// Returns the name that is most similar to `name`. The similarity is measured without the steps with which both
+    /// names begin: if more than half of the rest of the longer name differs, returns `None`.
     pub(super) fn nearest(&self, name: &str, effort: &mut Effort) -> Option<String> {
         let step = last_step(name);
         let likely = self.by_last_step.get(step).into_iter().flatten();
@@ -60,7 +60,7 @@ fn last_step(name: &str) -> &str {
     &name[boundary.unwrap_or(name.len())..]
 }
 
-/// A prefix in the names of a checkpoint file, and its replacement, with which names of the file match the template.
+/// A prefix in the names of a checkpoint file, and the replacement that makes these names match the template.
 ///
 /// For example, the names in the file begin with `model.`, because a larger model was saved, while the template is the
 /// field `model` alone.
@@ -78,10 +78,10 @@ pub struct OtherPrefix {
 }
 
 impl OtherPrefix {
-    /// Returns the prefix whose replacement turns most unused names of the file into missing names of the template.
-    /// Returns `None` if the replacement turns fewer than two names into missing names, or fewer than half of the
-    /// unused names and fewer than half of the missing names. If several prefixes fit, returns the shortest, because the
-    /// states of an optimizer have the names of the model with a longer prefix.
+    /// Returns the prefix whose replacement turns most unused names of the file into missing names of the template. The
+    /// replacement must give at least two missing names. It must also give at least half of the missing names, or use
+    /// at least half of the unused names. Otherwise returns `None`. If several prefixes fit, returns the shortest,
+    /// because the states of an optimizer have the names of the model with a longer prefix.
     pub(super) fn find(left: &Names<'_>, missing: &Names<'_>) -> Option<Self> {
         let count = left.all.len();
         // Three sample names suffice, because a prefix that few names have resolves few mismatches.

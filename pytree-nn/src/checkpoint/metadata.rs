@@ -24,8 +24,8 @@ const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The metadata key of the kinds. Its value has a line for each leaf with a kind: the name, a tab and the kind.
 const KINDS_KEY: &str = "pytree.kinds";
 
-/// The metadata key of the named axes. Its value has a line for each leaf with named axes: the name, a tab and the axes,
-/// separated by spaces. The key is absent if there are none, and in files of earlier versions of this library.
+/// The metadata key of the named axes. Its value has a line for each leaf with named axes: the name, a tab and the
+/// axes, separated by spaces. The key is absent if there are none, and in files of earlier versions of this library.
 const AXES_KEY: &str = "pytree.axes";
 
 /// The metadata of a file. Other programs may have written some of the keys.

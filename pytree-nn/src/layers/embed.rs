@@ -107,8 +107,8 @@ impl Embed {
         }
     }
 
-    /// Returns the rows at `indices`. Negative indices count from the end. Under `jit` and `vmap` the indices are not checked: the row of an index out of range is NaN, as in
-    /// Flax.
+    /// Returns the rows at `indices`. Negative indices count from the end. Under `jit` and `vmap` the indices are not
+    /// checked: the row of an index out of range is NaN, as in Flax.
     ///
     /// # Panics
     /// If the indices are not integers, or if an index is out of range.

@@ -97,10 +97,12 @@ impl RngStream {
     /// Returns the next key, which is computed by folding the count into the key of the stream.
     ///
     /// # Panics
-    /// If the stream was split, unless `vmap` maps over it. Also, under `vmap`, if the stream is the same for all
-    /// examples because it was created outside of the `vmap` and is not mapped: split the stream or, if equal random
-    /// numbers are intended, use [`broadcast`](Self::broadcast). The second mistake is not detected inside of a
-    /// function that is recorded, such as a compiled function or the body of a loop.
+    /// If the stream was split, unless `vmap` maps over it.
+    ///
+    /// Also, under `vmap`, if the stream was created outside of the `vmap` and is not mapped, because all examples
+    /// would get the same key. Split the stream. If equal random numbers are intended, use
+    /// [`broadcast`](Self::broadcast). This second mistake is not detected inside of a function that is recorded, such
+    /// as a compiled function or the body of a loop.
     #[track_caller]
     pub fn next_key(&mut self) -> Key {
         assert!(

@@ -96,7 +96,7 @@ impl<'a> Normalization<'a> {
         let expected = match self.feature_axes {
             [-1] => format!("x: [.., {expected}]"),
             [axis] => format!("x with {expected} features along axis {axis}"),
-            axes => format!("x with {expected} features along the axes {axes:?} together"),
+            axes => format!("x with {expected} features in total along the axes {axes:?}"),
         };
         let fix = "create the layer with the number of features of x, or set the feature axis of the layer to the axis of x that holds the features";
         Err(InputError::input(self.layer, expected, x, fix))
