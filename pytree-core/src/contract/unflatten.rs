@@ -23,8 +23,8 @@ use crate::treedef::{NodeView, TreeDef};
 
 /// The source of the leaves while a value is unflattened.
 trait LeafSource {
-    /// Moves the next leaf, if there is one, into `slot`, an empty `Option` of the expected type. If the leaf has another
-    /// type, returns the leaf.
+    /// Moves the next leaf, if there is one, into `slot`, an empty `Option` of the expected type. If the leaf has
+    /// another type, returns the leaf.
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Option<Box<dyn Leaf>>;
 
     /// Drops the next leaf and returns the identity and the name of its type.

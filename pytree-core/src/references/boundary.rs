@@ -136,7 +136,8 @@ pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
 /// Returns an error where [`flatten_any_with_references`] panics.
 ///
 /// # Errors
-/// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the value is nested too deep.
+/// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the value is nested too
+/// deep.
 pub fn try_flatten_any_with_references<T: Pytree + ?Sized>(
     value: &T,
 ) -> Result<(Vec<AnyLeaf>, TreeDef, References), TreeError> {

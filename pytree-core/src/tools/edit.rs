@@ -60,9 +60,10 @@ use crate::trees::{graph, shapes};
 /// been called.
 ///
 /// # Errors
-/// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::Shapes`] if the changed arrays do not match the
-/// named axes of their modules although the arrays of the model did, [`TreeError::NotRebuilt`] if a handwritten impl of
-/// `Pytree` visits and unflattens differently, or the errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+/// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::Shapes`] if the changed arrays do not match
+/// the named axes of their modules although the arrays of the model did, [`TreeError::NotRebuilt`] if a handwritten
+/// impl of `Pytree` visits and unflattens differently, or the errors of
+/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
 #[panicking_twin(apply)]
 #[must_use]
 pub fn try_apply<M: Pytree, N: 'static>(
@@ -197,8 +198,8 @@ fn checked<M: Pytree>(changed: M, was_right: bool) -> Result<M, TreeError> {
 /// ```
 ///
 /// # Panics
-/// If the model is nested too deep, if a reference may not be read here, or if a handwritten impl of `Pytree` visits and
-/// unflattens differently. See [`try_paths_of`] for a fallible version.
+/// If the model is nested too deep, if a reference may not be read here, or if a handwritten impl of `Pytree` visits
+/// and unflattens differently. See [`try_paths_of`] for a fallible version.
 #[track_caller]
 pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
     or_refuse(paths_in::<N, _>(model))

@@ -1,8 +1,8 @@
 //! Typed selectors: a closure selects a leaf or a node of a model.
 //!
 //! The compiler checks `at(|m: &Mlp| &m.layers[0].weight)`, but not a path, which is a text. The selected node is found
-//! by the memory addresses of the leaves in the value that the closure returns. [`at_each`] selects several nodes of one
-//! type.
+//! by the memory addresses of the leaves in the value that the closure returns. [`at_each`] selects several nodes of
+//! one type.
 
 mod each;
 

@@ -325,8 +325,8 @@ impl<L: Leaf + Clone> Tree<L> {
     /// float to a float. Other functions, such as [`cast`](Tree::cast), need leaves of the exact type.
     ///
     /// # Errors
-    /// [`TreeError`] if the structure of the tree does not match `T`, or if a number has no equal value of the type that
-    /// `T` needs.
+    /// [`TreeError`] if the structure of the tree does not match `T`, or if a number has no equal value of the type
+    /// that `T` needs.
     ///
     /// # Examples
     /// ```

@@ -434,8 +434,8 @@ fn push_new(texts: &mut Vec<String>, text: String) {
     }
 }
 
-/// Returns a key path as messages show it: `field 0` for the first field of a tuple struct, because `0` alone looks like
-/// a length.
+/// Returns a key path as messages show it: `field 0` for the first field of a tuple struct, because `0` alone looks
+/// like a length.
 fn shown(place: &str) -> String {
     if place.starts_with(|first: char| first.is_ascii_digit()) {
         format!("field {place}")

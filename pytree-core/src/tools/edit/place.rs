@@ -31,7 +31,8 @@ pub(crate) struct Places {
 
 impl Places {
     /// # Errors
-    /// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the model is nested too deep.
+    /// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the model is nested too
+    /// deep.
     pub(crate) fn of<M: Pytree>(model: &M) -> Result<Self, TreeError> {
         let arena = Arena::default();
         let mut visitor = Recording {

@@ -31,8 +31,8 @@ pub(crate) struct Target<'t> {
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
-/// Returns the model with other values in the place of some nodes, and whether its modules have named axes. The nodes are
-/// in the order of their numbers, and none contains another.
+/// Returns the model with other values in the place of some nodes, and whether its modules have named axes. The nodes
+/// are in the order of their numbers, and none contains another.
 pub(crate) fn replace<M: Pytree>(
     model: &M,
     places: &Places,
@@ -328,8 +328,8 @@ struct SplicedValue<'a> {
 }
 
 impl<'a> Spliced<'a> {
-    /// Returns the dynamic trees with replaced nodes, by the positions of their first nodes. A shared node in a value is
-    /// copied to each of its paths.
+    /// Returns the dynamic trees with replaced nodes, by the positions of their first nodes. A shared node in a value
+    /// is copied to each of its paths.
     fn all(
         replacements: &[Replacement<'a>],
         arena: &'a Arena,
