@@ -154,7 +154,7 @@ pub(crate) fn axes(fields: &[Field], generics: &Generics, errors: &mut Errors) {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let hint = did_you_mean_axis(key, &known);
             let message = format!(
-                "`{key}` has no length: it occurs only in a computed length, from which `{key}` cannot be found; name an axis of a field `{key}`, or add `#[r#static] {key}: usize`{hint}"
+                "`{key}` has no length: it occurs only in a computed length, and `{key}` cannot be found from the result of a computation; make it an axis of a field, or a static field `#[r#static] {key}: usize`{hint}"
             );
             errors.add(shape.error_at(&name, &message));
         }

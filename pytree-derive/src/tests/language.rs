@@ -148,7 +148,7 @@ fn a_name_in_a_computed_length_has_a_length() {
     refused(
         "in heads*in",
         "   ^^^^^",
-        "`heads` has no length: it occurs only in a computed length, from which `heads` cannot be found; name an axis of a field `heads`, or add `#[r#static] heads: usize`",
+        "`heads` has no length: it occurs only in a computed length, and `heads` cannot be found from the result of a computation; make it an axis of a field, or a static field `#[r#static] heads: usize`",
     );
 }
 
