@@ -104,7 +104,7 @@ pub mod field {
     #[doc(hidden)]
     pub use crate::trees::dynamic::SameLeaf;
 
-    // Public for the sake of compiler messages: rustc shortens only the names of public items.
+    // Public, because rustc shortens only the names of public items in its messages.
     pub use crate::module::field::mistakes::*;
 }
 

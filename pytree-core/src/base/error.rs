@@ -513,7 +513,7 @@ pub enum SelectionMistake {
     Overlap {
         /// The path of the outer place.
         outer: KeyPath,
-        /// The path of the place inside of it.
+        /// The path of the inner place.
         inner: KeyPath,
     },
 }

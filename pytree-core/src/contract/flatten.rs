@@ -115,7 +115,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self.finish()
     }
 
-    /// Returns the treedef, and the positions of the nodes of dynamic trees in it, in order.
+    /// Returns the treedef, and the positions in this treedef of the nodes of dynamic trees, in order.
     pub(crate) fn run_with_trees<T: Pytree + ?Sized>(
         mut self,
         value: &'a T,

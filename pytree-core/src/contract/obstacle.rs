@@ -23,7 +23,7 @@ struct Obstacle(TreeError);
 /// Ends the walk because of an obstacle.
 ///
 /// # Panics
-/// Outside of [`attempt`].
+/// If this function is not called inside of [`attempt`].
 #[cold]
 #[track_caller]
 pub(crate) fn refuse(error: impl Into<TreeError>) -> ! {
@@ -37,7 +37,7 @@ pub(crate) fn refuse(error: impl Into<TreeError>) -> ! {
 /// Returns the value of `outcome`.
 ///
 /// # Panics
-/// If `outcome` is an error, outside of [`attempt`].
+/// If `outcome` is an error and this function is not called inside of [`attempt`].
 #[track_caller]
 pub(crate) fn or_refuse<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {

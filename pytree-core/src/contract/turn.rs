@@ -81,7 +81,8 @@ fn wait() {
 
 /// The attempts of a call that is repeated as long as other threads write references that the call has read.
 ///
-/// After several conflicts, only one of the calls in conflict runs at a time, and writes of other threads wait for it.
+/// After several conflicts, only one of the calls in conflict runs at a time. The writes of other threads wait for this
+/// call.
 #[derive(Debug, Default)]
 pub struct Attempts {
     conflicts: u32,

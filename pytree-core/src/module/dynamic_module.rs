@@ -182,8 +182,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Returns the value of a field that is a tree.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the field is static, or if the field does not exist. In the latter case, the
-    /// error contains the most similar name.
+    /// [`TreeError::Registration`] if the field is static or does not exist. If the field does not exist, the error
+    /// contains the most similar name.
     pub fn get(&self, name: &str) -> Result<&Tree<L>, TreeError> {
         self.tree_place("read a field of", name)
             .map(|position| &self.values[position])

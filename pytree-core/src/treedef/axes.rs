@@ -181,7 +181,8 @@ impl TreeDef {
         places
     }
 
-    /// Compares the stacked axes of all declared leaves with those of the first, and returns the leaves that differ.
+    /// Compares the stacked axes of all declared leaves with the stacked axes of the first leaf, and returns the leaves
+    /// that differ.
     fn uneven_stack<'l>(
         &self,
         names: &[&str],

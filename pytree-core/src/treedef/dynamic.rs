@@ -29,8 +29,8 @@ impl DynamicShapes {
     }
 
     /// Copies the shapes of `nodes` from the table of the treedef `from` to this table. `nodes` were copied from
-    /// `from`. Some of them refer to their shape by its position in the table of `from`; afterwards they refer to it by
-    /// its position in this table.
+    /// `from`. A node may refer to its shape by a position in the table of `from`. This position is replaced by the
+    /// position of the shape in this table.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;

@@ -154,7 +154,7 @@ pub(crate) fn rebuild_result<R: Traceable>(
 pub(crate) enum Known {
     /// References and shared nodes.
     All,
-    /// Only references. A shared node loses its identity, because its leaves in the result differ from those in the
+    /// Only references. A shared node loses its identity, because it has different leaves in the result and in the
     /// argument.
     References,
 }

@@ -40,7 +40,7 @@ use crate::treedef::key_below;
 /// ```
 ///
 /// A shared node or a reference has a label. [`again`](Self::again) adds the same node at another path, and
-/// [`weak`](Self::weak) adds a weak edge to it. Both may be called before the node itself is added.
+/// [`weak`](Self::weak) adds a weak edge to this node. Both may be called before the node itself is added.
 ///
 /// ```
 /// use pytree_core::{Shared, TreeBuilder, graph};
@@ -414,7 +414,7 @@ impl<L> TreeBuilder<L> {
                 children.push(at);
                 let has_key = !is_map(shape) || aux.len() == children.len();
                 if !has_key {
-                    // The placeholder keeps the later keys beside their children.
+                    // Without a placeholder, each later key would belong to the wrong child.
                     aux.push(StaticBox::new(MissingKey));
                 }
                 (!has_key).then_some("a child of a dictionary has no key; call `key` before it")
