@@ -23,7 +23,8 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
         let name = parameter.unraw().to_string();
         quote!(#root::axes::Scope::number(__scope, #name, #parameter);)
     });
-    let arms = input.variants.iter().map(|variant| bind(input, variant));
+    let arms = input.variants.iter().enumerate();
+    let arms = arms.map(|(position, variant)| bind(input, position, variant));
     let fields = match_self(input, arms);
     let bind = implementation(
         input,
@@ -73,8 +74,8 @@ fn is_number(field: &Field) -> bool {
     field.is_static() && is_integer(&field.ty)
 }
 
-/// Generates the arm that compares the fields of a variant.
-fn bind(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
+/// Generates the arm that compares the fields of a variant. The patterns are those of the node shape.
+fn bind(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let path = variant.path();
     let is_used = |field: &&Field| field.axes.is_some() || is_number(field);
@@ -90,10 +91,12 @@ fn bind(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
             let (name, variable) = (field.name(), &field.variable);
             quote!(#root::axes::Scope::number(__scope, #name, *#variable);)
         });
-    let compared = variant.fields.iter().filter_map(|field| {
-        let pattern = field.axes.as_ref()?.pattern(root, &field.name());
+    let shape = quote!(<Self as #root::field::NodeShapes>::SHAPES[#position]);
+    let children = variant.children().enumerate();
+    let compared = children.filter(|(_, field)| field.axes.is_some());
+    let compared = compared.map(|(child, field)| {
         let variable = &field.variable;
-        Some(quote!(#root::axes::Scope::value(__scope, const { &#pattern }, #variable);))
+        quote!(#root::axes::Scope::value(__scope, const { #shape.axes_of(#child) }, #variable);)
     });
     quote! {
         #path { #(#patterns)* .. } => {

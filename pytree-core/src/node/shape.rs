@@ -188,6 +188,15 @@ impl NodeShape {
         }
     }
 
+    /// Returns the named axes that a field declares. The derive calls this function at compile time, for fields that
+    /// declare axes.
+    #[doc(hidden)]
+    pub const fn axes_of(&self, field: usize) -> &'static ShapePattern {
+        self.fields[field]
+            .axes
+            .expect("the derive names a field with axes")
+    }
+
     /// Creates the shape of a built-in container.
     pub const fn builtin(kind: NodeKind, name: &'static str) -> Self {
         Self {

@@ -450,50 +450,16 @@ const _: () = {
                     ::pytree_core::__derive_0_1::axes::Scope::value(
                         __scope,
                         const {
-                            &::pytree_core::__derive_0_1::axes::ShapePattern {
-                                label: "query",
-                                text: "T[in heads*head_dim]",
-                                element: ::pytree_core::__derive_0_1::axes::ElementPattern::Named(
-                                    "T",
-                                ),
-                                before: &[
-                                    ::pytree_core::__derive_0_1::axes::AxisPattern::Named("in"),
-                                    ::pytree_core::__derive_0_1::axes::AxisPattern::Computed(
-                                        &::pytree_core::__derive_0_1::axes::Expression {
-                                            text: "heads*head_dim",
-                                            steps: &[
-                                                ::pytree_core::__derive_0_1::axes::Step::Name("heads"),
-                                                ::pytree_core::__derive_0_1::axes::Step::Name("head_dim"),
-                                                ::pytree_core::__derive_0_1::axes::Step::Apply(
-                                                    ::pytree_core::__derive_0_1::axes::Operator::Multiply,
-                                                ),
-                                            ],
-                                        },
-                                    ),
-                                ],
-                                rest: ::core::option::Option::None,
-                                after: &[],
-                            }
+                            <Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
+                                .axes_of(0usize)
                         },
                         __field_0,
                     );
                     ::pytree_core::__derive_0_1::axes::Scope::value(
                         __scope,
                         const {
-                            &::pytree_core::__derive_0_1::axes::ShapePattern {
-                                label: "keys",
-                                text: "*batch head_dim",
-                                element: ::pytree_core::__derive_0_1::axes::ElementPattern::Any,
-                                before: &[],
-                                rest: ::core::option::Option::Some(
-                                    ::pytree_core::__derive_0_1::axes::Rest::Named("batch"),
-                                ),
-                                after: &[
-                                    ::pytree_core::__derive_0_1::axes::AxisPattern::Named(
-                                        "head_dim",
-                                    ),
-                                ],
-                            }
+                            <Self as ::pytree_core::__derive_0_1::field::NodeShapes>::SHAPES[0usize]
+                                .axes_of(1usize)
                         },
                         __field_1,
                     );
