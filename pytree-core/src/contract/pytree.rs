@@ -50,11 +50,12 @@ pub trait Pytree: 'static {
     }
 }
 
-/// The array of a value that is a single leaf.
+/// The shape of a value that has at most one leaf.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Single<'a> {
-    /// The array; `None` if the leaf is not an array, or if there is no leaf.
+    /// The dtype and shape of the only leaf. `None` if this leaf has no shape, or if the value has no leaf: the value is an
+    /// `Option` that is `None`.
     Leaf(Option<ArrayShape<'a>>),
     /// The value may be more than a leaf: visit it.
     Visit,
