@@ -303,11 +303,11 @@ impl Called<'_> {
             let __bind = |__scope: &mut #root::axes::Scope| {
                 use #root::axes::Arrays as _;
                 #fields
-                #root::axes::Scope::begin_arguments(__scope);
+                #root::axes::Scope::begin(__scope, #root::axes::Owner::Argument);
                 #(#numbers)*
                 #(#inputs)*
             };
-            let mut __scope = #root::axes::Scope::empty();
+            let mut __scope = #root::axes::Scope::new();
             __bind(&mut __scope);
             if !#root::axes::Scope::matches(&mut __scope) {
                 let __error = #root::axes::Scope::error_of_arguments::<#of>(#name, &__bind);

@@ -159,6 +159,16 @@ impl KeyPath {
         format!("({}{comma})", steps.join(", "))
     }
 
+    /// Formats the path of a part of the value `name`: `x.layers[0]`.
+    pub(crate) fn below(&self, name: &str) -> String {
+        let mut text = name.to_owned();
+        for key in &self.0 {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{key}");
+        }
+        text
+    }
+
     /// Formats the path for messages, in which the empty path is `the root`.
     pub fn or_root(&self) -> String {
         if self.0.is_empty() {

@@ -10,7 +10,7 @@ use crate::base::text::short_name;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Single, Visitor};
-use crate::node::axes::{Owner, name_of_function};
+use crate::node::axes::name_of_function;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
@@ -19,7 +19,7 @@ use crate::trees::shapes;
 
 #[doc(hidden)]
 pub use crate::node::axes::{
-    AxisPattern, Expression, Operator, Rest, Running, Step, describe_running,
+    AxisPattern, Expression, Operator, Owner, Rest, Running, Step, describe_running,
 };
 pub use crate::node::axes::{ElementPattern, Scope, ShapePattern};
 
@@ -159,36 +159,11 @@ impl Scope {
         for (leaf, path) in leaves.into_iter().zip(paths) {
             if let Some(found) = leaf.array_shape() {
                 if self.records() {
-                    let path = path.to_string();
-                    let is_field = !path.is_empty() && !path.starts_with('[');
-                    let dot = if is_field { "." } else { "" };
-                    self.set_place(format!("{}{dot}{path}", pattern.label));
+                    self.set_place(path.below(pattern.label));
                 }
                 self.compare(pattern, found);
             }
         }
-    }
-
-    /// Creates a scope in which no name has a length.
-    #[doc(hidden)]
-    #[inline]
-    pub fn empty() -> Self {
-        Self::new()
-    }
-
-    /// Begins the arguments: the next values are not fields.
-    #[doc(hidden)]
-    #[inline]
-    pub fn begin_arguments(&mut self) {
-        self.begin(Owner::Argument);
-    }
-
-    /// Compares the computed lengths, and returns whether all shapes match.
-    #[doc(hidden)]
-    #[inline]
-    pub fn matches(&mut self) -> bool {
-        self.finish();
-        self.holds()
     }
 
     /// Returns the error of a call whose arguments do not match.
@@ -201,8 +176,7 @@ impl Scope {
         let (module, function) = called::<S>(function);
         let mut scope = Self::recording(&module);
         bind(&mut scope);
-        scope.finish();
-        ShapeError::new(function, scope.into_mismatches()).inside(describe_running())
+        ShapeError::new(function, scope.take_mismatches()).inside(describe_running())
     }
 
     /// Compares the result of a call. Returns whether it matches.
@@ -211,8 +185,7 @@ impl Scope {
     pub fn result(&mut self, compare: impl FnOnce(&mut Self)) -> bool {
         self.begin(Owner::Result);
         compare(self);
-        self.finish();
-        self.holds()
+        self.matches()
     }
 
     /// Returns the error of a function whose result does not match. `place` is the file and line of the function.

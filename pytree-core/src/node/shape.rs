@@ -188,6 +188,11 @@ impl NodeShape {
         }
     }
 
+    /// Returns whether a field declares named axes.
+    pub(crate) fn has_axes(&self) -> bool {
+        self.fields.iter().any(|field| field.axes.is_some())
+    }
+
     /// Returns the named axes that a field declares. The derive calls this function at compile time, for fields that
     /// declare axes.
     #[doc(hidden)]

@@ -6,7 +6,7 @@ use super::{NodeView, TreeDef};
 use crate::base::error::{ShapeError, ShapeMismatch};
 use crate::node::axes::{Scope, ShapePattern, axes_of};
 use crate::node::leaf::Leaf;
-use crate::node::shape::{NodeKind, NodeShape, Shape};
+use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::StaticData;
 
 /// The leading axes that the arrays of a stacked model have in addition to their named axes.
@@ -89,9 +89,8 @@ impl TreeDef {
     /// Returns whether a module declares named axes.
     pub(crate) fn has_axes(&self) -> bool {
         // The stand-in of a shape that was created at run time has no fields.
-        let has_axes = |shape: &NodeShape| shape.fields.iter().any(|field| field.axes.is_some());
         let mut nodes = self.0.nodes.iter();
-        nodes.any(|node| node.arity > 0 && has_axes(node.shape))
+        nodes.any(|node| node.arity > 0 && node.shape.has_axes())
     }
 
     /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own. `trees`
@@ -128,19 +127,19 @@ impl TreeDef {
                 fill(self, &mut scope, stacked, module, &places, &leaf);
                 scope
             };
-            let holds = |stacked| compared(Scope::new(), stacked).holds();
-            if holds(named.len()) {
+            let matches = |stacked| compared(Scope::new(), stacked).matches();
+            if matches(named.len()) {
                 return Vec::new();
             }
             if stacking == Stacking::Any {
                 let stacked = num_stacked(&places, &leaf);
-                if stacked > 0 && holds(stacked) {
+                if stacked > 0 && matches(stacked) {
                     return Vec::new();
                 }
             }
             let mut scope = Scope::recording(module.name());
             scope.name_stacked(named);
-            compared(scope, named.len()).into_mismatches()
+            compared(scope, named.len()).take_mismatches()
         });
         let mut mismatches: Vec<ShapeMismatch> = mismatches.collect();
         mismatches.extend(self.uneven_stack(named, &before, &leaf));
@@ -242,7 +241,7 @@ fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) 
 /// Returns whether the shape declares the axes of a field. A shape that was created at run time only has their texts.
 fn has_axes(shape: Shape<'_>) -> bool {
     match shape {
-        Shape::Static(shape) => shape.fields.iter().any(|field| field.axes.is_some()),
+        Shape::Static(shape) => shape.has_axes(),
         Shape::Dynamic(_) => false,
     }
 }
@@ -275,7 +274,6 @@ fn fill<'l>(
         }
         scope.compare(place.pattern, found);
     }
-    scope.finish();
 }
 
 impl Place<'_> {

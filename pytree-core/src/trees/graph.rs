@@ -112,9 +112,7 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// Returns an error where [`leaves`] panics.
 ///
 /// # Errors
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here; [`TreeError::LeafType`] if a leaf in a trait object has another type; [`TreeError::BehindReference`] if a
-/// leaf is behind a [`Ref`](crate::Ref), where it cannot be borrowed.
+/// The errors of [`tree::try_leaves`](crate::tree::try_leaves), except those of a cycle and of a weak edge.
 pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
     attempt(|| leaves(tree))
 }
@@ -122,8 +120,7 @@ pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, 
 /// Returns an error where [`any_leaves`] panics.
 ///
 /// # Errors
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here; [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it cannot be borrowed.
+/// The errors of [`tree::try_any_leaves`](crate::tree::try_any_leaves), except those of a cycle and of a weak edge.
 pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
     attempt(|| any_leaves(tree))
 }
@@ -131,8 +128,7 @@ pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, Tr
 /// Returns an error where [`structure`] panics.
 ///
 /// # Errors
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here.
+/// The errors of [`tree::try_structure`](crate::tree::try_structure), except those of a cycle and of a weak edge.
 pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
     attempt(|| structure(tree))
 }
@@ -140,8 +136,7 @@ pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError>
 /// Returns an error where [`flatten`] panics.
 ///
 /// # Errors
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here; [`TreeError::LeafType`] if a leaf in a trait object has another type.
+/// The errors of [`tree::try_flatten`](crate::tree::try_flatten), except those of a cycle and of a weak edge.
 pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
 ) -> Result<(Vec<L>, TreeDef), TreeError> {
@@ -151,8 +146,7 @@ pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
 /// Returns an error where [`flatten_any`] panics.
 ///
 /// # Errors
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here.
+/// The errors of [`tree::try_flatten_any`](crate::tree::try_flatten_any), except those of a cycle and of a weak edge.
 pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
     attempt(|| flatten_any(tree))
 }

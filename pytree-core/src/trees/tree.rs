@@ -125,10 +125,8 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// Returns an error where [`leaves`] panics.
 ///
 /// # Errors
-/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here; [`TreeError::LeafType`] if a leaf in a trait object has another type; [`TreeError::BehindReference`] if a
-/// leaf is behind a [`Ref`](crate::Ref), where it cannot be borrowed.
+/// The errors of [`try_flatten`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it
+/// cannot be borrowed.
 pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
     attempt(|| leaves(tree))
 }
@@ -136,9 +134,8 @@ pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, 
 /// Returns an error where [`any_leaves`] panics.
 ///
 /// # Errors
-/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here; [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it cannot be borrowed.
+/// The errors of [`try_structure`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it
+/// cannot be borrowed.
 pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
     attempt(|| any_leaves(tree))
 }
@@ -156,9 +153,7 @@ pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError>
 /// Returns an error where [`flatten`] panics.
 ///
 /// # Errors
-/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here; [`TreeError::LeafType`] if a leaf in a trait object has another type.
+/// The errors of [`try_structure`], and [`TreeError::LeafType`] if a leaf in a trait object has another type.
 pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
 ) -> Result<(Vec<L>, TreeDef), TreeError> {
@@ -168,9 +163,7 @@ pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
 /// Returns an error where [`flatten_any`] panics.
 ///
 /// # Errors
-/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here.
+/// The errors of [`try_structure`].
 pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
     attempt(|| flatten_any(tree))
 }

@@ -20,7 +20,10 @@ impl Linear {
         let __bind = |__scope: &mut ::pytree_core::__derive_0_1::axes::Scope| {
             use ::pytree_core::__derive_0_1::axes::Arrays as _;
             ::pytree_core::__derive_0_1::axes::NamedAxes::bind_axes(&*self, __scope);
-            ::pytree_core::__derive_0_1::axes::Scope::begin_arguments(__scope);
+            ::pytree_core::__derive_0_1::axes::Scope::begin(
+                __scope,
+                ::pytree_core::__derive_0_1::axes::Owner::Argument,
+            );
             ::pytree_core::__derive_0_1::axes::Scope::value(
                 __scope,
                 const {
@@ -42,7 +45,7 @@ impl Linear {
                 &*x,
             );
         };
-        let mut __scope = ::pytree_core::__derive_0_1::axes::Scope::empty();
+        let mut __scope = ::pytree_core::__derive_0_1::axes::Scope::new();
         __bind(&mut __scope);
         if !::pytree_core::__derive_0_1::axes::Scope::matches(&mut __scope) {
             let __error = ::pytree_core::__derive_0_1::axes::Scope::error_of_arguments::<

@@ -16,5 +16,4 @@ pub use self::pattern::{
 };
 pub(crate) use self::running::name_of_function;
 pub use self::running::{Running, describe_running};
-pub(crate) use self::scope::Owner;
-pub use self::scope::Scope;
+pub use self::scope::{Owner, Scope};

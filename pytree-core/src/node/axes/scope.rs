@@ -8,8 +8,9 @@ use crate::base::error::ShapeMismatch;
 use crate::node::leaf::{ArrayShape, ElementType};
 
 /// The owner of a checked shape. Messages suggest a different fix for each owner.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub enum Owner {
     /// A field of the module.
     Module,
     /// An argument of the function.
@@ -66,8 +67,9 @@ pub struct Scope {
 
 impl Scope {
     /// Creates a scope in which no name has a length.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             lengths: SmallVec::new(),
             elements: SmallVec::new(),
@@ -83,10 +85,9 @@ impl Scope {
 
     /// Creates a scope that records each shape and each mistake.
     pub(crate) fn recording(module: &str) -> Self {
-        Self {
-            report: Some(Box::new(Report::new(module))),
-            ..Self::new()
-        }
+        let mut scope = Self::new();
+        scope.record_from_here(module);
+        scope
     }
 
     /// Sets the names of the leading axes of a stacked model, for the report.
@@ -114,27 +115,18 @@ impl Scope {
         self.report = Some(Box::new(Report::new(module)));
     }
 
-    /// Returns the recorded shapes that do not match, and ends the recording.
+    /// Compares the computed lengths, returns the recorded shapes that do not match, and ends the recording.
     pub(crate) fn take_mismatches(&mut self) -> Vec<ShapeMismatch> {
+        self.matches();
         let report = self.report.take();
         report.map_or_else(Vec::new, |report| report.into_mismatches())
     }
 
-    /// Returns the recorded shapes that do not match.
-    pub(crate) fn into_mismatches(mut self) -> Vec<ShapeMismatch> {
-        self.take_mismatches()
-    }
-
     /// Sets the owner of the next shapes.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn begin(&mut self, owner: Owner) {
+    pub fn begin(&mut self, owner: Owner) {
         self.owner = owner;
-    }
-
-    /// Returns whether all shapes matched so far.
-    #[inline]
-    pub(crate) fn holds(&self) -> bool {
-        !self.is_broken
     }
 
     /// Iterates over the names with their lengths, and the fields or arguments that gave them.
@@ -293,15 +285,18 @@ impl Scope {
         }
     }
 
-    /// Compares the computed lengths. A length is not compared if one of its names has no length, which is possible if
-    /// an optional field is absent.
+    /// Compares the computed lengths, and returns whether all shapes match.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn finish(&mut self) {
+    pub fn matches(&mut self) -> bool {
         if !self.deferred.is_empty() {
             self.compare_computed();
         }
+        !self.is_broken
     }
 
+    /// Compares the computed lengths. A length is not compared if one of its names has no length, which is possible if
+    /// an optional field is absent.
     fn compare_computed(&mut self) {
         for Deferred {
             expression,
