@@ -143,6 +143,27 @@ pub mod transform {
     };
 }
 
+/// Programs in StableHLO, the input language of XLA and other compilers.
+///
+/// [`Jit::stablehlo`](crate::transform::Jit::stablehlo) and [`Jaxpr::to_stablehlo`](crate::Jaxpr::to_stablehlo) return
+/// a module.
+///
+/// # Examples
+/// ```
+/// use pytree::prelude::*;
+/// use pytree::stablehlo::StableHlo;
+///
+/// let model = Mlp::new(&[2, 3, 1], Activation::Tanh, &mut Rngs::new(0));
+/// let forward = jit(|(model, x): (Mlp, Tensor)| model.forward(&x));
+/// let module: StableHlo = forward.stablehlo(&(model, Tensor::zeros(DType::F32, [4, 2])));
+/// assert_eq!(module.inputs().len(), 5);
+/// assert_eq!(module.outputs()[0].to_string(), "f32[4,1]");
+/// assert!(module.text().contains("stablehlo.dot_general"));
+/// ```
+pub mod stablehlo {
+    pub use pytree_transform::StableHlo;
+}
+
 /// The items that most programs need: those that the README or at least three of the programs in `tests/programs` use.
 pub mod prelude {
     pub use crate::control::scan_mut;

@@ -36,6 +36,7 @@ pub use crate::primitives::body::remat::RematPolicy;
 pub use crate::tensor::Tensor;
 pub use crate::tensor::checks::{debug_infs, debug_nans};
 pub use crate::tensor::jaxpr::Jaxpr;
+pub use crate::tensor::stablehlo::StableHlo;
 pub use crate::tensor::traceable::Traceable;
 pub use crate::transformations::abstract_shape::eval_shape;
 pub use crate::transformations::axes::Axes;

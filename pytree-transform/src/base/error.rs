@@ -145,6 +145,20 @@ pub enum TensorError {
         /// A summary of the elements of each operand.
         operands: Box<str>,
     },
+    /// An equation has no form in StableHLO.
+    #[error("cannot lower `{operation}` of {} at {line} to StableHLO: {problem}; {fix}", operands(.found))]
+    Lowering {
+        /// The name of the primitive.
+        operation: &'static str,
+        /// The line of the user's program that called the operation.
+        line: &'static std::panic::Location<'static>,
+        /// The dtypes and shapes of the operands.
+        found: Vec<AbstractArray>,
+        /// The reason why the operation has no form in StableHLO.
+        problem: Box<str>,
+        /// How to change the program.
+        fix: Box<str>,
+    },
     /// A traced tensor was used after its transformation finished, or on another thread.
     #[error(
         "cannot {operation} a traced {found}: the {transformation} that made it has finished, or runs on another thread; return the tensor from the function instead of storing it"

@@ -18,9 +18,10 @@ use crate::primitives::body::rules::{
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     Signature, WithTangents, alone,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{Recorder, on_tape};
 
 /// A call of a recorded function.
@@ -75,6 +76,10 @@ impl Primitive for Call {
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         let batched = self.0.batched(axes, batch, &[]);
         mapped_in_front(call(&batched.body, operands), &batched.mapped)
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

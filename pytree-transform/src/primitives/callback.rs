@@ -12,9 +12,10 @@ use crate::base::error::or_panic;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, not_linear,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind;
 
 /// The user function, called with concrete values.
@@ -108,6 +109,10 @@ impl Primitive for DebugCallback {
         };
         or_panic(bind(&batched, &first.iter().collect::<Vec<_>>()));
         (smallvec![], smallvec![])
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,9 +29,10 @@ use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
-    Primitive, WithTangents, alone, not_linear, one,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
+    Outputs, Primitive, WithTangents, alone, not_linear, one,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{axis_length, bind_one};
 
 /// Sums over all examples of a batch.
@@ -158,6 +159,15 @@ impl LinearPrimitive for PSum {
         (or_panic(self.apply(operand)), axis)
     }
 
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={}", Names(&self.names))
     }
@@ -229,6 +239,10 @@ impl Primitive for PMax {
         (one(or_panic(pmax(&maximum, &rest))), one(None))
     }
 
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={}", Names(&self.names))
     }
@@ -270,6 +284,15 @@ impl LinearPrimitive for AllGather {
             ..self.clone()
         };
         (or_panic(gather.apply(&operand)), 0)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -328,6 +351,10 @@ impl Primitive for AxisIndex {
         }
         let positions = or_panic(create::iota(DType::I32, &[batch.size], 0));
         (one(positions), one(Some(0)))
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,9 +10,10 @@ use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take,
 };
+use crate::tensor::stablehlo::{Block, Bound, NumberKind, Value, bound, number_kind};
 use crate::tensor::trace::bind_one;
 
 /// Converts each element to a dtype, like Rust's `as`. Converting to bool returns whether the element is nonzero.
@@ -88,6 +89,30 @@ fn convert_data(data: &Data, target: DType) -> Data {
     }
 }
 
+/// Converts floats to integers. As for Rust's `as`, NaN becomes 0, and floats outside of the range of the dtype become
+/// the nearest end of the range. StableHLO does not define these results, so they are selected explicitly.
+fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
+    let result = AbstractArray {
+        dtype,
+        shape: operand.info.shape.clone(),
+    };
+    // The first power of 2 above the range is exact in every float dtype, or infinite.
+    let bits = i32::try_from(8 * dtype.bytes()).unwrap_or(i32::MAX);
+    let (below, above) = match number_kind(dtype) {
+        NumberKind::Unsigned => (0.0, 2_f64.powi(bits)),
+        _ => (-2_f64.powi(bits - 1), 2_f64.powi(bits - 1)),
+    };
+    let mut converted = block.converted(operand, dtype);
+    for (direction, limit, end) in [("LE", below, Bound::Least), ("GE", above, Bound::Greatest)] {
+        let outside = block.comparison_with(direction, operand, limit);
+        let end = block.splat(&result, &bound(dtype, end));
+        converted = block.selection(&outside, &end, &converted);
+    }
+    let is_not_a_number = block.is_not_a_number(operand);
+    let zero = block.number(&result, 0.0);
+    block.selection(&is_not_a_number, &zero, &converted)
+}
+
 impl Primitive for Convert {
     fn name(&self) -> &'static str {
         "convert_element_type"
@@ -132,6 +157,18 @@ impl Primitive for Convert {
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         (one(or_panic(convert(&operands[0], self.0))), one(axes[0]))
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        let operand = &operands[0];
+        let (from, to) = (number_kind(operand.dtype()), number_kind(self.0));
+        Ok(one(match (from, to) {
+            (_, NumberKind::Bool) => block.comparison_with("NE", operand, 0.0),
+            (NumberKind::Float, NumberKind::Signed | NumberKind::Unsigned) => {
+                saturated(block, operand, self.0)
+            }
+            _ => block.converted(operand, self.0),
+        }))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

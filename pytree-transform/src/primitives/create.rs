@@ -12,9 +12,10 @@ use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::Shape;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, one,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Creates a tensor whose elements all equal one value.
@@ -175,6 +176,12 @@ impl Primitive for Full {
         alone(self, operands)
     }
 
+    fn lower(&self, block: &mut Block<'_>, _: &[Value], results: &[&AbstractArray]) -> Lowered {
+        Ok(one(with_type!(self.dtype, T => {
+            block.filled(results[0], <T as FromNumber>::from_number(self.value))
+        })))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -246,6 +253,10 @@ impl Primitive for Iota {
 
     fn batch(&self, operands: &[Tensor], _: &[Option<usize>], _: &BatchAxis) -> Batched {
         alone(self, operands)
+    }
+
+    fn lower(&self, block: &mut Block<'_>, _: &[Value], results: &[&AbstractArray]) -> Lowered {
+        Ok(one(block.positions(results[0], self.axis)))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,9 +19,10 @@ use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Binary;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
-    Primitive, WithTangents, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
+    Outputs, Primitive, WithTangents, not_linear, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// The axis and the direction of a cumulative reduction.
@@ -164,6 +165,15 @@ impl LinearPrimitive for CumulativeSum {
             or_panic(cumulative_sum(operand, self.0.batched(axis))),
             axis,
         )
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -309,6 +319,10 @@ impl Primitive for Cumulative {
         let run = axes[0].map_or(self.run, |batch| self.run.batched(batch));
         let result = cumulative(self.cumulation, &operands[0], run);
         (one(or_panic(result)), one(axes[0]))
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

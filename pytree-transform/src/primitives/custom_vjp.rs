@@ -17,9 +17,10 @@ use crate::primitives::shape::{batch_axis_first, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     Signature, WithTangents, operands_at,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::Recorder;
 
 /// A linear function. Only its transpose is known. The operands are tangents, followed by residuals.
@@ -85,6 +86,10 @@ impl Primitive for Backward {
         };
         let mapped = vec![true; self.results.len()];
         mapped_in_front(bind_all(&primitive, &operands), &mapped)
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,9 +17,10 @@ use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Multiplies two tensors and sums over pairs of axes, like `lax.dot_general`. The contracted axes `contract.0[i]` of
@@ -319,6 +320,10 @@ impl Primitive for DotGeneral {
             one(or_panic(bind_one(&product, &[&operands[0], &operands[1]]))),
             one(result_axis),
         )
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

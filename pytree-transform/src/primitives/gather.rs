@@ -21,9 +21,10 @@ use crate::base::shape::Shape;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
@@ -204,6 +205,10 @@ impl Primitive for Take {
             }
         };
         (one(result), one(Some(axis)))
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

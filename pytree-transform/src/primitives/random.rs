@@ -11,9 +11,10 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{align_batch, aligned_axis, same_info};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, not_linear, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind;
 
 /// Applies Threefry-2x32 with 20 rounds elementwise: maps two words of a key and two words of a counter to two words of
@@ -109,6 +110,10 @@ impl Primitive for Threefry2x32 {
             &aligned[3],
         ));
         (smallvec![first, second], smallvec![axis, axis])
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -21,9 +21,10 @@ use crate::primitives::tangent::tangent_of;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Fold, Linear, LinearPrimitive, Operands,
-    Outputs, Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Fold, Linear, LinearPrimitive, Lowered,
+    Operands, Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Sums a tensor over some axes.
@@ -179,6 +180,15 @@ impl LinearPrimitive for Sum {
         (or_panic(sum(operand, &axes)), axis)
     }
 
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axes={}", Tuple(&self.axes))
     }
@@ -286,6 +296,10 @@ impl Primitive for Reduce {
         };
         let (axes, batch) = batched_axes(&self.axes, batch);
         (one(self.of(&operands[0], &axes)), one(Some(batch)))
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

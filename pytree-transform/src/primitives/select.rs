@@ -12,9 +12,10 @@ use crate::primitives::elementwise::{align_batch, aligned_axis};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Computes `if condition { on_true } else { on_false }` elementwise. All three operands have the same shape.
@@ -112,6 +113,14 @@ impl Primitive for Select {
             one(or_panic(select(&aligned[0], &aligned[1], &aligned[2]))),
             one(Some(aligned_axis(axes))),
         )
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Ok(one(block.selection(
+            &operands[0],
+            &operands[1],
+            &operands[2],
+        )))
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,6 +16,7 @@ use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::{create, reduce};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Maps axis `i` of the operand to axis `axes[i]` of the result, and repeats the operand along the other axes of the
@@ -270,6 +271,15 @@ impl LinearPrimitive for Broadcast {
         (or_panic(broadcast_in_dim(&operand, &shape, &axes)), 0)
     }
 
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -328,6 +338,15 @@ impl LinearPrimitive for Reshape {
         let operand = or_panic(move_axis(operand, axis, 0));
         let shape = with_front(operand.shape()[0], &self.shape);
         (or_panic(reshape(&operand, &shape)), 0)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -399,6 +418,15 @@ impl LinearPrimitive for Transpose {
             .map(|&place| batched_axis(place, axis));
         let permutation: AxisList = std::iter::once(axis).chain(axes).collect();
         (or_panic(transpose(operand, &permutation)), 0)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,6 +17,7 @@ use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::shape::{batch_axis_first, batched_axis, gather};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Along each axis, selects every `stride`-th element from `start` up to, but not including, `limit`.
@@ -156,6 +157,15 @@ impl LinearPrimitive for Slice {
         (or_panic(slice(operand, &start, &limit, &stride)), axis)
     }
 
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             start,
@@ -231,6 +241,15 @@ impl LinearPrimitive for Reverse {
             .map(|&reversed| batched_axis(reversed, axis))
             .collect();
         (or_panic(reverse(operand, &axes)), axis)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,9 +8,10 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batched_axis, check_positions};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Returns the indices, as i32, that sort a tensor along an axis. The sort is stable, and NaN is the greatest value.
@@ -140,6 +141,10 @@ impl Primitive for ArgSort {
             one(or_panic(bind_one(&sort, &[&operands[0]]))),
             one(axes[0]),
         )
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

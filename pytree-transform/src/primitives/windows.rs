@@ -11,6 +11,7 @@ use crate::base::shape::{PerAxis, Shape};
 use crate::primitives::shape::{add_by_strides, gather, move_axis, reshape};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// The geometry of windows that slide over neighbouring axes. Each field except `first` has one number for each of
@@ -200,6 +201,15 @@ impl LinearPrimitive for Windows {
         (or_panic(windows(&operand, &self.0.batched())), 0)
     }
 
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.write(f)
     }
@@ -270,6 +280,15 @@ impl LinearPrimitive for OverlapAdd {
         let operand = or_panic(move_axis(operand, axis, 0));
         let sum = Self(self.0.batched());
         (or_panic(sum.apply(&operand)), 0)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

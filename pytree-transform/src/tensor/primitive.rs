@@ -18,6 +18,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::Recorder;
 
 /// The results of a primitive. Nearly all primitives have a single result.
@@ -38,6 +39,9 @@ pub(crate) type Cotangents = SmallVec<[Option<Tensor>; 2]>;
 
 /// The result of a batching rule: the primitive's results, and the batch axis of each result.
 pub(crate) type Batched = (Outputs<Tensor>, Outputs<Option<usize>>);
+
+/// The result of a lowering rule: the values of the primitive's results, or an error that names the user's source line.
+pub(crate) type Lowered = Result<Outputs<Value>, TensorError>;
 
 /// An operand of a transpose rule.
 #[derive(Clone, Debug)]
@@ -197,6 +201,16 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// collective over this batch axis, and the rule combines the examples.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched;
 
+    /// **Lowering**: writes operations of StableHLO that compute the results, and returns the values of the results.
+    /// `results` holds the dtypes and shapes of the results. If the primitive has no form in StableHLO, returns the
+    /// error of [`Block::refused`].
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered;
+
     /// **Display**: writes the parameters as displayed jaxprs contain them, for instance `axes=(0,)`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
@@ -296,6 +310,15 @@ pub(crate) trait LinearPrimitive:
     /// result.
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize);
 
+    /// **Lowering**: writes operations of StableHLO that compute the result, whose dtype and shape is `result`, and
+    /// returns its value; see [`Primitive::lower`].
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        result: &AbstractArray,
+    ) -> Result<Value, TensorError>;
+
     /// **Display**: writes the parameters; see [`Primitive::write_parameters`].
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
@@ -368,6 +391,15 @@ impl<P: LinearPrimitive> Primitive for P {
         };
         let (result, axis) = LinearPrimitive::batch(self, &operands[0], axis);
         (one(result), one(Some(axis)))
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        LinearPrimitive::lower(self, block, &operands[0], results[0]).map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

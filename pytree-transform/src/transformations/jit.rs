@@ -9,6 +9,7 @@ use pytree_core::boundary::Visited;
 
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::compiled::{Compiled, compiled_options};
 use crate::transformations::function::Function;
@@ -125,6 +126,15 @@ impl<A: Traceable, R: 'static> Jit<A, R> {
     #[track_caller]
     pub fn lower(&self, argument: &A) -> Lowered {
         Lowered::new(&self.compiled.shown(&argument).body.jaxpr)
+    }
+
+    /// Returns the function for the given argument as a module of StableHLO; see [`Jaxpr::to_stablehlo`].
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
+    #[track_caller]
+    pub fn stablehlo(&self, argument: &A) -> StableHlo {
+        self.compiled.shown(&argument).body.jaxpr.to_stablehlo()
     }
 }
 

@@ -8,6 +8,7 @@ use pytree_core::boundary::unflatten_with_new_references;
 use crate::tensor::Tensor;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stablehlo::StableHlo;
 use crate::transformations::cache::Entry;
 use crate::transformations::compiled::{Compiled, compiled_options};
 use crate::transformations::lowered::Lowered;
@@ -141,6 +142,17 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
     pub fn lower(&self, arguments: P::Borrowed<'_>) -> Lowered {
         let entry = self.compiled.shown(&Borrowed::<P>(arguments));
         Lowered::new(&entry.body.jaxpr)
+    }
+
+    /// Returns the function for the given arguments as a module of StableHLO; see [`Jaxpr::to_stablehlo`]. Its outputs
+    /// are those of [`jaxpr`](Self::jaxpr). This method itself does not change the arguments.
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
+    #[track_caller]
+    pub fn stablehlo(&self, arguments: P::Borrowed<'_>) -> StableHlo {
+        let entry = self.compiled.shown(&Borrowed::<P>(arguments));
+        entry.body.jaxpr.to_stablehlo()
     }
 }
 

@@ -42,26 +42,8 @@ pub(crate) fn erfc_f64(x: f64) -> f64 {
 /// Computes erf(x) for |x| up to 0.46875.
 fn erf_near_zero(x: f64) -> f64 {
     let square = x * x;
-    let numerator = polynomial_f64(
-        square,
-        [
-            1.85777706184603153e-1,
-            3.16112374387056560e0,
-            1.13864154151050156e2,
-            3.77485237685302021e2,
-            3.20937758913846947e3,
-        ],
-    );
-    let denominator = polynomial_f64(
-        square,
-        [
-            1.0,
-            2.36012909523441209e1,
-            2.44024637934444173e2,
-            1.28261652607737228e3,
-            2.84423683343917062e3,
-        ],
-    );
+    let numerator = polynomial_f64(square, NEAR_NUMERATOR);
+    let denominator = polynomial_f64(square, NEAR_DENOMINATOR);
     x * (numerator / denominator)
 }
 
@@ -81,7 +63,23 @@ fn erfc_beyond(x: f64) -> f64 {
     (-rest).mul_add(exponential, exponential) * factor
 }
 
-const MIDDLE_NUMERATOR: [f64; 9] = [
+// The coefficients of numerators and denominators, for |x| up to 0.46875 as polynomials of x², up to 4 of |x|, and beyond
+// of 1/x². The lowering to StableHLO uses them, too.
+pub(crate) const NEAR_NUMERATOR: [f64; 5] = [
+    1.85777706184603153e-1,
+    3.16112374387056560e0,
+    1.13864154151050156e2,
+    3.77485237685302021e2,
+    3.20937758913846947e3,
+];
+pub(crate) const NEAR_DENOMINATOR: [f64; 5] = [
+    1.0,
+    2.36012909523441209e1,
+    2.44024637934444173e2,
+    1.28261652607737228e3,
+    2.84423683343917062e3,
+];
+pub(crate) const MIDDLE_NUMERATOR: [f64; 9] = [
     2.15311535474403846e-8,
     5.64188496988670089e-1,
     8.88314979438837594e0,
@@ -92,7 +90,7 @@ const MIDDLE_NUMERATOR: [f64; 9] = [
     2.05107837782607147e3,
     1.23033935479799725e3,
 ];
-const MIDDLE_DENOMINATOR: [f64; 9] = [
+pub(crate) const MIDDLE_DENOMINATOR: [f64; 9] = [
     1.0,
     1.57449261107098347e1,
     1.17693950891312499e2,
@@ -103,7 +101,7 @@ const MIDDLE_DENOMINATOR: [f64; 9] = [
     3.43936767414372164e3,
     1.23033935480374942e3,
 ];
-const FAR_NUMERATOR: [f64; 6] = [
+pub(crate) const FAR_NUMERATOR: [f64; 6] = [
     1.63153871373020978e-2,
     3.05326634961232344e-1,
     3.60344899949804439e-1,
@@ -111,7 +109,7 @@ const FAR_NUMERATOR: [f64; 6] = [
     1.60837851487422766e-2,
     6.58749161529837803e-4,
 ];
-const FAR_DENOMINATOR: [f64; 6] = [
+pub(crate) const FAR_DENOMINATOR: [f64; 6] = [
     1.0,
     2.56852019228982242e0,
     1.87295284992346725e0,

@@ -5,8 +5,8 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
-mod erf;
-mod erf_inv;
+pub(crate) mod erf;
+pub(crate) mod erf_inv;
 
 pub(crate) use erf::{erf_f64, erfc_f32, erfc_f64};
 pub(crate) use erf_inv::{erf_inv_f32, erf_inv_f64};
@@ -77,4 +77,4 @@ pub(crate) fn atanh_f64(x: f64) -> f64 {
 }
 
 /// Above this bound, x² + 1 and x² - 1 are both rounded to x², so the argument of the logarithm is 2x.
-const LARGE: f64 = 1e10;
+pub(crate) const LARGE: f64 = 1e10;

@@ -16,6 +16,7 @@ use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, LinearPrimitive, one};
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::axis_length;
 
 /// Sends each example's tensor to another example. An example that receives nothing gets zeros.
@@ -133,6 +134,15 @@ impl LinearPrimitive for PPermute {
         (or_panic(self.apply(operand)), axis)
     }
 
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis_name={} perm={:?}", Names(&self.name), self.pairs)
     }
@@ -225,6 +235,15 @@ impl LinearPrimitive for AllToAll {
             ..self.clone()
         };
         (or_panic(behind.apply(&operand)), 0)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        _: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

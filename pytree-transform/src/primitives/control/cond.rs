@@ -24,9 +24,10 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Comparison, Unary};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     Signature, WithTangents, alone, operands_at,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::on_tape;
 
@@ -323,6 +324,10 @@ impl Primitive for Cond {
         );
         let branches = batched.iter().map(|it| Arc::clone(&it.body)).collect();
         mapped_in_front(bind_all(&Self::new(branches), operands), &mapped)
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,9 +24,10 @@ use crate::primitives::shape::{move_axis, with_front};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, RESULTS};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     Signature, WithTangents, alone, operands_at,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::on_tape;
 
 /// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
@@ -239,6 +240,10 @@ impl Primitive for Scan {
             mapped.then_some(axis)
         });
         (results.into_iter().collect(), axes.collect())
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

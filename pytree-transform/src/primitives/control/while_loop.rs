@@ -27,9 +27,10 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     Signature, WithTangents, alone, operands_at,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{current_line, on_tape};
 
@@ -258,6 +259,10 @@ impl Primitive for While {
             bind_all(&primitive, &operands)
         };
         mapped_in_front(results, &carry)
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
 use crate::primitives::elementwise::kernels::{Kernels, PairInPlace};
+use crate::primitives::elementwise::lowering::lower_binary;
 use crate::primitives::elementwise::unary::{square, unary};
 use crate::primitives::elementwise::{compare, compare_with, same_info};
 use crate::primitives::select::select;
@@ -16,9 +17,10 @@ use crate::primitives::{convert, create};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, not_linear, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Applies a binary operation to two tensors, which are broadcast to their common shape.
@@ -172,6 +174,10 @@ impl Primitive for Binary {
             one(or_panic(binary(*self, &aligned[0], &aligned[1]))),
             one(Some(aligned_axis(axes))),
         )
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Ok(one(lower_binary(*self, block, &operands[0], &operands[1])))
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

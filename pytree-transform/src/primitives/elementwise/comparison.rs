@@ -11,9 +11,10 @@ use crate::primitives::elementwise::same_info;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Comparison, Elementwise};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, not_linear, one,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Compares two tensors, which are broadcast to their common shape.
@@ -109,6 +110,18 @@ impl Primitive for Comparison {
             one(or_panic(compare(*self, &aligned[0], &aligned[1]))),
             one(Some(aligned_axis(axes))),
         )
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        let direction = match self {
+            Self::Eq => "EQ",
+            Self::Ne => "NE",
+            Self::Lt => "LT",
+            Self::Le => "LE",
+            Self::Gt => "GT",
+            Self::Ge => "GE",
+        };
+        Ok(one(block.comparison(direction, &operands[0], &operands[1])))
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ mod binary;
 mod broadcasting;
 mod comparison;
 mod kernels;
+mod lowering;
 pub(crate) mod operators;
 mod unary;
 

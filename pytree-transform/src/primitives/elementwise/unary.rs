@@ -11,13 +11,15 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::compare_with;
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
+use crate::primitives::elementwise::lowering::lower_unary;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Comparison, Elementwise, Rounding, Unary};
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, not_linear, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 #[track_caller]
@@ -167,6 +169,10 @@ impl Primitive for Unary {
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         (one(or_panic(unary(*self, &operands[0]))), one(axes[0]))
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Ok(one(lower_unary(*self, block, &operands[0])))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

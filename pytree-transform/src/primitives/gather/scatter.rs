@@ -14,9 +14,10 @@ use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, not_linear, one, take as take_operands,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// How an update is combined with an element.
@@ -242,6 +243,10 @@ impl Primitive for Scatter {
         };
         let result = scatter.bind(&front(0), &front(1), &front(2));
         (one(result), one(Some(0)))
+    }
+
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        Err(block.refused(operands, "TODO", "TODO"))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,122 @@
+//! The lowering of a jaxpr: each equation by the rule of its primitive.
+
+use std::panic::Location;
+
+use pytree_core::bug::{expect_some, pairs};
+use pytree_derive::panicking_twin;
+use smallvec::SmallVec;
+
+use crate::base::dtype::AbstractArray;
+use crate::base::error::{TensorError, or_panic};
+use crate::tensor::jaxpr::{CONCRETE, Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS};
+use crate::tensor::primitive::{Lowered, Outputs};
+use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
+use crate::tensor::stablehlo::mesh::Mesh;
+use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
+
+impl Jaxpr {
+    /// Returns a module of StableHLO that computes the same results as the jaxpr, for XLA and other compilers.
+    ///
+    /// Recorded functions that the jaxpr calls, and the bodies of loops and branches, become functions of the module.
+    /// So a function that is used several times is written once. A collective over a named axis works over the
+    /// replicas of the module; see [`StableHlo::replica_axes`].
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, make_jaxpr};
+    /// let jaxpr = make_jaxpr(|x: Tensor| x.exp())(Tensor::from(1.0_f32));
+    /// let module = jaxpr.to_stablehlo();
+    /// let operation = r#"%1 = "stablehlo.exponential"(%0) : (tensor<f32>) -> tensor<f32>"#;
+    /// assert!(module.text_without_locations().contains(operation));
+    /// assert!(module.text().contains(&format!("{operation} loc(#line0)")));
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if an equation has no form in StableHLO, for instance a callback. The message names its source line.
+    #[panicking_twin(to_stablehlo, Lowering)]
+    pub fn try_to_stablehlo(&self) -> Result<StableHlo, TensorError> {
+        let lines = self.equations.iter().map(|equation| equation.line);
+        let equation = CurrentEquation {
+            primitive: "jaxpr",
+            line: lines.clone().next().unwrap_or(Location::caller()),
+        };
+        let inputs: Vec<AbstractArray> = self.inputs().into_iter().cloned().collect();
+        let module = Module::new(Mesh::new(self.batch_axes.clone()));
+        module.finish(inputs, equation, |block, arguments| {
+            block.lower(self, arguments)
+        })
+    }
+}
+
+impl Block<'_> {
+    /// Calls the function of a recorded body, which is written where the module uses it first.
+    pub(crate) fn call_body(
+        &mut self,
+        name: &str,
+        body: &Jaxpr,
+        operands: &[Value],
+    ) -> Result<Vec<Value>, TensorError> {
+        let key = FunctionKey::Body(std::ptr::from_ref(body).addr());
+        self.call_function(key, name, operands, |block, arguments| {
+            block.lower(body, arguments)
+        })
+    }
+
+    /// Writes the equations of a jaxpr.
+    fn lower(&mut self, jaxpr: &Jaxpr, arguments: &[Value]) -> Result<Vec<Value>, TensorError> {
+        let mut values: Vec<Option<Value>> = vec![None; jaxpr.variables.len()];
+        for (variable, argument) in pairs(&jaxpr.inputs, arguments, INPUTS) {
+            values[variable.index()] = Some(argument.clone());
+        }
+        for (variable, tensor) in &jaxpr.constants {
+            let array = expect_some(tensor.array(), CONCRETE);
+            values[variable.index()] = Some(self.constant(tensor, array));
+        }
+        for equation in &jaxpr.equations {
+            self.begin(CurrentEquation {
+                primitive: equation.primitive.name(),
+                line: equation.line,
+            });
+            let operands: SmallVec<[Value; 4]> = equation
+                .inputs
+                .iter()
+                .map(|input| expect_some(values[input.index()].clone(), OPERAND))
+                .collect();
+            let infos: Outputs<&AbstractArray> = equation
+                .outputs
+                .iter()
+                .map(|&output| jaxpr.info(output))
+                .collect();
+            let results = self.lower_equation(equation, &operands, &infos)?;
+            for (output, result) in pairs(&equation.outputs, results, RESULTS) {
+                debug_assert_eq!(
+                    result.info,
+                    *jaxpr.info(*output),
+                    "{}",
+                    equation.primitive.name()
+                );
+                values[output.index()] = Some(result);
+            }
+        }
+        let outputs = jaxpr.outputs.iter();
+        Ok(outputs
+            .map(|output| expect_some(values[output.index()].clone(), OUTPUT))
+            .collect())
+    }
+
+    fn lower_equation(
+        &mut self,
+        equation: &Equation,
+        operands: &[Value],
+        infos: &[&AbstractArray],
+    ) -> Lowered {
+        let primitive = &equation.primitive;
+        // Empty results need no computation. So no rule must handle operations that StableHLO does not allow on empty
+        // tensors.
+        let is_empty = infos.iter().all(|info| info.is_empty());
+        if is_empty && !infos.is_empty() && !primitive.has_effect() {
+            return Ok(infos.iter().map(|info| self.number(info, 0.0)).collect());
+        }
+        primitive.lower(self, operands, infos)
+    }
+}

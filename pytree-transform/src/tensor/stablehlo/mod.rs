@@ -1,0 +1,23 @@
+//! StableHLO: the text of a module that computes the same results as a jaxpr.
+//!
+//! Each primitive writes its operations to a [`Block`] in its rule [`lower`](crate::tensor::primitive::Primitive::lower).
+//! This folder holds what the rules need: values with types, operations with attributes and regions, functions that are
+//! written once and called several times, and constants.
+//!
+//! Invariants: the text depends only on the jaxpr, so equal programs have equal texts. Writing takes time proportional
+//! to the text. No operation of the dialect `chlo` is written, so each module has a portable serialised form. Operations
+//! have the generic form `%2 = "stablehlo.add"(%0, %1) : (…) -> …`, which all versions of StableHLO read.
+
+mod block;
+mod literals;
+mod lowering;
+mod mesh;
+mod module;
+mod operations;
+mod types;
+
+pub(crate) use self::block::{Block, Value};
+pub(crate) use self::literals::Literal;
+pub use self::module::StableHlo;
+pub(crate) use self::operations::GatherAxes;
+pub(crate) use self::types::{Bound, NumberKind, bound, number_kind};

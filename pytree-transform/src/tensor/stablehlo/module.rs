@@ -1,0 +1,305 @@
+//! Modules: functions, the constants that are arguments, and source lines.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+use std::panic::Location;
+
+use crate::base::dtype::AbstractArray;
+use crate::base::error::TensorError;
+use crate::tensor::Tensor;
+use crate::tensor::stablehlo::block::{Block, CurrentEquation, FunctionText, Value};
+use crate::tensor::stablehlo::mesh::Mesh;
+use crate::tensor::stablehlo::types::TensorType;
+
+/// A program in StableHLO, the input language of XLA and other compilers: the result of
+/// [`Jaxpr::to_stablehlo`](crate::Jaxpr::to_stablehlo).
+///
+/// The module has one public function, `main`. Its arguments are the inputs of the jaxpr, followed by the
+/// [`constants`](Self::constants). The text contains no operation of a dialect other than `stablehlo` and `func`.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, jit};
+/// let f = jit(|x: Tensor| x.sin() * 2.0);
+/// let module = f.stablehlo(&Tensor::from([0.0_f32, 1.0]));
+/// assert_eq!(module.inputs().len(), 1);
+/// assert_eq!(module.outputs()[0].to_string(), "f32[2]");
+/// assert!(module.constants().is_empty());
+/// assert_eq!(
+///     module.text_without_locations(),
+///     r#"module {
+///   func.func public @main(%0: tensor<2xf32>) -> (tensor<2xf32>) {
+///     %1 = "stablehlo.sine"(%0) : (tensor<2xf32>) -> tensor<2xf32>
+///     %2 = "stablehlo.constant"() {value = dense<2.0> : tensor<2xf32>} : () -> tensor<2xf32>
+///     %3 = "stablehlo.multiply"(%1, %2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+///     "func.return"(%3) : (tensor<2xf32>) -> ()
+///   }
+/// }
+/// "#
+/// );
+/// ```
+#[derive(Clone)]
+pub struct StableHlo {
+    text: String,
+    /// For each operation, the position in `text` behind it, and the number of its source line.
+    marks: Vec<(usize, u32)>,
+    lines: Vec<&'static Location<'static>>,
+    inputs: Vec<AbstractArray>,
+    constants: Vec<Tensor>,
+    outputs: Vec<AbstractArray>,
+    mesh: Mesh,
+}
+
+impl StableHlo {
+    /// Returns the text of the module. Each operation has the source line of its equation as its location.
+    pub fn text(&self) -> String {
+        self.to_string()
+    }
+
+    /// Returns the text of the module without source lines. The texts of two programs that compute the same are equal,
+    /// even if their source lines differ, so this text can be the key of a cache.
+    pub fn text_without_locations(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the dtypes and shapes of the first arguments of `main`: the inputs of the jaxpr.
+    pub fn inputs(&self) -> &[AbstractArray] {
+        &self.inputs
+    }
+
+    /// Returns the last arguments of `main`: the constants of the jaxpr that are too long for a text. These are the
+    /// constants with more than 1024 elements that are not all equal.
+    pub fn constants(&self) -> &[Tensor] {
+        &self.constants
+    }
+
+    /// Returns the dtypes and shapes of the results of `main`.
+    pub fn outputs(&self) -> &[AbstractArray] {
+        &self.outputs
+    }
+
+    /// Returns the name and the length of each named axis over which the jaxpr has collectives. One replica must run
+    /// for each combination of positions on these axes. The position on the last axis changes fastest between
+    /// neighbouring replicas.
+    pub fn replica_axes(&self) -> Vec<(&str, usize)> {
+        let axes = self.mesh.axes().iter();
+        axes.map(|(name, length)| (&**name, *length)).collect()
+    }
+}
+
+impl fmt::Display for StableHlo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut written = 0;
+        for &(end, line) in &self.marks {
+            f.write_str(&self.text[written..end])?;
+            write!(f, " loc(#line{line})")?;
+            written = end;
+        }
+        f.write_str(&self.text[written..])?;
+        for (number, line) in self.lines.iter().enumerate() {
+            let (file, line, column) = (line.file().escape_default(), line.line(), line.column());
+            writeln!(f, "#line{number} = loc(\"{file}\":{line}:{column})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for StableHlo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Identifies a function of a module.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum FunctionKey {
+    /// The function of a recorded body, identified by the address of its jaxpr.
+    Body(usize),
+    /// A function of the library, identified by its name and the dtypes and shapes of its operands.
+    Shared(&'static str, Vec<AbstractArray>),
+}
+
+/// What a call of a function must know.
+#[derive(Debug)]
+pub(super) struct FunctionHead {
+    pub(super) name: String,
+    pub(super) results: Vec<AbstractArray>,
+    /// The constants of the module that the function takes behind its other arguments.
+    pub(super) constants: Vec<(usize, AbstractArray)>,
+}
+
+/// A module while it is written.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    pub(super) mesh: Mesh,
+    /// The position in `heads` of each function that other functions call.
+    pub(super) functions: HashMap<FunctionKey, usize>,
+    heads: Vec<FunctionHead>,
+    texts: Vec<FunctionText>,
+    constants: Vec<Tensor>,
+    constant_positions: HashMap<usize, usize>,
+    lines: Vec<&'static Location<'static>>,
+    line_numbers: HashMap<&'static Location<'static>, u32>,
+}
+
+impl Module {
+    pub(super) fn new(mesh: Mesh) -> Self {
+        Self {
+            mesh,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn head(&self, function: usize) -> &FunctionHead {
+        &self.heads[function]
+    }
+
+    pub(super) fn line_number(&mut self, line: &'static Location<'static>) -> u32 {
+        let lines = &mut self.lines;
+        *self.line_numbers.entry(line).or_insert_with(|| {
+            lines.push(line);
+            u32::try_from(lines.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// Returns the position of a constant among the constants of the module. A new constant is added.
+    pub(super) fn constant(&mut self, tensor: &Tensor) -> usize {
+        let constants = &mut self.constants;
+        // The list keeps the tensors alive, so no address is reused.
+        *self
+            .constant_positions
+            .entry(tensor.handle())
+            .or_insert_with(|| {
+                constants.push(tensor.clone());
+                constants.len() - 1
+            })
+    }
+
+    /// Writes a private function and returns its position.
+    pub(super) fn define<'a>(
+        &mut self,
+        key: FunctionKey,
+        name: &str,
+        arguments: impl Iterator<Item = &'a AbstractArray>,
+        equation: CurrentEquation,
+        write: impl FnOnce(&mut Block<'_>, &[Value]) -> Result<Vec<Value>, TensorError>,
+    ) -> Result<usize, TensorError> {
+        let (text, head) = self.write_function("private", name, arguments, equation, write)?;
+        self.texts.push(text);
+        self.heads.push(head);
+        let position = self.heads.len() - 1;
+        self.functions.insert(key, position);
+        Ok(position)
+    }
+
+    fn write_function<'a>(
+        &mut self,
+        visibility: &str,
+        name: &str,
+        arguments: impl Iterator<Item = &'a AbstractArray>,
+        equation: CurrentEquation,
+        write: impl FnOnce(&mut Block<'_>, &[Value]) -> Result<Vec<Value>, TensorError>,
+    ) -> Result<(FunctionText, FunctionHead), TensorError> {
+        let mut block = Block::new(self, equation);
+        let arguments: Vec<Value> = arguments.map(|info| block.value(info.clone())).collect();
+        let results = write(&mut block, &arguments)?;
+        block.leave("func.return", &results);
+        let (body, constants) = block.finish();
+        let all = arguments
+            .iter()
+            .chain(constants.iter().map(|(_, value)| value));
+        let all: Vec<Value> = all.cloned().collect();
+        // The head is written last, because only then all constants are known.
+        let mut head = Block::new(self, equation);
+        head.declare(&all);
+        let (parameters, _) = head.finish();
+        let name = self.function_name(visibility, name);
+        let results: Vec<AbstractArray> = results.into_iter().map(|value| value.info).collect();
+        let mut text = format!("  func.func {visibility} @{name}({}) -> (", parameters.text);
+        for (position, result) in results.iter().enumerate() {
+            let comma = if position == 0 { "" } else { ", " };
+            let _ = write!(text, "{comma}{}", TensorType(result));
+        }
+        text.push_str(") {\n");
+        let moved = text.len();
+        text.push_str(&body.text);
+        text.push_str("  }\n");
+        let marks = body.marks.iter().map(|&(end, line)| (end + moved, line));
+        let function = FunctionText {
+            marks: marks.collect(),
+            text,
+        };
+        let constants = constants.into_iter();
+        let head = FunctionHead {
+            name,
+            results,
+            constants: constants.map(|(at, value)| (at, value.info)).collect(),
+        };
+        Ok((function, head))
+    }
+
+    /// Returns a name that no other function of the module has.
+    fn function_name(&self, visibility: &str, name: &str) -> String {
+        if visibility == "public" {
+            return name.to_owned();
+        }
+        let allowed = |letter: char| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '_'
+            }
+        };
+        let name: String = name.chars().map(allowed).collect();
+        let name = name.trim_matches('_');
+        format!(
+            "{}_{}",
+            if name.is_empty() { "function" } else { name },
+            self.heads.len()
+        )
+    }
+
+    /// Writes the function `main` and returns the finished module. `write` maps the arguments of `main` to its results.
+    pub(super) fn finish(
+        mut self,
+        inputs: Vec<AbstractArray>,
+        equation: CurrentEquation,
+        write: impl FnOnce(&mut Block<'_>, &[Value]) -> Result<Vec<Value>, TensorError>,
+    ) -> Result<StableHlo, TensorError> {
+        let (main, head) = self.write_function("public", "main", inputs.iter(), equation, write)?;
+        let mut text = "module".to_owned();
+        let replicas = self.mesh.replicas();
+        if replicas > 1 {
+            let _ = write!(
+                text,
+                " attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = {replicas} : i32}}"
+            );
+        }
+        text.push_str(" {\n");
+        let mut marks = Vec::new();
+        for function in std::iter::once(main).chain(self.texts) {
+            let moved = text.len();
+            text.push_str(&function.text);
+            marks.extend(
+                function
+                    .marks
+                    .iter()
+                    .map(|&(end, line)| (end + moved, line)),
+            );
+        }
+        text.push_str("}\n");
+        // The calls of `main` pass all constants that any function needs, so `main` has each of them, in the order of
+        // their first uses in `main`.
+        let constants = head.constants.iter();
+        let constants = constants.map(|&(at, _)| self.constants[at].clone());
+        Ok(StableHlo {
+            text,
+            marks,
+            lines: self.lines,
+            inputs,
+            constants: constants.collect(),
+            outputs: head.results,
+            mesh: self.mesh,
+        })
+    }
+}

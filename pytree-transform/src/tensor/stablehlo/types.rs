@@ -1,0 +1,113 @@
+//! The types of values, and what the lowering must know about each dtype. A new dtype is added here.
+
+use std::fmt;
+
+use crate::base::dtype::{AbstractArray, DType};
+
+/// Returns the name of a dtype in StableHLO.
+pub(super) fn element_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "i1",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::U32 => "ui32",
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+    }
+}
+
+/// The kind of numbers that a dtype holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberKind {
+    Bool,
+    Signed,
+    Unsigned,
+    Float,
+}
+
+/// Returns the kind of numbers that a dtype holds.
+pub(crate) fn number_kind(dtype: DType) -> NumberKind {
+    match dtype {
+        DType::Bool => NumberKind::Bool,
+        DType::I32 | DType::I64 => NumberKind::Signed,
+        DType::U32 => NumberKind::Unsigned,
+        DType::F32 | DType::F64 => NumberKind::Float,
+    }
+}
+
+/// The smallest or the greatest number of a dtype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Least,
+    Greatest,
+}
+
+/// Returns the smallest or the greatest number of a dtype as text. For floats, this is an infinity.
+pub(crate) fn bound(dtype: DType, bound: Bound) -> String {
+    let is_least = bound == Bound::Least;
+    let of = |least: i64, greatest: i64| if is_least { least } else { greatest }.to_string();
+    match dtype {
+        DType::Bool => (!is_least).to_string(),
+        DType::I32 => of(i32::MIN.into(), i32::MAX.into()),
+        DType::I64 => of(i64::MIN, i64::MAX),
+        DType::U32 => of(0, u32::MAX.into()),
+        DType::F32 => if is_least { "0xFF800000" } else { "0x7F800000" }.to_owned(),
+        DType::F64 => if is_least {
+            "0xFFF0000000000000"
+        } else {
+            "0x7FF0000000000000"
+        }
+        .to_owned(),
+    }
+}
+
+/// Displays the type of a value, for instance `tensor<2x3xf32>`.
+pub(super) struct TensorType<'a>(pub(super) &'a AbstractArray);
+
+impl fmt::Display for TensorType<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        write_type(&mut text, self.0);
+        f.write_str(&text)
+    }
+}
+
+/// Appends the type of a value, for instance `tensor<2x3xf32>`.
+pub(super) fn write_type(text: &mut String, info: &AbstractArray) {
+    text.push_str("tensor<");
+    for &length in info.shape.iter() {
+        write_number(text, length);
+        text.push('x');
+    }
+    text.push_str(element_type(info.dtype));
+    text.push('>');
+}
+
+/// Appends a number in decimal digits. This is several times as fast as `write!`, and most of a module is numbers.
+pub(super) fn write_number(text: &mut String, mut number: usize) {
+    let mut digits = [0_u8; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend(digits[first..].iter().map(|&digit| char::from(digit)));
+}
+
+/// Displays numbers as an attribute, for instance `array<i64: 0, 2>`.
+pub(super) struct Array64<'a, N>(pub(super) &'a [N]);
+
+impl<N: fmt::Display> fmt::Display for Array64<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("array<i64")?;
+        for (position, number) in self.0.iter().enumerate() {
+            f.write_str(if position == 0 { ": " } else { ", " })?;
+            number.fmt(f)?;
+        }
+        f.write_str(">")
+    }
+}
