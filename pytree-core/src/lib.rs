@@ -63,7 +63,7 @@ pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object,
 
 // What pytree's other crates need besides the public API. Not for users.
 #[doc(hidden)]
-pub use crate::base::{bug, suggest};
+pub use crate::base::{bug, half_text, suggest};
 #[doc(hidden)]
 pub use crate::contract::handles::References;
 #[doc(hidden)]

@@ -27,7 +27,7 @@ use crate::paths::Root;
 /// The greatest number of values that the evaluation of a computed length holds at a time, as in `pytree-core`.
 const VALUES: usize = 16;
 
-const DTYPES: [(&str, &str); 11] = [
+const DTYPES: [(&str, &str); 13] = [
     ("bool", "Bool"),
     ("i8", "I8"),
     ("i16", "I16"),
@@ -37,6 +37,8 @@ const DTYPES: [(&str, &str); 11] = [
     ("u16", "U16"),
     ("u32", "U32"),
     ("u64", "U64"),
+    ("bf16", "BF16"),
+    ("f16", "F16"),
     ("f32", "F32"),
     ("f64", "F64"),
 ];

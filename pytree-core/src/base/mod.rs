@@ -2,6 +2,7 @@
 
 pub mod bug;
 pub mod error;
+pub mod half_text;
 pub(crate) mod identity;
 pub mod kind;
 pub mod path;

@@ -93,10 +93,12 @@ macro_rules! leaf_field {
 macro_rules! implement {
     ($field:ident for $($type:ty),* $(,)?) => {$(impl $field for $type {})*};
 }
-implement!(ParamField for f32, f64);
-implement!(StateField for bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
+implement!(ParamField for half::bf16, half::f16, f32, f64);
+implement!(StateField for bool, i8, i16, i32, i64, u8, u16, u32, u64, half::bf16, half::f16, f32, f64);
 implement!(HoldsArrays for AnyLeaf);
 
+impl<D: Dimension + Send + Sync + 'static> ParamField for Array<half::bf16, D> {}
+impl<D: Dimension + Send + Sync + 'static> ParamField for Array<half::f16, D> {}
 impl<D: Dimension + Send + Sync + 'static> ParamField for Array<f32, D> {}
 impl<D: Dimension + Send + Sync + 'static> ParamField for Array<f64, D> {}
 impl<T: Element, D: Dimension + Send + Sync + 'static> StateField for Array<T, D> {}

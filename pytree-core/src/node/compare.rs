@@ -246,9 +246,10 @@ impl LeafDiff {
 
 /// Formats an element with as many digits as its dtype needs. `array` is the displayed array, which begins with the
 /// dtype.
-#[allow(clippy::cast_possible_truncation, reason = "it was an f32")]
+#[allow(clippy::cast_possible_truncation, reason = "an f32 holds the element")]
 fn shown_as(array: &str, element: f64) -> String {
-    if array.starts_with("f32") {
+    let single = ["f32", "f16", "bf16"];
+    if single.iter().any(|dtype| array.starts_with(dtype)) {
         (element as f32).to_string()
     } else {
         element.to_string()

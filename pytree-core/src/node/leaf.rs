@@ -9,10 +9,12 @@ mod number;
 use std::any::Any;
 use std::fmt;
 
+use half::{bf16, f16};
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
 pub use self::array_info::{ArrayInfo, ArrayShape, Element, ElementType};
 pub(crate) use self::number::{Conversion, Number};
+use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
 use crate::node::compare::same;
 use crate::node::shape::NodeShape;
@@ -238,7 +240,7 @@ fn number(value: &dyn Any) -> Option<f64> {
             })*
         };
     }
-    attempt!(f32, f64, bool, i8, i16, i32, u8, u16, u32; i64, u64);
+    attempt!(f32, f64, bf16, f16, bool, i8, i16, i32, u8, u16, u32; i64, u64);
     None
 }
 
@@ -250,6 +252,12 @@ fn display_number<T: fmt::Debug + 'static>(value: &T, f: &mut fmt::Formatter<'_>
     }
     if let Some(value) = any.downcast_ref::<f32>() {
         return write_float(f, value);
+    }
+    if let Some(&value) = any.downcast_ref::<bf16>() {
+        return write_bf16(f, value);
+    }
+    if let Some(&value) = any.downcast_ref::<f16>() {
+        return write_f16(f, value);
     }
     match any.downcast_ref::<f64>() {
         Some(value) => write_float(f, value),
@@ -278,7 +286,7 @@ macro_rules! numbers {
         __leaf_is_pytree!([] $number);
     )*};
 }
-numbers!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, f32 => F32, f64 => F64, bool => Bool);
+numbers!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, bf16 => BF16, f16 => F16, f32 => F32, f64 => F64, bool => Bool);
 
 macro_rules! opaque {
     ($($leaf:ty),*) => {$(
@@ -320,6 +328,8 @@ fn float_text(element: ElementType, word: &str) -> Option<String> {
     match element {
         ElementType::F32 => write_float(&mut text, &word.parse::<f32>().ok()?).ok()?,
         ElementType::F64 => write_float(&mut text, &word.parse::<f64>().ok()?).ok()?,
+        ElementType::BF16 => write_bf16(&mut text, word.parse().ok()?).ok()?,
+        ElementType::F16 => write_f16(&mut text, word.parse().ok()?).ok()?,
         _ => return None,
     }
     Some(text)

@@ -6,10 +6,10 @@ use pytree_core::{CollectionId, ElementType, Leaf, Shared, Tree, tree};
 
 #[test]
 fn dtypes_and_arrays_have_byte_sizes() {
-    use ElementType::{Bool, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    use ElementType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     for (types, bytes) in [
         (&[Bool, I8, U8][..], 1),
-        (&[I16, U16], 2),
+        (&[I16, U16, BF16, F16], 2),
         (&[I32, U32, F32], 4),
         (&[I64, U64, F64], 8),
     ] {

@@ -16,6 +16,10 @@ pub enum ElementType {
     U16,
     U32,
     U64,
+    /// The upper half of an [`F32`](Self::F32): 8 bits of exponent and 7 bits of mantissa.
+    BF16,
+    /// The half precision of IEEE 754: 5 bits of exponent and 10 bits of mantissa.
+    F16,
     F32,
     F64,
 }
@@ -25,7 +29,7 @@ impl ElementType {
     pub const fn bytes(self) -> usize {
         match self {
             Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
+            Self::I16 | Self::U16 | Self::BF16 | Self::F16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
         }
@@ -33,7 +37,7 @@ impl ElementType {
 
     /// Returns whether the dtype is a float type. Only floats have gradients.
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
+        matches!(self, Self::BF16 | Self::F16 | Self::F32 | Self::F64)
     }
 
     /// Returns whether the dtype is an integer type. `bool` is not an integer type.
@@ -54,6 +58,8 @@ impl fmt::Display for ElementType {
             Self::U16 => "u16",
             Self::U32 => "u32",
             Self::U64 => "u64",
+            Self::BF16 => "bf16",
+            Self::F16 => "f16",
             Self::F32 => "f32",
             Self::F64 => "f64",
         })

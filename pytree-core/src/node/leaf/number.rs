@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::fmt;
 
+use half::{bf16, f16};
+
 use super::Leaf;
 
 /// A number of any element type, stored without loss, with the name of its type.
@@ -31,11 +33,11 @@ impl Number {
                     return Some(Self::Integer(number.into(), stringify!($integer)));
                 })*
                 $(if let Some(&number) = leaf.downcast_ref::<$float>() {
-                    return Some(Self::Float(number.into(), stringify!($float)));
+                    return Some(Self::Float(f64::from(number), stringify!($float)));
                 })*
             };
         }
-        attempt!(i8 i16 i32 i64 u8 u16 u32 u64; f32 f64);
+        attempt!(i8 i16 i32 i64 u8 u16 u32 u64; bf16 f16 f32 f64);
         None
     }
 
@@ -74,14 +76,19 @@ impl Number {
         if let Some(slot) = slot.downcast_mut::<Option<f64>>() {
             return fill(slot, self.as_f64());
         }
-        if let Some(slot) = slot.downcast_mut::<Option<f32>>() {
-            let wide = self.as_f64();
-            let narrow = wide.map(|wide| (wide, wide as f32));
-            let same = |(wide, narrow): &(f64, f32)| {
-                f64::from(*narrow).to_bits() == wide.to_bits() || wide.is_nan()
+        macro_rules! attempt_float {
+            ($($float:ty: $narrowed:expr;)*) => {
+                $(if let Some(slot) = slot.downcast_mut::<Option<$float>>() {
+                    let equal = self.as_f64().and_then(|wide| {
+                        let narrow: $float = $narrowed(wide);
+                        let same = f64::from(narrow).to_bits() == wide.to_bits() || wide.is_nan();
+                        same.then_some(narrow)
+                    });
+                    return fill(slot, equal);
+                })*
             };
-            return fill(slot, narrow.filter(same).map(|(_, narrow)| narrow));
         }
+        attempt_float!(f32: |wide| wide as f32; bf16: bf16::from_f64; f16: f16::from_f64;);
         Conversion::NotANumber
     }
 
