@@ -131,6 +131,14 @@ pub mod debug {
     };
 }
 
+/// Devices: where tensors are and programs run, and the interface that an engine for other hardware implements.
+pub mod device {
+    pub use pytree_transform::device::{
+        Buffer, Device, DeviceError, Engine, Executable, Input, device_put, try_device_put,
+        with_device,
+    };
+}
+
 /// The types of transformed functions, of their arguments and results, and of recorded functions.
 pub mod transform {
     pub use pytree_transform::{

@@ -71,6 +71,13 @@ pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 
+/// Devices: where tensors are and programs run, and the interface that an engine for other hardware implements.
+pub mod device {
+    pub use crate::base::device_error::DeviceError;
+    pub use crate::tensor::device::{Buffer, Device, Engine, Executable, Input, with_device};
+    pub use crate::transformations::device_put::{device_put, try_device_put};
+}
+
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.
 #[doc(hidden)]
 pub mod raw {

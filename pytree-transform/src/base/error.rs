@@ -5,6 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::base::device_error::DeviceError;
 use crate::base::dtype::{AbstractArray, DType};
 
 /// An error of a tensor operation. The operation has computed nothing.
@@ -171,6 +172,28 @@ pub enum TensorError {
         /// The transformation that created the tensor.
         transformation: &'static str,
     },
+    /// A device reported an error. A device may compute later than the program calls it, so the error of an operation may
+    /// appear where its result is read.
+    #[error("cannot {operation} on {device}: {source}")]
+    Device {
+        /// What was done, as a verb phrase for messages, for instance `` run `sin` ``.
+        operation: Box<str>,
+        /// The name of the device.
+        device: Box<str>,
+        /// The error that the device reported.
+        source: DeviceError,
+    },
+    /// The operands are on different devices.
+    #[error(
+        "cannot {operation} {}: the tensors are on different devices; move one of them, for instance with `device_put(&x, &device)`",
+        .found.join(" and ")
+    )]
+    Devices {
+        /// The operation as a verb phrase for messages, for instance `add`.
+        operation: Box<str>,
+        /// Two operands and their devices as text, for instance `f32[3] on cuda:0`.
+        found: Vec<String>,
+    },
 }
 
 impl TensorError {
@@ -217,6 +240,27 @@ impl TensorError {
             operation: name_of(operation),
             found: operand.clone(),
             axis: axis.try_into().unwrap_or(i128::MAX),
+        }
+    }
+
+    /// Creates the error for an operation that a device could not do.
+    pub(crate) fn of_device(
+        operation: impl Into<Box<str>>,
+        device: &impl fmt::Display,
+        source: DeviceError,
+    ) -> Self {
+        Self::Device {
+            operation: operation.into(),
+            device: device.to_string().into(),
+            source,
+        }
+    }
+
+    /// Creates the error for two operands on different devices, which are given as text.
+    pub(crate) fn devices(operation: &'static str, found: [String; 2]) -> Self {
+        Self::Devices {
+            operation: name_of(operation).into(),
+            found: found.into(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod axis_names;
+pub(crate) mod device_error;
 pub(crate) mod dtype;
 pub(crate) mod elementary;
 pub(crate) mod error;

@@ -9,6 +9,7 @@ use std::fmt;
 
 use self::numbers::{Format, Style, item, scalar};
 use crate::base::array::{Array, Data};
+use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 
 const LINE_WIDTH: usize = 75;
@@ -34,8 +35,10 @@ impl fmt::LowerExp for Tensor {
 }
 
 fn write_display(tensor: &Tensor, f: &mut fmt::Formatter<'_>, exponent: bool) -> fmt::Result {
-    let Some(array) = tensor.array() else {
-        return fmt::Debug::fmt(tensor, f);
+    let array = match tensor.value() {
+        Ok(array) if !tensor.is_traced() => array,
+        Err(error) if !tensor.is_traced() => return write_unread(tensor, &error, f),
+        _ => return fmt::Debug::fmt(tensor, f),
     };
     let style = Style {
         precision: f.precision(),
@@ -55,10 +58,15 @@ fn write_display(tensor: &Tensor, f: &mut fmt::Formatter<'_>, exponent: bool) ->
 
 /// Writes a tensor like NumPy's `repr`, with the names of this crate: `Tensor([1., 2.], dtype=f32)`.
 pub(crate) fn write_debug(tensor: &Tensor, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match tensor.array() {
-        Some(array) => f.write_str(&debug(array, "Tensor(", Some(&array.dtype().to_string()))),
-        None => fmt::Debug::fmt(tensor, f),
+    match tensor.value() {
+        Ok(array) => f.write_str(&debug(array, "Tensor(", Some(&array.dtype().to_string()))),
+        Err(error) => write_unread(tensor, &error, f),
     }
+}
+
+/// Writes a tensor whose elements the device could not return. An error of a display cannot hold a message.
+fn write_unread(tensor: &Tensor, error: &TensorError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "Tensor({}, not read: {error})", tensor.info())
 }
 
 fn display(array: &Array, style: Style) -> String {

@@ -1,4 +1,4 @@
-//! The tensor: a handle to an array, or to a tracer.
+//! The tensor: a handle to an array on the host, to an array on a device, or to a tracer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use pytree_derive::panicking_twin;
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
+use crate::tensor::device::{Device, DeviceArray};
 use crate::tensor::trace::{Payload, Tracer};
 
 /// An array of any shape and dtype or, inside a transformation, a tracer that represents an array.
@@ -33,6 +34,7 @@ pub struct Tensor(Handle);
 enum Handle {
     Concrete(Arc<Array>),
     Traced(Arc<Tracer>),
+    OnDevice(Arc<DeviceArray>),
 }
 
 impl Tensor {
@@ -95,26 +97,39 @@ impl Tensor {
         Self(Handle::Traced(tracer))
     }
 
-    /// Returns the array, or `None` if the tensor is traced.
+    pub(crate) fn on_device(array: Arc<DeviceArray>) -> Self {
+        Self(Handle::OnDevice(array))
+    }
+
+    /// Returns the array of a tensor on the host, or `None` if the tensor is traced or on a device. This function never
+    /// transfers elements; see [`value`](Self::value).
     pub(crate) fn array(&self) -> Option<&Arc<Array>> {
         match &self.0 {
             Handle::Concrete(array) => Some(array),
-            Handle::Traced(_) => None,
+            Handle::Traced(_) | Handle::OnDevice(_) => None,
         }
     }
 
-    /// Returns the array by value, or `None` if the tensor is traced.
+    /// Returns the array of a tensor on the host by value, or `None` if the tensor is traced or on a device.
     pub(crate) fn into_array(self) -> Option<Arc<Array>> {
         match self.0 {
             Handle::Concrete(array) => Some(array),
-            Handle::Traced(_) => None,
+            Handle::Traced(_) | Handle::OnDevice(_) => None,
+        }
+    }
+
+    /// Returns the array of a tensor on a device, or `None` if the tensor is traced or on the host.
+    pub(crate) fn device_array(&self) -> Option<&Arc<DeviceArray>> {
+        match &self.0 {
+            Handle::OnDevice(array) => Some(array),
+            Handle::Concrete(_) | Handle::Traced(_) => None,
         }
     }
 
     /// Returns the tracer, or `None` if the tensor is not traced.
     pub(crate) fn tracer(&self) -> Option<&Tracer> {
         match &self.0 {
-            Handle::Concrete(_) => None,
+            Handle::Concrete(_) | Handle::OnDevice(_) => None,
             Handle::Traced(tracer) => Some(tracer),
         }
     }
@@ -124,6 +139,7 @@ impl Tensor {
         match (&self.0, &other.0) {
             (Handle::Concrete(left), Handle::Concrete(right)) => Arc::ptr_eq(left, right),
             (Handle::Traced(left), Handle::Traced(right)) => Arc::ptr_eq(left, right),
+            (Handle::OnDevice(left), Handle::OnDevice(right)) => Arc::ptr_eq(left, right),
             _ => false,
         }
     }
@@ -134,6 +150,7 @@ impl Tensor {
         match &self.0 {
             Handle::Concrete(array) => Arc::as_ptr(array).addr(),
             Handle::Traced(tracer) => Arc::as_ptr(tracer).addr(),
+            Handle::OnDevice(array) => Arc::as_ptr(array).addr(),
         }
     }
 
@@ -142,6 +159,7 @@ impl Tensor {
         match &self.0 {
             Handle::Concrete(array) => &array.info,
             Handle::Traced(tracer) => &tracer.info,
+            Handle::OnDevice(array) => &array.info,
         }
     }
 
@@ -175,10 +193,39 @@ impl Tensor {
         self.tracer().is_some()
     }
 
-    /// Returns the array of a tensor's value. Under `grad`, this is the value of the primal.
-    fn value(&self) -> Result<&Arc<Array>, TensorError> {
+    /// Returns where the tensor is. Under `grad` and `vmap`, this is the device of the current values.
+    ///
+    /// # Panics
+    /// Panics under `jit`, because a compiled function may run on any device.
+    #[panicking_twin(device, Traced)]
+    pub fn try_device(&self) -> Result<&Device, TensorError> {
+        match &self.0 {
+            Handle::Concrete(_) => Ok(&Device::HOST),
+            Handle::OnDevice(array) => Ok(&array.device),
+            Handle::Traced(tracer) => match &tracer.payload {
+                Payload::Jvp { primal, .. } => primal.try_device(),
+                Payload::Batch { value, .. } => value.try_device(),
+                Payload::Tape(_) | Payload::Stage(..) => Err(no_value(tracer)),
+            },
+        }
+    }
+
+    /// Returns the same tensor on the host. Waits until the elements are computed. Transfers them, unless they were
+    /// read before. A tensor on the host is returned as it is.
+    ///
+    /// # Panics
+    /// Panics under `jit` and `vmap`, and if the device reports an error.
+    #[panicking_twin(to_host, Traced | Device)]
+    pub fn try_to_host(&self) -> Result<Self, TensorError> {
+        self.value().cloned().map(Self::from_shared)
+    }
+
+    /// Returns the array of a tensor's value on the host. Under `grad`, this is the value of the primal. The elements of
+    /// a tensor on a device are transferred when they are first read.
+    pub(crate) fn value(&self) -> Result<&Arc<Array>, TensorError> {
         match &self.0 {
             Handle::Concrete(array) => Ok(array),
+            Handle::OnDevice(array) => array.host(),
             Handle::Traced(tracer) => match &tracer.payload {
                 Payload::Jvp { primal, .. } => primal.value(),
                 _ => Err(no_value(tracer)),
@@ -193,7 +240,7 @@ impl Tensor {
     /// # Panics
     /// Panics if the tensor does not have exactly one element, if the element is of another type, or under `jit` and
     /// `vmap`.
-    #[panicking_twin(item, Shape | Read | Traced)]
+    #[panicking_twin(item, Shape | Read | Traced | Device)]
     pub fn try_item<T: TensorElement>(&self) -> Result<T, TensorError> {
         if self.len() != 1 {
             return Err(TensorError::Shape {
@@ -211,7 +258,7 @@ impl Tensor {
     ///
     /// # Panics
     /// Panics if the elements are of another type, or under `jit` and `vmap`.
-    #[panicking_twin(to_vec, Read | Traced)]
+    #[panicking_twin(to_vec, Read | Traced | Device)]
     pub fn try_to_vec<T: TensorElement>(&self) -> Result<Vec<T>, TensorError> {
         self.read::<T>().map(<[T]>::to_vec)
     }
@@ -302,7 +349,9 @@ impl<T: TensorElement> From<T> for Tensor {
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Handle::Concrete(_) => crate::tensor::display::write_debug(self, f),
+            Handle::Concrete(_) | Handle::OnDevice(_) => {
+                crate::tensor::display::write_debug(self, f)
+            }
             Handle::Traced(tracer) => {
                 write!(f, "Traced<{}>({})", tracer.transformation(), tracer.info)
             }
@@ -349,7 +398,7 @@ impl pytree_core::Leaf for Tensor {
         self.value().ok().map(|array| array.data.to_f64())
     }
     fn storage_identity(&self) -> Option<usize> {
-        self.array().map(|array| Arc::as_ptr(array).addr())
+        (!self.is_traced()).then(|| self.handle())
     }
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)

@@ -1,6 +1,7 @@
 //! Tensors and their foundations: traces, the trait of primitives, and recorded functions.
 
 pub(crate) mod checks;
+pub(crate) mod device;
 mod display;
 pub(crate) mod elementwise;
 mod handle;

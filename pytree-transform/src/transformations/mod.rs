@@ -9,6 +9,7 @@ pub(crate) mod cache;
 pub(crate) mod compiled;
 pub(crate) mod control;
 pub(crate) mod custom;
+pub(crate) mod device_put;
 pub(crate) mod dropped;
 pub(crate) mod function;
 pub(crate) mod grad;

@@ -1,5 +1,5 @@
-//! The dispatch of operations: an operation is evaluated if no operand is traced, otherwise the innermost trace level
-//! among its operands interprets it.
+//! The dispatch of operations: an operation is evaluated if no operand is traced, on the host or on the device of its
+//! operands. Otherwise the innermost trace level among its operands interprets it.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -14,6 +14,7 @@ use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
 use crate::tensor::checks;
+use crate::tensor::device;
 use crate::tensor::jaxpr::{Builder, Variable};
 use crate::tensor::primitive::{BatchAxis, Operands, Outputs, Primitive};
 use crate::tensor::trace::batch_axes::{check_axes, level_of};
@@ -64,28 +65,32 @@ pub(crate) fn bind(
     }
     for result in &results {
         if !array::is_surely_granted(result) {
-            check_memory(primitive.name(), result, &infos, level)?;
+            let is_elsewhere = level.is_some() || device::uses_device(operands);
+            check_memory(primitive.name(), result, &infos, is_elsewhere)?;
         }
     }
     match level {
+        None if device::uses_device(operands) => {
+            device::evaluate(primitive, operands, &results, line)
+        }
         None => evaluate(primitive, operands, line),
         Some(level) => interpret(level, primitive, operands, &results, line),
     }
 }
 
-/// Returns an error if a result is too large for the address space, or if the operation is evaluated immediately and
-/// the system does not grant the memory of the result. If an operand is at least as large as the result, the system is
+/// Returns an error if a result is too large for the address space, or if the operation is evaluated immediately on the
+/// host and the system does not grant the memory of the result. If an operand is at least as large as the result, the system is
 /// not asked, because the result may overwrite the operand.
 #[cold]
 fn check_memory(
     operation: &'static str,
     result: &AbstractArray,
     operands: &[&AbstractArray],
-    level: Option<usize>,
+    is_elsewhere: bool,
 ) -> Result<(), TensorError> {
     let bytes = |info: &AbstractArray| info.spanned_bytes();
     let granted = || {
-        level.is_some()
+        is_elsewhere
             || operands
                 .iter()
                 .any(|operand| bytes(operand) >= bytes(result))
@@ -106,7 +111,8 @@ pub(crate) fn check_creation(
     if array::is_surely_granted(result) {
         return Ok(());
     }
-    check_memory(operation, result, &[], innermost_stage())
+    let is_elsewhere = innermost_stage().is_some() || device::is_chosen();
+    check_memory(operation, result, &[], is_elsewhere)
 }
 
 /// Applies a primitive and returns its single result.

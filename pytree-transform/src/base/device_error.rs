@@ -1,0 +1,56 @@
+//! The errors that engines report, without the device and the operation, which the library adds.
+
+use thiserror::Error;
+
+/// An error that an [`Engine`](crate::device::Engine) reports. The library adds the device and the operation to it; see
+/// [`TensorError::Device`](crate::TensorError::Device).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The device cannot do this, for instance because the engine does not know an operation.
+    #[error("the device does not support {what}; {fix}")]
+    Unsupported {
+        /// What the device does not support, as a noun phrase, for instance `` the operation `debug_callback` ``.
+        what: Box<str>,
+        /// How to avoid it, as a command.
+        fix: Box<str>,
+    },
+    /// The memory of the device is too small.
+    #[error(
+        "the device has not enough free memory: {message}; drop tensors that are not needed, pass tensors by value, or use a smaller batch"
+    )]
+    OutOfMemory {
+        /// What the runtime of the device reported.
+        message: Box<str>,
+    },
+    /// The runtime of the device reported another error.
+    #[error("the device reported: {message}")]
+    Failed {
+        /// What the runtime of the device reported.
+        message: Box<str>,
+    },
+}
+
+impl DeviceError {
+    /// Creates the error for something that the device does not support. `what` is a noun phrase, and `fix` a command.
+    pub fn unsupported(what: impl Into<Box<str>>, fix: impl Into<Box<str>>) -> Self {
+        Self::Unsupported {
+            what: what.into(),
+            fix: fix.into(),
+        }
+    }
+
+    /// Creates the error for too little memory from the message of the runtime.
+    pub fn out_of_memory(message: impl Into<Box<str>>) -> Self {
+        Self::OutOfMemory {
+            message: message.into(),
+        }
+    }
+
+    /// Creates the error for any other failure from the message of the runtime.
+    pub fn failed(message: impl Into<Box<str>>) -> Self {
+        Self::Failed {
+            message: message.into(),
+        }
+    }
+}

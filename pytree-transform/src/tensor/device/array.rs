@@ -1,0 +1,123 @@
+//! An array on a device, with its copy on the host once it was read.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Attached, Buffer, Device, on_host};
+use crate::base::array::Array;
+use crate::base::device_error::DeviceError;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::TensorError;
+use crate::tensor::Tensor;
+
+/// An array on a device. Its elements never change.
+#[derive(Debug)]
+pub(crate) struct DeviceArray {
+    pub(crate) info: AbstractArray,
+    pub(crate) device: Device,
+    buffer: Box<dyn Buffer>,
+    /// The elements on the host, once they were read.
+    host: OnceLock<Arc<Array>>,
+    /// The operation whose result this is, for errors that appear only when the elements are read.
+    made_by: Arc<str>,
+}
+
+impl DeviceArray {
+    /// Returns the array of a buffer that the operation `made_by` has returned.
+    pub(super) fn new(
+        device: Device,
+        info: AbstractArray,
+        buffer: Box<dyn Buffer>,
+        made_by: &Arc<str>,
+    ) -> Self {
+        Self {
+            info,
+            device,
+            buffer,
+            host: OnceLock::new(),
+            made_by: Arc::clone(made_by),
+        }
+    }
+
+    /// Returns the elements on the host. The first call waits until they are computed, and transfers them.
+    pub(crate) fn host(&self) -> Result<&Arc<Array>, TensorError> {
+        if let Some(array) = self.host.get() {
+            return Ok(array);
+        }
+        let array = self.read().map_err(|error| {
+            let operation = format!("read {}, a result of `{}`,", self.info, self.made_by);
+            TensorError::of_device(operation, &self.device, error)
+        })?;
+        Ok(self.host.get_or_init(|| array))
+    }
+
+    fn read(&self) -> Result<Arc<Array>, DeviceError> {
+        let _host = on_host();
+        let tensor = self.buffer.read()?;
+        if tensor.info() != &self.info || tensor.array().is_none() {
+            let (found, device) = (tensor.info(), tensor.try_device().unwrap_or(&Device::HOST));
+            let expected = &self.info;
+            return Err(DeviceError::failed(format!(
+                "its engine returned {found} on {device} for a buffer of {expected}; this is a mistake in the engine"
+            )));
+        }
+        tensor
+            .into_array()
+            .ok_or_else(|| DeviceError::failed("no elements"))
+    }
+
+    pub(super) fn buffer(&self) -> &dyn Buffer {
+        &*self.buffer
+    }
+
+    /// Returns the buffer by value if `this` is its only handle.
+    pub(super) fn into_buffer(this: Arc<Self>) -> Result<Box<dyn Buffer>, Arc<Self>> {
+        Arc::try_unwrap(this).map(|array| array.buffer)
+    }
+}
+
+impl Attached {
+    /// Returns the array of a tensor on this device. A tensor on the host is transferred. The tensor is not traced and
+    /// on no other device.
+    pub(super) fn array_of(
+        self: &Arc<Self>,
+        tensor: &Tensor,
+    ) -> Result<Arc<DeviceArray>, TensorError> {
+        match tensor.device_array() {
+            Some(array) => Ok(Arc::clone(array)),
+            None => self.put(tensor).map(Arc::new),
+        }
+    }
+
+    fn put(self: &Arc<Self>, tensor: &Tensor) -> Result<DeviceArray, TensorError> {
+        let _host = on_host();
+        let device = self.device();
+        match self.engine.put(tensor) {
+            Ok(buffer) => {
+                let info = tensor.info().clone();
+                Ok(DeviceArray::new(device, info, buffer, &self.put_by))
+            }
+            Err(error) => {
+                let operation = format!("put {}", tensor.info());
+                Err(TensorError::of_device(operation, &device, error))
+            }
+        }
+    }
+}
+
+impl Device {
+    /// Returns a tensor with the same elements on this device. If the tensor is already there, returns the tensor. A
+    /// tensor of another device is read and then transferred.
+    ///
+    /// # Errors
+    /// Returns [`TensorError::Traced`] if the tensor is traced, and [`TensorError::Device`] if a transfer fails.
+    pub(crate) fn put(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
+        if tensor.try_device()? == self {
+            return Ok(tensor.clone());
+        }
+        let host = Tensor::from_shared(Arc::clone(tensor.value()?));
+        match self.attached() {
+            None => Ok(host),
+            Some(attached) => Ok(Tensor::on_device(attached.array_of(&host)?)),
+        }
+    }
+}

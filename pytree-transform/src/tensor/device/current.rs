@@ -1,0 +1,74 @@
+//! The device that a part of a program has chosen with `with_device`.
+
+use std::cell::{Cell, RefCell};
+
+use super::Device;
+
+thread_local! {
+    /// Whether `CHOSEN` is a device other than the host. Every operation reads this flag.
+    static IS_CHOSEN: Cell<bool> = const { Cell::new(false) };
+    static CHOSEN: RefCell<Device> = const { RefCell::new(Device::HOST) };
+}
+
+/// Calls a function, and runs on a device what has no place yet: compiled functions, operations and new tensors whose
+/// operands are all on the host.
+///
+/// An operation on tensors of another device still runs on that device. The choice applies to this thread only, and
+/// ends with the call, also if the function panics. Inside of it, another `with_device` may choose another device or
+/// [`Device::HOST`].
+///
+/// # Examples
+/// ```
+/// use pytree_transform::device::{Device, with_device};
+/// use pytree_transform::{DType, Tensor};
+/// let ones = with_device(Device::HOST, || Tensor::ones(DType::F32, [3]));
+/// assert!(ones.device().is_host());
+/// ```
+pub fn with_device<R>(device: impl Into<Device>, function: impl FnOnce() -> R) -> R {
+    let _chosen = within(&device.into());
+    function()
+}
+
+/// Chooses a device until the returned guard is dropped.
+#[must_use]
+pub(crate) fn within(device: &Device) -> Chosen {
+    Chosen::set(device.clone())
+}
+
+/// Chooses the host until the returned guard is dropped.
+#[must_use]
+pub(crate) fn on_host() -> Chosen {
+    Chosen::set(Device::HOST)
+}
+
+/// Returns whether a device other than the host is chosen.
+#[inline]
+pub(crate) fn is_chosen() -> bool {
+    IS_CHOSEN.get()
+}
+
+/// Returns the chosen device.
+pub(crate) fn chosen() -> Device {
+    CHOSEN.with_borrow(Clone::clone)
+}
+
+/// A guard that restores the device that was chosen before.
+#[derive(Debug)]
+pub(crate) struct Chosen(Device);
+
+impl Chosen {
+    fn set(device: Device) -> Self {
+        IS_CHOSEN.set(!device.is_host());
+        Self(CHOSEN.replace(device))
+    }
+}
+
+impl Drop for Chosen {
+    fn drop(&mut self) {
+        IS_CHOSEN.set(!self.0.is_host());
+        let before = std::mem::replace(&mut self.0, Device::HOST);
+        // The device may end here, and its engine may run any code, so the thread-local variable is not borrowed.
+        let ended = CHOSEN.replace(before);
+        drop(ended);
+    }
+}

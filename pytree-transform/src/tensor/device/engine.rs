@@ -1,0 +1,144 @@
+//! The interface that an engine implements: what the library needs from a device.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::device_error::DeviceError;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+
+/// A device that compiles and runs recorded functions, and holds arrays.
+///
+/// An engine is one place: all buffers of an engine can be operands of all its executables.
+/// [`Device::new`](crate::device::Device::new) makes a device of an engine, and the library does the rest: it chooses
+/// the device of each operation, caches executables, transfers tensors of the host, and names the operation and the
+/// device in errors. The executor of the host is not an engine. It lends and reuses the memory of arrays directly.
+///
+/// The library calls all methods with the [host](crate::device::Device::HOST) as the current device. So an engine may
+/// itself compute with tensors of the host. Methods may be called from several threads at the same time.
+///
+/// # Examples
+/// An engine that has its own copies of arrays, and computes with the operations of tensors:
+/// ```
+/// use std::sync::Arc;
+/// use pytree_transform::device::{Buffer, Device, DeviceError, Engine, Executable, Input, device_put};
+/// use pytree_transform::{Jaxpr, Tensor, jit};
+///
+/// #[derive(Debug)]
+/// struct Copying;
+/// #[derive(Debug)]
+/// struct Program(Jaxpr);
+/// #[derive(Debug)]
+/// struct Copied(Tensor);
+///
+/// impl Engine for Copying {
+///     fn name(&self) -> String {
+///         "copying".to_owned()
+///     }
+///     fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn Executable>, DeviceError> {
+///         Ok(Arc::new(Program(jaxpr.clone())))
+///     }
+///     fn put(&self, tensor: &Tensor) -> Result<Box<dyn Buffer>, DeviceError> {
+///         Ok(Box::new(Copied(tensor.clone())))
+///     }
+/// }
+/// impl Executable for Program {
+///     fn run(&self, inputs: Vec<Input<'_>>) -> Result<Vec<Box<dyn Buffer>>, DeviceError> {
+///         let tensor = |input: &Input<'_>| {
+///             let copied = input.downcast_ref::<Copied>();
+///             Ok(copied.ok_or_else(|| DeviceError::failed("a buffer of another engine"))?.0.clone())
+///         };
+///         let operands = inputs.iter().map(tensor).collect::<Result<Vec<_>, DeviceError>>()?;
+///         let results = self.0.evaluate(&operands).into_iter();
+///         Ok(results.map(|result| Box::new(Copied(result)) as Box<dyn Buffer>).collect())
+///     }
+/// }
+/// impl Buffer for Copied {
+///     fn read(&self) -> Result<Tensor, DeviceError> {
+///         Ok(self.0.clone())
+///     }
+/// }
+///
+/// let device = Device::new(Copying);
+/// let x = device_put(&Tensor::from([1.0_f32, 2.0]), &device);
+/// let y = jit(|x: Tensor| x * 2.0)(x);
+/// assert_eq!(y.device(), &device);
+/// assert_eq!(y.to_vec::<f32>(), [2.0, 4.0]);
+/// ```
+pub trait Engine: fmt::Debug + Send + Sync + Any {
+    /// Returns the name of the device for messages and displays, for instance `cuda:0 (NVIDIA H200)`.
+    fn name(&self) -> String;
+
+    /// Compiles a recorded function.
+    ///
+    /// The library prepares the jaxpr: each input is an operand of an equation, each output is the result of an
+    /// equation, and no output is listed twice. Constants are small tensors of the host. A constant of a nested jaxpr,
+    /// such as the body of a loop, may be large or on a device; its methods transfer it. Equations with effects, such as
+    /// `debug_callback`, may occur.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError::Unsupported`] if the engine does not know an equation or a dtype.
+    fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn Executable>, DeviceError>;
+
+    /// Begins to transfer a tensor of the host to the device. The elements of the tensor never change. If the transfer
+    /// ends later, or if the device uses the memory of the host, the engine keeps a clone of the tensor.
+    ///
+    /// # Errors
+    /// Returns an error if the device has not enough memory, or if it does not know the dtype.
+    fn put(&self, tensor: &Tensor) -> Result<Box<dyn Buffer>, DeviceError>;
+}
+
+/// A function that an [`Engine`] has compiled.
+pub trait Executable: fmt::Debug + Send + Sync + Any {
+    /// Begins to run the function on buffers of the same engine, and returns a buffer for each output.
+    ///
+    /// The function may return before the results are computed. Then an error of the computation is returned by
+    /// [`Buffer::read`] for each result, and by each run that takes such a result. The inputs are given in the order
+    /// of the jaxpr's inputs.
+    ///
+    /// # Errors
+    /// Returns an error if the function could not be started. The owned inputs are then lost.
+    fn run(&self, inputs: Vec<Input<'_>>) -> Result<Vec<Box<dyn Buffer>>, DeviceError>;
+}
+
+/// An array on a device, which may still be computed. If it is dropped, the device frees its memory as soon as no
+/// running computation uses it.
+pub trait Buffer: fmt::Debug + Send + Sync + Any {
+    /// Waits until the elements are computed, and returns them as a tensor of the host. The library keeps this tensor,
+    /// so it reads each buffer at most once, unless several threads read at the same time.
+    ///
+    /// # Errors
+    /// Returns an error if the computation of the elements, or their transfer, has failed.
+    fn read(&self) -> Result<Tensor, DeviceError>;
+}
+
+/// An operand of a running [`Executable`].
+#[derive(Debug)]
+pub enum Input<'b> {
+    /// A buffer that nobody else holds. The executable may write its results into the memory of this buffer (donation).
+    Owned(Box<dyn Buffer>),
+    /// A buffer that stays unchanged.
+    Borrowed(&'b dyn Buffer),
+}
+
+impl Input<'_> {
+    /// Returns whether the executable may reuse the memory of the buffer.
+    pub fn is_owned(&self) -> bool {
+        matches!(self, Self::Owned(_))
+    }
+
+    /// Returns the buffer.
+    pub fn buffer(&self) -> &dyn Buffer {
+        match self {
+            Self::Owned(buffer) => &**buffer,
+            Self::Borrowed(buffer) => *buffer,
+        }
+    }
+
+    /// Returns the buffer as the type of a certain engine, or `None` if the buffer has another type.
+    pub fn downcast_ref<B: Buffer>(&self) -> Option<&B> {
+        let buffer: &dyn Any = self.buffer();
+        buffer.downcast_ref()
+    }
+}

@@ -1,0 +1,160 @@
+//! Single operations on a device: each is compiled once for its parameters and the shapes of its operands.
+
+use std::hash::{BuildHasher, Hash};
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::DefaultHashBuilder;
+use smallvec::SmallVec;
+
+use super::slot::Slot;
+use super::{Attached, Device, Program, chosen, of_tensors};
+use crate::base::array::Array;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::TensorError;
+use crate::tensor::Tensor;
+use crate::tensor::checks;
+use crate::tensor::jaxpr::{Builder, Jaxpr};
+use crate::tensor::primitive::{Operands, Outputs, Primitive};
+
+/// The maximum number of compiled operations of a device. The least recently used operation is evicted first.
+const MOST_OPERATIONS: usize = 4096;
+
+/// The compiled operations of a device.
+#[derive(Debug, Default)]
+pub(super) struct Operations(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The operations by the hash of their keys.
+    by_hash: hashbrown::HashTable<Operation>,
+    hasher: DefaultHashBuilder,
+    /// The number of lookups so far.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Operation {
+    hash: u64,
+    primitive: Arc<dyn Primitive>,
+    operands: SmallVec<[AbstractArray; 2]>,
+    slot: Arc<Slot>,
+    used: u64,
+}
+
+impl Operations {
+    fn of(&self, primitive: &dyn Primitive, operands: &[&Tensor]) -> Arc<Slot> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clock += 1;
+        let now = known.clock;
+        let infos: SmallVec<[&AbstractArray; 4]> = operands.iter().map(|it| it.info()).collect();
+        let hash = {
+            let key = Key(primitive, &infos);
+            known.hasher.hash_one(key)
+        };
+        let is_same = |operation: &Operation| {
+            *operation.primitive == *primitive
+                && operation.operands.iter().eq(infos.iter().copied())
+        };
+        if let Some(operation) = known.by_hash.find_mut(hash, is_same) {
+            operation.used = now;
+            return Arc::clone(&operation.slot);
+        }
+        let removed = known.remove_oldest();
+        let slot = Arc::default();
+        let operation = Operation {
+            hash,
+            primitive: primitive.to_shared(),
+            operands: infos.into_iter().cloned().collect(),
+            slot: Arc::clone(&slot),
+            used: now,
+        };
+        known.by_hash.insert_unique(hash, operation, |it| it.hash);
+        drop(known);
+        // Dropping a program runs code of the engine, so the lock is released first.
+        drop(removed);
+        slot
+    }
+}
+
+/// The key of an operation: its parameters, and the shapes and dtypes of its operands.
+#[derive(Hash)]
+struct Key<'a>(&'a dyn Primitive, &'a [&'a AbstractArray]);
+
+impl Known {
+    /// Removes the least recently used operation if there are too many.
+    fn remove_oldest(&mut self) -> Option<Operation> {
+        if self.by_hash.len() < MOST_OPERATIONS {
+            return None;
+        }
+        let oldest = self.by_hash.iter().min_by_key(|operation| operation.used)?;
+        let (hash, used) = (oldest.hash, oldest.used);
+        let found = self.by_hash.find_entry(hash, |it| it.used == used).ok()?;
+        Some(found.remove().0)
+    }
+}
+
+/// Evaluates a primitive on the device of its operands or, if all operands are on the host, on the chosen device.
+#[cold]
+pub(crate) fn evaluate(
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+    results: &Outputs<AbstractArray>,
+    line: &'static Location<'static>,
+) -> Result<Outputs<Tensor>, TensorError> {
+    let device = match of_tensors(operands.iter().copied()) {
+        Ok(Some(device)) => device.clone(),
+        Ok(None) => chosen(),
+        Err(mixed) => return Err(mixed.error(primitive.name(), operands)),
+    };
+    let Some(attached) = device.attached() else {
+        return on_host_arrays(primitive, operands, line);
+    };
+    if checks::active() {
+        let results = on_host_arrays(primitive, operands, line)?.into_iter();
+        return results.map(|result| device.put(&result)).collect();
+    }
+    let slot = attached.operations.of(primitive, operands);
+    let program = slot.get_or_compile(|| {
+        let jaxpr = alone(primitive, operands, results, line);
+        Program::compile(attached, primitive.name(), jaxpr)
+    })?;
+    let operands = operands.iter().copied().cloned().collect();
+    Ok(program.run(attached, operands)?.into())
+}
+
+/// Evaluates a primitive on the host. Reads operands that are on a device.
+fn on_host_arrays(
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+    line: &'static Location<'static>,
+) -> Result<Outputs<Tensor>, TensorError> {
+    let operands: Operands = operands
+        .iter()
+        .map(|operand| operand.value().cloned())
+        .collect::<Result<_, _>>()?;
+    let _host = super::on_host();
+    let results: Outputs<Array> = if checks::active() {
+        checks::evaluate(primitive, operands, line, None)?
+    } else {
+        primitive.evaluate(operands)
+    };
+    Ok(results.into_iter().map(Tensor::from_array).collect())
+}
+
+/// Returns the jaxpr of one equation.
+fn alone(
+    primitive: &dyn Primitive,
+    operands: &[&Tensor],
+    results: &Outputs<AbstractArray>,
+    line: &'static Location<'static>,
+) -> Jaxpr {
+    let mut builder = Builder::default();
+    let operands = operands.iter();
+    let inputs = operands
+        .map(|it| builder.input(it.info().clone()))
+        .collect();
+    let outputs = builder.equation(primitive.to_shared(), inputs, results, line);
+    let (jaxpr, _) = builder.finish(outputs.to_vec());
+    jaxpr
+}

@@ -1,0 +1,74 @@
+//! On which device an operation runs.
+
+use super::{Device, is_chosen};
+use crate::base::error::TensorError;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::Jaxpr;
+
+/// Returns whether an operation on these tensors may run on a device other than the host. If not, all operands are on
+/// the host, and no device is chosen.
+#[inline]
+pub(crate) fn uses_device(operands: &[&Tensor]) -> bool {
+    is_chosen()
+        || operands
+            .iter()
+            .any(|operand| operand.device_array().is_some())
+}
+
+/// The positions of two tensors that are on different devices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mixed(pub(crate) usize, pub(crate) usize);
+
+/// Returns the device of tensors that are not traced, or `None` if all of them are on the host.
+pub(crate) fn of_tensors<'t>(
+    tensors: impl IntoIterator<Item = &'t Tensor>,
+) -> Result<Option<&'t Device>, Mixed> {
+    let mut found: Option<(usize, &Device)> = None;
+    for (position, tensor) in tensors.into_iter().enumerate() {
+        let Some(array) = tensor.device_array() else {
+            continue;
+        };
+        match found {
+            None => found = Some((position, &array.device)),
+            Some((_, device)) if *device == array.device => {}
+            Some((first, _)) => return Err(Mixed(first, position)),
+        }
+    }
+    Ok(found.map(|(_, device)| device))
+}
+
+/// Returns the devices of the tensors that a recorded function has captured, its nested functions included, each once.
+pub(crate) fn of_jaxpr(jaxpr: &Jaxpr) -> Vec<Device> {
+    let mut found = Vec::new();
+    add_devices(jaxpr, &mut found);
+    found
+}
+
+fn add_devices(jaxpr: &Jaxpr, found: &mut Vec<Device>) {
+    for tensor in jaxpr.constants() {
+        if let Some(array) = tensor.device_array()
+            && !found.contains(&array.device)
+        {
+            found.push(array.device.clone());
+        }
+    }
+    for equation in &jaxpr.equations {
+        for (_, body) in equation.primitive.bodies() {
+            add_devices(body, found);
+        }
+    }
+}
+
+/// Returns a tensor and its device as text, for messages, for instance `f32[3] on host`.
+pub(crate) fn described(tensor: &Tensor) -> String {
+    let device = tensor.try_device().unwrap_or(&Device::HOST);
+    format!("{} on {device}", tensor.info())
+}
+
+impl Mixed {
+    /// Returns the error for an operation on these tensors.
+    pub(crate) fn error(self, operation: &'static str, operands: &[&Tensor]) -> TensorError {
+        let found = [self.0, self.1].map(|position| described(operands[position]));
+        TensorError::devices(operation, found)
+    }
+}

@@ -1,0 +1,259 @@
+//! A jaxpr that is compiled for a device.
+//!
+//! The engine gets only what must be computed. An output that is an input or a constant of the jaxpr is returned
+//! without a copy. An input that no equation reads is not transferred. A captured tensor that is large, or is already on
+//! the device, is transferred once and becomes an operand of each run, so a program does not contain its elements.
+
+use std::sync::Arc;
+
+use pytree_core::bug::{expect_some, pairs};
+
+use super::{Attached, Buffer, DeviceArray, Executable, Input, on_host};
+use crate::base::device_error::DeviceError;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::TensorError;
+use crate::tensor::Tensor;
+use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, Variable};
+
+/// The maximum number of elements of a constant that is part of the compiled program.
+const MOST_ELEMENTS: usize = 16;
+
+/// A compiled jaxpr.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The name of the function or operation, for messages.
+    name: Arc<str>,
+    /// The number of operands of a run.
+    arity: usize,
+    /// The compiled equations, or `None` if the jaxpr has none.
+    executable: Option<Arc<dyn Executable>>,
+    /// The positions of the operands that the equations read.
+    read: Vec<usize>,
+    /// The captured tensors that the equations read.
+    captured: Vec<Arc<DeviceArray>>,
+    /// The results of the equations.
+    results: Vec<AbstractArray>,
+    outputs: Vec<Output>,
+}
+
+/// Where a program finds one of its outputs.
+#[derive(Debug)]
+enum Output {
+    Operand(usize),
+    Captured(Arc<DeviceArray>),
+    Result(usize),
+}
+
+impl Program {
+    /// Compiles a jaxpr for a device. The constants of the jaxpr are on the host or on this device.
+    pub(crate) fn compile(
+        device: &Arc<Attached>,
+        name: &str,
+        mut jaxpr: Jaxpr,
+    ) -> Result<Self, TensorError> {
+        let arity = jaxpr.inputs.len();
+        let (outputs, computed) = outputs(device, &jaxpr)?;
+        jaxpr.outputs = computed;
+        let mut jaxpr = jaxpr.without_dead_code();
+        let read = keep_read_inputs(&mut jaxpr);
+        let captured = captured_as_inputs(device, &mut jaxpr)?;
+        let executable = if jaxpr.equations.is_empty() {
+            None
+        } else {
+            Some(device.compile(name, &jaxpr)?)
+        };
+        Ok(Self {
+            name: name.into(),
+            arity,
+            executable,
+            read,
+            captured,
+            results: jaxpr.output_infos().cloned().collect(),
+            outputs,
+        })
+    }
+
+    /// Runs the program. An operand on the host is transferred. The program may reuse the memory of an operand that
+    /// nobody else holds.
+    pub(crate) fn run(
+        &self,
+        device: &Arc<Attached>,
+        operands: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, TensorError> {
+        debug_assert_eq!(operands.len(), self.arity, "{INPUTS}");
+        let mut arrays = self.placed(device, operands)?;
+        let forwarded: Vec<Option<Arc<DeviceArray>>> = self
+            .outputs
+            .iter()
+            .map(|output| match output {
+                Output::Operand(position) => arrays[*position].clone(),
+                Output::Captured(array) => Some(Arc::clone(array)),
+                Output::Result(_) => None,
+            })
+            .collect();
+        let operands = self
+            .read
+            .iter()
+            .map(|&position| expect_some(arrays[position].take(), OPERAND));
+        let results = match &self.executable {
+            Some(executable) => self.execute(device, &**executable, operands.collect())?,
+            None => Vec::new(),
+        };
+        let output = |(output, forwarded): (&Output, Option<Arc<DeviceArray>>)| match output {
+            Output::Result(position) => Arc::clone(&results[*position]),
+            Output::Operand(_) | Output::Captured(_) => expect_some(forwarded, OPERAND),
+        };
+        let outputs = pairs(&self.outputs, forwarded, "a place for each output");
+        Ok(outputs.map(output).map(Tensor::on_device).collect())
+    }
+
+    /// Returns the operands that the program reads or returns as arrays of the device.
+    fn placed(
+        &self,
+        device: &Arc<Attached>,
+        operands: Vec<Tensor>,
+    ) -> Result<Vec<Option<Arc<DeviceArray>>>, TensorError> {
+        let mut needed = vec![false; self.arity];
+        for &position in &self.read {
+            needed[position] = true;
+        }
+        for output in &self.outputs {
+            if let Output::Operand(position) = output {
+                needed[*position] = true;
+            }
+        }
+        let placed = |(operand, needed): (Tensor, bool)| {
+            needed.then(|| device.array_of(&operand)).transpose()
+        };
+        operands.into_iter().zip(needed).map(placed).collect()
+    }
+
+    /// Runs the equations on the operands that they read.
+    fn execute(
+        &self,
+        device: &Arc<Attached>,
+        executable: &dyn Executable,
+        operands: Vec<Arc<DeviceArray>>,
+    ) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
+        enum Given {
+            Owned,
+            Kept(Arc<DeviceArray>),
+        }
+        let mut owned: Vec<Box<dyn Buffer>> = Vec::new();
+        let given: Vec<Given> = operands
+            .into_iter()
+            .map(|array| match DeviceArray::into_buffer(array) {
+                Ok(buffer) => {
+                    owned.push(buffer);
+                    Given::Owned
+                }
+                Err(array) => Given::Kept(array),
+            })
+            .collect();
+        let mut owned = owned.into_iter();
+        let captured = self
+            .captured
+            .iter()
+            .map(|array| Input::Borrowed(array.buffer()));
+        let inputs: Vec<Input<'_>> = given
+            .iter()
+            .map(|given| match given {
+                Given::Owned => Input::Owned(expect_some(owned.next(), OPERAND)),
+                Given::Kept(array) => Input::Borrowed(array.buffer()),
+            })
+            .chain(captured)
+            .collect();
+        let of_device = |error| {
+            let operation = format!("run `{}`", self.name);
+            TensorError::of_device(operation, &device.device(), error)
+        };
+        let buffers = {
+            let _host = on_host();
+            executable.run(inputs).map_err(of_device)?
+        };
+        if buffers.len() != self.results.len() {
+            let (found, expected) = (buffers.len(), self.results.len());
+            return Err(of_device(DeviceError::failed(format!(
+                "its engine returned {found} buffers for {expected} outputs; this is a mistake in the engine"
+            ))));
+        }
+        let results = self.results.iter().zip(buffers);
+        let array = |(info, buffer): (&AbstractArray, _)| {
+            DeviceArray::new(device.device(), info.clone(), buffer, &self.name)
+        };
+        Ok(results.map(array).map(Arc::new).collect())
+    }
+}
+
+impl Attached {
+    fn compile(
+        self: &Arc<Self>,
+        name: &str,
+        jaxpr: &Jaxpr,
+    ) -> Result<Arc<dyn Executable>, TensorError> {
+        let _host = on_host();
+        let compiled = self.engine.compile(jaxpr);
+        compiled.map_err(|error| {
+            TensorError::of_device(format!("compile `{name}`"), &self.device(), error)
+        })
+    }
+}
+
+/// Returns the places of all outputs, and the variables of the outputs that equations compute, each once.
+fn outputs(
+    device: &Arc<Attached>,
+    jaxpr: &Jaxpr,
+) -> Result<(Vec<Output>, Vec<Variable>), TensorError> {
+    let positions = jaxpr.input_positions();
+    let constants = jaxpr.constants_by_variable();
+    let mut computed: Vec<Variable> = Vec::new();
+    let mut outputs = Vec::with_capacity(jaxpr.outputs.len());
+    for &variable in &jaxpr.outputs {
+        outputs.push(
+            match (positions[variable.index()], constants[variable.index()]) {
+                (Some(position), _) => Output::Operand(position),
+                (None, Some(tensor)) => Output::Captured(device.array_of(tensor)?),
+                (None, None) => {
+                    let known = computed.iter().position(|known| *known == variable);
+                    Output::Result(known.unwrap_or_else(|| {
+                        computed.push(variable);
+                        computed.len() - 1
+                    }))
+                }
+            },
+        );
+    }
+    Ok((outputs, computed))
+}
+
+/// Keeps only the inputs that an equation reads, and returns their positions.
+fn keep_read_inputs(jaxpr: &mut Jaxpr) -> Vec<usize> {
+    let mut is_read = vec![false; jaxpr.variables.len()];
+    for input in jaxpr.equations.iter().flat_map(|equation| &equation.inputs) {
+        is_read[input.index()] = true;
+    }
+    let read: Vec<usize> = (0..jaxpr.inputs.len())
+        .filter(|&position| is_read[jaxpr.inputs[position].index()])
+        .collect();
+    jaxpr.inputs.retain(|input| is_read[input.index()]);
+    read
+}
+
+/// Makes the constants that are large or on the device inputs of the jaxpr, behind its own inputs. Returns their arrays.
+fn captured_as_inputs(
+    device: &Arc<Attached>,
+    jaxpr: &mut Jaxpr,
+) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
+    let mut captured = Vec::new();
+    let mut kept = Vec::new();
+    for (variable, tensor) in std::mem::take(&mut jaxpr.constants) {
+        if tensor.device_array().is_none() && tensor.len() <= MOST_ELEMENTS {
+            kept.push((variable, tensor));
+        } else {
+            jaxpr.inputs.push(variable);
+            captured.push(device.array_of(&tensor)?);
+        }
+    }
+    jaxpr.constants = kept;
+    Ok(captured)
+}

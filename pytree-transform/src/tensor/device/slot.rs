@@ -1,0 +1,58 @@
+//! The programs of one recorded function, one for each device.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Device, Program};
+use crate::base::error::TensorError;
+
+/// A program that is compiled when it is first needed. Other threads that need it wait for it.
+#[derive(Debug, Default)]
+pub(super) struct Slot(Mutex<Option<Arc<Program>>>);
+
+impl Slot {
+    /// Returns the program. If there is none, compiles it. An error is not kept.
+    pub(super) fn get_or_compile(
+        &self,
+        compile: impl FnOnce() -> Result<Program, TensorError>,
+    ) -> Result<Arc<Program>, TensorError> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = &*slot {
+            return Ok(Arc::clone(program));
+        }
+        let program = Arc::new(compile()?);
+        *slot = Some(Arc::clone(&program));
+        Ok(program)
+    }
+}
+
+/// The programs of a recorded function, one for each device that has run it.
+#[derive(Default)]
+pub(crate) struct Slots(Mutex<Vec<(Device, Arc<Slot>)>>);
+
+impl Slots {
+    /// Returns the program for a device. If there is none, compiles it.
+    pub(crate) fn get_or_compile(
+        &self,
+        device: &Device,
+        compile: impl FnOnce() -> Result<Program, TensorError>,
+    ) -> Result<Arc<Program>, TensorError> {
+        self.of(device).get_or_compile(compile)
+    }
+
+    fn of(&self, device: &Device) -> Arc<Slot> {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slot)) = slots.iter().find(|(known, _)| known == device) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::default();
+        slots.push((device.clone(), Arc::clone(&slot)));
+        slot
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slots")
+    }
+}
