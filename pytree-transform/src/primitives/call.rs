@@ -79,7 +79,7 @@ impl Primitive for Call {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        self.0.lower_call(block, operands).map(Into::into)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

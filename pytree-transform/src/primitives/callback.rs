@@ -112,7 +112,11 @@ impl Primitive for DebugCallback {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        Err(block.refused(
+            operands,
+            "a module runs outside of this program and cannot call one of its functions",
+            "remove the callback or the print, or run the function with `jit`",
+        ))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,12 +16,13 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};
-use pytree_core::bug::bug;
+use pytree_core::bug::{bug, expect_next};
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::Shape;
 use crate::primitives::elementwise::compare;
 use crate::primitives::gather::take;
 use crate::primitives::shape::{batch_axis_first, move_axis};
@@ -32,7 +33,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
     Outputs, Primitive, WithTangents, alone, not_linear, one,
 };
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, Value, table};
 use crate::tensor::trace::{axis_length, bind_one};
 
 /// Sums over all examples of a batch.
@@ -134,6 +135,52 @@ pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
     bind_one(&AxisIndex { name }, &[])
 }
 
+/// Returns the groups of replicas that work together over named axes.
+fn lower_groups(
+    block: &Block<'_>,
+    operands: &[Value],
+    names: &[AxisName],
+) -> Result<Vec<Vec<usize>>, TensorError> {
+    let groups = block.mesh().groups(names);
+    groups.ok_or_else(|| unknown_axis(block, operands, names))
+}
+
+/// Returns the error for a named axis that is not an axis of the module's replicas.
+fn unknown_axis(block: &Block<'_>, operands: &[Value], names: &[AxisName]) -> TensorError {
+    let problem = format!(
+        "the jaxpr does not store the length of an axis of {}",
+        Names(names)
+    );
+    let fix = "record the function inside of the `vmap` that names the axis";
+    block.refused(operands, problem, fix)
+}
+
+/// Combines the values of all replicas that differ only in their positions on the named axes.
+fn lower_all_reduce(
+    block: &mut Block<'_>,
+    name: &str,
+    operand: &Value,
+    names: &[AxisName],
+) -> Result<Value, TensorError> {
+    let groups = lower_groups(block, std::slice::from_ref(operand), names)?;
+    let attributes = format_args!("replica_groups = {}", table(&groups));
+    let element = AbstractArray::new(operand.dtype(), []);
+    let result = [operand.info.clone()];
+    let results = block.operation_with_regions(
+        "stablehlo.all_reduce",
+        &[operand],
+        attributes,
+        result,
+        |block| {
+            block.region([element.clone(), element], |block, pair| {
+                Ok(vec![block.binary(name, &pair[0], &pair[1])])
+            })
+        },
+    )?;
+    let mut results = results.into_iter();
+    Ok(expect_next(&mut results, "the result of an operation"))
+}
+
 impl LinearPrimitive for PSum {
     fn name(&self) -> &'static str {
         "psum"
@@ -165,7 +212,7 @@ impl LinearPrimitive for PSum {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        lower_all_reduce(block, "stablehlo.add", operand, &self.names)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -240,7 +287,7 @@ impl Primitive for PMax {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        lower_all_reduce(block, "stablehlo.maximum", &operands[0], &self.names).map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -290,9 +337,18 @@ impl LinearPrimitive for AllGather {
         &self,
         block: &mut Block<'_>,
         operand: &Value,
-        _: &AbstractArray,
+        result: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
+        let mut shape = Shape::from(operand.shape());
+        shape.insert(self.axis, 1);
+        let part = block.reshaped(operand, &shape);
+        let attributes = format_args!(
+            "all_gather_dim = {} : i64, replica_groups = {}",
+            self.axis,
+            table(&groups)
+        );
+        Ok(block.operation("stablehlo.all_gather", &[&part], attributes, result.clone()))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -354,7 +410,14 @@ impl Primitive for AxisIndex {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        let Some((length, stride)) = block.mesh().axis(&self.name[0]) else {
+            return Err(unknown_axis(block, operands, &self.name));
+        };
+        let dtype = AbstractArray::new(DType::U32, []);
+        let replica = block.operation("stablehlo.replica_id", &[], format_args!(""), dtype);
+        let position = block.binary_with("stablehlo.divide", &replica, stride as f64);
+        let position = block.binary_with("stablehlo.remainder", &position, length as f64);
+        Ok(one(block.converted(&position, DType::I32)))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{PerAxis, Shape};
-use crate::primitives::elementwise::binary;
+use crate::primitives::elementwise::{binary, log_add_exp};
 use crate::primitives::shape::batched_axis;
 use crate::primitives::slice::{concatenate, pad, reverse, slice};
 use crate::primitives::tangent::tangent_of;
@@ -22,7 +22,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
     Outputs, Primitive, WithTangents, not_linear, one, take,
 };
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, Bound, Value, bound, number};
 use crate::tensor::trace::bind_one;
 
 /// The axis and the direction of a cumulative reduction.
@@ -101,6 +101,34 @@ impl Run {
         write!(f, "axis={} reverse={}", self.axis, self.reverse)
     }
 
+    /// Writes a cumulative reduction in log₂ n steps (Hillis and Steele, "Data parallel algorithms", 1986). Step `i`
+    /// combines each element with the element 2ⁱ places before it. `start` does not change an element that is combined
+    /// with it; it stands for elements before the first.
+    fn lower(
+        self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        start: &str,
+        combine: impl Fn(&mut Block<'_>, &Value, &Value) -> Value,
+    ) -> Value {
+        let start = block.splat(&AbstractArray::new(operand.dtype(), []), start);
+        let none: PerAxis = smallvec![0; operand.rank()];
+        let mut result = operand.clone();
+        let mut distance = 1;
+        while distance < operand.shape()[self.axis] {
+            let mut low: PerAxis<isize> = smallvec![0; operand.rank()];
+            low[self.axis] = distance.cast_signed();
+            let mut high: PerAxis<isize> = low.iter().map(|low| -low).collect();
+            if self.reverse {
+                std::mem::swap(&mut low, &mut high);
+            }
+            let before = block.padded(&result, &start, &low, &high, &none);
+            result = combine(block, &before, &result);
+            distance *= 2;
+        }
+        result
+    }
+
     /// Reduces an array along the axis, in place if nobody else holds its memory.
     fn scan<T: TensorElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
         let shape = Shape::from(operand.shape());
@@ -173,7 +201,10 @@ impl LinearPrimitive for CumulativeSum {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        let start = number(operand.dtype(), 0.0);
+        Ok(self.0.lower(block, operand, &start, |block, before, x| {
+            block.binary("stablehlo.add", before, x)
+        }))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -322,7 +353,18 @@ impl Primitive for Cumulative {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        let dtype = operands[0].dtype();
+        let (name, start) = match self.cumulation {
+            Cumulation::Prod => ("stablehlo.multiply", number(dtype, 1.0)),
+            Cumulation::Max => ("stablehlo.maximum", bound(dtype, Bound::Least)),
+            Cumulation::Min => ("stablehlo.minimum", bound(dtype, Bound::Greatest)),
+            Cumulation::LogSumExp => ("", bound(dtype, Bound::Least)),
+        };
+        let combine = |block: &mut Block<'_>, before: &Value, x: &Value| match self.cumulation {
+            Cumulation::LogSumExp => log_add_exp(block, before, x),
+            _ => block.binary(name, before, x),
+        };
+        Ok(one(self.run.lower(block, &operands[0], &start, combine)))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

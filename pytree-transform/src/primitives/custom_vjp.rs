@@ -89,7 +89,11 @@ impl Primitive for Backward {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        Err(block.refused(
+            operands,
+            "this equation is the linear part of a `custom_vjp`, whose rule gives only cotangents",
+            "lower a function that uses reverse mode, for instance `grad`",
+        ))
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

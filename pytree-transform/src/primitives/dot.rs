@@ -322,8 +322,26 @@ impl Primitive for DotGeneral {
         )
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        let ((contract_left, contract_right), (batch_left, batch_right)) =
+            (&self.contract, &self.batch);
+        // Without the highest precision, a TPU would round f32 to bf16.
+        let attributes = format_args!(
+            "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = {batch_left:?}, rhs_batching_dimensions = {batch_right:?}, lhs_contracting_dimensions = {contract_left:?}, rhs_contracting_dimensions = {contract_right:?}>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]"
+        );
+        let operands = [&operands[0], &operands[1]];
+        let result = results[0].clone();
+        Ok(one(block.operation(
+            "stablehlo.dot_general",
+            &operands,
+            attributes,
+            result,
+        )))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,7 +24,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take as take_operands,
 };
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, GatherAxes, NumberKind, Value, number_kind};
 use crate::tensor::trace::bind_one;
 
 /// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
@@ -85,6 +85,22 @@ impl Take {
             before: shape[self.batch_axes..self.axis].iter().product(),
             after: shape[self.axis + 1..].iter().product(),
             length: shape[self.axis],
+        }
+    }
+
+    /// Returns how the axes of the operand, the indices and the result correspond to each other.
+    fn gather_axes(self, operand_rank: usize, indices_rank: usize) -> GatherAxes {
+        let behind = self.axis + indices_rank - self.batch_axes;
+        let count = operand_rank - self.axis - 1;
+        GatherAxes {
+            offset: (self.batch_axes..self.axis)
+                .chain(behind..behind + count)
+                .collect(),
+            collapsed: smallvec![self.axis],
+            operand_batch: (0..self.batch_axes).collect(),
+            indices_batch: (0..self.batch_axes).collect(),
+            indexed: smallvec![self.axis],
+            components: indices_rank,
         }
     }
 
@@ -207,8 +223,20 @@ impl Primitive for Take {
         (one(result), one(Some(axis)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        let indices = lower_positions(block, &operands[1], operands[0].shape()[self.axis]);
+        let axes = self.gather_axes(operands[0].rank(), indices.rank());
+        Ok(one(block.gathered(
+            &operands[0],
+            &indices,
+            &axes,
+            results[0],
+        )))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -224,6 +252,28 @@ fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor
         return (operand.clone(), batch);
     }
     (or_panic(move_axis(operand, batch, first)), first)
+}
+
+/// Writes the positions of indices on an axis of length `length`: a negative index counts from the end, and positions
+/// out of range are clamped to the nearest end. A scatter of StableHLO would drop them.
+fn lower_positions(block: &mut Block<'_>, indices: &Value, length: usize) -> Value {
+    // Adding the length to a negative index must not overflow.
+    let wide = match indices.dtype() {
+        DType::I32 if i32::try_from(length).is_err() => DType::I64,
+        dtype => dtype,
+    };
+    let indices = &block.converted(indices, wide);
+    let length = length as f64;
+    let last = block.number_like(indices, length - 1.0);
+    if number_kind(indices.dtype()) == NumberKind::Unsigned {
+        return block.binary("stablehlo.minimum", indices, &last);
+    }
+    let zero = block.number_like(indices, 0.0);
+    let is_negative = block.comparison("LT", indices, &zero);
+    let from_end = block.binary_with("stablehlo.add", indices, length);
+    let positions = block.selection(&is_negative, &from_end, indices);
+    let positions = block.binary("stablehlo.maximum", &positions, &zero);
+    block.binary("stablehlo.minimum", &positions, &last)
 }
 
 fn write_batch_axes(f: &mut fmt::Formatter<'_>, batch_axes: usize) -> fmt::Result {

@@ -40,15 +40,21 @@ pub(crate) fn threefry2x32(
     }
 }
 
+/// The numbers of bits by which a word is rotated in the rounds of an even group and of an odd group.
+const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+/// The number of groups of four rounds.
+const GROUPS: u8 = 5;
+/// The constant from which the third word of a key is computed.
+const PARITY: u32 = 0x1BD1_1BDA;
+
 /// Computes the block function for one key and one counter.
 fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
-    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-    let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
+    let keys = [key[0], key[1], key[0] ^ key[1] ^ PARITY];
     let mut x = [
         count[0].wrapping_add(keys[0]),
         count[1].wrapping_add(keys[1]),
     ];
-    for group in 0..5_u8 {
+    for group in 0..GROUPS {
         let turn = usize::from(group);
         for rotation in ROTATIONS[turn % 2] {
             x[0] = x[0].wrapping_add(x[1]);
@@ -60,6 +66,39 @@ fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
             .wrapping_add(u32::from(group) + 1);
     }
     x
+}
+
+/// Writes [`block`] for keys and counters: the two words of the key, then the two words of the counter.
+fn lower_block(block: &mut Block<'_>, words: &[Value]) -> Vec<Value> {
+    const ADD: &str = "stablehlo.add";
+    const XOR: &str = "stablehlo.xor";
+    let [key0, key1] = [&words[0], &words[1]];
+    let both = block.binary(XOR, key0, key1);
+    let parity = block.filled(&key0.info, PARITY);
+    let keys = [
+        key0.clone(),
+        key1.clone(),
+        block.binary(XOR, &both, &parity),
+    ];
+    let mut x = [
+        block.binary(ADD, &words[2], &keys[0]),
+        block.binary(ADD, &words[3], &keys[1]),
+    ];
+    for group in 0..GROUPS {
+        let turn = usize::from(group);
+        for rotation in ROTATIONS[turn % 2] {
+            x[0] = block.binary(ADD, &x[0], &x[1]);
+            let [up, down] = [rotation, u32::BITS - rotation];
+            let up = block.binary_with("stablehlo.shift_left", &x[1], up.into());
+            let down = block.binary_with("stablehlo.shift_right_logical", &x[1], down.into());
+            let rotated = block.binary("stablehlo.or", &up, &down);
+            x[1] = block.binary(XOR, &rotated, &x[0]);
+        }
+        x[0] = block.binary(ADD, &x[0], &keys[(turn + 1) % 3]);
+        x[1] = block.binary(ADD, &x[1], &keys[(turn + 2) % 3]);
+        x[1] = block.binary_with(ADD, &x[1], (group + 1).into());
+    }
+    x.into()
 }
 
 impl Primitive for Threefry2x32 {
@@ -113,7 +152,11 @@ impl Primitive for Threefry2x32 {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        block
+            .call_shared("threefry2x32", operands, |block, words| {
+                Ok(lower_block(block, words))
+            })
+            .map(Into::into)
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

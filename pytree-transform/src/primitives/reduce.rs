@@ -24,7 +24,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Fold, Linear, LinearPrimitive, Lowered,
     Operands, Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, Bound, Value, all_bits, bound, number};
 use crate::tensor::trace::bind_one;
 
 /// Sums a tensor over some axes.
@@ -186,7 +186,8 @@ impl LinearPrimitive for Sum {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        let start = number(operand.dtype(), 0.0);
+        block.reduced("stablehlo.add", operand, &start, &self.axes)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -299,7 +300,16 @@ impl Primitive for Reduce {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        let operand = &operands[0];
+        let dtype = operand.dtype();
+        let (name, start) = match self.reduction {
+            Reduction::Max => ("stablehlo.maximum", bound(dtype, Bound::Least)),
+            Reduction::Min => ("stablehlo.minimum", bound(dtype, Bound::Greatest)),
+            Reduction::Prod => ("stablehlo.multiply", number(dtype, 1.0)),
+            Reduction::And => ("stablehlo.and", all_bits(dtype)),
+            Reduction::Or => ("stablehlo.or", number(dtype, 0.0)),
+        };
+        block.reduced(name, operand, &start, &self.axes).map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -277,7 +277,7 @@ impl LinearPrimitive for Broadcast {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        Ok(block.broadcast(operand, &self.shape, &self.axes))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -346,7 +346,7 @@ impl LinearPrimitive for Reshape {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        Ok(block.reshaped(operand, &self.shape))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -426,7 +426,7 @@ impl LinearPrimitive for Transpose {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        Ok(block.transposed(operand, &self.permutation))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

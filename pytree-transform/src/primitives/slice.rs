@@ -163,7 +163,7 @@ impl LinearPrimitive for Slice {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        Ok(block.sliced(operand, &self.start, &self.limit, &self.stride))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,7 +249,7 @@ impl LinearPrimitive for Reverse {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        Ok(block.reversed(operand, &self.axes))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -102,6 +102,23 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> 
     Array::new(shape, result)
 }
 
+/// Writes whether an element must come before another one. NaN is the greatest value, and both zeros are equal.
+fn is_before(block: &mut Block<'_>, descending: bool, left: &Value, right: &Value) -> Value {
+    let (less, greater) = if descending {
+        (right, left)
+    } else {
+        (left, right)
+    };
+    let is_less = block.comparison("LT", less, greater);
+    if !left.dtype().is_float() {
+        return is_less;
+    }
+    let is_number = block.comparison("EQ", less, less);
+    let is_not_a_number = block.is_not_a_number(greater);
+    let is_before_nan = block.binary("stablehlo.and", &is_number, &is_not_a_number);
+    block.binary("stablehlo.or", &is_less, &is_before_nan)
+}
+
 impl Primitive for ArgSort {
     fn name(&self) -> &'static str {
         "argsort"
@@ -143,8 +160,31 @@ impl Primitive for ArgSort {
         )
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        let operand = &operands[0];
+        let positions = block.positions(results[0], self.axis);
+        let elements = [operand.dtype(), operand.dtype(), DType::I32, DType::I32];
+        let elements = elements.map(|dtype| AbstractArray::new(dtype, []));
+        let sorted = [operand.info.clone(), positions.info.clone()];
+        let attributes = format_args!("dimension = {} : i64, is_stable = true", self.axis);
+        let operands = [operand, &positions];
+        let results = block.operation_with_regions(
+            "stablehlo.sort",
+            &operands,
+            attributes,
+            sorted,
+            |block| {
+                block.region(elements, |block, pair| {
+                    Ok(vec![is_before(block, self.descending, &pair[0], &pair[1])])
+                })
+            },
+        )?;
+        Ok(results.into_iter().skip(1).collect())
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

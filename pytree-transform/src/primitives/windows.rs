@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::base::array::{Array, reused, row_major_strides};
 use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
-use crate::base::shape::{PerAxis, Shape};
+use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::shape::{add_by_strides, gather, move_axis, reshape};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::LinearPrimitive;
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, GatherAxes, Value};
 use crate::tensor::trace::bind_one;
 
 /// The geometry of windows that slide over neighbouring axes. Each field except `first` has one number for each of
@@ -122,6 +122,41 @@ impl Sliding {
         .collect()
     }
 
+    /// Writes the position of each element of each window, and returns how the axes of the positions correspond to those
+    /// of a tensor with `rank` axes.
+    fn lower_indices(&self, block: &mut Block<'_>, rank: usize) -> (Value, GatherAxes) {
+        let count = self.lengths.len();
+        let counts = self.counts();
+        let shape: Shape = counts.iter().chain(&self.sizes).copied().collect();
+        let positions = AbstractArray::new(DType::I32, &shape);
+        let with_component: Shape = shape.iter().copied().chain([1]).collect();
+        let components: Vec<Value> = self
+            .axes()
+            .map(|axis| {
+                let window = block.positions(&positions, axis);
+                let start =
+                    block.binary_with("stablehlo.multiply", &window, self.strides[axis] as f64);
+                let element = block.positions(&positions, count + axis);
+                let offset =
+                    block.binary_with("stablehlo.multiply", &element, self.dilations[axis] as f64);
+                let position = block.binary("stablehlo.add", &start, &offset);
+                block.reshaped(&position, &with_component)
+            })
+            .collect();
+        let indices = block.concatenated(&components, 2 * count);
+        let over: AxisList = (self.first..self.first + count).collect();
+        let axes = GatherAxes {
+            offset: (0..self.first)
+                .chain(self.first + 2 * count..rank + count)
+                .collect(),
+            collapsed: over.clone(),
+            indexed: over,
+            components: 2 * count,
+            ..GatherAxes::default()
+        };
+        (indices, axes)
+    }
+
     /// Returns whether each window holds one element, and each element is in exactly one window.
     fn is_reshape(&self) -> bool {
         self.sizes
@@ -205,9 +240,10 @@ impl LinearPrimitive for Windows {
         &self,
         block: &mut Block<'_>,
         operand: &Value,
-        _: &AbstractArray,
+        result: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        let (indices, axes) = self.0.lower_indices(block, operand.rank());
+        Ok(block.gathered(operand, &indices, &axes, result))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -286,9 +322,14 @@ impl LinearPrimitive for OverlapAdd {
         &self,
         block: &mut Block<'_>,
         operand: &Value,
-        _: &AbstractArray,
+        result: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        let zeros = block.number(result, 0.0);
+        if operand.info.is_empty() {
+            return Ok(zeros);
+        }
+        let (indices, axes) = self.0.lower_indices(block, result.rank());
+        block.scattered("stablehlo.add", &zeros, &indices, operand, &axes)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

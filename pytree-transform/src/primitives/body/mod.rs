@@ -27,11 +27,13 @@ pub(crate) use self::rule::Rule;
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
+use crate::base::error::TensorError;
 use crate::jaxpr::{debug_verify, run_checked};
 use crate::primitives::body::program::{Compile, Program, Slots};
 use crate::primitives::body::remat::RematPolicy;
 use crate::tensor::checks;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::Recorder;
 
 /// How the derivative of a recorded function is computed.
@@ -156,6 +158,20 @@ impl Body {
     pub(crate) fn share(&self, program: Arc<dyn Program>) {
         // An existing program is equivalent, so an error is ignored.
         let _ = self.program.set(program);
+    }
+
+    /// Writes a call of the function to a module of StableHLO.
+    pub(crate) fn lower_call(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+    ) -> Result<Vec<Value>, TensorError> {
+        let label = if self.label.is_empty() {
+            self.recorder.name()
+        } else {
+            &self.label
+        };
+        block.call_body(label, &self.jaxpr, operands)
     }
 
     pub(crate) fn input_infos(&self) -> Vec<AbstractArray> {

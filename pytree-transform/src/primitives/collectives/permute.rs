@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 
-use super::{Names, unbound};
+use super::{Names, lower_groups, unbound};
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
@@ -16,7 +16,7 @@ use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim, move_axis};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{Batched, LinearPrimitive, one};
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, Value, table};
 use crate::tensor::trace::axis_length;
 
 /// Sends each example's tensor to another example. An example that receives nothing gets zeros.
@@ -140,7 +140,24 @@ impl LinearPrimitive for PPermute {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
+        let of_group = |group: &Vec<usize>| {
+            let pairs = self.pairs.iter();
+            let pairs = pairs.map(|&(from, to)| vec![group[from], group[to]]);
+            pairs.collect::<Vec<_>>()
+        };
+        let pairs: Vec<Vec<usize>> = groups.iter().flat_map(of_group).collect();
+        if pairs.is_empty() {
+            return Ok(block.number_like(operand, 0.0));
+        }
+        let attributes = format_args!("source_target_pairs = {}", table(&pairs));
+        let result = operand.info.clone();
+        Ok(block.operation(
+            "stablehlo.collective_permute",
+            &[operand],
+            attributes,
+            result,
+        ))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,7 +260,16 @@ impl LinearPrimitive for AllToAll {
         operand: &Value,
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        Err(block.refused(std::slice::from_ref(operand), "TODO", "TODO"))
+        let groups = lower_groups(block, std::slice::from_ref(operand), &self.name)?;
+        let parts = block.with_moved_axis(operand, self.split_axis, 0);
+        let attributes = format_args!(
+            "split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = {} : i64, replica_groups = {}",
+            self.length,
+            table(&groups)
+        );
+        let result = parts.info.clone();
+        let received = block.operation("stablehlo.all_to_all", &[&parts], attributes, result);
+        Ok(block.with_moved_axis(&received, 0, self.concat_axis))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

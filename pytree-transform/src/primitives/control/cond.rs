@@ -326,8 +326,24 @@ impl Primitive for Cond {
         mapped_in_front(bind_all(&Self::new(branches), operands), &mapped)
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+    /// Writes a `case`. StableHLO runs the last branch for an index below 0, so such an index is replaced by 0.
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        let zero = block.number_like(&operands[0], 0.0);
+        let index = block.binary("stablehlo.maximum", &operands[0], &zero);
+        let results = results.iter().map(|&info| info.clone());
+        let none = format_args!("");
+        let results =
+            block.operation_with_regions("stablehlo.case", &[&index], none, results, |block| {
+                self.branches.iter().try_for_each(|branch| {
+                    block.region([], |block, _| branch.lower_call(block, &operands[1..]))
+                })
+            })?;
+        Ok(results.into())
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

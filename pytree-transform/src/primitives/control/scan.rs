@@ -13,7 +13,7 @@ use pytree_core::bug::{expect_some, pairs};
 
 use crate::base::array::{Array, with_type};
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::{AbstractArray, TensorElement};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{bind_all, cotangents_of, known_and_cotangents};
@@ -242,8 +242,58 @@ impl Primitive for Scan {
         (results.into_iter().collect(), axes.collect())
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+    /// Writes a `while` over the number of the iteration, the carry, and the stacked outputs, which each iteration
+    /// updates at its position.
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        let (constants, rest) = operands.split_at(self.constants);
+        let (carry, inputs) = rest.split_at(self.carry);
+        let stacks = results[self.carry..].iter();
+        let stacks: Vec<Value> = stacks.map(|info| block.number(info, 0.0)).collect();
+        if self.length == 0 {
+            return Ok(carry.iter().cloned().chain(stacks).collect());
+        }
+        let dtype = match i32::try_from(self.length) {
+            Ok(_) => DType::I32,
+            Err(_) => DType::I64,
+        };
+        let first = block.number(&AbstractArray::new(dtype, []), 0.0);
+        let all: Vec<Value> = std::iter::once(first)
+            .chain(carry.iter().cloned())
+            .chain(stacks)
+            .collect();
+        let length = self.length as f64;
+        let results = block.while_loop(
+            &all,
+            |block, all| Ok(vec![block.comparison_with("LT", &all[0], length)]),
+            |block, all| {
+                let (carry, stacks) = all[1..].split_at(self.carry);
+                let position = if self.reverse {
+                    let last = block.number_like(&all[0], length - 1.0);
+                    block.binary("stablehlo.subtract", &last, &all[0])
+                } else {
+                    all[0].clone()
+                };
+                let elements = inputs
+                    .iter()
+                    .map(|input| block.element_at(input, &position));
+                let elements: Vec<Value> = elements.collect();
+                let given = [constants, carry, &elements].concat();
+                let mut results = self.body.lower_call(block, &given)?;
+                let parts = results.split_off(self.carry);
+                let mut next = vec![block.binary_with("stablehlo.add", &all[0], 1.0)];
+                next.append(&mut results);
+                for (stack, part) in pairs(stacks, parts, RESULTS) {
+                    next.push(block.with_element(stack, &part, &position));
+                }
+                Ok(next)
+            },
+        )?;
+        Ok(results.into_iter().skip(1).collect())
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

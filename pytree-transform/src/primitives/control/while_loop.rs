@@ -261,8 +261,19 @@ impl Primitive for While {
         mapped_in_front(results, &carry)
     }
 
+    /// Writes a `while`. Its regions read the constants from the enclosing function.
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        let (of_condition, rest) = operands.split_at(self.condition_constants);
+        let (of_body, carry) = rest.split_at(self.body_constants);
+        let results = block.while_loop(
+            carry,
+            |block, carry| {
+                self.condition
+                    .lower_call(block, &[of_condition, carry].concat())
+            },
+            |block, carry| self.body.lower_call(block, &[of_body, carry].concat()),
+        )?;
+        Ok(results.into())
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ use crate::base::dtype::DType;
 use crate::base::error::or_panic;
 use crate::base::special::{LARGE, erf, erf_inv};
 use crate::tensor::elementwise::{Binary, Rounding, Unary};
-use crate::tensor::stablehlo::{Block, Bound, NumberKind, Value, bound, number_kind};
+use crate::tensor::stablehlo::{Block, NumberKind, Value, all_bits, number_kind};
 
 const ADD: &str = "stablehlo.add";
 const SUBTRACT: &str = "stablehlo.subtract";
@@ -170,11 +170,7 @@ fn integer_power(block: &mut Block<'_>, x: &Value, exponent: i32) -> Value {
 fn integer_quotient(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
     let by_zero = block.comparison_with("EQ", r, 0.0);
     let one = block.number_like(r, 1.0);
-    let all_bits = match number_kind(l.dtype()) {
-        NumberKind::Unsigned => bound(l.dtype(), Bound::Greatest),
-        _ => "-1".to_owned(),
-    };
-    let all_bits = block.splat(&l.info, &all_bits);
+    let all_bits = block.splat(&l.info, &all_bits(l.dtype()));
     if number_kind(l.dtype()) == NumberKind::Unsigned {
         let divisor = block.selection(&by_zero, &one, r);
         let quotient = block.binary(DIVIDE, l, &divisor);

@@ -21,6 +21,7 @@ pub(crate) use binary::{binary, sum_of};
 pub(crate) use broadcasting::{align_batch, aligned_axis, broadcast_shapes, broadcast_together};
 pub(crate) use comparison::{compare, compare_with};
 pub(crate) use kernels::{Kernels, Map, Zip};
+pub(crate) use lowering::log_add_exp;
 pub(crate) use unary::unary;
 
 impl Elementwise {

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::{Blocks, ScatterAdd, Take, check_indices, positions, scatter_blocks, write_batch_axes};
+use super::{
+    Blocks, ScatterAdd, Take, check_indices, lower_positions, positions, scatter_blocks,
+    write_batch_axes,
+};
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
@@ -246,7 +249,20 @@ impl Primitive for Scatter {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        let [operand, indices, updates] = [&operands[0], &operands[1], &operands[2]];
+        if updates.info.is_empty() {
+            return Ok(one(operand.clone()));
+        }
+        let name = match self.by {
+            ScatterBy::Multiply => "stablehlo.multiply",
+            ScatterBy::Max => "stablehlo.maximum",
+            ScatterBy::Min => "stablehlo.minimum",
+        };
+        let axes = self.take().gather_axes(operand.rank(), indices.rank());
+        let indices = lower_positions(block, indices, operand.shape()[self.axis]);
+        block
+            .scattered(name, operand, &indices, updates, &axes)
+            .map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

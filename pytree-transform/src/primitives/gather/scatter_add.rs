@@ -5,7 +5,7 @@ use std::fmt;
 use smallvec::smallvec;
 
 use super::blocks::{positions, scatter_blocks};
-use super::{Take, behind_parallel_axes, check_indices, write_batch_axes};
+use super::{Take, behind_parallel_axes, check_indices, lower_positions, write_batch_axes};
 use crate::base::array::{Array, reused};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
@@ -183,8 +183,26 @@ impl Primitive for ScatterAdd {
         (one(result), one(Some(axis)))
     }
 
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        let (updates, indices) = (&operands[0], &operands[1]);
+        let zeros = block.number(results[0], 0.0);
+        if updates.info.is_empty() {
+            return Ok(one(zeros));
+        }
+        let take = Take {
+            axis: self.axis,
+            batch_axes: self.batch_axes,
+        };
+        let axes = take.gather_axes(zeros.rank(), indices.rank());
+        let indices = lower_positions(block, indices, self.length);
+        block
+            .scattered("stablehlo.add", &zeros, &indices, updates, &axes)
+            .map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

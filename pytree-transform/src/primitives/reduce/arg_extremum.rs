@@ -12,7 +12,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, not_linear, one, take,
 };
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, Bound, Value, bound};
 use crate::tensor::trace::bind_one;
 
 /// Selects the maximum or the minimum.
@@ -37,6 +37,30 @@ pub(crate) fn argument_of(
     axis: usize,
 ) -> Result<Tensor, TensorError> {
     bind_one(&ArgExtremum { extremum, axis }, &[operand])
+}
+
+/// Selects one of two elements with their positions: NaN before a number, then the extremum, then the first.
+fn better_of(block: &mut Block<'_>, direction: &str, pair: &[Value]) -> Vec<Value> {
+    let [left, left_place, right, right_place] = [&pair[0], &pair[1], &pair[2], &pair[3]];
+    let both = |block: &mut Block<'_>, x: &Value, y: &Value| block.binary("stablehlo.and", x, y);
+    let either = |block: &mut Block<'_>, x: &Value, y: &Value| block.binary("stablehlo.or", x, y);
+    let is_extremum = block.comparison(direction, left, right);
+    let left_is_number = block.comparison("EQ", left, left);
+    let right_is_number = block.comparison("EQ", right, right);
+    let left_is_not = block.unary("stablehlo.not", &left_is_number);
+    let right_is_not = block.unary("stablehlo.not", &right_is_number);
+    let is_first_nan = both(block, &left_is_not, &right_is_number);
+    let is_better = either(block, &is_extremum, &is_first_nan);
+    let is_equal = block.comparison("EQ", left, right);
+    let are_nan = both(block, &left_is_not, &right_is_not);
+    let is_tie = either(block, &is_equal, &are_nan);
+    let is_before = block.comparison("LT", left_place, right_place);
+    let wins_tie = both(block, &is_tie, &is_before);
+    let is_left = either(block, &is_better, &wins_tie);
+    vec![
+        block.selection(&is_left, left, right),
+        block.selection(&is_left, left_place, right_place),
+    ]
 }
 
 impl Primitive for ArgExtremum {
@@ -85,7 +109,28 @@ impl Primitive for ArgExtremum {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        let operand = &operands[0];
+        let positions = AbstractArray {
+            dtype: DType::I32,
+            shape: operand.info.shape.clone(),
+        };
+        let positions = block.positions(&positions, self.axis);
+        let (direction, worst) = match self.extremum {
+            Extremum::Max => ("GT", Bound::Least),
+            Extremum::Min => ("LT", Bound::Greatest),
+        };
+        let element = AbstractArray::new(operand.dtype(), []);
+        let starts = [
+            block.splat(&element, &bound(operand.dtype(), worst)),
+            block.filled(&AbstractArray::new(DType::I32, []), i32::MAX),
+        ];
+        let results = block.reduced_by(
+            &[operand, &positions],
+            &starts,
+            &[self.axis],
+            |block, pair| Ok(better_of(block, direction, pair)),
+        )?;
+        Ok(results.into_iter().skip(1).collect())
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -276,7 +276,14 @@ impl Primitive for Pad {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        Err(block.refused(operands, "TODO", "TODO"))
+        let (low, high, interior) = (&self.low, &self.high, &self.interior);
+        Ok(one(block.padded(
+            &operands[0],
+            &operands[1],
+            low,
+            high,
+            interior,
+        )))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,6 @@ use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
-use crate::tensor::primitive::Lowered;
 use crate::tensor::stablehlo::literals::{self, Literal};
 use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::module::{FunctionKey, Module};
@@ -382,9 +381,4 @@ pub(super) fn single(results: Vec<Value>) -> Value {
         bug(format_args!("one result of an operation, found {count}"))
     };
     value
-}
-
-/// Returns the results of a region or function as the results of a rule.
-pub(crate) fn lowered(results: Vec<Value>) -> Lowered {
-    Ok(results.into())
 }

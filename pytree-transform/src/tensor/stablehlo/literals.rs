@@ -166,7 +166,7 @@ fn write_nested<T: Literal>(text: &mut String, elements: &[T], shape: &[usize]) 
     clippy::cast_sign_loss,
     reason = "the rule is that of `as`"
 )]
-pub(super) fn number(dtype: DType, value: f64) -> String {
+pub(crate) fn number(dtype: DType, value: f64) -> String {
     let mut text = String::new();
     match dtype {
         DType::Bool => (value != 0.0).write(&mut text),

@@ -7,7 +7,7 @@ use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 use crate::base::dtype::AbstractArray;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::TensorError;
 use crate::tensor::jaxpr::{CONCRETE, Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS};
 use crate::tensor::primitive::{Lowered, Outputs};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};

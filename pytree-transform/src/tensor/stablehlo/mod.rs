@@ -17,7 +17,8 @@ mod operations;
 mod types;
 
 pub(crate) use self::block::{Block, Value};
-pub(crate) use self::literals::Literal;
+pub(crate) use self::literals::number;
+pub(crate) use self::mesh::table;
 pub use self::module::StableHlo;
 pub(crate) use self::operations::GatherAxes;
-pub(crate) use self::types::{Bound, NumberKind, bound, number_kind};
+pub(crate) use self::types::{Bound, NumberKind, all_bits, bound, number_kind};

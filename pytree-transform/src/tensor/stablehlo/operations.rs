@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 use crate::base::dtype::{AbstractArray, DType};
@@ -135,6 +134,35 @@ impl Block<'_> {
         let mut permutation: AxisList = (0..operand.rank()).filter(|&axis| axis != from).collect();
         permutation.insert(to, from);
         self.transposed(operand, &permutation)
+    }
+
+    /// Selects, along each axis, every `stride`-th element from `start` up to, but not including, `limit`.
+    pub(crate) fn sliced(
+        &mut self,
+        operand: &Value,
+        start: &[usize],
+        limit: &[usize],
+        stride: &[usize],
+    ) -> Value {
+        let length = |axis: usize| (limit[axis] - start[axis]).div_ceil(stride[axis]);
+        let result = AbstractArray {
+            dtype: operand.dtype(),
+            shape: (0..operand.rank()).map(length).collect(),
+        };
+        let attributes = format_args!(
+            "start_indices = {}, limit_indices = {}, strides = {}",
+            Array64(start),
+            Array64(limit),
+            Array64(stride)
+        );
+        self.operation("stablehlo.slice", &[operand], attributes, result)
+    }
+
+    /// Reverses the elements along some axes.
+    pub(crate) fn reversed(&mut self, operand: &Value, axes: &[usize]) -> Value {
+        let attributes = format_args!("dimensions = {}", Array64(axes));
+        let result = operand.info.clone();
+        self.operation("stablehlo.reverse", &[operand], attributes, result)
     }
 
     pub(crate) fn concatenated(&mut self, operands: &[Value], axis: usize) -> Value {
@@ -341,10 +369,5 @@ impl Block<'_> {
         let result = stacked.info.clone();
         let name = "stablehlo.dynamic_update_slice";
         self.operation(name, &operands, format_args!(""), result)
-    }
-
-    /// Returns a part of a list of values, which must be long enough.
-    pub(crate) fn part<'v>(values: &'v [Value], range: std::ops::Range<usize>) -> &'v [Value] {
-        expect_some(values.get(range), "as many values as a rule reads")
     }
 }

@@ -61,6 +61,14 @@ pub(crate) fn bound(dtype: DType, bound: Bound) -> String {
     }
 }
 
+/// Returns the number of a dtype whose bits are all set, as text: `true`, -1 or the greatest number.
+pub(crate) fn all_bits(dtype: DType) -> String {
+    match number_kind(dtype) {
+        NumberKind::Signed => "-1".to_owned(),
+        _ => bound(dtype, Bound::Greatest),
+    }
+}
+
 /// Displays the type of a value, for instance `tensor<2x3xf32>`.
 pub(super) struct TensorType<'a>(pub(super) &'a AbstractArray);
 
