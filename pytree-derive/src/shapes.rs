@@ -1,9 +1,12 @@
 //! `#[shapes]` and `shaped!`: functions and closures whose arguments and results have named axes.
 //!
 //! The generated code compares the fields, then the arguments, then, after the body, the result. If a shape does not
-//! match, the same comparisons run again with a scope that records each shape for the message. A body that may return
-//! early runs inside a closure, so that `return` and `?` end the body and the result is still compared. Any other body
-//! is a block: a panic in it has the line of the caller, if the function is `#[track_caller]`.
+//! match, the same comparisons run again with a scope that records each shape for the message.
+//!
+//! The function becomes `#[track_caller]`, so that a panic about an argument has the line of the caller. The body runs in
+//! a closure, which is not `#[track_caller]`: a panic of an operation in the body has the line of the operation, and
+//! `return` and `?` end only the body, so that the result is still compared. If the user wrote `#[track_caller]`, a panic
+//! in the body must have the line of the caller, too. Then the body is a block, unless it may return early; see `body`.
 
 mod arguments;
 mod body;
@@ -55,6 +58,8 @@ struct Called<'a> {
     /// A reference to `self`, if the function has a receiver.
     receiver: Option<TokenStream>,
     output: &'a ReturnType,
+    /// Whether the user wrote `#[track_caller]` on the function.
+    is_tracked: bool,
     /// Whether the function is a closure. A closure without a written output type may still return a value.
     is_closure: bool,
 }
@@ -118,6 +123,9 @@ fn of_function(
         }
     }
     let name = signature.ident.unraw().to_string();
+    let is_tracked = attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("track_caller"));
     let called = Called {
         root: Root::new(entry, arguments.renamed.as_ref()),
         name: name.strip_prefix("try_").unwrap_or(&name).to_owned(),
@@ -125,13 +133,11 @@ fn of_function(
         parameters,
         receiver,
         output: &signature.output,
+        is_tracked,
         is_closure: false,
     };
     let checked = called.checked(arguments, body)?;
     let documented = documented(attributes, arguments);
-    let is_tracked = attributes
-        .iter()
-        .any(|attribute| attribute.path().is_ident("track_caller"));
     let tracked = (!is_tracked).then(|| quote!(#[track_caller]));
     Ok(quote! {
         #documented
@@ -215,6 +221,7 @@ fn of_closure(
         parameters,
         receiver: None,
         output: &closure.output,
+        is_tracked: false,
         is_closure: true,
     };
     let checked = called.checked(arguments, &closure.body.to_token_stream())?;
@@ -315,38 +322,25 @@ impl Called<'_> {
             }
             let __running = #root::axes::Running::enter::<#of>(#name, &__scope);
         };
-        // A block inside of a block would be reported as needless.
-        let inner = statements(body);
         let Some((_, shapes)) = &arguments.output else {
-            return Ok(quote!(#checks #inner));
-        };
-        let output = match self.output {
-            ReturnType::Type(_, ty) if !ty.to_token_stream().to_string().contains("impl ") => {
-                self.output.to_token_stream()
-            }
-            _ => TokenStream::new(),
+            let value = self.unchecked_value(body);
+            return Ok(quote!(#checks #value));
         };
         let ty = match self.output {
             ReturnType::Type(_, ty) => Some(&**ty),
             ReturnType::Default => None,
         };
+        let annotation = self.output_type().map(|ty| quote!(: #ty));
         let compare = self.compare(shapes, "the result", &quote!(__result), ty);
         // A wrong result is a mistake of the function, so the panic is at its line and not at the caller's.
         let panic = quote_spanned!(self.span=> (|| ::core::panic!("{__error}"))());
         let refuse = self.refuse(quote!(__error), &panic);
         let place =
             quote_spanned! {self.span=> ::core::concat!(::core::file!(), ":", ::core::line!())};
-        let value = match (may_return(body.clone()), ty) {
-            (true, _) => quote! {
-                #[allow(clippy::redundant_closure_call, clippy::blocks_in_conditions, reason = "generated code")]
-                let __result = (|| #output { #inner })();
-            },
-            (false, Some(ty)) if !output.is_empty() => quote!(let __result: #ty = #body;),
-            (false, _) => quote!(let __result = #body;),
-        };
+        let value = self.value(body);
         Ok(quote! {
             #checks
-            #value
+            let __result #annotation = #value;
             if #root::axes::CHECKS_RESULTS {
                 let __compare = |__scope: &mut #root::axes::Scope| {
                     use #root::axes::Arrays as _;
@@ -359,6 +353,36 @@ impl Called<'_> {
             }
             __result
         })
+    }
+
+    /// Generates an expression for the value of a body, from which `return` and `?` do not leave the function.
+    fn value(&self, body: &TokenStream) -> TokenStream {
+        if self.is_tracked && !may_return(body.clone()) {
+            return body.clone();
+        }
+        let root = &self.root;
+        let output = self.output_type().map(|ty| quote!(-> #ty));
+        let inner = statements(body);
+        quote!(#root::axes::body(|| #output { #inner }))
+    }
+
+    /// Returns the type of the result, if it may be written in the body: `impl Trait` may not.
+    fn output_type(&self) -> Option<&Type> {
+        match self.output {
+            ReturnType::Type(_, ty) if !ty.to_token_stream().to_string().contains("impl ") => {
+                Some(ty)
+            }
+            _ => None,
+        }
+    }
+
+    /// Generates the end of a function whose result is not compared: the value of the body.
+    fn unchecked_value(&self, body: &TokenStream) -> TokenStream {
+        if self.is_tracked || self.is_closure {
+            // A block inside of a block would be reported as needless.
+            return statements(body);
+        }
+        self.value(body)
     }
 
     /// Generates the comparison of a value with its shapes. The content of an `Option` or of a `Result` is compared if

@@ -23,6 +23,14 @@ pub use crate::node::axes::{
 };
 pub use crate::node::axes::{ElementPattern, Scope, ShapePattern};
 
+/// Runs the body of a function with `#[shapes]`. The bound makes the body an `FnOnce`, which can return what it borrows
+/// mutably.
+#[doc(hidden)]
+#[inline(always)]
+pub fn body<R>(body: impl FnOnce() -> R) -> R {
+    body()
+}
+
 /// Whether the results of functions with `#[shapes]` are checked. The feature `unchecked-results` turns the checks off
 /// in release builds.
 #[doc(hidden)]

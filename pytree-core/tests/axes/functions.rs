@@ -221,6 +221,53 @@ fn a_body_without_early_return_knows_its_caller() {
     assert_eq!(line_of_the_caller(&x, &x)[0], line!());
 }
 
+#[shapes(x = "n")]
+fn line_in_the_body(x: &Array1<f32>) -> (u32, u32) {
+    let here = std::panic::Location::caller().line();
+    (here, line!() - u32::try_from(x.len()).unwrap())
+}
+
+#[test]
+fn a_panic_in_a_body_has_its_own_line() {
+    let (found, expected) = line_in_the_body(&Array1::zeros(1));
+    assert_eq!(found, expected);
+}
+
+impl Linear {
+    #[shapes(bias = "out")]
+    fn bias_mut(&mut self, bias: Array1<f32>) -> &mut Array1<f32> {
+        self.bias.insert(bias)
+    }
+
+    #[shapes(bias = "out", return = "out")]
+    fn set_bias(&mut self, bias: Array1<f32>) -> &mut Array1<f32> {
+        self.bias.insert(bias)
+    }
+}
+
+#[test]
+fn a_body_may_return_what_it_borrows_mutably() {
+    let mut linear = Linear::new(3, 4);
+    linear.bias_mut(Array1::ones(4)).fill(2.0);
+    linear.set_bias(Array1::ones(4))[0] = 5.0;
+    assert_eq!(linear.bias.unwrap().to_vec(), [5.0, 1.0, 1.0, 1.0]);
+}
+
+#[shapes(xs = "n", return = "n")]
+#[track_caller]
+fn coerced(xs: &[Array1<f32>; 2]) -> &[Array1<f32>] {
+    xs
+}
+
+#[test]
+fn a_body_is_coerced_to_the_result() {
+    assert_eq!(coerced(&[Array1::zeros(2), Array1::zeros(2)]).len(), 2);
+    assert!(
+        panic_of(|| coerced(&[Array1::zeros(2), Array1::zeros(3)]).len())
+            .starts_with("coerced: xs[1]")
+    );
+}
+
 #[shapes(x = "n", return = "n")]
 fn early(x: &Array1<f32>) -> Option<Array1<f32>> {
     let first = x.first()?;

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Macros whose expansion does not return from the function that contains them.
+/// Macros that do not return from the function that calls them.
 pub(super) const MACROS: [&str; 11] = [
     "assert",
     "assert_eq",
@@ -17,8 +17,13 @@ pub(super) const MACROS: [&str; 11] = [
     "vec",
 ];
 
-/// Returns whether a body contains `return` or `?`, or a macro that may contain them. A nested function or closure
-/// counts, too.
+/// Returns whether a body may return early: whether it contains `return` or `?`, or calls a macro whose expansion may
+/// contain them.
+///
+/// A macro cannot know what other macros expand to, so every macro counts, except some that are known. A `return` in a
+/// nested function or closure counts, too. So the answer may be true for a body that does not return early: then the
+/// body is a closure without need, and its panics have the line of the operation instead of the caller's. The answer is
+/// never false for a body that returns early, which would skip the comparison of the result.
 pub(super) fn may_return(body: TokenStream) -> bool {
     let mut tokens = body.into_iter().peekable();
     let mut before = None;

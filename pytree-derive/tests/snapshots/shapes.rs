@@ -58,7 +58,10 @@ impl Linear {
         let __running = ::pytree_core::__derive_0_1::axes::Running::enter::<
             Self,
         >("forward", &__scope);
-        let __result: Result<Tensor, InputError> = { Ok(x.clone()) };
+        let __result: Result<Tensor, InputError> = ::pytree_core::__derive_0_1::axes::body(|| -> Result<
+            Tensor,
+            InputError,
+        > { Ok(x.clone()) });
         if ::pytree_core::__derive_0_1::axes::CHECKS_RESULTS {
             let __compare = |__scope: &mut ::pytree_core::__derive_0_1::axes::Scope| {
                 use ::pytree_core::__derive_0_1::axes::Arrays as _;
