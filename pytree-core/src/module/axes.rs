@@ -26,7 +26,7 @@ pub use crate::node::axes::{ElementPattern, Scope, ShapePattern};
 /// Runs the body of a function with `#[shapes]`. The bound makes the body an `FnOnce`, which can return what it borrows
 /// mutably.
 #[doc(hidden)]
-#[inline(always)]
+#[inline]
 pub fn body<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
