@@ -1,0 +1,121 @@
+//! Generates the traits of a pytree whose leaves have one type: `PytreeOf` and `SelectPart`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::{implementation, match_pair, match_self, quantifier, static_ref, static_ref_of};
+use crate::input::{Field, Input, Kind};
+use crate::paths::located;
+
+/// Generates the implementation of `PytreeOf<__L>`: if all leaves of each child are `__L`, all leaves of the item are
+/// `__L`. So there is a bound for each child. A child whose type mentions the item has no bound, because such a bound
+/// would recurse without end.
+pub(super) fn part(input: &Input<'_>) -> TokenStream {
+    let root = &input.root;
+    let parameters = quote!(__L: #root::Leaf + ::core::clone::Clone,);
+    let bounds: TokenStream = input
+        .children()
+        .filter(|field| !field.mentions.itself)
+        .map(|field| {
+            let ty = &field.ty;
+            let quantified = quantifier(field);
+            let bound = located(quote!(#root::PytreeOf<__L>), field.span);
+            quote!(#quantified #ty: #bound,)
+        })
+        .collect();
+    let of = implementation(
+        input,
+        &parameters,
+        &quote!(#root::PytreeOf<__L>),
+        &bounds,
+        &walks(input),
+    );
+    let select = implementation(
+        input,
+        &parameters,
+        &quote!(#root::SelectPart<__L>),
+        &bounds,
+        &quote! {
+            type Part = #root::Partition<Self, __L>;
+            fn select_part(
+                __tree: #root::Tree<__L>,
+            ) -> ::core::result::Result<Self::Part, #root::TreeError> {
+                #root::select_partition(__tree)
+            }
+        },
+    );
+    quote!(#of #select)
+}
+
+/// Generates the functions that walk over leaves of one type, field by field. A recursive item uses the default
+/// functions, because these count the depth of the recursion.
+fn walks(input: &Input<'_>) -> TokenStream {
+    if input.children().any(|field| field.mentions.itself) {
+        return TokenStream::new();
+    }
+    let root = &input.root;
+    let of = |field: &Field| {
+        let ty = &field.ty;
+        quote!(<#ty as #root::PytreeOf<__L>>)
+    };
+    let visits = input.variants.iter().map(|variant| {
+        let pattern = variant.pattern();
+        let children = variant.children().map(|field| {
+            let (of, variable) = (of(field), &field.variable);
+            quote!(#of::each_leaf(#variable, __visit);)
+        });
+        quote!(#pattern => { #(#children)* })
+    });
+    let maps = input.variants.iter().map(|variant| {
+        let built = variant.pattern();
+        let fields = variant.fields.iter().map(|field| {
+            let (variable, ty) = (&field.variable, &field.ty);
+            let value = match field.kind {
+                Kind::Static if field.mentions.parameters => {
+                    quote!(::core::clone::Clone::clone(#variable))
+                }
+                Kind::Static => quote!(#root::field::Probe::<#ty>::clone_static(#variable)),
+                _ => {
+                    let of = of(field);
+                    quote!(#of::map_leaves(#variable, __function))
+                }
+            };
+            quote!(let #variable = #value;)
+        });
+        quote!(#built => { #(#fields)* #built })
+    });
+    let visit = match_self(input, visits);
+    let pair = match_pair(input, |field| {
+        let (of, left, right) = (of(field), &field.variable, field.other());
+        if field.is_static() {
+            let (left, right) = (
+                static_ref(input, field),
+                static_ref_of(input, field, &right),
+            );
+            return quote!(#left == #right);
+        }
+        quote!(#of::each_pair(#left, #right, __visit))
+    });
+    let map = match_self(input, maps);
+    quote! {
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(&'__a self, __visit: &mut __F) {
+            #visit
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn each_pair<'__a, __F: ::core::ops::FnMut(&'__a __L, &'__a __L)>(
+            &'__a self,
+            __other: &'__a Self,
+            __visit: &mut __F,
+        ) -> bool {
+            #pair
+        }
+        #[inline]
+        #[allow(unused_variables, reason = "an item may have no children")]
+        fn map_leaves<__F: ::core::ops::FnMut(&__L) -> __L>(&self, __function: &mut __F) -> Self {
+            #map
+        }
+    }
+}
