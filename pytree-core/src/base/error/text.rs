@@ -1,0 +1,130 @@
+//! Parts of messages.
+
+use std::fmt::{self, Write as _};
+
+use super::TreeError;
+use crate::base::path::KeyPath;
+
+/// Formats the reason why a value cannot replace another value.
+pub(super) fn unfit(problem: &TreeError) -> String {
+    match problem {
+        TreeError::NodeType {
+            path,
+            expected,
+            found,
+        } => format!("at {}: expected {expected}, found {found}", path.or_root()),
+        TreeError::Arity {
+            path,
+            node,
+            expected,
+            found,
+        } => format!(
+            "at {}: expected {expected} children of `{node}`, found {found}",
+            path.or_root()
+        ),
+        TreeError::StaticType { path, expected } => format!(
+            "at {}: expected a static value of type `{expected}`, found a value of another type",
+            path.or_root()
+        ),
+        TreeError::LeafTypes { mismatches, .. } => list(mismatches),
+        other => other.to_string(),
+    }
+}
+
+/// Writes the message of [`TreeError::TooDeep`].
+pub(crate) fn too_deep(limit: usize, path: &KeyPath) -> String {
+    const SHOWN: usize = 6;
+    let start: KeyPath = path.keys().iter().take(SHOWN).cloned().collect();
+    let more = if path.keys().len() > SHOWN { "…" } else { "" };
+    format!(
+        "typed values are nested deeper than {limit} nodes at {}{more}: use a dynamic `Tree`, whose depth is not limited, or put the parts of a recursive type into a `Vec`; if the parts are `Ref` or `Shared`, put the innermost part first and use the functions of `graph`; or use the value in a thread with a larger stack, inside of `depth::with_stack`",
+        start.or_root()
+    )
+}
+
+/// Returns the panic message for leaves that cannot be borrowed because they are behind a reference.
+pub(crate) fn behind_a_reference(path: &KeyPath) -> String {
+    let place = if path.keys().is_empty() {
+        String::new()
+    } else {
+        format!(" at {path}")
+    };
+    format!(
+        "cannot borrow the leaves{place}: they are in a reference, whose value may be replaced at any time; use `flatten`, which copies the leaves"
+    )
+}
+
+/// Returns the panic message for a weak edge with a target in a value that is visited as a tree.
+pub(crate) fn weak_in_a_tree(path: &KeyPath) -> String {
+    format!(
+        "cannot visit a value as a tree: the weak edge at {} leads to another node, and trees have no weak edges; use a function of `graph`, such as `graph::flatten_any`, which keeps the edge",
+        path.or_root()
+    )
+}
+
+/// Returns the panic message for a cycle in a value that is visited as a tree.
+pub(crate) fn cycle_in_a_tree(path: &KeyPath, back: &KeyPath) -> String {
+    format!(
+        "cannot visit a value as a tree: {} leads back to {}, and trees have no cycles; use a function of `graph`, such as `graph::flatten_any`, which keeps the cycle",
+        path.or_root(),
+        back.or_root()
+    )
+}
+
+/// The greatest number of items that a message lists. Further items are only counted.
+const LISTED: usize = 20;
+
+pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
+    let mut text = if items.len() > 1 {
+        format!("{} places:", items.len())
+    } else {
+        String::new()
+    };
+    for item in items.iter().take(LISTED) {
+        if items.len() > 1 {
+            text.push_str("\n  ");
+        }
+        text.push_str(&item.to_string());
+    }
+    if items.len() > LISTED {
+        let _ = write!(text, "\n  and {} more", items.len() - LISTED);
+    }
+    text
+}
+
+/// Lists paths; the empty path is written as `the root`.
+pub(super) fn list_of_paths(paths: &[KeyPath]) -> String {
+    let paths: Vec<String> = paths.iter().map(KeyPath::or_root).collect();
+    list(&paths)
+}
+
+pub(super) fn suggestion(nearest: Option<&KeyPath>) -> String {
+    nearest
+        .map(|path| format!("; did you mean `{path}`?"))
+        .unwrap_or_default()
+}
+
+/// Returns why no static field was selected.
+pub(super) fn no_static(filter: &str, places: &[KeyPath]) -> String {
+    if places.is_empty() {
+        return "the model has no static field of that type".to_owned();
+    }
+    format!(
+        "the filter {filter} selects no static field of that type; static fields have no kind, so select one of these fields by its path: {}",
+        list(places)
+    )
+}
+
+/// Formats the misspelt names of a filter, each with a suggestion. If there are none, returns a general hint.
+pub(super) fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
+    if misspelt.is_empty() {
+        return "; use a kind and a path that exist in the tree".to_owned();
+    }
+    let reported = misspelt.iter().map(|(name, nearest)| {
+        let nearest = nearest.as_ref().map_or_else(String::new, |nearest| {
+            format!("; did you mean `{nearest}`?")
+        });
+        format!(": no path contains the name `{name}`{nearest}")
+    });
+    reported.collect()
+}
