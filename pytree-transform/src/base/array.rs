@@ -37,7 +37,10 @@ impl Data {
 }
 
 /// A concrete array: elements in row-major order, with their dtype and shape.
+///
+/// `info` is first in this struct, in `Tracer` and in `DeviceArray`, so that a tensor finds it without a branch.
 #[derive(Clone, Debug, PartialEq)]
+#[repr(C)]
 pub(crate) struct Array {
     pub(crate) info: AbstractArray,
     pub(crate) data: Data,

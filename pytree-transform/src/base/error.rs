@@ -183,15 +183,15 @@ pub enum TensorError {
         /// The error that the device reported.
         source: DeviceError,
     },
-    /// The operands are on different devices.
+    /// The operands are not on one device.
     #[error(
-        "cannot {operation} {}: the tensors are on different devices; move one of them, for instance with `device_put(&x, &device)`",
+        "cannot {operation} {}: all tensors must be on one device; move them, for instance with `device_put(&x, &device)`",
         .found.join(" and ")
     )]
     Devices {
         /// The operation as a verb phrase for messages, for instance `add`.
         operation: Box<str>,
-        /// Two operands and their devices as text, for instance `f32[3] on cuda:0`.
+        /// Operands on other devices than expected as text, for instance `f32[3] on cuda:0`.
         found: Vec<String>,
     },
 }
@@ -256,10 +256,10 @@ impl TensorError {
         }
     }
 
-    /// Creates the error for two operands on different devices, which are given as text.
-    pub(crate) fn devices(operation: &'static str, found: [String; 2]) -> Self {
+    /// Creates the error for operands that are not on one device. The operands are given as text.
+    pub(crate) fn devices(operation: impl Into<Box<str>>, found: impl Into<Vec<String>>) -> Self {
         Self::Devices {
-            operation: name_of(operation).into(),
+            operation: operation.into(),
             found: found.into(),
         }
     }
@@ -303,7 +303,7 @@ pub(crate) fn called_by_user() -> Called {
 }
 
 /// Returns the name that errors use for an operation.
-fn name_of(operation: &'static str) -> &'static str {
+pub(crate) fn name_of(operation: &'static str) -> &'static str {
     CALLED.get().unwrap_or(operation)
 }
 

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use crate::base::array::Array;
 use crate::passes::optimize;
 use crate::primitives::body::program::{Program, Slots};
-use crate::tensor::jaxpr::{CONCRETE, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable};
+use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable, constant_array};
 use crate::tensor::primitive::{Operands, Primitive};
 
 use self::kernel::Kernel;
@@ -102,10 +102,7 @@ impl Executable {
             constants: jaxpr
                 .constants
                 .iter()
-                .map(|(variable, tensor)| {
-                    let array = expect_some(tensor.array(), CONCRETE);
-                    (variable.index(), Arc::clone(array))
-                })
+                .map(|(variable, tensor)| (variable.index(), Arc::clone(constant_array(tensor))))
                 .collect(),
             inputs: jaxpr.inputs.iter().map(|input| input.index()).collect(),
             steps,

@@ -7,7 +7,7 @@ use pytree_core::bug::{expect_some, pairs};
 use crate::base::array::Array;
 use crate::base::error::or_panic;
 use crate::tensor::checks::evaluate;
-use crate::tensor::jaxpr::{CONCRETE, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS};
+use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
 use crate::tensor::primitive::Operands;
 
 /// Runs a jaxpr as it was recorded, equation by equation, and checks each result.
@@ -17,7 +17,7 @@ use crate::tensor::primitive::Operands;
 pub(crate) fn run_checked(jaxpr: &Jaxpr, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
     let mut values: Vec<Option<Arc<Array>>> = vec![None; jaxpr.variables.len()];
     for (variable, tensor) in &jaxpr.constants {
-        values[variable.index()] = Some(Arc::clone(expect_some(tensor.array(), CONCRETE)));
+        values[variable.index()] = Some(Arc::clone(constant_array(tensor)));
     }
     for (variable, input) in pairs(&jaxpr.inputs, inputs, INPUTS) {
         values[variable.index()] = Some(input);

@@ -45,8 +45,8 @@ impl fmt::Debug for Jaxpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
         for (_, constant) in &self.constants {
-            if let (false, Some(array)) = (is_literal(constant), constant.array()) {
-                write!(f, " {:p}", std::sync::Arc::as_ptr(array))?;
+            if !is_literal(constant) && !constant.is_traced() {
+                write!(f, " {:#x}", constant.handle())?;
             }
         }
         Ok(())
@@ -79,7 +79,8 @@ pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     Written(primitive).to_string()
 }
 
-/// Returns whether a constant is displayed as a number instead of as a variable.
+/// Returns whether a constant is displayed as a number instead of as a variable. A number on a device is not, because
+/// a display of a jaxpr transfers nothing.
 fn is_literal(value: &Tensor) -> bool {
     value.rank() == 0 && value.array().is_some()
 }

@@ -7,6 +7,7 @@ use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
 use crate::tensor::Tensor;
+use crate::tensor::device::beside;
 use crate::tensor::elementwise::Comparison;
 
 impl Tensor {
@@ -95,7 +96,7 @@ impl Tensor {
         Self::full_like(tensor, 1.0)
     }
 
-    /// Returns a tensor with the dtype and shape of `tensor` and all elements equal to `value`.
+    /// Returns a tensor with the dtype, the shape and the device of `tensor` and all elements equal to `value`.
     ///
     /// # Panics
     /// Panics if the allocation fails.
@@ -109,6 +110,7 @@ impl Tensor {
     #[track_caller]
     pub fn full_like(tensor: &Self, value: f64) -> Self {
         let _called = called("full_like");
+        let _device = beside([tensor]);
         Self::full(tensor.dtype(), tensor.shape(), value)
     }
 

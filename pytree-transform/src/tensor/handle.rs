@@ -210,6 +210,21 @@ impl Tensor {
         }
     }
 
+    /// Returns the device of a tensor, or `None` if the tensor is on the host or recorded. Under `grad` and `vmap`, this
+    /// is the device of the current values.
+    pub(crate) fn placed_on(&self) -> Option<&Device> {
+        match &self.0 {
+            Handle::Concrete(_) => None,
+            Handle::OnDevice(array) => Some(&array.device),
+            Handle::Traced(tracer) => match &tracer.payload {
+                Payload::Jvp { primal: value, .. } | Payload::Batch { value, .. } => {
+                    value.placed_on()
+                }
+                Payload::Tape(_) | Payload::Stage(..) => None,
+            },
+        }
+    }
+
     /// Returns the same tensor on the host. Waits until the elements are computed. Transfers them, unless they were
     /// read before. A tensor on the host is returned as it is.
     ///

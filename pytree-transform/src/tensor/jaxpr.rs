@@ -14,6 +14,7 @@ use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
 pub(crate) use self::builder::Builder;
+use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
@@ -47,7 +48,16 @@ pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
 pub(crate) const OUTPUT: &str = "a value for each output of a jaxpr";
-pub(crate) const CONCRETE: &str = "the constants of a jaxpr to be untraced";
+const CONCRETE: &str = "the constants of a jaxpr to be untraced";
+
+/// Returns the array of a constant of a jaxpr on the host. The elements of a constant on a device are read.
+#[track_caller]
+pub(crate) fn constant_array(constant: &Tensor) -> &Arc<Array> {
+    if constant.is_traced() {
+        bug(CONCRETE);
+    }
+    or_panic(constant.value())
+}
 
 /// One operation of a jaxpr.
 #[derive(Clone, Debug)]

@@ -67,6 +67,14 @@ impl Linear {
         }
     }
 
+    /// Returns the value of the operand, or `None` if it is unknown.
+    pub(crate) fn value(&self) -> Option<&Tensor> {
+        match self {
+            Self::Known(tensor) => Some(tensor),
+            Self::Unknown(_) => None,
+        }
+    }
+
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }

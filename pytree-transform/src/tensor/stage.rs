@@ -9,6 +9,7 @@ use pytree_core::bug::pairs;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::tensor::Tensor;
+use crate::tensor::device::on_host;
 use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in};
 
@@ -28,7 +29,10 @@ pub(crate) fn stage<R>(
             trace.tensor(info.clone(), Payload::Stage(variable, recorder))
         })
         .collect();
+    // Operations on constants run where a compiler can fold them.
+    let host = on_host();
     let (results, rest) = run(tensors);
+    drop(host);
     let results = standing_in(results);
     let outputs = results
         .iter()

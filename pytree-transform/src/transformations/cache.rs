@@ -23,6 +23,7 @@ use crate::primitives::body::Body;
 use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
 use crate::tensor::checks::{self};
+use crate::tensor::device::{self, Device};
 use crate::tensor::trace::{axis_length, bound_length};
 use crate::transformations::dropped::Dropped;
 use crate::transformations::function::Origin;
@@ -70,6 +71,10 @@ pub(crate) struct Entry {
     dropped: Option<Box<Dropped>>,
     /// The compiled program of the body, built when the entry is first called with arrays.
     executable: OnceLock<Arc<Executable>>,
+    /// The compiled programs for devices other than the host.
+    pub(crate) programs: device::Slots,
+    /// The devices of the tensors that the function has captured.
+    pub(crate) devices: Vec<Device>,
     /// The value of the cache's `clock` when the entry was last used.
     used: AtomicU64,
 }
@@ -83,6 +88,7 @@ impl Entry {
         dropped: Option<Box<Dropped>>,
     ) -> Self {
         Self {
+            devices: device::of_jaxpr(&body.jaxpr),
             signature,
             outcome,
             body,
@@ -90,6 +96,7 @@ impl Entry {
             dropped,
             is_used_once: false,
             executable: OnceLock::new(),
+            programs: device::Slots::default(),
             used: AtomicU64::new(0),
         }
     }

@@ -11,17 +11,20 @@ use pytree_core::level::has_read_captured;
 use pytree_core::{References, TreeDef, TreeError, Unrepeated};
 
 use crate::base::array::Array;
+use crate::base::error::or_panic;
 use crate::executor::compile;
 use crate::primitives::body::Body;
 use crate::primitives::call::call;
 use crate::tensor::Tensor;
 use crate::tensor::checks::Checks;
+use crate::tensor::device::{self, Device};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::dropped::Dropped;
 use crate::transformations::function::{Ending, Known, Origin, TracedCall, call_inside};
+use crate::transformations::placed::Place;
 use crate::transformations::rebuilt;
 use crate::transformations::retrace::{Retrace, Traced};
 
@@ -35,6 +38,8 @@ pub(crate) struct Compiled<T, E> {
     of_type: FunctionType,
     rebuild: Rebuild<T>,
     pub(crate) checks: Checks,
+    /// The device that the user has chosen for this function; `None` if the arguments of a call choose it.
+    pub(crate) device: Option<Device>,
     pub(crate) cache: Cache,
     history: Mutex<History>,
 }
@@ -64,16 +69,18 @@ impl<T, E> Compiled<T, E> {
             of_type: FunctionType::of::<F>(),
             rebuild,
             checks: Checks::default(),
+            device: None,
             cache: Cache::new(DEFAULT_SIZE),
             history: Mutex::default(),
         }
     }
 
     /// Returns a copy with other options and an empty cache.
-    pub(crate) fn anew(&self, checks: Checks, size: usize) -> Self {
+    pub(crate) fn anew(&self, checks: Checks, device: Option<Device>, size: usize) -> Self {
         Self {
             function: Arc::clone(&self.function),
             checks,
+            device,
             cache: Cache::new(size),
             history: Mutex::default(),
             ..*self
@@ -134,28 +141,46 @@ impl<T, E> Compiled<T, E> {
             let value = self.run_repeatedly(&given, attempts, entered)?;
             return Ok((value, release(given, None)));
         }
+        // The program is compiled before the arguments are released, so that an error of the compiler leaves them.
+        let place = self.place(&entry, &leaves);
         let rest = release(given, Some(&entry));
-        let value = self.evaluate(&entry, leaves, &references);
+        let value = self.evaluate(&entry, &place, leaves, &references);
         Ok((self.ending(&entry).with(value), rest))
+    }
+
+    /// Returns where the program of a cache entry runs on these leaves.
+    #[inline]
+    fn place(&self, entry: &Entry, leaves: &[Tensor]) -> Place {
+        let is_free = self.device.is_none() && entry.devices.is_empty() && !device::is_chosen();
+        if is_free && leaves.iter().all(|leaf| leaf.array().is_some()) {
+            return Place::Host;
+        }
+        or_panic(Place::of(self.origin, self.device.as_ref(), entry, leaves))
     }
 
     /// Calls the program of a cache entry inside of another transformation, which records or transforms the call.
     fn recorded(&self, entry: &Entry, mut leaves: Vec<Tensor>, references: &References) -> T {
         leaves.extend(entry.captured.iter().cloned());
+        let _device = self.device.as_ref().map(device::within);
         // A call has no source line, because the `dyn Fn` to which a `Jit` derefs does not know its caller.
         let results = at_line_by_default(self.origin.line, || call(&entry.body, &leaves));
         let value = (self.rebuild)(&entry.outcome, results, references);
         self.ending(entry).with(value)
     }
 
-    /// Runs the program of a cache entry on concrete leaves.
+    /// Runs the program of a cache entry on leaves that are not traced.
     fn evaluate(
         &self,
         entry: &Entry,
+        place: &Place,
         leaves: Vec<Tensor>,
         references: &References,
     ) -> Result<T, TreeError> {
-        let array = |leaf: Tensor| expect_some(leaf.into_array(), "leaves that are not traced");
+        if let Place::Device(placed) = place {
+            let results = or_panic(placed.run(entry, leaves));
+            return (self.rebuild)(&entry.outcome, results, references);
+        }
+        let array = |leaf: Tensor| expect_some(leaf.into_array(), "leaves on the host");
         let arrays: Vec<Arc<Array>> = leaves.into_iter().map(array).collect();
         let results = entry.run(arrays);
         let results = results.into_iter().map(Tensor::from_shared).collect();
@@ -172,7 +197,8 @@ impl<T, E> Compiled<T, E> {
     ) -> Result<T, E> {
         loop {
             let (entry, leaves, references) = entered;
-            match self.evaluate(&entry, leaves, &references) {
+            let place = self.place(&entry, &leaves);
+            match self.evaluate(&entry, &place, leaves, &references) {
                 Err(error) if error.is_conflict() && entry.is_repeatable() => {}
                 outcome => return Ok(self.ending(&entry).with(outcome)),
             }
@@ -275,7 +301,7 @@ fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
     entry.captured.is_empty()
         && entry.body.axis_names.is_empty()
         && !is_recorded
-        && leaves.iter().all(|leaf| leaf.array().is_some())
+        && !leaves.iter().any(Tensor::is_traced)
 }
 
 /// The type of a user's function, for warnings and for names in jaxprs.
@@ -309,7 +335,31 @@ macro_rules! compiled_options {
         impl<$($generics)*> $type {
             /// Makes a copy of the function with an empty cache.
             fn anew(&self, checks: $crate::tensor::checks::Checks, size: usize) -> Self {
-                Self::of(self.compiled.anew(checks, size))
+                let device = self.compiled.device.clone();
+                Self::of(self.compiled.anew(checks, device, size))
+            }
+
+            /// Makes the function run on a device. The cache of the returned function is empty.
+            ///
+            /// Tensors of the host are transferred to the device by each call, so move a model there once, with
+            /// [`device_put`](crate::device::device_put). The results are on the device. A tensor of another device is
+            /// an error. Without `on`, the function runs on the device of its argument and of its captured tensors or,
+            /// if all of them are on the host, on the device that [`with_device`](crate::device::with_device) has
+            /// chosen.
+            ///
+            /// Inside of another compiled function, the device of that function counts.
+            ///
+            /// # Examples
+            /// ```
+            /// use pytree_transform::device::Device;
+            /// use pytree_transform::{Tensor, jit};
+            /// let f = jit(|x: Tensor| x * 2.0).on(Device::HOST);
+            /// assert!(f(Tensor::from(1.0)).device().is_host());
+            /// ```
+            #[must_use]
+            pub fn on(self, device: impl Into<$crate::tensor::device::Device>) -> Self {
+                let (checks, size) = (self.compiled.checks, self.compiled.cache.size());
+                Self::of(self.compiled.anew(checks, Some(device.into()), size))
             }
 
             /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used

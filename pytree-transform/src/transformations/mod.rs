@@ -20,6 +20,7 @@ pub(crate) mod jvp;
 pub(crate) mod linear;
 pub(crate) mod lowered;
 pub(crate) mod make_jaxpr;
+pub(crate) mod placed;
 pub(crate) mod rebuilt;
 pub(crate) mod retrace;
 pub(crate) mod returned;

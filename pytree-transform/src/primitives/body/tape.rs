@@ -15,6 +15,7 @@ use crate::base::error::or_panic;
 use crate::primitives::create::Full;
 use crate::primitives::elementwise::sum_of;
 use crate::tensor::Tensor;
+use crate::tensor::device::beside;
 use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, ToShared, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
@@ -236,6 +237,8 @@ impl Transposition {
                 None => Linear::Unknown(variables[input.index()].clone()),
             })
             .collect();
+        let of_operands = operands.iter().filter_map(Linear::value);
+        let _device = beside(cotangents.iter().flatten().chain(of_operands));
         at_line(equation.line, || {
             let results = equation.primitive.transpose(&cotangents, &operands);
             let expected = "as many cotangents as an equation has operands";

@@ -2,6 +2,7 @@
 
 use crate::base::error::{TensorError, or_panic};
 use crate::tensor::Tensor;
+use crate::tensor::device::beside;
 
 /// Broadcasts two tensors to their common shape by NumPy's rule.
 #[track_caller]
@@ -21,6 +22,8 @@ pub(crate) fn broadcast_together(
             "reshape one of the tensors",
         )
     })?;
+    // A repeated number is created on the device of the other operand.
+    let _device = beside([left, right]);
     Ok((
         crate::primitives::shape::broadcast_to(left, &shape)?,
         crate::primitives::shape::broadcast_to(right, &shape)?,

@@ -11,7 +11,9 @@ use crate::tensor::Tensor;
 
 /// An array on a device. Its elements never change.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct DeviceArray {
+    /// The first field; see `Array`.
     pub(crate) info: AbstractArray,
     pub(crate) device: Device,
     buffer: Box<dyn Buffer>,

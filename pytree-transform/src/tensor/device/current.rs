@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::Device;
+use crate::tensor::Tensor;
 
 thread_local! {
     /// Whether `CHOSEN` is a device other than the host. Every operation reads this flag.
@@ -39,6 +40,16 @@ pub(crate) fn within(device: &Device) -> Chosen {
 #[must_use]
 pub(crate) fn on_host() -> Chosen {
     Chosen::set(Device::HOST)
+}
+
+/// Chooses the device of the first of these tensors that is on a device, until the returned guard is dropped. If all of
+/// them are on the host, or are recorded, returns `None`. So a tensor that a rule creates is on the device of the
+/// operands, and is not transferred.
+#[must_use]
+#[inline]
+pub(crate) fn beside<'t>(tensors: impl IntoIterator<Item = &'t Tensor>) -> Option<Chosen> {
+    let device = tensors.into_iter().find_map(Tensor::placed_on)?;
+    Some(within(device))
 }
 
 /// Returns whether a device other than the host is chosen.

@@ -59,6 +59,7 @@ impl Device {
         self.0.as_ref()
     }
 
+    /// Returns the address of the engine, which identifies the device.
     fn address(&self) -> usize {
         self.0
             .as_ref()

@@ -18,7 +18,7 @@ mod slot;
 
 pub(crate) use self::array::DeviceArray;
 pub use self::current::with_device;
-pub(crate) use self::current::{chosen, is_chosen, on_host, within};
+pub(crate) use self::current::{beside, chosen, is_chosen, on_host, within};
 pub use self::engine::{Buffer, Engine, Executable, Input};
 use self::handle::Attached;
 pub use self::handle::Device;

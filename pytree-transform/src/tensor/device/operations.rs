@@ -8,7 +8,7 @@ use hashbrown::DefaultHashBuilder;
 use smallvec::SmallVec;
 
 use super::slot::Slot;
-use super::{Attached, Device, Program, chosen, of_tensors};
+use super::{Program, chosen, of_tensors};
 use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;

@@ -1,7 +1,7 @@
 //! On which device an operation runs.
 
 use super::{Device, is_chosen};
-use crate::base::error::TensorError;
+use crate::base::error::{TensorError, name_of};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 
@@ -69,6 +69,6 @@ impl Mixed {
     /// Returns the error for an operation on these tensors.
     pub(crate) fn error(self, operation: &'static str, operands: &[&Tensor]) -> TensorError {
         let found = [self.0, self.1].map(|position| described(operands[position]));
-        TensorError::devices(operation, found)
+        TensorError::devices(name_of(operation), found)
     }
 }

@@ -58,8 +58,8 @@ pub(crate) fn bind(
     } else {
         level
     };
-    for operand in operands {
-        if let Some(tracer) = operand.tracer() {
+    if innermost.is_some() {
+        for tracer in operands.iter().filter_map(|operand| operand.tracer()) {
             check_alive(tracer, primitive.name())?;
         }
     }
@@ -162,6 +162,7 @@ fn interpret(
     let _below = InnermostGuard(INNERMOST.replace(content.below));
     match &content.interpreter {
         Interpreter::Jvp => {
+            let _device = device::beside(operands.iter().copied());
             let (primals, tangents): (Vec<_>, Vec<_>) = operands
                 .iter()
                 .map(|operand| trace.undual(operand))
@@ -176,6 +177,7 @@ fn interpret(
             )
         }
         Interpreter::Batch(batch) => {
+            let _device = device::beside(operands.iter().copied());
             let (values, axes): (Vec<_>, Vec<_>) = operands
                 .iter()
                 .map(|operand| trace.unbatched(operand))

@@ -92,9 +92,11 @@ impl Content {
 /// The data of a traced tensor, which has no array: its trace level, and the data that this level stores for the
 /// tensor.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Tracer {
-    place: Place,
+    /// The first field; see `Array`.
     pub(crate) info: AbstractArray,
+    place: Place,
     pub(crate) payload: Payload,
 }
 

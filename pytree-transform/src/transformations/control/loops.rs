@@ -420,7 +420,7 @@ pub fn fori_loop<C: Traceable, R: Returned<K, Value = C>, K>(
     R::with(always(result).map(|(_, carry)| carry))
 }
 
-/// Converts a bound that is a concrete tensor to a number. Returns any other bound unchanged.
+/// Converts a bound that is a concrete tensor to a number; reads it if it is on a device. Returns any other bound unchanged.
 #[track_caller]
 fn value_of(bound: Bound) -> Bound {
     if let Bound::Tensor(tensor) = &bound {
@@ -429,7 +429,7 @@ fn value_of(bound: Bound) -> Bound {
             "cannot use a {} as a bound of a loop: the bounds of fori_loop must be i32 scalars; convert with `.convert(DType::I32)`",
             tensor.info()
         );
-        if tensor.array().is_some() {
+        if !tensor.is_traced() {
             return Bound::Number(tensor.item::<i32>());
         }
     }

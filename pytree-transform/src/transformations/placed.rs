@@ -1,0 +1,123 @@
+//! Where a compiled function runs: on the host, or on a device with its own program.
+
+use std::sync::Arc;
+
+use crate::base::array::Array;
+use crate::base::error::TensorError;
+use crate::passes::optimize;
+use crate::tensor::Tensor;
+use crate::tensor::checks;
+use crate::tensor::device::{Device, Mixed, Program, chosen, described, of_tensors, on_host};
+use crate::transformations::cache::Entry;
+use crate::transformations::function::Origin;
+
+/// Where a call runs.
+pub(crate) enum Place {
+    /// By the executor of the host. All leaves are on the host.
+    Host,
+    Device(Placed),
+}
+
+/// A program for a device. Without a program, the call runs on the host, which checks its results, and the results are
+/// transferred to the device.
+pub(crate) struct Placed {
+    device: Device,
+    program: Option<Arc<Program>>,
+}
+
+impl Place {
+    /// Returns where the program of a cache entry runs: on `set` if it is a device, on the device of the leaves and
+    /// captured tensors, or on the chosen device. Compiles the program if necessary.
+    ///
+    /// # Errors
+    /// Returns [`TensorError::Devices`] if two of them differ, and the errors of the compiler.
+    pub(crate) fn of(
+        origin: Origin,
+        set: Option<&Device>,
+        entry: &Entry,
+        leaves: &[Tensor],
+    ) -> Result<Self, TensorError> {
+        let name = name_of(origin, entry);
+        let device = device_of(&name, set, entry, leaves)?;
+        let Some(attached) = device.attached() else {
+            return Ok(Self::Host);
+        };
+        if checks::active() {
+            let program = None;
+            return Ok(Self::Device(Placed { device, program }));
+        }
+        let program = entry.programs.get_or_compile(&device, || {
+            Program::compile(attached, &name, optimize(entry.body.jaxpr.clone()))
+        })?;
+        let program = Some(program);
+        Ok(Self::Device(Placed { device, program }))
+    }
+}
+
+impl Placed {
+    /// Runs the program on leaves that are on the host or on the device.
+    pub(crate) fn run(
+        &self,
+        entry: &Entry,
+        leaves: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, TensorError> {
+        if let (Some(attached), Some(program)) = (self.device.attached(), &self.program) {
+            return program.run(attached, leaves);
+        }
+        let arrays: Vec<Arc<Array>> = leaves
+            .iter()
+            .map(|leaf| leaf.value().cloned())
+            .collect::<Result<_, _>>()?;
+        let _host = on_host();
+        let results = entry.run(arrays).into_iter().map(Tensor::from_shared);
+        results.map(|result| self.device.put(&result)).collect()
+    }
+}
+
+/// Returns the device of a call.
+fn device_of(
+    name: &str,
+    set: Option<&Device>,
+    entry: &Entry,
+    leaves: &[Tensor],
+) -> Result<Device, TensorError> {
+    let place = |position: usize| {
+        let path = &entry.signature.treedef.leaf_paths()[position];
+        format!("{} at {}", described(&leaves[position]), path.or_root())
+    };
+    let operation = match set {
+        Some(device) => format!("call `{name}` on {device} with"),
+        None => format!("call `{name}` with"),
+    };
+    let given = match of_tensors(leaves) {
+        Ok(given) => given,
+        Err(Mixed(first, other)) => {
+            return Err(TensorError::devices(
+                operation,
+                [place(first), place(other)],
+            ));
+        }
+    };
+    let at = || leaves.iter().position(|leaf| leaf.device_array().is_some());
+    let given = given.map(|device| (device, at().map(place).unwrap_or_default()));
+    let captured = |device| (device, format!("a captured tensor on {device}"));
+    let mut found = given.into_iter().chain(entry.devices.iter().map(captured));
+    let Some((device, text)) = found.next() else {
+        return Ok(set.cloned().unwrap_or_else(chosen));
+    };
+    if set.is_some_and(|set| set != device) {
+        return Err(TensorError::devices(operation, [text]));
+    }
+    match found.find(|(other, _)| *other != device) {
+        Some((_, other)) => Err(TensorError::devices(operation, [text, other])),
+        None => Ok(device.clone()),
+    }
+}
+
+/// Returns the name of a compiled function for messages: its own name or, for a closure, the line that compiled it.
+fn name_of(origin: Origin, entry: &Entry) -> String {
+    match entry.body.label.as_str() {
+        "<closure>" | "" => origin.to_string(),
+        label => label.to_owned(),
+    }
+}
