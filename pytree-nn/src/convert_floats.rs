@@ -34,7 +34,7 @@ use pytree_transform::{DType, Tensor};
 pub fn convert_floats<M: PytreeOf<Tensor>>(model: &M, dtype: DType) -> M {
     assert!(
         dtype.is_float(),
-        "cannot convert the floats of a model to {dtype}: expected f32 or f64; to convert a single tensor to another dtype, use `.convert(…)`"
+        "cannot convert the floats of a model to {dtype}: expected a float dtype; to convert a single tensor to another dtype, use `.convert(…)`"
     );
     graph::map(model, |leaf: &Tensor| {
         if leaf.dtype().is_float() {

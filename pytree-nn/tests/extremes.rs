@@ -55,7 +55,7 @@ fn random_numbers_too_many_are_refused() {
         key().bits([0, 5]) => Shape(vec![0, 5]);
         key().uniform(DType::F32, [1 << 43]) => Panic("by `uniform`: 35184372088832 bytes of memory");
         key().uniform(DType::F64, [1 << 62]) => Panic("by `uniform`");
-        key().uniform(DType::I32, [1]) => Panic("expected f32 or f64");
+        key().uniform(DType::I32, [1]) => Panic("expected a float dtype");
         key().uniform_between(DType::F32, [HUGE], 0.0, 1.0) => Panic("by `uniform_between`");
         key().normal(DType::F64, [TOP]) => Panic("by `normal`");
         key().truncated_normal(DType::F32, [1 << 45], -2.0, 2.0) => Panic("by `truncated_normal`");
@@ -135,7 +135,7 @@ fn functions_keep_to_their_limits() {
         standardize(&int(), 0, 0.0) => Panic("cannot standardize i32[2]");
         glu(&two(), isize::MIN) => Panic("cannot glu f64[2]: axis");
         glu(&of(1.0), 0) => Panic("cannot glu f64[]");
-        gelu(&int()) => Panic("cannot gelu i32[2]: expected f32 or f64");
+        gelu(&int()) => Panic("cannot gelu i32[2]: expected a float dtype");
         leaky_relu(&int(), 0.1) => Panic("cannot leaky_relu i32[2]");
         soft_sign(&int()) => Panic("cannot soft_sign i32[2]");
         softplus(&int()) => Panic("cannot softplus i32[2]");

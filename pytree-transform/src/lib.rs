@@ -13,6 +13,9 @@ mod tensor;
 mod transformations;
 
 pub use crate::base::axis_names::AxisNames;
+/// The half-precision floats whose tensors have the dtypes [`DType::BF16`] and [`DType::F16`].
+pub use half::{bf16, f16};
+
 pub use crate::base::dtype::{AbstractArray, DType, TensorElement};
 pub use crate::base::error::TensorError;
 pub use crate::base::memory;

@@ -83,7 +83,7 @@ pub enum CheckpointError {
     },
     /// A leaf has a dtype that checkpoints do not support.
     #[error(
-        "cannot save {name}: expected bool, i32, i64, u32, f32 or f64, found {found}; convert the tensor first"
+        "cannot save {name}: expected a dtype of safetensors, found {found}; convert the tensor first"
     )]
     DType {
         /// The name of the leaf.

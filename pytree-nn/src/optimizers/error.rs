@@ -33,7 +33,7 @@ pub enum OptimizerError {
     Shapes(ShapeError),
     /// A leaf to be trained is not a float.
     #[error(
-        "cannot train {path}: expected f32 or f64, found {found}; make the leaf a state, or choose which leaves to train with `Optimizer::with_filter`"
+        "cannot train {path}: expected a float dtype, found {found}; make the leaf a state, or choose which leaves to train with `Optimizer::with_filter`"
     )]
     NotFloat {
         /// The path of the leaf.

@@ -271,7 +271,7 @@ fn remainder(dividend: &Tensor, divisor: u32) -> Tensor {
 fn check_float(dtype: DType) {
     assert!(
         dtype.is_float(),
-        "cannot draw {dtype} from a distribution of real numbers: expected f32 or f64; to draw integers, use `randint` or `bits`"
+        "cannot draw {dtype} from a distribution of real numbers: expected a float dtype; to draw integers, use `randint` or `bits`"
     );
 }
 

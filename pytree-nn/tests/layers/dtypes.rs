@@ -115,7 +115,7 @@ fn models_are_converted_under_jit() {
 }
 
 #[test]
-#[should_panic(expected = "cannot convert the floats of a model to i32: expected f32 or f64")]
+#[should_panic(expected = "cannot convert the floats of a model to i32: expected a float dtype")]
 fn models_are_not_converted_to_integers() {
     let _ = convert_floats(&Linear::new(1, 1, &mut Rngs::new(0)), DType::I32);
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use half::{bf16, f16};
 use pytree_core::bug::bug;
 
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::base::memory;
@@ -15,9 +17,15 @@ use crate::base::shape::{PerAxis, Shape};
 #[allow(missing_docs, reason = "the names say it all")]
 pub enum Data {
     Bool(Vec<bool>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
     I32(Vec<i32>),
     I64(Vec<i64>),
+    U8(Vec<u8>),
+    U16(Vec<u16>),
     U32(Vec<u32>),
+    BF16(Vec<bf16>),
+    F16(Vec<f16>),
     F32(Vec<f32>),
     F64(Vec<f64>),
 }
@@ -25,12 +33,21 @@ pub enum Data {
 impl Data {
     /// Returns the elements converted to `f64`. Large integers are rounded.
     pub(crate) fn to_f64(&self) -> Vec<f64> {
+        fn converted<T: Copy + Into<f64>>(elements: &[T]) -> Vec<f64> {
+            elements.iter().map(|&element| element.into()).collect()
+        }
         match self {
-            Self::Bool(elements) => elements.iter().map(|&element| element.into()).collect(),
-            Self::I32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::Bool(elements) => converted(elements),
+            Self::I8(elements) => converted(elements),
+            Self::I16(elements) => converted(elements),
+            Self::I32(elements) => converted(elements),
             Self::I64(elements) => elements.iter().map(|&element| element as f64).collect(),
-            Self::U32(elements) => elements.iter().map(|&element| element.into()).collect(),
-            Self::F32(elements) => elements.iter().map(|&element| element.into()).collect(),
+            Self::U8(elements) => converted(elements),
+            Self::U16(elements) => converted(elements),
+            Self::U32(elements) => converted(elements),
+            Self::BF16(elements) => converted(elements),
+            Self::F16(elements) => converted(elements),
+            Self::F32(elements) => converted(elements),
             Self::F64(elements) => elements.clone(),
         }
     }
@@ -46,8 +63,68 @@ pub(crate) struct Array {
     pub(crate) data: Data,
 }
 
-/// Runs an expression in which `$type` is an alias of the Rust type that corresponds to a dtype.
+/// Runs an expression in which `$type` is an alias of the Rust type that corresponds to a dtype. The expression is
+/// compiled for each dtype, so use this macro only for a few instructions, [`with_wide`] for computations, and
+/// [`with_bits`](crate::base::bits::with_bits) to move elements.
 macro_rules! with_type {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            $crate::base::dtype::DType::Bool => {
+                type $type = bool;
+                $body
+            }
+            $crate::base::dtype::DType::I8 => {
+                type $type = i8;
+                $body
+            }
+            $crate::base::dtype::DType::I16 => {
+                type $type = i16;
+                $body
+            }
+            $crate::base::dtype::DType::I32 => {
+                type $type = i32;
+                $body
+            }
+            $crate::base::dtype::DType::I64 => {
+                type $type = i64;
+                $body
+            }
+            $crate::base::dtype::DType::U8 => {
+                type $type = u8;
+                $body
+            }
+            $crate::base::dtype::DType::U16 => {
+                type $type = u16;
+                $body
+            }
+            $crate::base::dtype::DType::U32 => {
+                type $type = u32;
+                $body
+            }
+            $crate::base::dtype::DType::BF16 => {
+                type $type = ::half::bf16;
+                $body
+            }
+            $crate::base::dtype::DType::F16 => {
+                type $type = ::half::f16;
+                $body
+            }
+            $crate::base::dtype::DType::F32 => {
+                type $type = f32;
+                $body
+            }
+            $crate::base::dtype::DType::F64 => {
+                type $type = f64;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_type;
+
+/// Runs an expression in which `$type` is an alias of the Rust type that corresponds to a dtype, which must not be
+/// narrow: [`evaluate`](crate::tensor::evaluation::evaluate) widens the operands of kernels.
+macro_rules! with_wide {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
             $crate::base::dtype::DType::Bool => {
@@ -74,10 +151,17 @@ macro_rules! with_type {
                 type $type = f64;
                 $body
             }
+            narrow => $crate::base::array::not_widened(narrow),
         }
     };
 }
-pub(crate) use with_type;
+pub(crate) use with_wide;
+
+#[cold]
+#[track_caller]
+pub(crate) fn not_widened(dtype: DType) -> ! {
+    bug(format_args!("a wide dtype, found {dtype}"))
+}
 
 /// The size in bytes below which arrays are allocated without a check. If the system cannot grant even so little
 /// memory, nothing else works.
@@ -91,7 +175,7 @@ pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
 /// Tries to allocate the memory of an array, and returns whether the system grants it. Without this check, a failed
 /// allocation of a `Vec` would abort the process.
 pub(crate) fn is_granted(info: &AbstractArray) -> bool {
-    with_type!(info.dtype, T => Vec::<T>::new().try_reserve_exact(info.len()).is_ok())
+    info.spanned_bytes().is_some_and(is_bytes_granted)
 }
 
 /// Tries to allocate this many bytes, and returns whether the system grants them.
@@ -99,15 +183,14 @@ pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Returns an empty `Vec` with capacity for the elements of an array.
+/// Returns an empty `Vec` with capacity for the bits of the elements of an array.
 ///
 /// # Panics
 /// Panics if the system does not grant the memory.
-pub(crate) fn reserved<T: TensorElement>(shape: &[usize]) -> Vec<T> {
+pub(crate) fn reserved<T: Bits>(info: &AbstractArray) -> Vec<T> {
     let mut elements = Vec::new();
-    let info = AbstractArray::new(T::DTYPE, shape);
     if elements.try_reserve_exact(info.len()).is_err() {
-        no_memory(&info);
+        no_memory(info);
     }
     elements
 }
@@ -156,7 +239,59 @@ impl Array {
         if !is_surely_granted(info) && !is_granted(info) {
             no_memory(info);
         }
-        with_type!(info.dtype, T => Self::new(&info.shape, vec![T::default(); info.len()]))
+        with_bits!(info.dtype, T => Self::from_bits(info.dtype, &info.shape, vec![T::default(); info.len()]))
+    }
+
+    /// Creates an array from the bits of its elements in row-major order.
+    pub(crate) fn from_bits<T: Bits>(
+        dtype: DType,
+        shape: impl AsRef<[usize]>,
+        bits: Vec<T>,
+    ) -> Self {
+        let info = AbstractArray::new(dtype, shape);
+        debug_assert_eq!(info.len(), bits.len(), "elements for {info}");
+        Self {
+            data: T::data(bits, dtype),
+            info,
+        }
+    }
+
+    /// Returns the bits of the elements. `T` must be the type that `with_bits` chooses for the dtype.
+    #[track_caller]
+    pub(crate) fn bits<T: Bits>(&self) -> &[T] {
+        match T::slice(&self.data) {
+            Some(bits) => bits,
+            None => wrong_bits(self.dtype()),
+        }
+    }
+
+    /// Returns the bits of the elements for writing; see [`bits`](Self::bits).
+    #[track_caller]
+    pub(crate) fn bits_mut<T: Bits>(&mut self) -> &mut [T] {
+        let dtype = self.dtype();
+        match T::slice_mut(&mut self.data) {
+            Some(bits) => bits,
+            None => wrong_bits(dtype),
+        }
+    }
+
+    /// Returns the bits of the elements by value. They are moved if `this` is the only handle of the array, and copied
+    /// otherwise.
+    #[track_caller]
+    pub(crate) fn into_bits<T: Bits>(this: Arc<Self>) -> Vec<T> {
+        let dtype = this.dtype();
+        match T::vector(Self::into_data(this)) {
+            Some(bits) => bits,
+            None => wrong_bits(dtype),
+        }
+    }
+
+    /// Returns the elements by value. They are moved if `this` is the only handle of the array, and copied otherwise.
+    pub(crate) fn into_data(this: Arc<Self>) -> Data {
+        match Arc::try_unwrap(this) {
+            Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
+            Err(shared) => shared.data.clone(),
+        }
     }
 
     pub(crate) fn shape(&self) -> &[usize] {
@@ -180,11 +315,7 @@ impl Array {
     #[track_caller]
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
-        let data = match Arc::try_unwrap(this) {
-            Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
-            Err(shared) => shared.data.clone(),
-        };
-        match T::vector(data) {
+        match T::vector(Self::into_data(this)) {
             Some(elements) => elements,
             None => wrong_storage(T::DTYPE, dtype),
         }
@@ -214,6 +345,14 @@ fn wrong_storage(expected: DType, found: DType) -> ! {
     bug(format_args!("elements of {expected}, found {found}"))
 }
 
+#[cold]
+#[track_caller]
+fn wrong_bits(dtype: DType) -> ! {
+    bug(format_args!(
+        "bits of another width than the elements of {dtype} have"
+    ))
+}
+
 /// Returns the strides of a contiguous, row-major array of a shape.
 pub(crate) fn row_major_strides(shape: &[usize]) -> PerAxis {
     let mut strides: PerAxis = smallvec::smallvec![1; shape.len()];
@@ -228,6 +367,14 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> PerAxis {
 pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
         T::DTYPE,
+        [length],
+    ))))
+}
+
+/// Returns memory for the bits of `length` elements of a result; see [`reused`].
+pub(crate) fn reused_bits<T: Bits>(dtype: DType, length: usize) -> Vec<T> {
+    Array::into_bits(Arc::new(Array::reused(&AbstractArray::new(
+        dtype,
         [length],
     ))))
 }

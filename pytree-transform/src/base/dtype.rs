@@ -2,20 +2,39 @@
 
 use std::fmt;
 
+use half::{bf16, f16};
 use pytree_core::{Element, ElementType};
 
 use crate::base::nested::NestedArray;
 use crate::base::shape::Shape;
 
 /// The element type (dtype) of a tensor.
+///
+/// **Half-precision floats**, [`BF16`](Self::BF16) and [`F16`](Self::F16): each equation computes in f32 and rounds its
+/// result to the dtype, to the nearest number and ties to even. Sums, products of matrices, convolutions and cumulative
+/// reductions accumulate in f32 and round once at the end. A number is converted from f64 or from an integer by way of
+/// f32, as in XLA.
+///
+/// **Integers of 8 and 16 bits**: arithmetic wraps around, as in JAX. A conversion from a float saturates, and NaN
+/// becomes 0.
+///
+/// A computation returns the same bits with and without `jit`, in each dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it all")]
 pub enum DType {
     Bool,
+    I8,
+    I16,
     I32,
     I64,
+    U8,
+    U16,
     U32,
+    /// The upper half of an f32: 8 bits of exponent and 7 bits of mantissa. The Rust type is [`bf16`].
+    BF16,
+    /// The half precision of IEEE 754: 5 bits of exponent and 10 bits of mantissa. The Rust type is [`f16`].
+    F16,
     F32,
     F64,
 }
@@ -28,16 +47,70 @@ impl DType {
 
     /// Returns whether this is a float type. Only tensors of floats have gradients.
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
+        self.element().is_float()
+    }
+
+    /// Returns whether this is an integer type. `bool` is not an integer type.
+    pub const fn is_integer(self) -> bool {
+        self.element().is_integer()
+    }
+
+    /// Returns the dtype in which the kernels of primitives compute: f32 for half-precision floats, an integer of 32
+    /// bits for narrower integers, and otherwise the dtype itself.
+    pub(crate) const fn wide(self) -> Self {
+        match self {
+            Self::BF16 | Self::F16 => Self::F32,
+            Self::I8 | Self::I16 => Self::I32,
+            Self::U8 | Self::U16 => Self::U32,
+            _ => self,
+        }
+    }
+
+    /// Returns whether this dtype is narrower than the dtype in which kernels compute.
+    pub(crate) const fn is_narrow(self) -> bool {
+        matches!(
+            self,
+            Self::BF16 | Self::F16 | Self::I8 | Self::I16 | Self::U8 | Self::U16
+        )
+    }
+
+    /// Returns the greatest number of an integer type of at most 32 bits, or `None` for other types.
+    pub(crate) const fn greatest_index(self) -> Option<u32> {
+        Some(match self {
+            Self::I8 => i8::MAX as u32,
+            Self::I16 => i16::MAX as u32,
+            Self::I32 => i32::MAX.unsigned_abs(),
+            Self::U8 => u8::MAX as u32,
+            Self::U16 => u16::MAX as u32,
+            Self::U32 => u32::MAX,
+            _ => return None,
+        })
+    }
+
+    /// Returns the greatest finite number of a float type, or `None` for other types.
+    pub(crate) fn greatest_float(self) -> Option<f64> {
+        match self {
+            Self::BF16 => Some(bf16::MAX.into()),
+            Self::F16 => Some(f16::MAX.into()),
+            Self::F32 => Some(f32::MAX.into()),
+            Self::F64 => Some(f64::MAX),
+            _ => None,
+        }
     }
 
     /// Returns the [`ElementType`] of `pytree-core` that corresponds to this dtype.
     pub const fn element(self) -> ElementType {
         match self {
             Self::Bool => ElementType::Bool,
+            Self::I8 => ElementType::I8,
+            Self::I16 => ElementType::I16,
             Self::I32 => ElementType::I32,
             Self::I64 => ElementType::I64,
+            Self::U8 => ElementType::U8,
+            Self::U16 => ElementType::U16,
             Self::U32 => ElementType::U32,
+            Self::BF16 => ElementType::BF16,
+            Self::F16 => ElementType::F16,
             Self::F32 => ElementType::F32,
             Self::F64 => ElementType::F64,
         }
@@ -54,6 +127,14 @@ impl fmt::Display for DType {
 pub trait TensorElement: Element + Default + PartialOrd + NestedArray<Number = Self> {
     /// The dtype of this Rust type.
     const DTYPE: DType;
+
+    /// Converts a number like Rust's `as`. For bool, returns whether the number is nonzero.
+    #[doc(hidden)]
+    fn from_number(value: f64) -> Self;
+
+    /// Converts the position of an element.
+    #[doc(hidden)]
+    fn from_position(position: usize) -> Self;
 
     /// Returns the elements of `data`, or `None` if they have another type.
     #[doc(hidden)]
@@ -73,9 +154,22 @@ pub trait TensorElement: Element + Default + PartialOrd + NestedArray<Number = S
 }
 
 macro_rules! elements {
-    ($($element:ty => $dtype:ident),*) => {$(
+    ($($element:ty => $dtype:ident, |$value:ident| $number:expr, |$at:ident| $position:expr;)*) => {$(
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            clippy::cast_sign_loss,
+            trivial_numeric_casts,
+            reason = "a number written by the user takes the tensor's type"
+        )]
         impl TensorElement for $element {
             const DTYPE: DType = DType::$dtype;
+            fn from_number($value: f64) -> Self {
+                $number
+            }
+            fn from_position($at: usize) -> Self {
+                $position
+            }
             fn slice(data: &crate::base::array::Data) -> Option<&[Self]> {
                 match data {
                     crate::base::array::Data::$dtype(elements) => Some(elements),
@@ -100,7 +194,20 @@ macro_rules! elements {
         }
     )*};
 }
-elements!(bool => Bool, i32 => I32, i64 => I64, u32 => U32, f32 => F32, f64 => F64);
+elements! {
+    bool => Bool, |x| x != 0.0, |at| at != 0;
+    i8 => I8, |x| x as Self, |at| at as Self;
+    i16 => I16, |x| x as Self, |at| at as Self;
+    i32 => I32, |x| x as Self, |at| at as Self;
+    i64 => I64, |x| x as Self, |at| at as Self;
+    u8 => U8, |x| x as Self, |at| at as Self;
+    u16 => U16, |x| x as Self, |at| at as Self;
+    u32 => U32, |x| x as Self, |at| at as Self;
+    bf16 => BF16, |x| Self::from_f32(x as f32), |at| Self::from_f32(at as f32);
+    f16 => F16, |x| Self::from_f32(x as f32), |at| Self::from_f32(at as f32);
+    f32 => F32, |x| x as Self, |at| at as Self;
+    f64 => F64, |x| x as Self, |at| at as Self;
+}
 
 /// The dtype and shape of a tensor. It is displayed as `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -386,15 +386,17 @@ impl fmt::Debug for TensorError {
 /// enough.
 fn conversion(found: &[AbstractArray], expected: &str) -> String {
     let has = |dtype: DType| found.iter().any(|operand| operand.dtype == dtype);
-    let floats = [DType::F64, DType::F32]
+    let floats = [DType::F64, DType::F32, DType::BF16, DType::F16]
         .into_iter()
         .find(|&dtype| has(dtype));
     let (what, name) = match floats {
         _ if expected.contains(';') => return String::new(),
         _ if expected.contains("integers") => ("the indices or numbers", "I32"),
         Some(DType::F64) => ("the other tensor", "F64"),
-        Some(_) => ("the other tensor", "F32"),
-        None if expected == "f32 or f64" => ("the tensors", "F32"),
+        Some(DType::F32) => ("the other tensor", "F32"),
+        Some(DType::BF16) => ("the other tensor", "BF16"),
+        Some(_) => ("the other tensor", "F16"),
+        None if expected == "a float dtype" => ("the tensors", "F32"),
         None if has(DType::Bool) && expected.contains("number") => ("the tensors", "I32"),
         None if found.len() > 1 && has(DType::I64) => ("the other tensor", "I64"),
         None if found.len() > 1 => ("the other tensor", "I32"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod axis_names;
+pub(crate) mod bits;
 pub(crate) mod device_error;
 pub(crate) mod dtype;
 pub(crate) mod elementary;
@@ -9,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod fold;
 pub(crate) mod instructions;
 pub mod memory;
+pub(crate) mod narrow;
 pub(crate) mod nested;
 pub(crate) mod shape;
 pub(crate) mod special;

@@ -1,5 +1,7 @@
 //! Nested arrays, vectors and slices of numbers: their shapes, and their numbers in row-major order.
 
+use half::{bf16, f16};
+
 use crate::base::dtype::TensorElement;
 use crate::base::error::TensorError;
 
@@ -105,7 +107,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(bool, i32, i64, u32, f32, f64);
+numbers!(bool, i8, i16, i32, i64, u8, u16, u32, bf16, f16, f32, f64);
 
 /// Copies the numbers of items. Each item must have the given shape.
 pub(crate) fn numbers_of<T: NestedArray>(

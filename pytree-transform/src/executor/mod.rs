@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use crate::base::array::Array;
 use crate::passes::optimize;
 use crate::primitives::body::program::{Program, Slots};
+use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable, constant_array};
 use crate::tensor::primitive::{Operands, Primitive};
 
@@ -159,7 +160,7 @@ impl Executable {
                 })
                 .collect();
             let results = match &step.work {
-                Work::One(primitive) => primitive.evaluate(operands),
+                Work::One(primitive) => evaluate(&**primitive, operands),
                 Work::Kernel(kernel) => kernel.run(operands),
             };
             for (&slot, result) in pairs(&step.outputs, results, RESULTS) {

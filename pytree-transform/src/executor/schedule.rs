@@ -335,7 +335,8 @@ impl<'j> Planner<'j> {
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
-        let float = |dtype: DType| dtype.is_float().then_some(Class::Floats(dtype));
+        let float =
+            |dtype: DType| matches!(dtype, DType::F32 | DType::F64).then_some(Class::Floats(dtype));
         if equation.primitive.reduction().is_some() {
             return float(output.dtype);
         }

@@ -100,7 +100,7 @@ pub fn pmean<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     let length = or_panic(length_of("pmean", &axis_name));
     each_leaf("pmean", value, &axis_name, |leaf, names| {
         if !leaf.dtype().is_float() {
-            return Err(TensorError::dtype("pmean", &[leaf.info()], "f32 or f64"));
+            return Err(TensorError::dtype("pmean", &[leaf.info()], "a float dtype"));
         }
         let count = Tensor::constant(leaf.dtype(), length as f64);
         Ok(collectives::psum(leaf, names)? / count)
@@ -150,12 +150,9 @@ pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
 /// Reverses the order of the values: the greatest value becomes the least. A second application restores the leaf.
 fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
     Ok(match leaf.dtype() {
-        DType::F32 | DType::F64 => -leaf,
-        DType::Bool => !leaf,
-        // Computes the bitwise complement, because all bits of -1 are set. A negation would overflow for the least
-        // integer.
-        DType::I32 | DType::I64 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), -1.0))?,
-        DType::U32 => leaf.try_bit_xor(Tensor::constant(leaf.dtype(), f64::from(u32::MAX)))?,
+        dtype if dtype.is_float() => -leaf,
+        // The bitwise complement reverses the order of integers. A negation would overflow for the least integer.
+        _ => !leaf,
     })
 }
 

@@ -113,7 +113,7 @@ running! {
 }
 
 running! {
-    " Panics if `axis` is out of range, or if the elements are not f32 or f64.":
+    " Panics if `axis` is out of range, or if the elements are not floats.":
 
     /// Returns the cumulative log-sum-exp along `axis`: log Σ eˣ over each element and all elements before it, or over
     /// the element and all elements after it if the axis is [`Reversed`].

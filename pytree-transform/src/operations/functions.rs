@@ -360,10 +360,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn nan_to_num(&self) -> Self {
-        let greatest = match self.dtype() {
-            DType::F32 => f64::from(f32::MAX),
-            DType::F64 => f64::MAX,
-            _ => return self.clone(),
+        let Some(greatest) = self.dtype().greatest_float() else {
+            return self.clone();
         };
         let of = |value| Self::constant(self.dtype(), value);
         let numbers = self.isnan().select(&of(0.0), self);

@@ -114,7 +114,7 @@ impl Tensor {
         let other = &other.beside(self)?;
         let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
         let rest = x.try_rem(&y)?;
-        if x.dtype() == DType::U32 {
+        if matches!(x.dtype(), DType::U8 | DType::U16 | DType::U32) {
             return x.try_divide(&y);
         }
         // Where the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.

@@ -166,7 +166,7 @@ impl Pooling {
             return Err(TensorError::dtype(
                 "average windows of",
                 &[x.info()],
-                "f32 or f64",
+                "a float dtype",
             ));
         }
         let _called = called("average windows of");

@@ -40,7 +40,7 @@ pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
     Err(TensorError::dtype(
         operation,
         &[tensor.info()],
-        "f32 or f64",
+        "a float dtype",
     ))
 }
 
@@ -253,7 +253,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("cannot take the mean of i32[2]: expected f32 or f64"),
+            error.contains("cannot take the mean of i32[2]: expected a float dtype"),
             "{error}"
         );
         assert!(Tensor::zeros(DType::F32, [0]).mean().item::<f32>().is_nan());

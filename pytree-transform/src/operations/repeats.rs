@@ -276,7 +276,7 @@ impl Tensor {
         let _called = called("linspace");
         if !dtype.is_float() {
             let found = AbstractArray::new(dtype, [count]);
-            let error = TensorError::dtype("linspace", &[&found], "f32 or f64");
+            let error = TensorError::dtype("linspace", &[&found], "a float dtype");
             return or_panic(Err(error));
         }
         if count < 2 {

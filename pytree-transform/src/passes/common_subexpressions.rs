@@ -8,7 +8,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
 use super::Replacements;
-use crate::base::array::{Array, Data};
+use crate::base::array::Array;
+use crate::base::bits::with_bits;
 use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
@@ -93,17 +94,7 @@ impl<'j> Constant<'j> {
         if array.info.len() > MOST_ELEMENTS {
             return Self::Address(Arc::as_ptr(array));
         }
-        let bits = match &array.data {
-            Data::F32(elements) => elements.iter().map(|x| u64::from(x.to_bits())).collect(),
-            Data::F64(elements) => elements.iter().map(|x| x.to_bits()).collect(),
-            Data::I64(elements) => elements.iter().map(|x| x.cast_unsigned()).collect(),
-            Data::I32(elements) => elements
-                .iter()
-                .map(|x| u64::from(x.cast_unsigned()))
-                .collect(),
-            Data::U32(elements) => elements.iter().map(|&x| u64::from(x)).collect(),
-            Data::Bool(elements) => elements.iter().map(|&x| u64::from(x)).collect(),
-        };
+        let bits = with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.into()).collect());
         Self::Bits(&array.info, bits)
     }
 }

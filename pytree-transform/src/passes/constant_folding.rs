@@ -7,6 +7,7 @@ use crate::base::array::Array;
 use crate::primitives::create::Full;
 use crate::primitives::shape::known_scalar;
 use crate::tensor::Tensor;
+use crate::tensor::evaluation;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Operands;
 
@@ -141,8 +142,7 @@ fn evaluate(
     primitive: &dyn crate::tensor::primitive::Primitive,
     operands: Operands,
 ) -> Option<Arc<Array>> {
-    primitive
-        .evaluate(operands)
+    evaluation::evaluate(primitive, operands)
         .into_iter()
         .next()
         .map(Arc::new)

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::Array;
+use crate::base::bits::with_bits;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::primitives::shape::batch_axis_first;
@@ -56,9 +57,9 @@ impl fmt::Debug for DebugCallback {
 fn example(array: &Array, batch_axes: usize, position: usize) -> Tensor {
     let shape = &array.shape()[batch_axes..];
     let length: usize = shape.iter().product();
-    Tensor::from_array(with_type!(array.dtype(), T => {
-        let elements = &array.elements::<T>()[position * length..][..length];
-        Array::new(shape, elements.to_vec())
+    Tensor::from_array(with_bits!(array.dtype(), T => {
+        let elements = &array.bits::<T>()[position * length..][..length];
+        Array::from_bits(array.dtype(), shape, elements.to_vec())
     }))
 }
 
@@ -117,6 +118,10 @@ impl Primitive for DebugCallback {
             "a module runs outside of this program and cannot call one of its functions",
             "remove the callback or the print, or run the function with `jit`",
         ))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,9 +4,10 @@ use std::fmt;
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, Data};
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::array::{Array, Data, not_widened};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::narrow::narrowed;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::primitive::{
@@ -38,6 +39,7 @@ macro_rules! converted {
             DType::U32 => Data::U32($elements.iter().map(|&$x| $u32).collect()),
             DType::F32 => Data::F32($elements.iter().map(|&$x| $f32).collect()),
             DType::F64 => Data::F64($elements.iter().map(|&$x| $f64).collect()),
+            narrow => not_widened(narrow),
         }
     };
 }
@@ -67,8 +69,9 @@ macro_rules! converted_number {
     trivial_numeric_casts,
     reason = "converting is what this does, and its rule is that of `as`"
 )]
-fn convert_data(data: &Data, target: DType) -> Data {
-    match data {
+/// Converts an array of a wide dtype to a wide dtype.
+fn to_wide(operand: &Array, target: DType) -> Array {
+    let data = match &operand.data {
         Data::Bool(elements) => {
             converted!(
                 elements,
@@ -86,6 +89,14 @@ fn convert_data(data: &Data, target: DType) -> Data {
         Data::U32(elements) => converted_number!(elements, target, 0),
         Data::F32(elements) => converted_number!(elements, target, 0.0),
         Data::F64(elements) => converted_number!(elements, target, 0.0),
+        _ => not_widened(operand.dtype()),
+    };
+    Array {
+        info: AbstractArray {
+            dtype: target,
+            shape: operand.info.shape.clone(),
+        },
+        data,
     }
 }
 
@@ -113,6 +124,32 @@ fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
     block.selection(&is_not_a_number, &zero, &converted)
 }
 
+/// Converts an array of a wide dtype to any dtype. Floats that are converted to narrow integers saturate.
+fn converted(operand: &Array, target: DType) -> Array {
+    if !target.is_narrow() {
+        return to_wide(operand, target);
+    }
+    if target.is_float() {
+        return narrowed(&to_wide(operand, DType::F32), target);
+    }
+    if !operand.dtype().is_float() {
+        return narrowed(&to_wide(operand, target.wide()), target);
+    }
+    let greatest = target.greatest_index().map_or(0, i64::from);
+    let least = if target.wide() == DType::U32 {
+        0
+    } else {
+        -greatest - 1
+    };
+    let mut whole = to_wide(operand, DType::I64);
+    if let Some(numbers) = i64::slice_mut(&mut whole.data) {
+        numbers
+            .iter_mut()
+            .for_each(|number| *number = (*number).clamp(least, greatest));
+    }
+    narrowed(&to_wide(&whole, target.wide()), target)
+}
+
 impl Primitive for Convert {
     fn name(&self) -> &'static str {
         "convert_element_type"
@@ -127,14 +164,7 @@ impl Primitive for Convert {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        let info = AbstractArray {
-            dtype: self.0,
-            shape: operand.info.shape.clone(),
-        };
-        one(Array {
-            info,
-            data: convert_data(&operand.data, self.0),
-        })
+        one(converted(&operand, self.0))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

@@ -6,7 +6,8 @@ use std::hash::{Hash, Hasher};
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, reserved, reused, with_type};
+use crate::base::array::{Array, reserved, reused_bits, with_type};
+use crate::base::bits::with_bits;
 use crate::base::dtype::{AbstractArray, DType, TensorElement, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::Shape;
@@ -107,41 +108,17 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
     )
 }
 
-/// Converts an f64 to an element of the dtype.
-trait FromNumber: TensorElement {
-    fn from_number(value: f64) -> Self;
-    fn from_position(position: usize) -> Self;
+/// Returns a single element of a dtype as an array.
+fn element(dtype: DType, value: f64) -> Array {
+    with_type!(dtype, T => Array::new([], vec![<T as TensorElement>::from_number(value)]))
 }
 
-macro_rules! from_number {
-    ($($number:ty),*) => {$(
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_possible_wrap,
-            clippy::cast_sign_loss,
-            clippy::cast_lossless,
-            trivial_numeric_casts,
-            reason = "a number written by the user takes the tensor's type"
-        )]
-        impl FromNumber for $number {
-            fn from_number(value: f64) -> Self {
-                value as $number
-            }
-            fn from_position(position: usize) -> Self {
-                position as $number
-            }
-        }
-    )*};
-}
-from_number!(i32, i64, u32, f32, f64);
-
-impl FromNumber for bool {
-    fn from_number(value: f64) -> Self {
-        value != 0.0
-    }
-    fn from_position(position: usize) -> Self {
-        position != 0
-    }
+/// Returns the positions 0, 1, … up to `count` in a dtype.
+fn positions(dtype: DType, count: usize) -> Array {
+    with_type!(dtype, T => {
+        let positions = (0..count).map(<T as TensorElement>::from_position);
+        Array::new([count], positions.collect())
+    })
 }
 
 impl Primitive for Full {
@@ -157,10 +134,11 @@ impl Primitive for Full {
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        one(with_type!(self.dtype, T => {
-            let mut elements = reused::<T>(self.shape.iter().product());
-            elements.fill(T::from_number(self.value));
-            Array::new(&self.shape, elements)
+        let element = element(self.dtype, self.value);
+        one(with_bits!(self.dtype, T => {
+            let mut elements = reused_bits::<T>(self.dtype, self.shape.iter().product());
+            elements.fill(element.bits::<T>()[0]);
+            Array::from_bits(self.dtype, &self.shape, elements)
         }))
     }
 
@@ -177,9 +155,7 @@ impl Primitive for Full {
     }
 
     fn lower(&self, block: &mut Block<'_>, _: &[Value], results: &[&AbstractArray]) -> Lowered {
-        Ok(one(with_type!(self.dtype, T => {
-            block.filled(results[0], <T as FromNumber>::from_number(self.value))
-        })))
+        Ok(one(block.number(results[0], self.value)))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,12 +186,10 @@ impl Primitive for Iota {
             return Err(TensorError::axis("count along", &result, self.axis));
         }
         let positions = self.shape[self.axis] as u64;
-        let largest = match self.dtype {
-            DType::I32 => i32::MAX.unsigned_abs(),
-            _ => u32::MAX,
-        };
-        let counts_in_32_bits = matches!(self.dtype, DType::I32 | DType::U32);
-        if counts_in_32_bits && result.fits_memory() && positions > u64::from(largest) + 1 {
+        if let Some(largest) = self.dtype.greatest_index()
+            && result.fits_memory()
+            && positions > u64::from(largest) + 1
+        {
             return Err(TensorError::shape(
                 "count along",
                 &[&result],
@@ -232,14 +206,15 @@ impl Primitive for Iota {
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
         let outer: usize = self.shape[..self.axis].iter().product();
         let inner: usize = self.shape[self.axis + 1..].iter().product();
-        one(with_type!(self.dtype, T => {
-            let mut elements = reserved::<T>(&self.shape);
+        let positions = positions(self.dtype, self.shape[self.axis]);
+        one(with_bits!(self.dtype, T => {
+            let mut elements = reserved::<T>(&AbstractArray::new(self.dtype, &self.shape));
             for _ in 0..outer {
-                for position in 0..self.shape[self.axis] {
-                    elements.resize(elements.len() + inner, <T as FromNumber>::from_position(position));
+                for &position in positions.bits::<T>() {
+                    elements.resize(elements.len() + inner, position);
                 }
             }
-            Array::new(&self.shape, elements)
+            Array::from_bits(self.dtype, &self.shape, elements)
         }))
     }
 

@@ -84,7 +84,11 @@ impl Run {
             return Err(TensorError::dtype(
                 operation,
                 &[operand],
-                if floats_only { "f32 or f64" } else { "numbers" },
+                if floats_only {
+                    "a float dtype"
+                } else {
+                    "numbers"
+                },
             ));
         }
         Ok(operand.clone())

@@ -14,7 +14,8 @@ use smallvec::smallvec;
 use self::blocks::{Blocks, gather_blocks, positions, scatter_blocks};
 pub(crate) use self::scatter::{ScatterBy, scatter_by};
 pub(crate) use self::scatter_add::{ScatterAdd, scatter_add};
-use crate::base::array::{Array, with_type};
+use crate::base::array::Array;
+use crate::base::bits::with_bits;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::Shape;
@@ -64,7 +65,7 @@ pub(crate) fn take_along_last(operand: &Tensor, indices: &Tensor) -> Result<Tens
 }
 
 fn check_indices(operation: &'static str, operands: &[&AbstractArray]) -> Result<(), TensorError> {
-    if matches!(operands[1].dtype, DType::I32 | DType::I64 | DType::U32) {
+    if operands[1].dtype.is_integer() {
         return Ok(());
     }
     Err(TensorError::dtype(
@@ -157,8 +158,9 @@ impl Primitive for Take {
         let blocks = self.blocks(operand.shape());
         let positions = positions(&indices, blocks.length);
         let shape = self.result_shape(operand.shape(), indices.shape());
-        one(with_type!(operand.dtype(), T => {
-            Array::new(shape, gather_blocks(operand.elements::<T>(), &positions, &blocks))
+        let dtype = operand.dtype();
+        one(with_bits!(dtype, T => {
+            Array::from_bits(dtype, shape, gather_blocks(dtype, operand.bits::<T>(), &positions, &blocks))
         }))
     }
 
@@ -239,6 +241,10 @@ impl Primitive for Take {
         )))
     }
 
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "axis={}", self.axis)?;
         write_batch_axes(f, self.batch_axes)
@@ -260,6 +266,7 @@ fn lower_positions(block: &mut Block<'_>, indices: &Value, length: usize) -> Val
     // Adding the length to a negative index must not overflow.
     let wide = match indices.dtype() {
         DType::I32 if i32::try_from(length).is_err() => DType::I64,
+        dtype if dtype.is_narrow() => dtype.wide(),
         dtype => dtype,
     };
     let indices = &block.converted(indices, wide);
@@ -287,6 +294,7 @@ fn write_batch_axes(f: &mut fmt::Formatter<'_>, batch_axes: usize) -> fmt::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::dtype::DType;
     use crate::primitives::shape::rule_checks::{
         all_indices, check_batching, check_tangent, check_transpose, noise,
     };

@@ -4,7 +4,8 @@ use std::fmt;
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::Array;
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::create;
@@ -64,14 +65,14 @@ impl Primitive for Select {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [condition, on_true, on_false] = take(operands);
-        one(with_type!(on_true.dtype(), T => {
-            let info = on_true.info.clone();
-            let mut chosen = Array::into_elements::<T>(on_true);
-            let others = on_false.elements::<T>();
+        let info = on_true.info.clone();
+        one(with_bits!(info.dtype, T => {
+            let mut chosen = Array::into_bits::<T>(on_true);
+            let others = on_false.bits::<T>();
             for ((element, &other), &condition) in chosen.iter_mut().zip(others).zip(condition.elements::<bool>()) {
                 *element = if condition { *element } else { other };
             }
-            Array { info, data: <T as crate::base::dtype::TensorElement>::data(chosen) }
+            Array { data: <T as Bits>::data(chosen, info.dtype), info }
         }))
     }
 
@@ -121,6 +122,10 @@ impl Primitive for Select {
             &operands[1],
             &operands[2],
         )))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@ use smallvec::smallvec;
 
 use self::strided::joined_axes;
 pub(crate) use self::strided::{add_by_strides, gather};
-use crate::base::array::{Array, row_major_strides};
+use crate::base::array::{Array, Data, row_major_strides};
 use crate::base::dtype::{AbstractArray, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{AxisList, PerAxis, Shape};
@@ -177,20 +177,9 @@ fn is_identity(axes: &[usize]) -> bool {
 /// Returns the value of a concrete tensor without axes, if an f64 represents it exactly.
 pub(crate) fn known_scalar(operand: &Tensor) -> Option<f64> {
     let array = operand.array().filter(|_| operand.rank() == 0)?;
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::float_cmp,
-        reason = "the comparison tests whether the conversion is exact"
-    )]
     match &array.data {
-        crate::base::array::Data::Bool(elements) => Some(f64::from(u8::from(elements[0]))),
-        crate::base::array::Data::I32(elements) => Some(f64::from(elements[0])),
-        crate::base::array::Data::I64(elements) => {
-            Some(elements[0] as f64).filter(|_| elements[0].unsigned_abs() < 1 << 53)
-        }
-        crate::base::array::Data::U32(elements) => Some(f64::from(elements[0])),
-        crate::base::array::Data::F32(elements) => Some(f64::from(elements[0])),
-        crate::base::array::Data::F64(elements) => Some(elements[0]),
+        Data::I64(elements) if elements[0].unsigned_abs() >= 1 << 53 => None,
+        data => data.to_f64().first().copied(),
     }
 }
 
@@ -280,6 +269,10 @@ impl LinearPrimitive for Broadcast {
         Ok(block.broadcast(operand, &self.shape, &self.axes))
     }
 
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -347,6 +340,10 @@ impl LinearPrimitive for Reshape {
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
         Ok(block.reshaped(operand, &self.shape))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -427,6 +424,10 @@ impl LinearPrimitive for Transpose {
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
         Ok(block.transposed(operand, &self.permutation))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

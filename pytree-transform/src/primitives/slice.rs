@@ -166,6 +166,10 @@ impl LinearPrimitive for Slice {
         Ok(block.sliced(operand, &self.start, &self.limit, &self.stride))
     }
 
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             start,
@@ -250,6 +254,10 @@ impl LinearPrimitive for Reverse {
         _: &AbstractArray,
     ) -> Result<Value, TensorError> {
         Ok(block.reversed(operand, &self.axes))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, with_wide};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::{batched_axis, check_positions};
@@ -139,7 +139,7 @@ impl Primitive for ArgSort {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
         one(
-            with_type!(operand.dtype(), T => argsort_array::<T>(&operand, self.axis, self.descending)),
+            with_wide!(operand.dtype(), T => argsort_array::<T>(&operand, self.axis, self.descending)),
         )
     }
 

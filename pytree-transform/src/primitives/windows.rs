@@ -246,6 +246,10 @@ impl LinearPrimitive for Windows {
         Ok(block.gathered(operand, &indices, &axes, result))
     }
 
+    fn accepts_narrow(&self) -> bool {
+        true
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.write(f)
     }

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::fmt::Display;
 use std::panic::Location;
 
-use crate::base::array::{Array, Data};
+use crate::base::array::Array;
 use crate::base::error::TensorError;
+use crate::tensor::evaluation;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
 /// Selects the values for which results are checked: NaN, infinities, both or none.
@@ -159,10 +160,10 @@ pub(crate) fn evaluate(
     line: &'static Location<'static>,
     equation: Option<&dyn Display>,
 ) -> Result<Outputs<Array>, TensorError> {
-    let results = primitive.evaluate(operands.clone());
+    let results = evaluation::evaluate(primitive, operands.clone());
     let checks = CHECKS.get();
     for result in &results {
-        if !matches!(result.data, Data::F32(_) | Data::F64(_)) {
+        if !result.dtype().is_float() {
             continue;
         }
         let found = Summary::of(result);

@@ -7,7 +7,7 @@ mod numbers;
 
 use std::fmt;
 
-use self::numbers::{Format, Style, item, scalar};
+use self::numbers::{Format, Style, f16_text, item, scalar};
 use crate::base::array::{Array, Data};
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
@@ -78,6 +78,7 @@ fn display(array: &Array, style: Style) -> String {
         Data::F64(elements) if array.shape().is_empty() => {
             return scalar(elements[0], &format!("{:e}", elements[0]));
         }
+        Data::F16(elements) if array.shape().is_empty() => return f16_text(elements[0]),
         _ => {}
     }
     let layout = Layout {

@@ -7,7 +7,7 @@ use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
 use pytree_core::ArrayShape;
 use pytree_derive::panicking_twin;
 
-use crate::base::array::Array;
+use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::tensor::device::{Device, DeviceArray};
@@ -70,19 +70,7 @@ impl Tensor {
     /// Creates a scalar constant of a dtype. The constant is never recorded as an equation, so displayed jaxprs write
     /// its value inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a number written by the user takes the tensor's type"
-        )]
-        match dtype {
-            DType::Bool => Self::scalar(value != 0.0),
-            DType::I32 => Self::scalar(value as i32),
-            DType::I64 => Self::scalar(value as i64),
-            DType::U32 => Self::scalar(value as u32),
-            DType::F32 => Self::scalar(value as f32),
-            DType::F64 => Self::scalar(value),
-        }
+        with_type!(dtype, T => Self::scalar(<T as TensorElement>::from_number(value)))
     }
 
     pub(crate) fn from_array(array: Array) -> Self {

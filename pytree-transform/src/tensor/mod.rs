@@ -4,6 +4,7 @@ pub(crate) mod checks;
 pub(crate) mod device;
 mod display;
 pub(crate) mod elementwise;
+pub(crate) mod evaluation;
 mod handle;
 pub(crate) mod jaxpr;
 mod nested;

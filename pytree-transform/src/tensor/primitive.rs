@@ -194,7 +194,9 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// **Shape**: returns the dtypes and shapes of the results.
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults;
 
-    /// **Evaluation**: computes the results on concrete arrays that the shape rule accepts.
+    /// **Evaluation**: computes the results on concrete arrays that the shape rule accepts. The arrays have wide dtypes
+    /// unless the primitive [`accepts_narrow`](Self::accepts_narrow). Call
+    /// [`evaluate`](crate::tensor::evaluation::evaluate) instead of this rule.
     fn evaluate(&self, operands: Operands) -> Outputs<Array>;
 
     /// **JVP**: returns the results and their tangents. A tangent of `None` means zeros.
@@ -221,6 +223,13 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
 
     /// **Display**: writes the parameters as displayed jaxprs contain them, for instance `axes=(0,)`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// **Width**: returns whether `evaluate` accepts operands of narrow dtypes, because the primitive only moves elements
+    /// or runs its bodies. For all other primitives, [`evaluate`](crate::tensor::evaluation::evaluate) widens such
+    /// operands and narrows the results.
+    fn accepts_narrow(&self) -> bool {
+        !self.bodies().is_empty()
+    }
 
     /// Returns the reduction and its axes, if the primitive is a reduction that the executor fuses.
     fn reduction(&self) -> Option<(Fold, &[usize])> {
@@ -330,6 +339,11 @@ pub(crate) trait LinearPrimitive:
     /// **Display**: writes the parameters; see [`Primitive::write_parameters`].
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
+    /// Returns whether `evaluate` accepts operands of narrow dtypes; see [`Primitive::accepts_narrow`].
+    fn accepts_narrow(&self) -> bool {
+        false
+    }
+
     /// Returns the reduction and its axes; see [`Primitive::reduction`].
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
@@ -412,6 +426,10 @@ impl<P: LinearPrimitive> Primitive for P {
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         LinearPrimitive::write_parameters(self, f)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        LinearPrimitive::accepts_narrow(self)
     }
 
     fn reduction(&self) -> Option<(Fold, &[usize])> {

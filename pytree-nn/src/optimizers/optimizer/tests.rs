@@ -259,7 +259,7 @@ fn integer_parameter_is_refused() {
     assert!(
         error
             .to_string()
-            .starts_with("cannot train [1]: expected f32 or f64, found i32[1]"),
+            .starts_with("cannot train [1]: expected a float dtype, found i32[1]"),
         "{error}"
     );
 }

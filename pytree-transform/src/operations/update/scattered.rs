@@ -35,11 +35,8 @@ impl Scattered {
             ));
         }
         let length = tensor.shape()[axis];
-        let holds_length = match indices.dtype() {
-            DType::I32 => i32::try_from(length).is_ok(),
-            DType::U32 => u32::try_from(length).is_ok(),
-            _ => true,
-        };
+        let greatest = indices.dtype().greatest_index();
+        let holds_length = greatest.is_none_or(|greatest| length as u64 <= u64::from(greatest));
         let indices = if holds_length {
             indices.clone()
         } else {

@@ -9,11 +9,12 @@ mod derivatives;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_core::bug::pairs;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::bits::with_bits;
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{bind_all, cotangents_of, known_and_cotangents};
@@ -54,19 +55,15 @@ impl Scan {
     }
 }
 
-/// What a stored element must be, as text for the panic message of a library bug. A stack and its elements have the
-/// same dtype.
-const STORED: &str = "elements of the recorded type";
-
 /// Returns one element of a stacked array: the part at `position` on the first axis.
 fn element(stacked: &Array, position: usize) -> Array {
     let shape = &stacked.shape()[1..];
     let length: usize = shape.iter().product();
     let info = AbstractArray::new(stacked.dtype(), shape);
     let mut part = Array::reused(&info);
-    with_type!(stacked.dtype(), T => {
-        let from = &stacked.elements::<T>()[position * length..(position + 1) * length];
-        expect_some(T::slice_mut(&mut part.data), STORED).copy_from_slice(from);
+    with_bits!(stacked.dtype(), T => {
+        let from = &stacked.bits::<T>()[position * length..(position + 1) * length];
+        part.bits_mut::<T>().copy_from_slice(from);
     });
     part
 }
@@ -74,9 +71,9 @@ fn element(stacked: &Array, position: usize) -> Array {
 /// Writes one element of a stacked array: the part at `position` on the first axis.
 fn put(stacked: &mut Array, position: usize, part: &Array) {
     let length = part.info.len();
-    with_type!(part.dtype(), T => {
-        let to = expect_some(T::slice_mut(&mut stacked.data), STORED);
-        to[position * length..(position + 1) * length].copy_from_slice(part.elements::<T>());
+    with_bits!(part.dtype(), T => {
+        let to = stacked.bits_mut::<T>();
+        to[position * length..(position + 1) * length].copy_from_slice(part.bits::<T>());
     });
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, with_wide};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::broadcasting::{align_batch, aligned_axis, broadcast_together};
@@ -67,7 +67,7 @@ impl Primitive for Binary {
             Self::ShiftLeft | Self::ShiftRight | Self::ShiftRightArithmetic => {
                 (!dtype.is_float() && dtype != DType::Bool, "integers")
             }
-            Self::Pow | Self::Atan2 | Self::LogAddExp => (dtype.is_float(), "f32 or f64"),
+            Self::Pow | Self::Atan2 | Self::LogAddExp => (dtype.is_float(), "a float dtype"),
             _ => (dtype != DType::Bool, "numbers"),
         };
         if !accepted {
@@ -78,7 +78,7 @@ impl Primitive for Binary {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [left, right] = take(operands);
-        one(with_type!(left.dtype(), T => T::binary(*self, PairInPlace(left, right))))
+        one(with_wide!(left.dtype(), T => T::binary(*self, PairInPlace(left, right))))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

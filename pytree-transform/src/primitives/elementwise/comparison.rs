@@ -53,7 +53,7 @@ impl Comparison {
                 .map(|(&l, &r)| holds(l, r))
                 .collect()
         }
-        crate::base::array::with_type!(left.dtype(), T => match self {
+        crate::base::array::with_wide!(left.dtype(), T => match self {
             Self::Eq => run::<T>(left, right, |l, r| l == r),
             Self::Ne => run::<T>(left, right, |l, r| l != r),
             Self::Lt => run::<T>(left, right, |l, r| l < r),

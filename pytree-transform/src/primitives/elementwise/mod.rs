@@ -107,7 +107,7 @@ mod tests {
             ),
             (
                 of_one(Unary::IntegerPower(-1), &integers),
-                "cannot take a power below 0 of i32[1]: expected f32 or f64; convert the tensor, for instance with \
+                "cannot take a power below 0 of i32[1]: expected a float dtype; convert the tensor, for instance with \
                  `.convert(DType::F32)`",
             ),
         ] {

@@ -105,6 +105,10 @@ macro_rules! integers {
                 let number = *self;
                 let out_of_range = || number_error(number, other);
                 Ok(match other.dtype() {
+                    DType::I8 => Tensor::scalar(i8::try_from(number).map_err(|_| out_of_range())?),
+                    DType::I16 => Tensor::scalar(i16::try_from(number).map_err(|_| out_of_range())?),
+                    DType::U8 => Tensor::scalar(u8::try_from(number).map_err(|_| out_of_range())?),
+                    DType::U16 => Tensor::scalar(u16::try_from(number).map_err(|_| out_of_range())?),
                     DType::I32 => Tensor::scalar(i32::try_from(number).map_err(|_| out_of_range())?),
                     #[allow(clippy::useless_conversion, reason = "it is one for i64 only")]
                     DType::I64 => Tensor::scalar(i64::try_from(number).map_err(|_| out_of_range())?),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, with_wide};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::compare_with;
@@ -81,7 +81,7 @@ impl Primitive for Unary {
             Self::Not => (!dtype.is_float(), "bool or integers"),
             Self::PopulationCount => (!dtype.is_float() && dtype != DType::Bool, "integers"),
             Self::StopGradient => (true, "any"),
-            _ => (dtype.is_float(), "f32 or f64"),
+            _ => (dtype.is_float(), "a float dtype"),
         };
         if !accepted {
             let operation = match self {
@@ -97,7 +97,7 @@ impl Primitive for Unary {
         let [operand] = take(operands);
         one(match self {
             Self::StopGradient => Arc::unwrap_or_clone(operand),
-            _ => with_type!(operand.dtype(), T => T::unary(*self, InPlace(operand))),
+            _ => with_wide!(operand.dtype(), T => T::unary(*self, InPlace(operand))),
         })
     }
 
@@ -173,6 +173,10 @@ impl Primitive for Unary {
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
         Ok(one(lower_unary(*self, block, &operands[0])))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        *self == Self::StopGradient
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

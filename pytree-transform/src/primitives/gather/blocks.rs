@@ -2,8 +2,10 @@
 
 use pytree_core::bug::bug;
 
-use crate::base::array::{Array, Data, reused};
-use crate::base::dtype::TensorElement;
+use crate::base::array::{Array, Data, reused_bits};
+use crate::base::bits::Bits;
+use crate::base::dtype::{DType, TensorElement};
+use crate::base::narrow::{Extension, widened};
 
 /// Converts an array of indices to positions on an axis of length `length`. Indices out of range are clamped to the
 /// nearest end, as in JAX.
@@ -17,7 +19,7 @@ pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
             distance.min(last)
         }
     };
-    match &indices.data {
+    match &widened(indices, Extension::ByType).data {
         Data::I32(elements) => elements
             .iter()
             .map(|&index| position(index.into()))
@@ -40,7 +42,8 @@ pub(super) struct Blocks {
 }
 
 /// Copies the blocks of `source` at `positions`. A block holds the `after` elements at one position of the axis.
-pub(super) fn gather_blocks<T: TensorElement>(
+pub(super) fn gather_blocks<T: Bits>(
+    dtype: DType,
     source: &[T],
     positions: &[usize],
     blocks: &Blocks,
@@ -52,7 +55,7 @@ pub(super) fn gather_blocks<T: TensorElement>(
         length,
     } = *blocks;
     let per_batch = positions.len() / batch.max(1);
-    let mut result = reused(before * after * positions.len());
+    let mut result = reused_bits(dtype, before * after * positions.len());
     let mut targets = result.chunks_exact_mut(after.max(1));
     for example in 0..batch {
         let positions = &positions[example * per_batch..][..per_batch];

@@ -6,7 +6,7 @@ use super::{
     Blocks, ScatterAdd, Take, check_indices, lower_positions, positions, scatter_blocks,
     write_batch_axes,
 };
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, with_wide};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::convert::convert;
@@ -207,7 +207,7 @@ impl Primitive for Scatter {
             self.take().blocks(operand.shape()),
         );
         let positions = positions(&indices, blocks.length);
-        one(with_type!(operand.dtype(), T => {
+        one(with_wide!(operand.dtype(), T => {
             let elements = Array::into_elements::<T>(operand);
             let updates = updates.elements::<T>();
             Array::new(&shape, combined(self.by, elements, updates, &positions, &blocks))

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{axes_exist, batched_axes, not_empty, reduction, without_axes};
-use crate::base::array::{Array, with_type};
+use crate::base::array::{Array, with_wide};
 use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::primitives::shape::check_positions;
@@ -85,7 +85,7 @@ impl Primitive for ArgExtremum {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
         one(
-            with_type!(operand.dtype(), T => reduction::argument_array::<T>(self.extremum, &operand, self.axis)),
+            with_wide!(operand.dtype(), T => reduction::argument_array::<T>(self.extremum, &operand, self.axis)),
         )
     }
 

@@ -7,7 +7,7 @@
 
 use pytree_core::bug::expect_some;
 
-use crate::base::array::{Array, give_back, reused, with_type};
+use crate::base::array::{Array, give_back, reused, with_wide};
 use crate::base::dtype::{DType, TensorElement};
 use crate::base::fold;
 use crate::base::instructions::arch;
@@ -186,10 +186,10 @@ pub(super) fn sum_array(operand: &Array, axes: &[usize]) -> Array {
 
 pub(super) fn reduce_array(reduction: Reduction, operand: &Array, axes: &[usize]) -> Array {
     match reduction {
-        Reduction::Max => with_type!(operand.dtype(), T => {
+        Reduction::Max => with_wide!(operand.dtype(), T => {
             reduce(operand, axes, <T as Ordered>::LEAST, <T as Ordered>::greater)
         }),
-        Reduction::Min => with_type!(operand.dtype(), T => {
+        Reduction::Min => with_wide!(operand.dtype(), T => {
             reduce(operand, axes, <T as Ordered>::GREATEST, <T as Ordered>::lesser)
         }),
         Reduction::Prod => with_number!(operand.dtype(), T => {

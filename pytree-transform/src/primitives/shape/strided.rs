@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::base::array::{Array, reused, with_type};
+use crate::base::array::{Array, reused_bits};
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, TensorElement};
 use crate::base::shape::{PerAxis, Shape};
 
@@ -16,10 +17,10 @@ pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset:
         return Array::zeros(&AbstractArray::new(source.dtype(), shape));
     }
     let (lengths, steps) = joined_axes(shape, strides);
-    with_type!(source.dtype(), T => {
-        let mut target = reused::<T>(shape.iter().product());
-        gather_into(source.elements::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
-        Array::new(shape, target)
+    with_bits!(source.dtype(), T => {
+        let mut target = reused_bits::<T>(source.dtype(), shape.iter().product());
+        gather_into(source.bits::<T>(), &mut target, &lengths, &steps, offset.cast_signed());
+        Array::from_bits(source.dtype(), shape, target)
     })
 }
 
@@ -48,7 +49,7 @@ pub(super) fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, PerAxis
     (lengths, steps)
 }
 
-fn gather_into<T: TensorElement>(
+fn gather_into<T: Bits>(
     source: &[T],
     target: &mut [T],
     lengths: &[usize],
@@ -156,7 +157,7 @@ fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
 
 /// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that a block of
 /// each array fits into the cache.
-fn transpose_into<T: TensorElement>(
+fn transpose_into<T: Bits>(
     source: &[T],
     target: &mut [T],
     [rows, columns]: [usize; 2],

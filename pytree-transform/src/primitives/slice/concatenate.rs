@@ -4,7 +4,8 @@ use std::fmt;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::{Array, reused, with_type};
+use crate::base::array::{Array, reused_bits};
+use crate::base::bits::with_bits;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::PerAxis;
@@ -85,18 +86,19 @@ impl Primitive for Concatenate {
             .map(|operand| operand.shape()[self.axis])
             .sum();
         let outer: usize = shape[..self.axis].iter().product();
-        one(with_type!(operands[0].dtype(), T => {
-            let mut elements = reused::<T>(shape.iter().product());
+        let dtype = operands[0].dtype();
+        one(with_bits!(dtype, T => {
+            let mut elements = reused_bits::<T>(dtype, shape.iter().product());
             let mut at = 0;
             for row in 0..outer {
                 for operand in &operands {
-                    let part = operand.elements::<T>();
+                    let part = operand.bits::<T>();
                     let length = part.len() / outer;
                     elements[at..at + length].copy_from_slice(&part[row * length..][..length]);
                     at += length;
                 }
             }
-            Array::new(&shape, elements)
+            Array::from_bits(dtype, &shape, elements)
         }))
     }
 
@@ -148,6 +150,10 @@ impl Primitive for Concatenate {
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
         Ok(one(block.concatenated(operands, self.axis)))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

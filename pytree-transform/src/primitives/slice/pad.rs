@@ -5,8 +5,9 @@ use std::fmt;
 use pytree_core::bug::expect_some;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::array::{Array, reused, row_major_strides, with_type};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::array::{Array, reused_bits, row_major_strides};
+use crate::base::bits::{Bits, with_bits};
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::primitives::create::or_zeros;
@@ -139,18 +140,13 @@ fn place<T: Copy>(source: &[T], target: &mut [T], axes: &[PaddedAxis]) {
     }
 }
 
-fn pad_array<T: TensorElement>(
-    operand: &Array,
-    value: T,
-    shape: &Shape,
-    axes: &[PaddedAxis],
-) -> Array {
-    let mut target = reused(shape.iter().product());
+fn pad_array<T: Bits>(operand: &Array, value: T, shape: &Shape, axes: &[PaddedAxis]) -> Array {
+    let mut target = reused_bits(operand.dtype(), shape.iter().product());
     target.fill(value);
     if !axes.iter().any(|axis| axis.count == 0) {
-        place(operand.elements::<T>(), &mut target, axes);
+        place(operand.bits::<T>(), &mut target, axes);
     }
-    Array::new(shape, target)
+    Array::from_bits(operand.dtype(), shape, target)
 }
 
 impl Primitive for Pad {
@@ -199,7 +195,7 @@ impl Primitive for Pad {
         let shape = expect_some(shape, "padding that the shape rule accepts");
         let axes = self.padded_axes(operand.shape(), &shape);
         one(
-            with_type!(operand.dtype(), T => pad_array::<T>(&operand, value.elements::<T>()[0], &shape, &axes)),
+            with_bits!(operand.dtype(), T => pad_array::<T>(&operand, value.bits::<T>()[0], &shape, &axes)),
         )
     }
 
@@ -284,6 +280,10 @@ impl Primitive for Pad {
             high,
             interior,
         )))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,11 @@
 //! The text of numbers: of a single number, and of the elements of an array, which get a common width.
 
+use half::{bf16, f16};
+use pytree_core::half_text::{shortest_f16, write_bf16, write_f16};
+
 use super::PRECISION;
 use crate::base::array::{Array, Data};
+use crate::base::dtype::DType;
 
 /// Writes a single float as Python does. `scientific` is the shortest text with an exponent that identifies `value`.
 pub(super) fn scalar(value: f64, scientific: &str) -> String {
@@ -211,9 +215,29 @@ pub(super) fn item(array: &Array, position: usize, style: Style) -> Item {
         Data::Bool(elements) => {
             Item::Text(if elements[position] { "True" } else { "False" }.to_owned())
         }
+        Data::I8(elements) => integer(elements[position].into()),
+        Data::I16(elements) => integer(elements[position].into()),
         Data::I32(elements) => integer(elements[position].into()),
         Data::I64(elements) => integer(elements[position]),
+        Data::U8(elements) => integer(elements[position].into()),
+        Data::U16(elements) => integer(elements[position].into()),
         Data::U32(elements) => integer(elements[position].into()),
+        Data::BF16(elements) if style.is_given() => {
+            let value = elements[position].to_f32();
+            Item::Text(style.write(value.into(), &format!("{value:e}")))
+        }
+        Data::BF16(elements) => Item::Text(bf16_text(elements[position])),
+        Data::F16(elements) if style.is_given() => {
+            let value = elements[position];
+            Item::Text(style.write(value.into(), &shortest_f16(value)))
+        }
+        Data::F16(elements) => {
+            let value = elements[position];
+            Item::Float(Float {
+                value: value.into(),
+                scientific: shortest_f16(value),
+            })
+        }
         Data::F32(elements) if style.is_given() => {
             let value = elements[position];
             Item::Text(style.write(value.into(), &format!("{value:e}")))
@@ -253,10 +277,14 @@ impl Format {
             // Like NumPy, pad `True` to the width of `False`, even if the array has no `False`.
             width = width.max(5);
         }
+        if matches!(array.data, Data::BF16(_)) && !style.is_given() {
+            // NumPy does not align the elements of dtypes of other packages, and bf16 is a dtype of `ml_dtypes`.
+            width = style.width;
+        }
         if floats.is_empty() {
             return Self::Padded { width };
         }
-        Self::of_floats(&floats, matches!(array.data, Data::F32(_))).at_least(style.width)
+        Self::of_floats(&floats, array.dtype()).at_least(style.width)
     }
 
     /// Changes the format so that each element is at least `width` characters wide.
@@ -278,7 +306,7 @@ impl Format {
         self
     }
 
-    fn of_floats(floats: &[Float], single: bool) -> Self {
+    fn of_floats(floats: &[Float], dtype: DType) -> Self {
         let finite = floats.iter().filter(|float| float.value.is_finite());
         let sizes = finite
             .clone()
@@ -287,10 +315,12 @@ impl Format {
         let (least, greatest) = sizes.fold((f64::INFINITY, 0.0), |(least, greatest), size| {
             (size.min(least), size.max(greatest))
         });
+        // An f16 has only three certain digits.
+        let greatest_without_exponent = if dtype == DType::F16 { 1e3 } else { 1e8 };
         let with_exponent = greatest > 0.0
-            && (greatest >= 1e8
-                || is_small(least, single)
-                || ratio(greatest, least, single) > 1000.0);
+            && (greatest >= greatest_without_exponent
+                || is_small(least, dtype)
+                || ratio(greatest, least, dtype) > 1000.0);
         let parts: Vec<Parts> = finite.map(|float| float.parts(with_exponent)).collect();
         let longest = |length: fn(&Parts) -> usize| parts.iter().map(length).max().unwrap_or(0);
         let fraction = longest(|parts| parts.fraction.len());
@@ -362,25 +392,39 @@ impl Format {
     }
 }
 
-/// Returns whether a magnitude is so small that it needs an exponent. Compares in the array's dtype, like NumPy;
-/// `single` means f32.
+/// Returns whether a magnitude is so small that it needs an exponent. Compares in the array's dtype, like NumPy.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the value comes from an f32"
 )]
-fn is_small(size: f64, single: bool) -> bool {
-    if single {
-        (size as f32) < 0.0001
-    } else {
-        size < 0.0001
+fn is_small(size: f64, dtype: DType) -> bool {
+    match dtype {
+        DType::F16 => f16::from_f64(size) < f16::from_f64(0.0001),
+        DType::F32 => (size as f32) < 0.0001,
+        _ => size < 0.0001,
     }
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the values come from f32")]
-fn ratio(greatest: f64, least: f64, single: bool) -> f64 {
-    if single {
-        f64::from(greatest as f32 / least as f32)
-    } else {
-        greatest / least
+fn ratio(greatest: f64, least: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => f16::from_f64(greatest / least).into(),
+        DType::F32 => f64::from(greatest as f32 / least as f32),
+        _ => greatest / least,
     }
+}
+
+/// Returns the text of an f16 as NumPy writes a single number.
+pub(super) fn f16_text(value: f16) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_f16(&mut text, value);
+    text
+}
+
+/// Returns the text of a bf16 as JAX writes it.
+fn bf16_text(value: bf16) -> String {
+    let mut text = String::new();
+    let _ = write_bf16(&mut text, value);
+    text
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
+use half::{bf16, f16};
+
 use crate::base::array::{Array, with_type};
+use crate::base::bits::with_bits;
 use crate::base::dtype::{DType, TensorElement};
 use crate::tensor::stablehlo::types::write_type;
 
@@ -23,9 +26,6 @@ pub(crate) trait Literal: TensorElement {
 
     /// Appends the bytes of the element, the lowest first, as hexadecimal digits.
     fn write_bytes(self, text: &mut String);
-
-    /// Returns whether two elements have the same bits. Unlike `==`, this distinguishes -0 from 0.
-    fn has_bits_of(self, other: Self) -> bool;
 }
 
 fn write_hexadecimal(text: &mut String, bytes: &[u8]) {
@@ -46,10 +46,6 @@ impl Literal for bool {
     fn write_bytes(self, text: &mut String) {
         write_hexadecimal(text, &[u8::from(self)]);
     }
-
-    fn has_bits_of(self, other: Self) -> bool {
-        self == other
-    }
 }
 
 macro_rules! integer_literals {
@@ -62,17 +58,13 @@ macro_rules! integer_literals {
             fn write_bytes(self, text: &mut String) {
                 write_hexadecimal(text, &self.to_le_bytes());
             }
-
-            fn has_bits_of(self, other: Self) -> bool {
-                self == other
-            }
         }
     )*};
 }
-integer_literals!(i32, i64, u32);
+integer_literals!(i8, i16, i32, i64, u8, u16, u32);
 
 macro_rules! float_literals {
-    ($($float:ty),*) => {$(
+    ($($float:ty => $from_f64:expr),*) => {$(
         #[allow(
             clippy::cast_possible_truncation,
             trivial_numeric_casts,
@@ -84,10 +76,14 @@ macro_rules! float_literals {
                 let _ = write!(text, "{self:?}");
                 let written = &text[start..];
                 // A decimal number needs a point.
-                if let Some(exponent) = written.find('e').filter(|_| !written.contains('.')) {
-                    text.insert_str(start + exponent, ".0");
+                match written.find('e') {
+                    Some(exponent) if !written.contains('.') => {
+                        text.insert_str(start + exponent, ".0");
+                    }
+                    None if !written.contains('.') => text.push_str(".0"),
+                    _ => {}
                 }
-                let read = text[start..].parse::<f64>().map(|number| number as Self);
+                let read = text[start..].parse::<f64>().map($from_f64);
                 if !self.is_finite() || read.map(Self::to_bits) != Ok(self.to_bits()) {
                     text.truncate(start);
                     text.push_str("0x");
@@ -98,14 +94,15 @@ macro_rules! float_literals {
             fn write_bytes(self, text: &mut String) {
                 write_hexadecimal(text, &self.to_le_bytes());
             }
-
-            fn has_bits_of(self, other: Self) -> bool {
-                self.to_bits() == other.to_bits()
-            }
         }
     )*};
 }
-float_literals!(f32, f64);
+float_literals!(
+    bf16 => bf16::from_f64,
+    f16 => f16::from_f64,
+    f32 => |number| number as f32,
+    f64 => |number| number
+);
 
 /// Returns whether a constant is part of the text: it is short, or all its elements are equal.
 pub(super) fn is_literal(array: &Array) -> bool {
@@ -114,9 +111,9 @@ pub(super) fn is_literal(array: &Array) -> bool {
 
 /// Returns whether there are elements, and all have the same bits.
 fn is_splat(array: &Array) -> bool {
-    with_type!(array.dtype(), T => {
-        let elements = array.elements::<T>();
-        let equals_first = |first: &T| elements.iter().all(|&element| element.has_bits_of(*first));
+    with_bits!(array.dtype(), T => {
+        let elements = array.bits::<T>();
+        let equals_first = |first: &T| elements.iter().all(|element| element == first);
         elements.first().is_some_and(equals_first)
     })
 }
@@ -161,20 +158,8 @@ fn write_nested<T: Literal>(text: &mut String, elements: &[T], shape: &[usize]) 
 }
 
 /// Returns a number as text, converted to a dtype like Rust's `as`.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the rule is that of `as`"
-)]
 pub(crate) fn number(dtype: DType, value: f64) -> String {
     let mut text = String::new();
-    match dtype {
-        DType::Bool => (value != 0.0).write(&mut text),
-        DType::I32 => (value as i32).write(&mut text),
-        DType::I64 => (value as i64).write(&mut text),
-        DType::U32 => (value as u32).write(&mut text),
-        DType::F32 => (value as f32).write(&mut text),
-        DType::F64 => value.write(&mut text),
-    }
+    with_type!(dtype, T => <T as TensorElement>::from_number(value).write(&mut text));
     text
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
-use crate::tensor::jaxpr::{CONCRETE, Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS};
+use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
 use crate::tensor::primitive::{Lowered, Outputs};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
 use crate::tensor::stablehlo::mesh::Mesh;
@@ -69,8 +69,7 @@ impl Block<'_> {
             values[variable.index()] = Some(argument.clone());
         }
         for (variable, tensor) in &jaxpr.constants {
-            let array = expect_some(tensor.array(), CONCRETE);
-            values[variable.index()] = Some(self.constant(tensor, array));
+            values[variable.index()] = Some(self.constant(tensor, constant_array(tensor)));
         }
         for equation in &jaxpr.equations {
             self.begin(CurrentEquation {

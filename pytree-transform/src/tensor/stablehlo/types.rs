@@ -8,9 +8,15 @@ use crate::base::dtype::{AbstractArray, DType};
 pub(super) fn element_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "i1",
+        DType::I8 => "i8",
+        DType::I16 => "i16",
         DType::I32 => "i32",
         DType::I64 => "i64",
+        DType::U8 => "ui8",
+        DType::U16 => "ui16",
         DType::U32 => "ui32",
+        DType::BF16 => "bf16",
+        DType::F16 => "f16",
         DType::F32 => "f32",
         DType::F64 => "f64",
     }
@@ -29,9 +35,9 @@ pub(crate) enum NumberKind {
 pub(crate) fn number_kind(dtype: DType) -> NumberKind {
     match dtype {
         DType::Bool => NumberKind::Bool,
-        DType::I32 | DType::I64 => NumberKind::Signed,
-        DType::U32 => NumberKind::Unsigned,
-        DType::F32 | DType::F64 => NumberKind::Float,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => NumberKind::Signed,
+        DType::U8 | DType::U16 | DType::U32 => NumberKind::Unsigned,
+        DType::BF16 | DType::F16 | DType::F32 | DType::F64 => NumberKind::Float,
     }
 }
 
@@ -48,9 +54,15 @@ pub(crate) fn bound(dtype: DType, bound: Bound) -> String {
     let of = |least: i64, greatest: i64| if is_least { least } else { greatest }.to_string();
     match dtype {
         DType::Bool => (!is_least).to_string(),
+        DType::I8 => of(i8::MIN.into(), i8::MAX.into()),
+        DType::I16 => of(i16::MIN.into(), i16::MAX.into()),
         DType::I32 => of(i32::MIN.into(), i32::MAX.into()),
         DType::I64 => of(i64::MIN, i64::MAX),
+        DType::U8 => of(0, u8::MAX.into()),
+        DType::U16 => of(0, u16::MAX.into()),
         DType::U32 => of(0, u32::MAX.into()),
+        DType::BF16 => if is_least { "0xFF80" } else { "0x7F80" }.to_owned(),
+        DType::F16 => if is_least { "0xFC00" } else { "0x7C00" }.to_owned(),
         DType::F32 => if is_least { "0xFF800000" } else { "0x7F800000" }.to_owned(),
         DType::F64 => if is_least {
             "0xFFF0000000000000"

@@ -1,0 +1,134 @@
+//! The bits of elements, for kernels that only move elements.
+//!
+//! Such a kernel is compiled once for each width of elements, and not once for each dtype.
+
+use half::slice::HalfFloatSliceExt;
+use half::vec::{HalfBitsVecExt, HalfFloatVecExt};
+
+use pytree_core::bug::bug;
+
+use crate::base::array::Data;
+use crate::base::dtype::DType;
+
+/// The bits of an element: an unsigned integer with the width of the element, or a bool.
+pub(crate) trait Bits:
+    Copy + Default + PartialEq + Send + Sync + Into<u64> + 'static
+{
+    /// Returns the bits of the elements, or `None` if elements have another width.
+    fn slice(data: &Data) -> Option<&[Self]>;
+    /// Returns the bits of the elements for writing, or `None` if elements have another width.
+    fn slice_mut(data: &mut Data) -> Option<&mut [Self]>;
+    /// Returns the bits of the elements by value, or `None` if elements have another width.
+    fn vector(data: Data) -> Option<Vec<Self>>;
+    /// Returns the elements of a dtype that have these bits. The dtype must have the width of the bits.
+    fn data(bits: Vec<Self>, dtype: DType) -> Data;
+}
+
+/// Runs an expression in which `$type` is an alias of the type of the bits of a dtype.
+macro_rules! with_bits {
+    ($dtype:expr, $type:ident => $body:expr) => {{
+        use $crate::base::dtype::DType as D;
+        match $dtype {
+            D::Bool => {
+                type $type = bool;
+                $body
+            }
+            D::I8 | D::U8 => {
+                type $type = u8;
+                $body
+            }
+            D::I16 | D::U16 | D::BF16 | D::F16 => {
+                type $type = u16;
+                $body
+            }
+            D::I32 | D::U32 | D::F32 => {
+                type $type = u32;
+                $body
+            }
+            D::I64 | D::F64 => {
+                type $type = u64;
+                $body
+            }
+        }
+    }};
+}
+pub(crate) use with_bits;
+
+impl Bits for bool {
+    fn slice(data: &Data) -> Option<&[Self]> {
+        match data {
+            Data::Bool(elements) => Some(elements),
+            _ => None,
+        }
+    }
+    fn slice_mut(data: &mut Data) -> Option<&mut [Self]> {
+        match data {
+            Data::Bool(elements) => Some(elements),
+            _ => None,
+        }
+    }
+    fn vector(data: Data) -> Option<Vec<Self>> {
+        match data {
+            Data::Bool(elements) => Some(elements),
+            _ => None,
+        }
+    }
+    fn data(bits: Vec<Self>, dtype: DType) -> Data {
+        match dtype {
+            DType::Bool => Data::Bool(bits),
+            _ => wrong_width(dtype),
+        }
+    }
+}
+
+#[cold]
+fn wrong_width(dtype: DType) -> ! {
+    bug(format_args!("elements as wide as the bits, found {dtype}"))
+}
+
+/// Implements [`Bits`] for an unsigned integer, with the dtypes of its width. `unsigned` is the dtype of the integer
+/// itself, `cast` lists number types, and `half` lists half-precision floats.
+macro_rules! bits {
+    ($($bits:ty: $(unsigned $unsigned:ident,)? cast [$($cast:ident)*], half [$($half:ident)*];)*) => {$(
+        impl Bits for $bits {
+            fn slice(data: &Data) -> Option<&[Self]> {
+                match data {
+                    $(Data::$unsigned(elements) => Some(elements),)?
+                    $(Data::$cast(elements) => Some(bytemuck::cast_slice(elements)),)*
+                    $(Data::$half(elements) => Some(HalfFloatSliceExt::reinterpret_cast(&elements[..])),)*
+                    _ => None,
+                }
+            }
+            fn slice_mut(data: &mut Data) -> Option<&mut [Self]> {
+                match data {
+                    $(Data::$unsigned(elements) => Some(elements),)?
+                    $(Data::$cast(elements) => Some(bytemuck::cast_slice_mut(elements)),)*
+                    $(Data::$half(elements) => Some(HalfFloatSliceExt::reinterpret_cast_mut(&mut elements[..])),)*
+                    _ => None,
+                }
+            }
+            fn vector(data: Data) -> Option<Vec<Self>> {
+                match data {
+                    $(Data::$unsigned(elements) => Some(elements),)?
+                    $(Data::$cast(elements) => Some(bytemuck::cast_vec(elements)),)*
+                    $(Data::$half(elements) => Some(HalfFloatVecExt::reinterpret_into(elements)),)*
+                    _ => None,
+                }
+            }
+            fn data(bits: Vec<Self>, dtype: DType) -> Data {
+                match dtype {
+                    $(DType::$unsigned => Data::$unsigned(bits),)?
+                    $(DType::$cast => Data::$cast(bytemuck::cast_vec(bits)),)*
+                    $(DType::$half => Data::$half(HalfBitsVecExt::reinterpret_into(bits)),)*
+                    _ => wrong_width(dtype),
+                }
+            }
+        }
+    )*};
+}
+bits! {
+    u8: unsigned U8, cast [I8], half [];
+    u16: unsigned U16, cast [I16], half [BF16 F16];
+    u32: unsigned U32, cast [I32 F32], half [];
+    u64: cast [I64 F64], half [];
+}

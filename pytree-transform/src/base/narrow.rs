@@ -1,0 +1,286 @@
+//! Conversions between narrow dtypes and the wider dtypes in which kernels compute.
+//!
+//! The conversions of single numbers contain no branches, so that loops over them use vector instructions.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only inlined code is compiled for the wide instruction sets"
+)]
+
+use std::borrow::Cow;
+
+use crate::base::array::{Array, Data, reused, reused_bits};
+use crate::base::bits::Bits;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::instructions::arch;
+
+/// A half-precision float type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    BF16,
+    F16,
+}
+
+impl Half {
+    /// Returns the half-precision float type of a dtype, or `None` for other dtypes.
+    pub(crate) fn of(dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::BF16 => Some(Self::BF16),
+            DType::F16 => Some(Self::F16),
+            _ => None,
+        }
+    }
+
+    /// Rounds each number to the nearest number of this type.
+    #[inline(always)]
+    pub(crate) fn round(self, numbers: &mut [f32]) {
+        match self {
+            Self::BF16 => numbers.iter_mut().for_each(|x| *x = round_bf16(*x)),
+            Self::F16 => numbers.iter_mut().for_each(|x| *x = round_f16(*x)),
+        }
+    }
+
+    /// Converts the bits of numbers of this type to f32.
+    #[inline(always)]
+    pub(crate) fn widen(self, bits: &[u16], numbers: &mut [f32]) {
+        let pairs = numbers.iter_mut().zip(bits);
+        match self {
+            Self::BF16 => pairs.for_each(|(x, &bits)| *x = widen_bf16(bits)),
+            Self::F16 => pairs.for_each(|(x, &bits)| *x = widen_f16(bits)),
+        }
+    }
+
+    /// Rounds numbers to this type, and returns their bits.
+    #[inline(always)]
+    pub(crate) fn narrow(self, numbers: &[f32], bits: &mut [u16]) {
+        let pairs = bits.iter_mut().zip(numbers);
+        match self {
+            Self::BF16 => pairs.for_each(|(bits, &x)| *bits = narrow_bf16(x)),
+            Self::F16 => pairs.for_each(|(bits, &x)| *bits = narrow_f16(x)),
+        }
+    }
+}
+
+/// The bits of an f32 without its sign.
+const SIZE: u32 = 0x7fff_ffff;
+
+/// The bits of ∞ as an f32. A size with greater bits is NaN.
+const INFINITY: u32 = 0x7f80_0000;
+
+/// The bit that makes a NaN quiet.
+const QUIET: u32 = 0x0040_0000;
+
+#[inline(always)]
+fn widen_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// Rounds to the nearest number with the upper 16 bits of an f32, ties to even.
+#[inline(always)]
+fn round_bf16(number: f32) -> f32 {
+    let bits = number.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+    let is_nan = bits & SIZE > INFINITY;
+    f32::from_bits(if is_nan { bits | QUIET } else { rounded } & 0xffff_0000)
+}
+
+#[inline(always)]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the number of shifted bits"
+)]
+fn narrow_bf16(number: f32) -> u16 {
+    (round_bf16(number).to_bits() >> 16) as u16
+}
+
+/// 2¹¹² is the ratio of the smallest normal numbers of f16 and f32.
+const SCALE: f32 = f32::from_bits((127 + 112) << 23);
+
+#[inline(always)]
+fn widen_f16(bits: u16) -> f32 {
+    let (sign, size) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
+    // The exponent of an f16 is 112 less than the exponent of an equal f32. The product is exact, also for subnormals.
+    let finite = (f32::from_bits(size << 13) * SCALE).to_bits();
+    let widened = if size < 0x7c00 {
+        finite
+    } else {
+        INFINITY | size << 13
+    };
+    f32::from_bits(sign | widened)
+}
+
+/// Rounds to the nearest f16, ties to even.
+#[inline(always)]
+fn round_f16(number: f32) -> f32 {
+    /// The smallest normal f16, 2⁻¹⁴.
+    const NORMAL: u32 = (127 - 14) << 23;
+    /// The smallest size that rounds to ∞, 65520.
+    const LARGE: u32 = 0x477f_f000;
+    let bits = number.to_bits();
+    let size = bits & SIZE;
+    let normal = size + (0x0fff + (size >> 13 & 1)) & 0xffff_e000;
+    // Numbers near 1/2 have a distance of 2⁻²⁴, like the subnormal numbers of f16. So the sum is rounded like an f16.
+    let subnormal = ((f32::from_bits(size) + 0.5) - 0.5).to_bits();
+    let finite = if size < NORMAL { subnormal } else { normal };
+    let rounded = if size < LARGE { finite } else { INFINITY };
+    let nan = (size | QUIET) & 0xffff_e000;
+    f32::from_bits(bits & !SIZE | if size > INFINITY { nan } else { rounded })
+}
+
+#[inline(always)]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "an f16 has 5 bits of exponent and 10 bits of mantissa"
+)]
+fn narrow_f16(number: f32) -> u16 {
+    let rounded = round_f16(number).to_bits();
+    let (sign, size) = (rounded >> 16 & 0x8000, rounded & SIZE);
+    let finite = (f32::from_bits(size) / SCALE).to_bits() >> 13;
+    let narrowed = if size < INFINITY {
+        finite
+    } else {
+        0x7c00 | size >> 13 & 0x3ff
+    };
+    (sign | narrowed) as u16
+}
+
+/// How the upper bits of a widened integer are filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    /// By the sign if the dtype is signed, otherwise with zeros.
+    ByType,
+    /// By the highest bit.
+    Sign,
+    Zeros,
+}
+
+/// Returns an array in the dtype in which kernels compute.
+pub(crate) fn widened(array: &Array, extension: Extension) -> Cow<'_, Array> {
+    let dtype = array.dtype();
+    if !dtype.is_narrow() {
+        return Cow::Borrowed(array);
+    }
+    let data = if let Some(half) = Half::of(dtype) {
+        let mut numbers = reused::<f32>(array.info.len());
+        arch().dispatch(|| half.widen(array.bits(), &mut numbers));
+        Data::F32(numbers)
+    } else {
+        let is_signed = matches!(dtype, DType::I8 | DType::I16);
+        let by_sign = extension == Extension::Sign || (extension == Extension::ByType && is_signed);
+        u32::data(widened_integers(array, by_sign), dtype.wide())
+    };
+    Cow::Owned(Array {
+        info: AbstractArray {
+            dtype: dtype.wide(),
+            shape: array.info.shape.clone(),
+        },
+        data,
+    })
+}
+
+/// Returns the bits of integers of 8 or 16 bits, extended to 32 bits.
+fn widened_integers(array: &Array, by_sign: bool) -> Vec<u32> {
+    let one_byte = array.dtype().bytes() == 1;
+    match (one_byte, by_sign) {
+        (true, true) => extended(array, |bits: u8| {
+            i32::from(bits.cast_signed()).cast_unsigned()
+        }),
+        (true, false) => extended(array, |bits: u8| u32::from(bits)),
+        (false, true) => extended(array, |bits: u16| {
+            i32::from(bits.cast_signed()).cast_unsigned()
+        }),
+        (false, false) => extended(array, |bits: u16| u32::from(bits)),
+    }
+}
+
+fn extended<T: Bits>(array: &Array, extend: impl Fn(T) -> u32) -> Vec<u32> {
+    array.bits::<T>().iter().map(|&bits| extend(bits)).collect()
+}
+
+/// Converts an array of the wide dtype to a narrow dtype: rounds floats, and keeps the lower bits of integers.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "integers keep their lower bits"
+)]
+pub(crate) fn narrowed(array: &Array, dtype: DType) -> Array {
+    let length = array.info.len();
+    let data = if let Some(half) = Half::of(dtype) {
+        let mut bits = reused_bits::<u16>(dtype, length);
+        arch().dispatch(|| half.narrow(array.elements(), &mut bits));
+        u16::data(bits, dtype)
+    } else {
+        let wide = array.bits::<u32>().iter();
+        match dtype.bytes() {
+            1 => u8::data(wide.map(|&bits| bits as u8).collect(), dtype),
+            _ => u16::data(wide.map(|&bits| bits as u16).collect(), dtype),
+        }
+    };
+    Array {
+        info: AbstractArray {
+            dtype,
+            shape: array.info.shape.clone(),
+        },
+        data,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+
+    /// Returns f32s of all sizes, among them ties, and neighbours of the numbers of both half-precision types.
+    fn numbers() -> impl Iterator<Item = f32> {
+        let near = |bits: u32| [bits.wrapping_sub(1), bits, bits.wrapping_add(1)];
+        let halves = (0..=u16::MAX).flat_map(move |bits| {
+            let [wide, f16] = [
+                u32::from(bits) << 16,
+                f16::from_bits(bits).to_f32().to_bits(),
+            ];
+            [wide, wide | 0x8000, f16, f16.wrapping_add(0x1000)]
+                .into_iter()
+                .flat_map(near)
+        });
+        halves
+            .chain((0..u32::MAX).step_by(9973))
+            .map(f32::from_bits)
+    }
+
+    #[test]
+    fn rounding_agrees_with_half() {
+        for x in numbers() {
+            let (narrow, expected) = (bf16::from_bits(narrow_bf16(x)), bf16::from_f32(x));
+            assert_eq!(narrow.to_bits(), expected.to_bits(), "{x:e}");
+            assert_eq!(
+                round_bf16(x).to_bits(),
+                widen_bf16(narrow.to_bits()).to_bits(),
+                "{x:e}"
+            );
+            let (narrow, expected) = (f16::from_bits(narrow_f16(x)), f16::from_f32_const(x));
+            assert_eq!(narrow.to_bits(), expected.to_bits(), "{x:e}");
+            assert_eq!(
+                round_f16(x).to_bits(),
+                widen_f16(narrow.to_bits()).to_bits(),
+                "{x:e}"
+            );
+        }
+    }
+
+    #[test]
+    fn widening_agrees_with_half() {
+        for bits in 0..=u16::MAX {
+            let (bf16, f16) = (bf16::from_bits(bits), f16::from_bits(bits));
+            if !bf16.is_nan() {
+                assert_eq!(widen_bf16(bits).to_bits(), bf16.to_f32().to_bits());
+            }
+            if !f16.is_nan() {
+                assert_eq!(widen_f16(bits).to_bits(), f16.to_f32_const().to_bits());
+            }
+            assert_eq!(
+                (bf16.is_nan(), f16.is_nan()),
+                (widen_bf16(bits).is_nan(), widen_f16(bits).is_nan())
+            );
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The evaluation of a primitive on arrays of any dtype.
+//!
+//! The kernels of primitives compute in wide dtypes: in f32 for half-precision floats, and in 32 bits for narrower
+//! integers. So no kernel is compiled for a narrow dtype. Primitives that only move elements accept narrow dtypes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::array::Array;
+use crate::base::dtype::AbstractArray;
+use crate::base::error::or_panic;
+use crate::base::narrow::{Extension, narrowed, widened};
+use crate::tensor::elementwise::{Binary, Elementwise};
+use crate::tensor::primitive::{Operands, Outputs, Primitive};
+
+/// Evaluates a primitive. If an operand has a narrow dtype and the primitive does not accept narrow dtypes, evaluates
+/// the primitive on widened operands, and converts each result to the dtype that the shape rule returns.
+pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
+    let is_narrow = |operand: &Arc<Array>| operand.dtype().is_narrow();
+    if !operands.iter().any(is_narrow) || primitive.accepts_narrow() {
+        return primitive.evaluate(operands);
+    }
+    let expected = expected_results(primitive, &operands);
+    let extension = extension(primitive);
+    let wide: Operands = operands
+        .into_iter()
+        .map(|operand| match widened(&operand, extension) {
+            Cow::Owned(wide) => Arc::new(wide),
+            Cow::Borrowed(_) => operand,
+        })
+        .collect();
+    let results = primitive.evaluate(wide).into_iter().zip(expected);
+    let converted = results.map(|(result, expected)| {
+        if result.dtype() == expected.dtype {
+            result
+        } else {
+            narrowed(&result, expected.dtype)
+        }
+    });
+    converted.collect()
+}
+
+fn expected_results(primitive: &dyn Primitive, operands: &Operands) -> Outputs<AbstractArray> {
+    let infos: SmallVec<[&AbstractArray; 4]> =
+        operands.iter().map(|operand| &operand.info).collect();
+    or_panic(primitive.abstract_evaluation(&infos))
+}
+
+/// Returns how integers are widened for a primitive. A shift to the right moves the upper bits into the result.
+fn extension(primitive: &dyn Primitive) -> Extension {
+    match primitive.elementwise() {
+        Some(Elementwise::Binary(Binary::ShiftRight)) => Extension::Zeros,
+        Some(Elementwise::Binary(Binary::ShiftRightArithmetic)) => Extension::Sign,
+        _ => Extension::ByType,
+    }
+}
