@@ -66,12 +66,17 @@ proptest! {
     }
 
     #[test]
-    fn each_pass_keeps_every_bit_of_f32(program in short_programs()) {
-        let inputs = program.inputs(DType::F32, 0);
-        let (jaxpr, passes) = rewritten(&program, &inputs);
-        let expected = bits(&jaxpr.evaluate(&inputs));
-        for (name, optimized) in passes {
-            prop_assert_eq!(bits(&optimized.evaluate(&inputs)), expected.clone(), "{}", name);
+    fn each_pass_keeps_every_bit_of_narrower_floats(program in short_programs()) {
+        for dtype in [DType::F32, DType::BF16, DType::F16] {
+            let inputs = program.inputs(dtype, 0);
+            let (jaxpr, passes) = rewritten(&program, &inputs);
+            let expected = bits(&jaxpr.evaluate(&inputs));
+            for (name, optimized) in passes {
+                prop_assert_eq!(
+                    bits(&optimized.evaluate(&inputs)), expected.clone(),
+                    "{} in {}", name, dtype
+                );
+            }
         }
     }
 

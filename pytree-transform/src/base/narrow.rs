@@ -61,6 +61,19 @@ impl Half {
     }
 }
 
+/// Returns a number rounded to a half-precision dtype. For other dtypes, returns the number itself.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "numbers are rounded by way of f32"
+)]
+pub(crate) fn rounded_to(dtype: DType, number: f64) -> f64 {
+    Half::of(dtype).map_or(number, |half| {
+        let mut rounded = [number as f32];
+        half.round(&mut rounded);
+        rounded[0].into()
+    })
+}
+
 /// The bits of an f32 without its sign.
 const SIZE: u32 = 0x7fff_ffff;
 

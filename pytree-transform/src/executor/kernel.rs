@@ -3,6 +3,9 @@
 //! A register is a buffer for one tile, small enough to stay in the first-level cache. Intermediate values stay in
 //! registers and are never written to memory. A tile holds whole rows, so that one step can reduce each row to a
 //! number, and later steps can read this number.
+//!
+//! Half-precision floats are loaded into registers of f32. A step rounds each of its results to the half-precision type,
+//! so the results have the same bits as if each equation ran alone.
 
 #![allow(
     clippy::inline_always,
@@ -14,7 +17,7 @@ mod builder;
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::{expect_at, expect_some};
+use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 pub(super) use self::builder::KernelBuilder;
@@ -23,6 +26,7 @@ use super::views::Pattern;
 use crate::base::array::{Array, Data};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::arch;
+use crate::base::narrow::Half;
 use crate::base::threads;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;
@@ -74,6 +78,8 @@ pub(super) enum Work {
         pattern: Pattern,
     },
     Elementwise(Elementwise),
+    /// Copies numbers, which the step then rounds to another dtype.
+    Convert,
     /// Repeats the single number of each row along the row.
     Spread,
     /// Reduces each row to a number.
@@ -89,6 +95,8 @@ pub(super) struct Step {
     pub(super) work: Work,
     /// Whether the step returns one number for each element, or one number for each row.
     pub(super) level: Level,
+    /// The half-precision type to which the results are rounded. The register holds them as f32.
+    pub(super) round: Option<Half>,
     pub(super) operands: SmallVec<[Place; 3]>,
     pub(super) output: usize,
 }
@@ -292,13 +300,11 @@ impl Kernel {
                 Fill::Constant(value) => tiles.fill(register, F::from_f64(value)),
                 Fill::Scalar { input } => {
                     let expected = "one element of a value without axes";
-                    tiles.fill(
-                        register,
-                        *expect_at(sources[input].floats::<F>(), 0, expected),
-                    );
+                    let first = sources[input].elements::<F>().get(0);
+                    tiles.fill(register, expect_some(first, expected));
                 }
                 Fill::Row { input, period } => {
-                    tiles.cycle(register, sources[input].floats(), period, 0, self.tile);
+                    tiles.cycle(register, sources[input].elements(), period, 0, self.tile);
                 }
             }
         }
@@ -367,7 +373,7 @@ impl<F: Float> Chunk<'_, '_, F> {
             };
             match step.work {
                 Work::Load { input, pattern } => {
-                    let (output, source) = (step.output, self.sources[input].floats());
+                    let (output, source) = (step.output, self.sources[input].elements());
                     match pattern {
                         Pattern::Cycle { period } => {
                             self.tiles
@@ -377,13 +383,17 @@ impl<F: Float> Chunk<'_, '_, F> {
                             self.tiles
                                 .stretch(output, source, times, here.start, here.count);
                         }
-                        Pattern::Same | Pattern::Scalar => {}
+                        Pattern::Same => {
+                            self.tiles.load(output, source, here.start, here.count);
+                        }
+                        Pattern::Scalar => {}
                     }
                 }
                 Work::Elementwise(elementwise) => {
                     self.tiles
                         .apply(elementwise, &step.operands, step.output, &here);
                 }
+                Work::Convert => self.tiles.copy(step.operands[0], step.output, &here),
                 Work::Spread => self
                     .tiles
                     .spread(step.operands[0], step.output, kernel.row, count),
@@ -406,6 +416,9 @@ impl<F: Float> Chunk<'_, '_, F> {
                     let tile = self.tiles.floats(step.operands[0], &here);
                     self.part.accumulators.add(total, tile, at);
                 }
+            }
+            if let Some(half) = step.round {
+                self.tiles.round(half, step.output, here.count);
             }
         }
         for (position, store) in kernel.stores.iter().enumerate() {
@@ -445,6 +458,7 @@ impl fmt::Display for Kernel {
                 Work::Elementwise(elementwise) => {
                     write!(f, "{separator}{}", elementwise.name())?;
                 }
+                Work::Convert => write!(f, "{separator}convert_element_type")?,
                 Work::Rows(fold) => write!(f, "{separator}reduce_{} rows", fold.name())?,
                 Work::Columns { total } => {
                     write!(f, "{separator}reduce_{}", self.totals[total].fold.name())?;

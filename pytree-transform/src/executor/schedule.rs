@@ -1,6 +1,7 @@
 //! Chooses the order of equations, and which equations run together in one fused kernel.
 //!
-//! The equations of a kernel have the same number of elements. Their results are bools or floats of one dtype. A kernel
+//! The equations of a kernel have the same number of elements. Their results are bools or floats that the kernel holds in
+//! one dtype: in f64, or in f32 for f32 and for half-precision floats. A kernel
 //! may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
 //! kernel. A kernel may also reduce all rows to one row, or all elements to one number. No later step of the kernel may
 //! read the result of such a reduction. An equation joins an earlier kernel if its operands are computed before or in
@@ -12,6 +13,7 @@ use smallvec::SmallVec;
 use super::kernel::{Kernel, KernelBuilder, Level};
 use super::views::{Direction, Pattern, View, direction, view};
 use crate::base::dtype::DType;
+use crate::base::narrow::Half;
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Fold;
@@ -62,7 +64,7 @@ pub(super) enum Role {
     },
 }
 
-/// The dtype of the values that an equation computes in a kernel.
+/// The dtype in which a kernel computes the values of an equation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Floats(DType),
@@ -195,7 +197,7 @@ impl<'j> Planner<'j> {
         let Some(group) = self.group(start) else {
             return self.alone(start);
         };
-        let pays = group.members.len() > 1 || self.reads_view(start);
+        let pays = group.members.len() > 1 || self.reads_view(start) || self.is_half(start);
         if !pays {
             return self.alone(start);
         }
@@ -204,6 +206,13 @@ impl<'j> Planner<'j> {
         for (position, _) in group.members {
             self.done(position);
         }
+    }
+
+    /// Returns whether the result of an equation has a half-precision dtype. A kernel converts such values tile by tile,
+    /// and a single equation converts whole arrays.
+    fn is_half(&self, position: usize) -> bool {
+        let mut outputs = self.jaxpr.equations[position].outputs.iter();
+        outputs.any(|&output| Half::of(self.jaxpr.info(output).dtype).is_some())
     }
 
     fn reads_view(&self, position: usize) -> bool {
@@ -335,8 +344,7 @@ impl<'j> Planner<'j> {
     fn class(&self, equation: &Equation) -> Option<Class> {
         let output = self.jaxpr.info(*equation.outputs.first()?);
         let dtype = |position: usize| self.jaxpr.info(equation.inputs[position]).dtype;
-        let float =
-            |dtype: DType| matches!(dtype, DType::F32 | DType::F64).then_some(Class::Floats(dtype));
+        let float = |dtype: DType| dtype.is_float().then_some(Class::Floats(dtype.wide()));
         if equation.primitive.reduction().is_some() {
             return float(output.dtype);
         }
@@ -350,7 +358,11 @@ impl<'j> Planner<'j> {
             }
             Elementwise::Compare(_) => float(dtype(0)),
             Elementwise::Convert(_) if dtype(0) == DType::Bool => float(output.dtype),
-            Elementwise::Convert(_) => None,
+            // A kernel of f32 also holds half-precision floats, so it can convert between these dtypes.
+            Elementwise::Convert(_) => {
+                let both = float(dtype(0)).zip(float(output.dtype));
+                both.filter(|(from, to)| from == to).map(|(_, to)| to)
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Executable;
 use super::schedule::{Scheduled, schedule};
+use crate::base::bits::with_bits;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
@@ -14,9 +15,13 @@ use crate::tensor::trace::Recorder;
 type Function = fn(&[Tensor]) -> Vec<Tensor>;
 
 fn recorded(shapes: &[&[usize]], function: Function) -> Jaxpr {
+    recorded_in(DType::F32, shapes, function)
+}
+
+fn recorded_in(dtype: DType, shapes: &[&[usize]], function: Function) -> Jaxpr {
     let infos: Vec<AbstractArray> = shapes
         .iter()
-        .map(|shape| AbstractArray::new(DType::F32, shape))
+        .map(|shape| AbstractArray::new(dtype, shape))
         .collect();
     stage(Recorder::Jit, &infos, |inputs| (function(&inputs), ())).0
 }
@@ -46,13 +51,19 @@ fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
 /// Checks that a compiled function returns the same bits as its operations run one by one. Also passes inputs without
 /// keeping handles of them.
 fn check(shapes: &[&[usize]], function: Function) {
-    let jaxpr = recorded(shapes, function);
+    for dtype in [DType::F32, DType::BF16, DType::F16] {
+        check_in(dtype, shapes, function);
+    }
+}
+
+fn check_in(dtype: DType, shapes: &[&[usize]], function: Function) {
+    let jaxpr = recorded_in(dtype, shapes, function);
     let executable = Executable::new(&jaxpr);
     let inputs = || -> Vec<Tensor> {
         shapes
             .iter()
             .enumerate()
-            .map(|(seed, shape)| input(shape, seed))
+            .map(|(seed, shape)| input(shape, seed).convert(dtype))
             .collect()
     };
     let expected = function(&inputs());
@@ -64,18 +75,11 @@ fn check(shapes: &[&[usize]], function: Function) {
         for (found, expected) in found.into_iter().zip(&expected) {
             let found = Tensor::from_shared(Arc::clone(&found));
             assert_eq!(found.info(), expected.info(), "{shapes:?}");
-            if expected.dtype() == DType::F32 {
-                let bits = |tensor: &Tensor| -> Vec<u32> {
-                    tensor
-                        .to_vec::<f32>()
-                        .into_iter()
-                        .map(f32::to_bits)
-                        .collect()
-                };
-                assert_eq!(bits(&found), bits(expected), "{shapes:?}\n{jaxpr}");
-            } else {
-                assert_eq!(&found, expected);
-            }
+            let bits = |tensor: &Tensor| -> Vec<u64> {
+                let array = tensor.array().unwrap();
+                with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.into()).collect())
+            };
+            assert_eq!(bits(&found), bits(expected), "{shapes:?}\n{jaxpr}");
         }
     }
     // Checks that inputs that the caller still holds are unchanged.
@@ -142,6 +146,40 @@ fn reductions_over_rows_join_the_kernel() {
     for shape in [&[3, 2][..], &[80, 64], &[1300, 33], &[2, 5000], &[9, 1]] {
         check(&[shape, shape], function);
     }
+}
+
+#[test]
+fn kernel_holds_floats_of_several_dtypes() {
+    let function: Function = |x| {
+        let wide = x[0].convert(DType::F32);
+        let scaled = &wide * 1.1 + &wide.tanh();
+        let narrow = scaled.convert(DType::BF16) / 3.0;
+        let row = narrow.sum_keep([-1]);
+        vec![
+            (&narrow - row).convert(DType::F16).exp(),
+            scaled,
+            narrow.max(),
+        ]
+    };
+    let (kernels, alone) = kernels(&recorded_in(DType::BF16, &[&[8, 64]], function));
+    assert_eq!(
+        kernels,
+        [
+            "512 elements in rows of 64: convert_element_type, mul, tanh, add, convert_element_type, div, \
+          reduce_sum rows, sub, convert_element_type, exp, reduce_max"
+        ]
+    );
+    assert_eq!(alone, 0);
+    for shape in SHAPES.into_iter().filter(|shape| !shape.contains(&0)) {
+        check_in(DType::BF16, &[shape], function);
+    }
+    let wide: Function = |x| {
+        let narrow = x[0].convert(DType::F16) * 0.3;
+        vec![narrow.convert(DType::F32) + &x[0], narrow.sum_axes([0])]
+    };
+    SHAPES
+        .iter()
+        .for_each(|shape| check_in(DType::F32, &[shape], wide));
 }
 
 #[test]

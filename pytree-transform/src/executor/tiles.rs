@@ -19,12 +19,16 @@ use super::kernel::{Here, Place};
 use crate::base::array::Array;
 use crate::base::dtype::TensorElement;
 use crate::base::fold;
+use crate::base::narrow::Half;
 use crate::primitives::elementwise::{Kernels, Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 use crate::tensor::primitive::Fold;
 
 /// The dtypes that a result of a kernel may have, as text for the panic message of a library bug.
-const STORED: &str = "floats of the kernel's dtype, or bools";
+const STORED: &str = "floats of the kernel's dtype, half-precision floats or bools";
+
+/// What a repeated column must have, as text for the panic message of a library bug.
+const REPEATED: &str = "an element to repeat";
 
 /// A float type that tiles can hold: `f32` or `f64`.
 pub(super) trait Float: Kernels + Send + Sync {
@@ -33,6 +37,12 @@ pub(super) trait Float: Kernels + Send + Sync {
     /// Returns the initial accumulator of a reduction: its neutral element.
     fn start(fold: Fold) -> Self;
     fn combine(fold: Fold, left: Self, right: Self) -> Self;
+    /// Rounds each number to a half-precision type.
+    fn round(half: Half, numbers: &mut [Self]);
+    /// Converts half-precision floats, given by their bits.
+    fn widen(half: Half, bits: &[u16], numbers: &mut [Self]);
+    /// Converts numbers to half-precision floats, and returns their bits.
+    fn narrow(half: Half, numbers: &[Self], bits: &mut [u16]);
     /// Returns the thread-local list of registers that no kernel currently uses.
     fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
 }
@@ -47,10 +57,45 @@ pub(super) enum Source<'a> {
 impl Source<'_> {
     /// Returns all elements of an input that no result overwrites.
     #[inline(always)]
-    pub(super) fn floats<F: Float>(&self) -> &[F] {
+    pub(super) fn elements<F: Float>(&self) -> Elements<'_, F> {
         match self {
-            Self::Array(array) => array.elements::<F>(),
+            Self::Array(array) => match Half::of(array.dtype()) {
+                Some(half) => Elements::Halves(half, array.bits()),
+                None => Elements::Floats(array.elements()),
+            },
             Self::Result(_) => bug("no result to be written into a repeated array"),
+        }
+    }
+}
+
+/// The elements of an input: floats of the kernel's dtype, or the bits of half-precision floats.
+#[derive(Clone, Copy)]
+pub(super) enum Elements<'a, F> {
+    Floats(&'a [F]),
+    Halves(Half, &'a [u16]),
+}
+
+impl<F: Float> Elements<'_, F> {
+    /// Returns the element at a position, or `None` if there are fewer elements.
+    #[inline(always)]
+    pub(super) fn get(&self, position: usize) -> Option<F> {
+        match *self {
+            Self::Floats(elements) => elements.get(position).copied(),
+            Self::Halves(half, bits) => bits.get(position).map(|&bits| {
+                let mut number = [F::default()];
+                F::widen(half, &[bits], &mut number);
+                number[0]
+            }),
+        }
+    }
+
+    /// Copies consecutive elements, from the position `from` on.
+    #[inline(always)]
+    fn copy_to(&self, from: usize, output: &mut [F]) {
+        let to = from + output.len();
+        match *self {
+            Self::Floats(elements) => output.copy_from_slice(&elements[from..to]),
+            Self::Halves(half, bits) => F::widen(half, &bits[from..to], output),
         }
     }
 }
@@ -58,12 +103,16 @@ impl Source<'_> {
 /// The memory for consecutive elements of a result.
 pub(super) enum Slot<'a, F> {
     Floats(&'a mut [F]),
+    /// The bits of half-precision floats.
+    Halves(Half, &'a mut [u16]),
     Bools(&'a mut [bool]),
 }
 
 impl<'a, F: Float> Slot<'a, F> {
     pub(super) fn new(array: &'a mut Array) -> Self {
-        if array.dtype() == F::DTYPE {
+        if let Some(half) = Half::of(array.dtype()) {
+            Self::Halves(half, array.bits_mut())
+        } else if array.dtype() == F::DTYPE {
             Self::Floats(expect_some(F::slice_mut(&mut array.data), STORED))
         } else {
             Self::Bools(expect_some(bool::slice_mut(&mut array.data), STORED))
@@ -75,6 +124,10 @@ impl<'a, F: Float> Slot<'a, F> {
             Self::Floats(elements) => {
                 let (left, right) = elements.split_at_mut(at);
                 (Self::Floats(left), Self::Floats(right))
+            }
+            Self::Halves(half, bits) => {
+                let (left, right) = bits.split_at_mut(at);
+                (Self::Halves(half, left), Self::Halves(half, right))
             }
             Self::Bools(elements) => {
                 let (left, right) = elements.split_at_mut(at);
@@ -180,7 +233,7 @@ impl<F: Float> Tiles<F> {
     pub(super) fn cycle(
         &mut self,
         register: usize,
-        source: &[F],
+        source: Elements<'_, F>,
         period: usize,
         start: usize,
         count: usize,
@@ -190,10 +243,36 @@ impl<F: Float> Tiles<F> {
         let mut done = 0;
         while done < count {
             let run = (period - at).min(count - done);
-            output[done..done + run].copy_from_slice(&source[at..at + run]);
+            source.copy_to(at, &mut output[done..done + run]);
             done += run;
             at = 0;
         }
+    }
+
+    /// Copies consecutive elements into a register.
+    #[inline(always)]
+    pub(super) fn load(
+        &mut self,
+        register: usize,
+        source: Elements<'_, F>,
+        start: usize,
+        count: usize,
+    ) {
+        source.copy_to(start, &mut self.0.floats[register][..count]);
+    }
+
+    /// Copies the numbers at a place into a register.
+    #[inline(always)]
+    pub(super) fn copy(&mut self, operand: Place, register: usize, here: &Here<'_, '_, F>) {
+        let mut output = std::mem::take(&mut self.0.floats[register]);
+        output[..here.count].copy_from_slice(self.floats(operand, here));
+        self.0.floats[register] = output;
+    }
+
+    /// Rounds the first `count` numbers of a register to a half-precision type.
+    #[inline(always)]
+    pub(super) fn round(&mut self, half: Half, register: usize, count: usize) {
+        F::round(half, &mut self.0.floats[register][..count]);
     }
 
     /// Repeats each element of a column, and fills a register with the repetitions.
@@ -201,7 +280,7 @@ impl<F: Float> Tiles<F> {
     pub(super) fn stretch(
         &mut self,
         register: usize,
-        source: &[F],
+        source: Elements<'_, F>,
         times: usize,
         start: usize,
         count: usize,
@@ -216,7 +295,8 @@ impl<F: Float> Tiles<F> {
             bug("the numbers of rows to be in a register")
         };
         let mut output = std::mem::take(&mut self.0.floats[register]);
-        stretch(&mut output[..count], &self.0.floats[operand], row, 0);
+        let rows = Elements::Floats(&self.0.floats[operand]);
+        stretch(&mut output[..count], rows, row, 0);
         self.0.floats[register] = output;
     }
 
@@ -246,6 +326,10 @@ impl<F: Float> Tiles<F> {
         match slot {
             Slot::Floats(elements) => {
                 elements[from..from + count].copy_from_slice(&self.0.floats[register][..count]);
+            }
+            Slot::Halves(half, bits) => {
+                let numbers = &self.0.floats[register][..count];
+                F::narrow(*half, numbers, &mut bits[from..from + count]);
             }
             Slot::Bools(elements) => {
                 elements[from..from + count].copy_from_slice(&self.0.bools[register][..count]);
@@ -287,7 +371,7 @@ impl<F: Float> Tiles<F> {
                 Source::Array(array) => &array.elements::<F>()[start..start + count],
                 Source::Result(result) => match &here.slots[result] {
                     Slot::Floats(elements) => &elements[start - here.chunk..][..count],
-                    Slot::Bools(_) => bug(STORED),
+                    Slot::Halves(..) | Slot::Bools(_) => bug(STORED),
                 },
             },
         }
@@ -302,7 +386,7 @@ impl<F: Float> Tiles<F> {
                 Source::Array(array) => &array.elements::<bool>()[start..start + count],
                 Source::Result(result) => match &here.slots[result] {
                     Slot::Bools(elements) => &elements[start - here.chunk..][..count],
-                    Slot::Floats(_) => bug(STORED),
+                    Slot::Floats(_) | Slot::Halves(..) => bug(STORED),
                 },
             },
         }
@@ -387,12 +471,12 @@ impl<F: Float> Tiles<F> {
 }
 
 #[inline(always)]
-fn stretch<F: Copy>(output: &mut [F], source: &[F], times: usize, start: usize) {
+fn stretch<F: Float>(output: &mut [F], source: Elements<'_, F>, times: usize, start: usize) {
     let (mut at, mut left) = (start / times, times - start % times);
     let mut done = 0;
     while done < output.len() {
         let run = left.min(output.len() - done);
-        output[done..done + run].fill(source[at]);
+        output[done..done + run].fill(expect_some(source.get(at), REPEATED));
         done += run;
         at += 1;
         left = times;
@@ -425,8 +509,13 @@ fn fold_each<'a, F: Float>(output: &mut [F], rows: impl Iterator<Item = &'a [F]>
     }
 }
 
+#[cold]
+fn no_halves() -> ! {
+    bug("a kernel of f32, because only such a kernel holds half-precision floats")
+}
+
 macro_rules! floats {
-    ($($float:ident, $spare:ident;)*) => {$(
+    ($($float:ident, $spare:ident, $round:expr, $widen:expr, $narrow:expr;)*) => {$(
         thread_local! {
             static $spare: RefCell<Vec<Registers<$float>>> = const { RefCell::new(Vec::new()) };
         }
@@ -462,6 +551,21 @@ macro_rules! floats {
                 }
             }
 
+            #[inline(always)]
+            fn round(half: Half, numbers: &mut [Self]) {
+                $round(half, numbers);
+            }
+
+            #[inline(always)]
+            fn widen(half: Half, bits: &[u16], numbers: &mut [Self]) {
+                $widen(half, bits, numbers);
+            }
+
+            #[inline(always)]
+            fn narrow(half: Half, numbers: &[Self], bits: &mut [u16]) {
+                $narrow(half, numbers, bits);
+            }
+
             fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>> {
                 &$spare
             }
@@ -469,6 +573,6 @@ macro_rules! floats {
     )*};
 }
 floats! {
-    f32, SPARE_F32;
-    f64, SPARE_F64;
+    f32, SPARE_F32, Half::round, Half::widen, Half::narrow;
+    f64, SPARE_F64, |_, _| no_halves(), |_, _, _| no_halves(), |_, _, _| no_halves();
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use crate::base::narrow::rounded_to;
 use crate::base::shape::AxisList;
 use crate::primitives::create::Full;
 use crate::primitives::shape::{Broadcast, Reshape};
@@ -37,7 +38,7 @@ pub(super) fn view(jaxpr: &Jaxpr, equation: &Equation) -> Option<View> {
     }
     let primitive: &dyn Any = &*equation.primitive;
     if let Some(full) = primitive.downcast_ref::<Full>() {
-        return Some(View::Constant(full.value));
+        return Some(View::Constant(rounded_to(full.dtype, full.value)));
     }
     let same = primitive.is::<Reshape>()
         || equation.primitive.elementwise() == Some(Elementwise::Unary(Unary::StopGradient));

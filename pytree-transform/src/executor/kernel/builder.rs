@@ -6,9 +6,12 @@ use smallvec::SmallVec;
 
 use super::{Fill, Kernel, LONGEST_UNIT, Level, Place, Step, Store, TILE, Total, Work};
 use crate::base::dtype::DType;
+use crate::base::narrow::Half;
 use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
+use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Variable};
+use crate::tensor::primitive::Fold;
 
 /// The maximum number of inputs that one result may overwrite. Each run of the kernel checks all of these inputs, which
 /// takes time.
@@ -72,10 +75,34 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.kernel.steps.push(Step {
             work,
             level,
+            round: None,
             operands,
             output,
         });
         output
+    }
+
+    /// Returns the half-precision type of a variable, or `None` if it has another dtype.
+    fn half(&self, variable: Variable) -> Option<Half> {
+        Half::of(self.planner.jaxpr.info(variable).dtype)
+    }
+
+    /// Returns the half-precision type to which a step must round the result of an equation.
+    fn rounding(&self, equation: &Equation, work: Work) -> Option<Half> {
+        let is_exact = match work {
+            Work::Elementwise(Elementwise::Binary(binary)) => {
+                matches!(binary, Binary::Max | Binary::Min)
+            }
+            Work::Elementwise(Elementwise::Unary(unary)) => {
+                matches!(unary, Unary::Neg | Unary::Abs)
+            }
+            Work::Elementwise(Elementwise::Select) | Work::Rows(Fold::Max | Fold::Min) => true,
+            // The rounding of a total is part of its last step.
+            Work::Columns { .. } => true,
+            _ => false,
+        };
+        let half = self.half(equation.outputs[0]);
+        half.filter(|_| !is_exact)
     }
 
     /// Returns the place from which a step reads a variable. `level` says whether the place holds one number for each
@@ -87,10 +114,12 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
             pattern: Pattern::Same,
         } = resolved
         {
-            return match self.inside.get(&base) {
-                Some(&(register, _)) => Place::Register(register),
-                None => Place::Input(self.input(base)),
-            };
+            match self.inside.get(&base) {
+                Some(&(register, _)) => return Place::Register(register),
+                None if self.half(base).is_none() => return Place::Input(self.input(base)),
+                // A step below loads the half-precision floats into a register of f32.
+                None => {}
+            }
         }
         let known = self
             .loads
@@ -131,6 +160,9 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     pub(in crate::executor) fn add(&mut self, equation: &Equation, role: Role) {
         let output = equation.outputs[0];
         let (work, level, from) = match role {
+            Role::Elementwise(Elementwise::Convert(_), level) if self.reads_floats(equation) => {
+                (Work::Convert, level, level)
+            }
             Role::Elementwise(elementwise, level) => (Work::Elementwise(elementwise), level, level),
             Role::Rows(fold) => (Work::Rows(fold), Level::Row, Level::Element),
             Role::Columns { fold, period } => {
@@ -148,7 +180,15 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
             .map(|&input| self.place(input, from))
             .collect();
         let register = self.step(work, level, operands);
+        let round = self.rounding(equation, work);
+        if let Some(step) = self.kernel.steps.last_mut() {
+            step.round = round;
+        }
         self.inside.insert(output, (register, level));
+    }
+
+    fn reads_floats(&self, equation: &Equation) -> bool {
+        self.planner.jaxpr.info(equation.inputs[0]).dtype.is_float()
     }
 
     /// Makes the kernel write the value of `variable` to memory. The kernel must already compute this value.

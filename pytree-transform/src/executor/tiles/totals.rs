@@ -16,6 +16,7 @@ use super::{Float, STORED};
 use crate::base::array::{Array, give_back, reused};
 use crate::base::dtype::AbstractArray;
 use crate::base::fold::{self, LANES, Lanes, PART};
+use crate::base::narrow::narrowed;
 use crate::tensor::primitive::Fold;
 
 /// A reduction of all rows of a kernel to one row, or of all elements to one number.
@@ -56,12 +57,22 @@ impl Total {
 
     /// Combines the results of the blocks into the final array.
     fn finish<F: Float>(&self, results: Vec<F>) -> Array {
+        let array = self.combined(results);
+        if self.info.dtype == F::DTYPE {
+            array
+        } else {
+            narrowed(&array, self.info.dtype)
+        }
+    }
+
+    /// Combines the results of the blocks in the dtype of the kernel.
+    fn combined<F: Float>(&self, results: Vec<F>) -> Array {
         let start = F::start(self.fold);
         let combine = |left, right| F::combine(self.fold, left, right);
         if results.len() == self.period {
             return Array::new(&self.info.shape, results);
         }
-        let mut array = Array::reused(&self.info);
+        let mut array = Array::reused(&AbstractArray::new(F::DTYPE, &self.info.shape));
         let target = expect_some(F::slice_mut(&mut array.data), STORED);
         if self.period == 1 {
             target.fill(fold::row(&results, start, combine));
