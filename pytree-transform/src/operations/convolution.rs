@@ -1,21 +1,19 @@
 //! Convolutions: products of sliding windows of the input with a kernel.
 //!
-//! The input has the layout `[batch, space…, features]`, the kernel `[space…, in, out]`. A convolution is composed of
-//! padding, window extraction and one matrix product, so it needs no derivative rules of its own.
+//! By default, the input has the layout `[batch, space…, features]`, the kernel `[space…, in, out]`.
 
 mod mistakes;
 
 use pytree_derive::panicking_twin;
 
 use crate::base::error::{Mistake, TensorError, called, or_panic};
-use crate::base::shape::{AxisList, PerAxis};
-use crate::primitives::dot::dot_general;
-use crate::primitives::shape::{move_axis, reshape, sorting_permutation, transpose};
-use crate::primitives::slice::{pad, reverse};
-use crate::primitives::windows::{Sliding, windows};
+use crate::base::shape::{AxisList, PerAxis, Shape};
+use crate::primitives::convolution::{self, convolve};
+use crate::primitives::slice::reverse;
 use crate::tensor::Tensor;
 
 pub use crate::operations::convolution_layout::ConvDimensionNumbers;
+use crate::operations::convolution_layout::Orders;
 pub use crate::operations::window_padding::Padding;
 use crate::operations::window_padding::signed;
 
@@ -128,7 +126,7 @@ impl Convolution {
         let _called = called("convolve");
         let laid_out = self.lay_out("convolve", x, kernel)?;
         let pairs = self.pairs(&laid_out);
-        self.product(laid_out, &pairs)
+        self.convolve(&laid_out, &pairs, x, kernel)
     }
 
     /// Returns the transposed convolution of `x` with `kernel`, like `jax.lax.conv_transpose`.
@@ -189,12 +187,12 @@ impl Convolution {
             input_dilation: self.strides.clone(),
             ..self.clone()
         };
-        dense.product(laid_out, &pairs)
+        dense.convolve(&laid_out, &pairs, x, kernel)
     }
 
     /// Returns, for each spatial axis, the number of input elements that the dilated kernel covers.
-    fn spans(&self, kernel: &Tensor) -> PerAxis {
-        let sizes = kernel.shape().iter().zip(&self.kernel_dilation);
+    fn spans(&self, kernel: &[usize]) -> PerAxis {
+        let sizes = kernel.iter().zip(&self.kernel_dilation);
         sizes
             .map(|(&size, &dilation)| {
                 let gaps = size.saturating_sub(1);
@@ -205,13 +203,13 @@ impl Convolution {
 
     /// Returns, for each spatial axis, the numbers of padding elements before the first and after the last element.
     fn pairs(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<(isize, isize)> {
-        let lengths = &x.shape()[1..x.rank() - 1];
+        let lengths = &x[1..x.len() - 1];
         let spans = self.spans(kernel);
         self.padding.pairs(lengths, &spans, &self.strides)
     }
 
-    /// Returns the operands with their axes in the canonical order (batch, space, features), or an error that lists
-    /// every problem.
+    /// Returns the shapes of the operands in the canonical order of their axes (batch, space, features), or an error
+    /// that lists every problem.
     #[track_caller]
     fn lay_out(
         &self,
@@ -234,12 +232,15 @@ impl Convolution {
         }
         let orders = self.dimension_numbers.orders(self.strides.len());
         let orders = orders.map_err(|mistake| mistake.error(operation, &found))?;
-        let laid_out = LaidOut {
-            x: transpose(x, &orders.input)?,
-            kernel: transpose(kernel, &orders.kernel)?,
-            result: sorting_permutation(&orders.result),
+        let permuted = |tensor: &Tensor, order: &AxisList| -> Shape {
+            order.iter().map(|&axis| tensor.shape()[axis]).collect()
         };
-        let mistakes = self.mistakes(laid_out.x.shape(), laid_out.kernel.shape());
+        let laid_out = LaidOut {
+            x: permuted(x, &orders.input),
+            kernel: permuted(kernel, &orders.kernel),
+            orders,
+        };
+        let mistakes = self.mistakes(&laid_out.x, &laid_out.kernel);
         if mistakes.is_empty() {
             Ok(laid_out)
         } else {
@@ -247,101 +248,34 @@ impl Convolution {
         }
     }
 
-    /// Applies the padding, extracts the windows and multiplies them by the kernel.
+    /// Applies the primitive.
     #[track_caller]
-    fn product(&self, laid_out: LaidOut, pairs: &[(isize, isize)]) -> Result<Tensor, TensorError> {
-        let LaidOut { x, kernel, result } = laid_out;
-        let axes = self.strides.len();
-        let around = |pick: fn(&(isize, isize)) -> isize| -> Vec<isize> {
-            let inside = pairs.iter().map(pick);
-            std::iter::once(0).chain(inside).chain([0]).collect()
-        };
-        let between: Vec<usize> = std::iter::once(0)
-            .chain(self.input_dilation.iter().map(|dilation| dilation - 1))
-            .chain([0])
-            .collect();
-        let zero = Tensor::constant(x.dtype(), 0.0);
-        let padded = pad(
-            &x,
-            &zero,
-            &around(|pair| pair.0),
-            &around(|pair| pair.1),
-            &between,
-        )?;
-        let sliding = Sliding {
-            first: 1,
-            lengths: PerAxis::from_slice(&padded.shape()[1..=axes]),
-            sizes: PerAxis::from_slice(&kernel.shape()[..axes]),
+    fn convolve(
+        &self,
+        laid_out: &LaidOut,
+        pairs: &[(isize, isize)],
+        x: &Tensor,
+        kernel: &Tensor,
+    ) -> Result<Tensor, TensorError> {
+        let primitive = convolution::Convolution {
             strides: self.strides.clone(),
-            dilations: self.kernel_dilation.clone(),
+            padding: pairs.iter().copied().collect(),
+            input_dilation: self.input_dilation.clone(),
+            kernel_dilation: self.kernel_dilation.clone(),
+            feature_groups: self.feature_groups,
+            batch_groups: self.batch_groups,
+            numbers: laid_out.orders.dimension_numbers(),
         };
-        let windows = windows(&padded, &sliding)?;
-        let product = if self.feature_groups > 1 {
-            self.in_feature_groups(&windows, &kernel)?
-        } else if self.batch_groups > 1 {
-            self.in_batch_groups(&windows, &kernel)?
-        } else {
-            let of_windows: AxisList = (axes + 1..2 * axes + 2).collect();
-            let of_kernel: AxisList = (0..=axes).collect();
-            dot_general(&windows, &kernel, (&of_windows, &of_kernel), (&[], &[]))?
-        };
-        transpose(&product, &result)
-    }
-
-    /// Multiplies the windows `[batch, counts…, sizes…, groups · in]` by the kernel `[sizes…, in, groups · out]`,
-    /// separately in each feature group. `counts` are the numbers of windows along the spatial axes.
-    #[track_caller]
-    fn in_feature_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
-        let axes = self.strides.len();
-        let windows = divided(windows, windows.rank() - 1, self.feature_groups)?;
-        let kernel = divided(kernel, axes + 1, self.feature_groups)?;
-        let sizes: AxisList = (axes + 1..=2 * axes).chain([2 * axes + 2]).collect();
-        let of_kernel: AxisList = (0..=axes).collect();
-        let groups: (&[usize], &[usize]) = (&[2 * axes + 1], &[axes + 1]);
-        // [groups, batch, counts…, out]
-        let product = dot_general(&windows, &kernel, (&sizes, &of_kernel), groups)?;
-        joined(&move_axis(&product, 0, axes + 1)?)
-    }
-
-    /// Multiplies the windows `[groups · batch, counts…, sizes…, in]` by the kernel `[sizes…, in, groups · out]`,
-    /// separately in each batch group. `counts` are the numbers of windows along the spatial axes.
-    #[track_caller]
-    fn in_batch_groups(&self, windows: &Tensor, kernel: &Tensor) -> Result<Tensor, TensorError> {
-        let axes = self.strides.len();
-        let windows = divided(windows, 0, self.batch_groups)?;
-        let kernel = divided(kernel, axes + 1, self.batch_groups)?;
-        let sizes: AxisList = (axes + 2..2 * axes + 3).collect();
-        let of_kernel: AxisList = (0..=axes).collect();
-        let groups: (&[usize], &[usize]) = (&[0], &[axes + 1]);
-        let product = dot_general(&windows, &kernel, (&sizes, &of_kernel), groups)?;
-        joined(&move_axis(&product, 0, axes + 1)?)
+        convolve(&primitive, x, kernel)
     }
 }
 
-/// The operands with their axes in the canonical order (batch, space, features), and the permutation that gives the
-/// result the user's order of axes.
+/// The shapes of the operands with their axes in the canonical order: batch, space, features. The canonical order of a
+/// kernel is space, input features, output features.
 struct LaidOut {
-    x: Tensor,
-    kernel: Tensor,
-    result: AxisList,
-}
-
-/// Splits `axis` of a tensor into two axes: an axis of `groups` groups, and an axis of the elements of a group.
-#[track_caller]
-fn divided(tensor: &Tensor, axis: usize, groups: usize) -> Result<Tensor, TensorError> {
-    let mut shape = tensor.info().shape.clone();
-    shape[axis] /= groups;
-    shape.insert(axis, groups);
-    reshape(tensor, &shape)
-}
-
-/// Returns the tensor with its last two axes joined into one axis.
-#[track_caller]
-fn joined(tensor: &Tensor) -> Result<Tensor, TensorError> {
-    let mut shape = tensor.info().shape.clone();
-    let last = shape.remove(tensor.rank() - 1);
-    shape[tensor.rank() - 2] *= last;
-    reshape(tensor, &shape)
+    x: Shape,
+    kernel: Shape,
+    orders: Orders,
 }
 
 /// Returns the kernel with its first `axes` axes reversed.

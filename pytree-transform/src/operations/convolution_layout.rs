@@ -2,6 +2,7 @@
 
 use crate::base::error::Mistake;
 use crate::base::shape::AxisList;
+use crate::primitives::convolution::{Axes, DimensionNumbers};
 
 /// The order of the axes of a convolution's input, kernel and result.
 ///
@@ -43,6 +44,27 @@ pub(super) struct Orders {
     pub(super) input: AxisList,
     pub(super) kernel: AxisList,
     pub(super) result: AxisList,
+}
+
+impl Orders {
+    /// Returns the dimension numbers of the primitive.
+    pub(super) fn dimension_numbers(&self) -> DimensionNumbers {
+        let outside = |order: &AxisList| Axes {
+            outer: order[0],
+            features: order[order.len() - 1],
+            space: AxisList::from_slice(&order[1..order.len() - 1]),
+        };
+        let space = self.kernel.len() - 2;
+        DimensionNumbers {
+            input: outside(&self.input),
+            kernel: Axes {
+                outer: self.kernel[space + 1],
+                features: self.kernel[space],
+                space: AxisList::from_slice(&self.kernel[..space]),
+            },
+            result: outside(&self.result),
+        }
+    }
 }
 
 impl ConvDimensionNumbers {

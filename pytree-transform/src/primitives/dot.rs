@@ -1,6 +1,6 @@
 //! Tensor products, which multiply two tensors and sum over pairs of axes. Other pairs of axes may be batch axes.
 
-mod matrix_product;
+pub(in crate::primitives) mod matrix_product;
 
 use std::fmt;
 

@@ -6,7 +6,7 @@
 mod loops;
 
 use self::loops::Kernel;
-pub(super) use self::loops::{LoopAxis, Loops, Strided};
+pub(in crate::primitives) use self::loops::{LoopAxis, Loops, Strided, joined};
 use std::borrow::Cow;
 
 use crate::base::array::{give_back, reused};
@@ -16,7 +16,7 @@ use crate::base::threads;
 
 /// The least number of multiplications for which several threads are used. One thread needs about a tenth of a
 /// millisecond for this many multiplications.
-const PARALLEL: usize = 8 << 20;
+pub(in crate::primitives) const PARALLEL: usize = 8 << 20;
 
 /// A right operand that is stored column by column is copied to another layout only if it has at least this many
 /// elements.
@@ -30,7 +30,7 @@ const REUSED: usize = 16;
 const BLOCK: usize = 16;
 
 /// Writes a product to `target`, on parallel threads if there is enough work.
-pub(super) fn multiply<T: Factor>(
+pub(in crate::primitives) fn multiply<T: Factor>(
     loops: &Loops,
     left: &[T],
     right: &[T],
@@ -151,7 +151,8 @@ impl<T: Factor> Part<'_, T> {
         let (left, right, target) = (self.left, self.right, self.target);
         let loops = &*self.loops;
         let multiply = |loops: &Loops, [l, r, t]: [usize; 3], target: &mut [T]| {
-            T::matrix_product(loops, &left[l..], &right[r..], &mut target[t..]);
+            let target = &mut target[t..];
+            T::matrix_product(loops, &left[l..], &right[r..], target, Write::Overwrite);
         };
         match loops.vector_blocks() {
             None => loops.run(|offsets| multiply(loops, offsets, target)),
@@ -165,13 +166,31 @@ impl<T: Factor> Part<'_, T> {
     }
 }
 
+/// What a matrix product does with the old elements of its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::primitives) enum Write {
+    /// Overwrites the old elements.
+    Overwrite,
+    /// Adds the product to the old elements.
+    Add,
+}
+
 /// An element type for which there are kernels of matrix products.
-pub(super) trait Factor: TensorElement + Send + Sync {
+pub(in crate::primitives) trait Factor: TensorElement + Send + Sync {
     /// Returns `self` plus the product of `left` and `right`.
     fn plus_product(self, left: Self, right: Self) -> Self;
 
+    /// Returns the sum of two elements.
+    fn plus(self, other: Self) -> Self;
+
     /// Writes the product of two matrices, whose strides are in the axes of `loops`, to `target`.
-    fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]);
+    fn matrix_product(
+        loops: &Loops,
+        left: &[Self],
+        right: &[Self],
+        target: &mut [Self],
+        write: Write,
+    );
 }
 
 /// Returns whether all positions on two axes, each given by its length and stride, are below `elements`. Then a kernel
@@ -188,11 +207,22 @@ fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
 macro_rules! float_factor {
     ($float:ty, $gemm:path) => {
         impl Factor for $float {
+            #[inline]
             fn plus_product(self, left: Self, right: Self) -> Self {
                 self + left * right
             }
+            #[inline]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
             #[allow(unsafe_code, reason = "the kernels of gemm take pointers")]
-            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
+            fn matrix_product(
+                loops: &Loops,
+                left: &[Self],
+                right: &[Self],
+                target: &mut [Self],
+                write: Write,
+            ) {
                 let Loops {
                     rows,
                     columns,
@@ -200,7 +230,7 @@ macro_rules! float_factor {
                     ..
                 } = *loops;
                 if loops.kernel() == Kernel::Plain || are_portable() {
-                    return plain_product(loops, left, right, target);
+                    return plain_product(loops, left, right, target, write);
                 }
                 assert!(
                     within(
@@ -241,14 +271,14 @@ macro_rules! float_factor {
                         target.as_mut_ptr(),
                         stride(across.result),
                         stride(down.result),
-                        false,
+                        write == Write::Add,
                         first.0,
                         first.1,
                         first.2,
                         second.0,
                         second.2,
                         second.1,
-                        0.0,
+                        1.0,
                         1.0,
                         false,
                         false,
@@ -264,7 +294,13 @@ float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
 float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
 
 /// Computes a product of integers, or a product that is too small for a kernel of gemm.
-fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T]) {
+fn plain_product<T: Factor>(
+    loops: &Loops,
+    left: &[T],
+    right: &[T],
+    target: &mut [T],
+    write: Write,
+) {
     let Loops {
         rows,
         columns,
@@ -278,7 +314,11 @@ fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut
                 let factor = left[row * rows.left + step * depth.left];
                 sum = sum.plus_product(factor, right[step * depth.right + column * columns.right]);
             }
-            target[row * rows.result + column * columns.result] = sum;
+            let target = &mut target[row * rows.result + column * columns.result];
+            *target = match write {
+                Write::Overwrite => sum,
+                Write::Add => target.plus(sum),
+            };
         }
     }
 }
@@ -286,11 +326,22 @@ fn plain_product<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut
 macro_rules! integer_factor {
     ($($integer:ty),*) => {$(
         impl Factor for $integer {
+            #[inline]
             fn plus_product(self, left: Self, right: Self) -> Self {
                 self.wrapping_add(left.wrapping_mul(right))
             }
-            fn matrix_product(loops: &Loops, left: &[Self], right: &[Self], target: &mut [Self]) {
-                plain_product(loops, left, right, target);
+            #[inline]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn matrix_product(
+                loops: &Loops,
+                left: &[Self],
+                right: &[Self],
+                target: &mut [Self],
+                write: Write,
+            ) {
+                plain_product(loops, left, right, target, write);
             }
         }
     )*};

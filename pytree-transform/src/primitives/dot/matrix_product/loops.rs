@@ -31,10 +31,10 @@ impl LoopAxis {
     }
 }
 
-type LoopAxes = SmallVec<[LoopAxis; 4]>;
+pub(in crate::primitives) type LoopAxes = SmallVec<[LoopAxis; 4]>;
 
 /// Joins neighbouring axes that are contiguous in both operands and in the result.
-fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
+pub(in crate::primitives) fn joined(axes: impl Iterator<Item = LoopAxis>) -> LoopAxes {
     let mut joined = LoopAxes::new();
     for axis in axes.filter(|axis| axis.length != 1) {
         match joined.last_mut() {
@@ -171,6 +171,26 @@ impl Loops {
             columns,
             depth: longest,
         }
+    }
+
+    /// Creates the loops of a single matrix product over three axes, without other axes.
+    pub(in crate::primitives) fn single(
+        rows: LoopAxis,
+        columns: LoopAxis,
+        depth: LoopAxis,
+    ) -> Self {
+        Self {
+            outer: LoopAxes::new(),
+            rows,
+            columns,
+            depth,
+        }
+    }
+
+    /// Returns the number of rows of each matrix product, and the number of matrix products.
+    pub(in crate::primitives) fn extents(&self) -> (usize, usize) {
+        let products = self.outer.iter().map(|axis| axis.length).product();
+        (self.rows.length, products)
     }
 
     /// Returns the number of multiplications of the whole product.

@@ -1,0 +1,292 @@
+//! Convolutions as matrix products of windows: blocks of windows are copied to a buffer that fits the cache, and each
+//! block is multiplied by the kernel. The blocks depend on shapes alone, so the bits of the result do not depend on the
+//! number of threads.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::evaluation::Problem;
+use crate::base::array::{give_back, reused};
+use crate::base::threads;
+use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PARALLEL, Write};
+
+/// The number of bytes of a block of windows, about half of a second-level cache.
+const BLOCK: usize = 512 << 10;
+
+/// The greatest number of elements of a row in a block, if a row has several runs.
+const WIDTH: usize = 1024;
+
+/// The number of parts into which a result, or the rows that are summed, are divided.
+const PARTS: usize = 8;
+
+/// The least number of rows in a part.
+const FEWEST: usize = 64;
+
+/// Neighbouring elements of a row: some elements along the last axis, at one position on the other axes.
+struct Line {
+    leading: SmallVec<[usize; 2]>,
+    first: usize,
+    count: usize,
+}
+
+impl<T: Factor> Problem<'_, T> {
+    /// Divides the elements of a row into ranges of about `width` elements of the buffer.
+    fn ranges(&self, width: usize) -> Vec<Range<usize>> {
+        let elements = self.elements();
+        let each = if elements * self.inner <= width {
+            elements
+        } else {
+            (width / 2).div_ceil(self.inner)
+        };
+        let end = |start: usize| (start + each).min(elements);
+        (0..elements)
+            .step_by(each)
+            .map(|start| start..end(start))
+            .collect()
+    }
+
+    /// Divides a range of elements into lines.
+    fn lines(&self, range: &Range<usize>) -> Vec<Line> {
+        let (last, leading) = self
+            .axes
+            .split_last()
+            .map_or((1, &[][..]), |(last, leading)| (last.elements, leading));
+        let mut lines = Vec::new();
+        let mut start = range.start;
+        while start < range.end {
+            let (mut rest, first) = (start / last, start % last);
+            let count = (last - first).min(range.end - start);
+            let mut positions: SmallVec<[usize; 2]> = leading.iter().map(|_| 0).collect();
+            for (position, axis) in positions.iter_mut().zip(leading).rev() {
+                *position = rest % axis.elements;
+                rest /= axis.elements;
+            }
+            lines.push(Line {
+                leading: positions,
+                first,
+                count,
+            });
+            start += count;
+        }
+        lines
+    }
+
+    /// Copies rows of windows to `target`. `first` is the offset of the group in the input.
+    fn pack(&self, first: usize, rows: Range<usize>, lines: &[Line], target: &mut [T]) {
+        let Some((last, leading)) = self.axes.split_last() else {
+            return;
+        };
+        let mut rest_of_target = target;
+        let mut starts: SmallVec<[usize; 2]> = leading.iter().map(|_| 0).collect();
+        for row in rows {
+            let (mut rest, last_row) = (row / last.rows, row % last.rows);
+            for (start, axis) in starts.iter_mut().zip(leading).rev() {
+                *start = rest % axis.rows;
+                rest /= axis.rows;
+            }
+            let offset = first + rest * self.outer_stride;
+            let start = last.start(last_row);
+            for line in lines {
+                let (target, behind) = rest_of_target.split_at_mut(line.count * self.inner);
+                rest_of_target = behind;
+                let axes = leading.iter().zip(&starts).zip(&line.leading);
+                let source =
+                    axes.into_iter()
+                        .try_fold(offset, |offset, ((axis, &row), &element)| {
+                            Some(offset + axis.position(row, element)? * axis.stride)
+                        });
+                let from = start + (line.first * last.element_step).cast_signed();
+                match source {
+                    None => target.fill(T::default()),
+                    Some(source) => self.copy_line(source, from, line.count, target),
+                }
+            }
+        }
+    }
+
+    /// Copies the elements of a line, which begin at the position `from` of the last axis. Elements outside of the axis
+    /// are zeros.
+    fn copy_line(&self, source: usize, from: isize, count: usize, target: &mut [T]) {
+        let last = &self.axes[self.axes.len() - 1];
+        if last.element_step == 1 && self.inner == self.inner_total {
+            let before = from.min(0).unsigned_abs().min(count);
+            let room = (last.length.cast_signed() - from).max(0).cast_unsigned();
+            let end = room.min(count).max(before);
+            let (zeros, rest) = target.split_at_mut(before * self.inner);
+            let (inside, behind) = rest.split_at_mut((end - before) * self.inner);
+            zeros.fill(T::default());
+            behind.fill(T::default());
+            if !inside.is_empty() {
+                let at = source + (from + before.cast_signed()).cast_unsigned() * last.stride;
+                inside.copy_from_slice(&self.input[at..][..inside.len()]);
+            }
+            return;
+        }
+        for (element, target) in target.chunks_exact_mut(self.inner).enumerate() {
+            let at = from + (element * last.element_step).cast_signed();
+            match usize::try_from(at).ok().filter(|&at| at < last.length) {
+                Some(at) => {
+                    target.copy_from_slice(&self.input[source + at * last.stride..][..self.inner])
+                }
+                None => target.fill(T::default()),
+            }
+        }
+    }
+
+    /// Runs parts on parallel threads if there is enough work.
+    fn share<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
+        if self.work() < PARALLEL {
+            parts.into_iter().for_each(run);
+        } else {
+            threads::run_parts(parts, run);
+        }
+    }
+
+    fn of_group(&self) -> usize {
+        self.features / self.groups
+    }
+}
+
+/// Returns the number of rows of `width` elements in a block.
+fn block_rows<T>(width: usize) -> usize {
+    (BLOCK / size_of::<T>() / width).max(FEWEST)
+}
+
+/// Multiplies windows, which are the rows, by the kernel `[space…, in, out]`. The result is `[batch, space…, out]`.
+pub(super) fn windows_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
+    let blocks: Vec<(Range<usize>, Vec<Line>)> = problem
+        .ranges(WIDTH)
+        .into_iter()
+        .map(|range| (range.clone(), problem.lines(&range)))
+        .collect();
+    let width = blocks[0].0.len() * problem.inner;
+    let (rows, features, columns) = (problem.rows(), problem.features, problem.of_group());
+    let each = block_rows::<T>(width)
+        .min(rows.div_ceil(PARTS).max(FEWEST))
+        .min(rows);
+    let parts = target.chunks_mut(each * features).enumerate().collect();
+    problem.share(parts, |(part, target): (usize, &mut [T])| {
+        let first = part * each;
+        let count = target.len() / features;
+        let mut buffer = reused::<T>(each * width);
+        for group in 0..problem.groups {
+            for (elements, lines) in &blocks {
+                let width = elements.len() * problem.inner;
+                let windows = &mut buffer[..count * width];
+                problem.pack(
+                    group * problem.group_stride,
+                    first..first + count,
+                    lines,
+                    windows,
+                );
+                let loops = Loops::single(
+                    LoopAxis {
+                        length: count,
+                        left: width,
+                        right: 0,
+                        result: features,
+                    },
+                    LoopAxis {
+                        length: columns,
+                        left: 0,
+                        right: 1,
+                        result: 1,
+                    },
+                    LoopAxis {
+                        length: width,
+                        left: 1,
+                        right: features,
+                        result: 0,
+                    },
+                );
+                let at = group * columns;
+                let kernel = &problem.kernel[elements.start * problem.inner * features + at..];
+                let write = if elements.start == 0 {
+                    Write::Overwrite
+                } else {
+                    Write::Add
+                };
+                T::matrix_product(&loops, windows, kernel, &mut target[at..], write);
+            }
+        }
+        give_back(buffer);
+    });
+}
+
+/// Multiplies the transpose of the rows, which have one element of each window, by the kernel `[in, space…, out]`. The
+/// result is `[space…, batch, out]`. The rows are summed in parts, which are added in order.
+pub(super) fn elements_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
+    let blocks: Vec<(Range<usize>, Vec<Line>)> = problem
+        .ranges(WIDTH)
+        .into_iter()
+        .map(|range| (range.clone(), problem.lines(&range)))
+        .collect();
+    let (rows, features) = (problem.rows(), problem.features);
+    let sums = PARTS.div_ceil(blocks.len()).min(rows.div_ceil(4 * FEWEST));
+    let rows_of_sum = rows.div_ceil(sums);
+    let sums = rows.div_ceil(rows_of_sum);
+    let length = target.len();
+    let mut others = reused::<T>(length * (sums - 1));
+    let tile = blocks[0].0.len() * problem.inner * features;
+    let targets = std::iter::once(&mut *target).chain(others.chunks_mut(length));
+    let mut parts = Vec::new();
+    for (sum, target) in targets.enumerate() {
+        let rows = sum * rows_of_sum..((sum + 1) * rows_of_sum).min(rows);
+        let tiles = target.chunks_mut(tile).zip(&blocks);
+        parts.extend(tiles.map(|(target, (_, lines))| (rows.clone(), lines, target)));
+    }
+    problem.share(parts, |(rows, lines, target)| {
+        let width = target.len() / features;
+        let each = block_rows::<T>(width).min(rows.len());
+        let mut buffer = reused::<T>(each * width);
+        for group in 0..problem.groups {
+            for start in rows.clone().step_by(each) {
+                let count = each.min(rows.end - start);
+                let block = &mut buffer[..count * width];
+                problem.pack(
+                    group * problem.group_stride,
+                    start..start + count,
+                    lines,
+                    block,
+                );
+                let columns = problem.of_group();
+                let loops = Loops::single(
+                    LoopAxis {
+                        length: width,
+                        left: 1,
+                        right: 0,
+                        result: features,
+                    },
+                    LoopAxis {
+                        length: columns,
+                        left: 0,
+                        right: 1,
+                        result: 1,
+                    },
+                    LoopAxis {
+                        length: count,
+                        left: width,
+                        right: features,
+                        result: 0,
+                    },
+                );
+                let at = group * columns;
+                let kernel = &problem.kernel[start * features + at..];
+                let write = if start == rows.start {
+                    Write::Overwrite
+                } else {
+                    Write::Add
+                };
+                T::matrix_product(&loops, block, kernel, &mut target[at..], write);
+            }
+        }
+        give_back(buffer);
+    });
+    for other in others.chunks_exact(length) {
+        for (sum, &term) in target.iter_mut().zip(other) {
+            *sum = sum.plus(term);
+        }
+    }
+    give_back(others);
+}

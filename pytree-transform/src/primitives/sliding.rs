@@ -1,0 +1,188 @@
+//! The geometry of windows that slide along one axis, which convolutions and reductions of windows share.
+
+use std::fmt;
+
+/// Windows that slide along one axis. The elements of the axis are first spread out (`dilation`) and then padded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sliding {
+    /// The number of elements on the axis.
+    pub(crate) length: usize,
+    /// The distance between neighbouring elements after they are spread out.
+    pub(crate) dilation: usize,
+    /// The number of padding elements before and after the elements. A negative number removes elements.
+    pub(crate) padding: (isize, isize),
+    /// The number of elements in a window.
+    pub(crate) size: usize,
+    /// The distance between neighbouring elements of a window.
+    pub(crate) window_dilation: usize,
+    /// The distance between neighbouring windows.
+    pub(crate) stride: usize,
+}
+
+/// The greatest supported length of an axis with its padding. Sums of several such lengths fit `isize`.
+const LONGEST: i128 = (isize::MAX / 4) as i128;
+
+/// Returns the distance from the first to behind the last of `length` elements that are `dilation` apart.
+fn dilated(length: usize, dilation: usize) -> i128 {
+    match length as i128 {
+        0 => 0,
+        length => (length - 1)
+            .saturating_mul(dilation as i128)
+            .saturating_add(1),
+    }
+}
+
+/// Converts a number of padding elements, which fits because the lengths are at most [`LONGEST`].
+fn narrow(padding: i128) -> isize {
+    let limit = |limit: isize| limit as i128;
+    isize::try_from(padding.clamp(limit(-isize::MAX), limit(isize::MAX))).unwrap_or(0)
+}
+
+impl Sliding {
+    /// Returns the number of windows. Returns `None` if the padding removes more than all elements, or if the padded
+    /// axis is too long.
+    pub(crate) fn count(&self) -> Option<usize> {
+        let (low, high) = (self.padding.0 as i128, self.padding.1 as i128);
+        let spread = dilated(self.length, self.dilation);
+        let padded = spread.saturating_add(low).saturating_add(high);
+        let fits = [spread, padded, low.abs(), high.abs()]
+            .iter()
+            .all(|length| (0..=LONGEST).contains(length));
+        if !fits {
+            return None;
+        }
+        let room = padded - self.span();
+        match usize::try_from(room) {
+            Ok(room) => Some(room / self.stride + 1),
+            Err(_) => Some(0),
+        }
+    }
+
+    /// Returns the distance from the first to behind the last element of a window.
+    fn span(&self) -> i128 {
+        dilated(self.size, self.window_dilation)
+    }
+
+    /// Returns the geometry that maps `count` cotangents of windows back to the elements: the stride and the dilation
+    /// change places, and the window is reversed.
+    pub(crate) fn transposed(&self, count: usize) -> Self {
+        let low = self.span() - 1 - self.padding.0 as i128;
+        let whole = dilated(self.length, self.dilation) + self.span() - 1;
+        let high = whole - dilated(count, self.stride) - low;
+        Self {
+            length: count,
+            dilation: self.stride,
+            padding: (narrow(low), narrow(high)),
+            stride: self.dilation,
+            ..*self
+        }
+    }
+
+    /// Returns the geometry that maps the elements to the cotangents of a window's elements, by sliding `count`
+    /// cotangents of windows over the axis: the stride and the dilation of the window change places.
+    pub(crate) fn of_window(&self, count: usize) -> Self {
+        let whole = dilated(count, self.stride) + self.span() - 1;
+        let high = whole - dilated(self.length, self.dilation) - self.padding.0 as i128;
+        Self {
+            padding: (self.padding.0, narrow(high)),
+            size: count,
+            window_dilation: self.stride,
+            stride: self.window_dilation,
+            ..*self
+        }
+    }
+}
+
+/// Numbers with the same distance: `first`, `first + step`, …
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progression {
+    pub(crate) first: usize,
+    pub(crate) step: usize,
+    pub(crate) count: usize,
+}
+
+impl Progression {
+    fn below(limit: usize, first: usize, step: usize) -> Self {
+        let count = limit.saturating_sub(first).div_ceil(step);
+        Self { first, step, count }
+    }
+}
+
+/// The windows and the elements of windows along one axis that meet elements of the array, and not the gaps between
+/// them. Window `windows.first + i · windows.step` has its element `elements.first + j · elements.step` at the position
+/// `base + i · window_step + j · element_step` of the array, if this is a position of the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Phase {
+    pub(crate) length: usize,
+    pub(crate) windows: Progression,
+    pub(crate) elements: Progression,
+    pub(crate) base: isize,
+    pub(crate) window_step: usize,
+    pub(crate) element_step: usize,
+}
+
+impl Phase {
+    /// Returns whether the phase has all windows and all elements.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.windows.step == 1 && self.elements.step == 1
+    }
+}
+
+fn greatest_common_divisor(left: usize, right: usize) -> usize {
+    if right == 0 {
+        left
+    } else {
+        greatest_common_divisor(right, left % right)
+    }
+}
+
+impl Sliding {
+    /// Returns the phases of `count` windows. Without a dilation there is one phase with all windows and elements.
+    pub(crate) fn phases(&self, count: usize) -> Vec<Phase> {
+        // The dilation of a single element and the distance of a single window or element have no effect.
+        let unless_single = |number: usize, count: usize| if count > 1 { number } else { 1 };
+        let dilation = unless_single(self.dilation, self.length);
+        let stride = unless_single(self.stride, count);
+        let apart = unless_single(self.window_dilation, self.size);
+        let windows_period = dilation / greatest_common_divisor(dilation, stride);
+        let elements_period = dilation / greatest_common_divisor(dilation, apart);
+        let at = |window: usize, element: usize| {
+            window as i128 * stride as i128 + element as i128 * apart as i128
+                - self.padding.0 as i128
+        };
+        let mut phases = Vec::new();
+        let firsts = |limit: usize, period: usize| 0..period.min(limit);
+        for first in firsts(count, windows_period) {
+            let meets = |&element: &usize| at(first, element) % dilation as i128 == 0;
+            let Some(element) = firsts(self.size, elements_period).find(meets) else {
+                continue;
+            };
+            phases.push(Phase {
+                length: self.length,
+                windows: Progression::below(count, first, windows_period),
+                elements: Progression::below(self.size, element, elements_period),
+                base: narrow(at(first, element) / dilation as i128),
+                window_step: stride / greatest_common_divisor(dilation, stride),
+                element_step: apart / greatest_common_divisor(dilation, apart),
+            });
+        }
+        phases
+    }
+}
+
+/// Displays the padding of all axes in the notation of jaxprs, for instance `((0, 1), (2, 2))`.
+pub(crate) struct Pairs<'a>(pub(crate) &'a [(isize, isize)]);
+
+impl fmt::Display for Pairs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (position, (low, high)) in self.0.iter().enumerate() {
+            write!(
+                f,
+                "{}({low}, {high})",
+                if position == 0 { "" } else { ", " }
+            )?;
+        }
+        f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+    }
+}
