@@ -47,6 +47,17 @@ def convolutions():
     yield conv((1, 2, 4), (2, 2, 2), (2,), "SAME", dimension_numbers=("NCW", "OIW", "NCW"))
     yield conv((2, 2, 1, 3), (2, 1, 2, 2), (1, 1), "SAME", dimension_numbers=("WNCH", "OIHW", "CHNW"))
     yield conv((1, 2, 3, 2, 1), (2, 2, 1, 1, 2), (1, 2, 1), "SAME")
+    yield conv((1, 6, 1), (2, 1, 2), (2,), ((-1, -2),), rhs_dilation=(2,))
+    yield conv((1, 4, 1), (2, 1, 1), (1,), ((-2, -1),), lhs_dilation=(2,))
+    yield conv((1, 4, 3, 1), (2, 2, 1, 1), (1, 2), ((-1, 2), (1, -1)))
+    yield conv((1, 4, 4), (2, 2, 4), (1,), ((1, 1),), lhs_dilation=(2,), rhs_dilation=(3,), feature_group_count=2)
+    yield conv((1, 3, 3, 3), (2, 2, 1, 3), (2, 1), ((1, -1), (0, 2)), lhs_dilation=(2, 1), rhs_dilation=(1, 2), feature_group_count=3)
+    yield conv((4, 4, 1), (2, 1, 4), (2,), ((2, 1),), lhs_dilation=(3,), rhs_dilation=(2,), batch_group_count=2)
+    yield conv((3, 3, 2), (2, 2, 3), (1,), ((-1, 2),), rhs_dilation=(2,), batch_group_count=3)
+    yield conv((2, 4, 4, 3), (3, 3, 1, 3), (1, 1), "SAME", feature_group_count=3)
+    yield conv((1, 5, 4, 2), (3, 2, 1, 4), (2, 1), "SAME", feature_group_count=2)
+    yield conv((2, 4, 3), (2, 4, 1), (1,), "SAME", feature_group_count=4, dimension_numbers=("NCW", "WOI", "NWC"))
+    yield conv((2, 3, 3, 2), (3, 3, 2, 2), (1, 1), "VALID")
 
 
 def transposed():

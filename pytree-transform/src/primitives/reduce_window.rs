@@ -1,0 +1,239 @@
+//! Reductions of sliding windows: sums, extrema, and the derivatives of extrema.
+//!
+//! The family is closed under derivatives and batching. The transpose of a sum of windows is a sum of windows. The
+//! tangent of an extremum gathers the tangent of the selected element of each window, and its transpose scatters.
+
+mod evaluation;
+mod selection;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub(crate) use self::selection::{SelectAndGatherAdd, SelectAndScatterAdd};
+use crate::base::array::Array;
+use crate::base::dtype::{AbstractArray, DType, Tuple};
+use crate::base::error::{TensorError, or_panic};
+use crate::base::shape::{PerAxis, Shape};
+use crate::primitives::reduce::Extremum;
+use crate::primitives::create;
+use crate::primitives::sliding::{Pairs, Sliding};
+use crate::primitives::slice::inserted;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
+    Primitive, WithTangents, alone, not_linear, one, take,
+};
+use crate::tensor::trace::bind_one;
+
+/// Windows that slide over a tensor. Each list has one number for each axis of the tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Window {
+    /// The lengths of a window.
+    pub(crate) dimensions: PerAxis,
+    /// The distance between neighbouring windows.
+    pub(crate) strides: PerAxis,
+    /// The number of padding elements, which are not reduced, before and after the elements of the tensor.
+    pub(crate) padding: PerAxis<(isize, isize)>,
+}
+
+/// Adds the elements of each window.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ReduceWindowSum {
+    pub(crate) window: Window,
+    /// The distance between neighbouring elements of the tensor. The gaps between them are not reduced.
+    pub(crate) base_dilation: PerAxis,
+}
+
+/// Returns the maximum or the minimum of each window: the first NaN, if there is one. A window without elements of the
+/// tensor has the least or the greatest value of the dtype.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ReduceWindowExtremum {
+    pub(crate) extremum: Extremum,
+    pub(crate) window: Window,
+}
+
+/// Returns the sum of each window.
+#[track_caller]
+pub(crate) fn sum_windows(operand: &Tensor, window: Window) -> Result<Tensor, TensorError> {
+    let base_dilation = window.dimensions.iter().map(|_| 1).collect();
+    ReduceWindowSum { window, base_dilation }.apply(operand)
+}
+
+/// Returns the extremum of each window.
+#[track_caller]
+pub(crate) fn extremum_of_windows(
+    extremum: Extremum,
+    operand: &Tensor,
+    window: Window,
+) -> Result<Tensor, TensorError> {
+    bind_one(&ReduceWindowExtremum { extremum, window }, &[operand])
+}
+
+impl Window {
+    /// Returns the geometry along an axis of length `length`, whose elements are `dilation` apart.
+    fn sliding(&self, axis: usize, length: usize, dilation: usize) -> Sliding {
+        Sliding {
+            length,
+            dilation,
+            padding: self.padding[axis],
+            size: self.dimensions[axis],
+            window_dilation: 1,
+            stride: self.strides[axis],
+        }
+    }
+
+    /// Returns the dtype and the shape of the windows of an array, or an error.
+    fn result(
+        &self,
+        operation: &'static str,
+        operand: &AbstractArray,
+        base_dilation: Option<&[usize]>,
+    ) -> Result<AbstractArray, TensorError> {
+        if operand.dtype == DType::Bool {
+            return Err(TensorError::dtype(operation, &[operand], "numbers"));
+        }
+        let ones: PerAxis = operand.shape.iter().map(|_| 1).collect();
+        let dilation = base_dilation.unwrap_or(&ones);
+        let lists = [&self.dimensions[..], &self.strides, dilation];
+        let is_whole = self.padding.len() == operand.rank()
+            && lists.iter().all(|list| list.len() == operand.rank() && !list.contains(&0));
+        let counts = || -> Option<Shape> {
+            let axes = operand.shape.iter().enumerate();
+            axes.map(|(axis, &length)| self.sliding(axis, length, dilation[axis]).count()).collect()
+        };
+        match is_whole.then(counts).flatten() {
+            Some(shape) => Ok(AbstractArray { dtype: operand.dtype, shape }),
+            None => Err(TensorError::shape(
+                operation,
+                &[operand],
+                format!(
+                    "windows of size {:?} with the strides {:?}, the padding {:?} and the dilation {dilation:?} do not fit the tensor",
+                    self.dimensions,
+                    self.strides,
+                    &self.padding[..]
+                ),
+                "for each axis, pass a size and a stride above 0, and a padding that removes at most the length of the axis",
+            )),
+        }
+    }
+
+    /// Returns the windows of a tensor with a batch axis before axis `batch`.
+    fn batched(&self, batch: usize) -> Self {
+        Self {
+            dimensions: inserted(&self.dimensions, batch, 1),
+            strides: inserted(&self.strides, batch, 1),
+            padding: inserted(&self.padding, batch, (0, 0)),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "padding={} window_dimensions={} window_strides={}",
+            Pairs(&self.padding),
+            Tuple(&self.dimensions),
+            Tuple(&self.strides)
+        )
+    }
+}
+
+impl LinearPrimitive for ReduceWindowSum {
+    fn name(&self) -> &'static str {
+        "reduce_window_sum"
+    }
+
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
+        self.window.result("sum windows of", operand, Some(&self.base_dilation))
+    }
+
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        evaluation::sums(&self.window, &self.base_dilation, &operand)
+    }
+
+    /// An element is in a window of the cotangent exactly if its own window contains the cotangent's element.
+    fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
+        if cotangent.is_empty() {
+            return create::zeros(operand);
+        }
+        let transposed = |axis: usize| {
+            let sliding = self.window.sliding(axis, operand.shape[axis], self.base_dilation[axis]);
+            sliding.transposed(cotangent.shape()[axis])
+        };
+        let slidings: Vec<Sliding> = (0..operand.rank()).map(transposed).collect();
+        let transposed = Self {
+            window: Window {
+                dimensions: self.window.dimensions.clone(),
+                strides: slidings.iter().map(|sliding| sliding.stride).collect(),
+                padding: slidings.iter().map(|sliding| sliding.padding).collect(),
+            },
+            base_dilation: slidings.iter().map(|sliding| sliding.dilation).collect(),
+        };
+        or_panic(transposed.apply(cotangent))
+    }
+
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let batched = Self {
+            window: self.window.batched(axis),
+            base_dilation: inserted(&self.base_dilation, axis, 1),
+        };
+        (or_panic(batched.apply(operand)), axis)
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "base_dilation={} ", Tuple(&self.base_dilation))?;
+        self.window.write(f)
+    }
+}
+
+impl Primitive for ReduceWindowExtremum {
+    fn name(&self) -> &'static str {
+        match self.extremum {
+            Extremum::Max => "reduce_window_max",
+            Extremum::Min => "reduce_window_min",
+        }
+    }
+
+    fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults {
+        let operation = match self.extremum {
+            Extremum::Max => "take the maximum of windows of",
+            Extremum::Min => "take the minimum of windows of",
+        };
+        self.window.result(operation, operands[0], None).map(one)
+    }
+
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = take(operands);
+        one(evaluation::extrema(self.extremum, &self.window, &operand))
+    }
+
+    fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+        let result = or_panic(bind_one(self, &[&primals[0]]));
+        let gather = SelectAndGatherAdd {
+            extremum: self.extremum,
+            window: self.window.clone(),
+        };
+        let gathered = |tangent| or_panic(bind_one(&gather, &[tangent, &primals[0]]));
+        (one(result), one(tangents[0].as_ref().map(gathered)))
+    }
+
+    fn transpose(&self, _: &[Option<Tensor>], _: &[Linear]) -> Cotangents {
+        not_linear(self)
+    }
+
+    fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
+        let Some(batch) = axes[0] else {
+            return alone(self, operands);
+        };
+        let batched = Self {
+            extremum: self.extremum,
+            window: self.window.batched(batch),
+        };
+        (one(or_panic(bind_one(&batched, &[&operands[0]]))), one(Some(batch)))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.window.write(f)
+    }
+}
