@@ -5,6 +5,7 @@
 
 mod depthwise;
 mod evaluation;
+mod lowering;
 mod packed;
 mod rules;
 #[cfg(test)]
@@ -19,9 +20,10 @@ use crate::primitives::elementwise::sum_of;
 use crate::primitives::sliding::Sliding;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Slides windows over the input and multiplies each window by the kernel, like `lax.conv_general_dilated`.
@@ -304,6 +306,15 @@ impl Primitive for Convolution {
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
         self.batched(operands, axes, batch.size)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        Ok(one(self.lowered(block, operands, results[0])))
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

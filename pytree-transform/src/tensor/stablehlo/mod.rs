@@ -21,4 +21,4 @@ pub(crate) use self::literals::number;
 pub(crate) use self::mesh::table;
 pub use self::module::StableHlo;
 pub(crate) use self::operations::GatherAxes;
-pub(crate) use self::types::{Bound, NumberKind, all_bits, bound, number_kind};
+pub(crate) use self::types::{Array64, Bound, NumberKind, Padding, all_bits, bound, number_kind};

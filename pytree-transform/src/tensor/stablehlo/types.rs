@@ -119,7 +119,7 @@ pub(super) fn write_number(text: &mut String, mut number: usize) {
 }
 
 /// Displays numbers as an attribute, for instance `array<i64: 0, 2>`.
-pub(super) struct Array64<'a, N>(pub(super) &'a [N]);
+pub(crate) struct Array64<'a, N>(pub(crate) &'a [N]);
 
 impl<N: fmt::Display> fmt::Display for Array64<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,5 +129,20 @@ impl<N: fmt::Display> fmt::Display for Array64<'_, N> {
             number.fmt(f)?;
         }
         f.write_str(">")
+    }
+}
+
+/// Displays the padding before and after each axis as an attribute, for instance `dense<[[0, 1]]> : tensor<1x2xi64>`.
+pub(crate) struct Padding<'a>(pub(crate) &'a [(isize, isize)]);
+
+impl fmt::Display for Padding<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("dense<")?;
+        for (position, (before, after)) in self.0.iter().enumerate() {
+            let separator = if position == 0 { "[" } else { ", " };
+            write!(f, "{separator}[{before}, {after}]")?;
+        }
+        let end = if self.0.is_empty() { "" } else { "]" };
+        write!(f, "{end}> : tensor<{}x2xi64>", self.0.len())
     }
 }
