@@ -4,14 +4,11 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::{Mistake, TensorError, called};
-use crate::base::shape::{PerAxis, Shape};
+use crate::base::shape::PerAxis;
 use crate::operations::convolution::Padding;
 use crate::primitives::create;
-use crate::primitives::gather::take_along_last;
-use crate::primitives::reduce::{Extremum, argument_of, sum};
-use crate::primitives::shape::{move_axis, reshape};
-use crate::primitives::slice::pad;
-use crate::primitives::windows::{Sliding, windows};
+use crate::primitives::reduce::Extremum;
+use crate::primitives::reduce_window::{Window, extremum_of_windows, sum_windows};
 use crate::tensor::Tensor;
 
 /// A reduction of sliding windows over the spatial axes of a tensor `[…, space…, features]`. The window has one size
@@ -46,15 +43,6 @@ pub enum PaddingCount {
     Exclude,
 }
 
-/// The extracted windows. The elements of each window are along the axis before the last.
-struct Pooled {
-    windows: Tensor,
-    /// The number of elements of each window.
-    size: usize,
-    /// The shape of the result, which has no axis for the elements of a window.
-    shape: Shape,
-}
-
 impl Pooling {
     /// Creates a pooling with windows of the size `window`, stride 1 and no padding, which are the defaults of Flax.
     #[must_use]
@@ -75,8 +63,9 @@ impl Pooling {
         Self { strides, ..self }
     }
 
-    /// Sets the padding. The padding elements are the least value for a maximum, the greatest value for a minimum, and
-    /// zeros for a sum. By default there is no padding, as in Flax.
+    /// Sets the padding. The padding elements count as zeros in a sum. They never are a maximum or a minimum, except in
+    /// a window of padding alone, whose maximum is the least value of the dtype. By default there is no padding, as in
+    /// Flax.
     #[must_use]
     pub fn padding(self, padding: Padding) -> Self {
         Self { padding, ..self }
@@ -142,9 +131,9 @@ impl Pooling {
     #[panicking_twin(sum, Shape | DType)]
     #[track_caller]
     pub fn try_sum(&self, x: &Tensor) -> Result<Tensor, TensorError> {
-        let pooled = self.pooled("sum windows of", x, 0.0)?;
-        let axis = pooled.windows.rank() - 2;
-        sum(&pooled.windows, &[axis])
+        let operation = "sum windows of";
+        let _called = called(operation);
+        sum_windows(x, self.windows(operation, x)?)
     }
 
     /// Returns the mean of the elements of each window.
@@ -190,22 +179,8 @@ impl Pooling {
         extremum: Extremum,
         x: &Tensor,
     ) -> Result<Tensor, TensorError> {
-        let worst = match extremum {
-            Extremum::Max => f64::NEG_INFINITY,
-            Extremum::Min => f64::INFINITY,
-        };
-        let Pooled {
-            windows,
-            size,
-            shape,
-        } = self.pooled(operation, x, worst)?;
-        let axis = windows.rank() - 2;
-        let last = move_axis(&windows, axis, axis + 1)?;
-        // Each row is one window, so the position of its extremum is an index into the row.
-        let rows = reshape(&last, &[shape.iter().product(), size])?;
-        let places = argument_of(extremum, &rows, 1)?;
-        let places = reshape(&places, &[places.len(), 1])?;
-        reshape(&take_along_last(&rows, &places)?, &shape)
+        let _called = called(operation);
+        extremum_of_windows(extremum, x, self.windows(operation, x)?)
     }
 
     /// Returns the mistakes in the window, the strides and the padding.
@@ -231,16 +206,10 @@ impl Pooling {
         mistakes
     }
 
-    /// Returns the windows of `x`, padded with `value`.
+    /// Returns the windows that slide over `x`. They have one element along the axes that are not spatial.
     #[track_caller]
-    fn pooled(
-        &self,
-        operation: &'static str,
-        x: &Tensor,
-        value: f64,
-    ) -> Result<Pooled, TensorError> {
+    fn windows(&self, operation: &'static str, x: &Tensor) -> Result<Window, TensorError> {
         let axes = self.window.len();
-        let _called = called(operation);
         if x.dtype() == DType::Bool {
             return Err(TensorError::dtype(operation, &[x.info()], "numbers"));
         }
@@ -262,36 +231,25 @@ impl Pooling {
         }
         let lengths = &x.shape()[first..first + axes];
         let pairs = self.padding.pairs(lengths, &self.window, &self.strides);
-        let around = |pick: fn(&(isize, isize)) -> isize| -> Vec<isize> {
-            let before = std::iter::repeat_n(0, first);
-            before.chain(pairs.iter().map(pick)).chain([0]).collect()
-        };
-        let padded = pad(
-            x,
-            &Tensor::constant(x.dtype(), value),
-            &around(|pair| pair.0),
-            &around(|pair| pair.1),
-            &vec![0; x.rank()],
-        )?;
-        let sliding = Sliding {
-            first,
-            lengths: PerAxis::from_slice(&padded.shape()[first..first + axes]),
-            sizes: self.window.clone(),
-            strides: self.strides.clone(),
-            dilations: self.window.iter().map(|_| 1).collect(),
-        };
-        let windows = windows(&padded, &sliding)?;
-        let size = self.window.iter().product();
-        let (before, features) = (&x.shape()[..first], &x.shape()[first + axes..]);
-        let counts = sliding.counts();
-        let shape = [before, &counts, features].concat();
-        let joined = [before, &counts, &[size], features].concat();
-        Ok(Pooled {
-            windows: reshape(&windows, &joined)?,
-            size,
-            shape: Shape::from(shape),
+        Ok(Window {
+            dimensions: around(first, &self.window, 1),
+            strides: around(first, &self.strides, 1),
+            padding: around(first, &pairs, (0, 0)),
         })
     }
+}
+
+/// Returns one number for each axis: `numbers` for the spatial axes, which begin at axis `first`, and `other` for the
+/// axes before and for the feature axis.
+fn around<T: Copy>(first: usize, numbers: &[T], other: T) -> PerAxis<T>
+where
+    [T; 4]: smallvec::Array<Item = T>,
+{
+    let before = std::iter::repeat_n(other, first);
+    before
+        .chain(numbers.iter().copied())
+        .chain([other])
+        .collect()
 }
 
 #[cfg(test)]

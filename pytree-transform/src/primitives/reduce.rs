@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 pub(crate) use self::arg_extremum::{Extremum, argument_of};
 use self::reduction::sum_array;
+pub(in crate::primitives) use self::reduction::{Number, Ordered, with_number};
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};

@@ -4,6 +4,7 @@
 //! tangent of an extremum gathers the tangent of the selected element of each window, and its transpose scatters.
 
 mod evaluation;
+mod lowering;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -11,20 +12,21 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use self::selection::{SelectAndGatherAdd, SelectAndScatterAdd};
+use self::selection::SelectAndGatherAdd;
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{PerAxis, Shape};
-use crate::primitives::reduce::Extremum;
 use crate::primitives::create;
-use crate::primitives::sliding::{Pairs, Sliding};
+use crate::primitives::reduce::Extremum;
 use crate::primitives::slice::inserted;
+use crate::primitives::sliding::{Pairs, Sliding};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Operands, Outputs,
-    Primitive, WithTangents, alone, not_linear, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
+    Outputs, Primitive, WithTangents, alone, not_linear, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Windows that slide over a tensor. Each list has one number for each axis of the tensor.
@@ -58,7 +60,11 @@ pub(crate) struct ReduceWindowExtremum {
 #[track_caller]
 pub(crate) fn sum_windows(operand: &Tensor, window: Window) -> Result<Tensor, TensorError> {
     let base_dilation = window.dimensions.iter().map(|_| 1).collect();
-    ReduceWindowSum { window, base_dilation }.apply(operand)
+    ReduceWindowSum {
+        window,
+        base_dilation,
+    }
+    .apply(operand)
 }
 
 /// Returns the extremum of each window.
@@ -98,13 +104,19 @@ impl Window {
         let dilation = base_dilation.unwrap_or(&ones);
         let lists = [&self.dimensions[..], &self.strides, dilation];
         let is_whole = self.padding.len() == operand.rank()
-            && lists.iter().all(|list| list.len() == operand.rank() && !list.contains(&0));
+            && lists
+                .iter()
+                .all(|list| list.len() == operand.rank() && !list.contains(&0));
         let counts = || -> Option<Shape> {
             let axes = operand.shape.iter().enumerate();
-            axes.map(|(axis, &length)| self.sliding(axis, length, dilation[axis]).count()).collect()
+            axes.map(|(axis, &length)| self.sliding(axis, length, dilation[axis]).count())
+                .collect()
         };
         match is_whole.then(counts).flatten() {
-            Some(shape) => Ok(AbstractArray { dtype: operand.dtype, shape }),
+            Some(shape) => Ok(AbstractArray {
+                dtype: operand.dtype,
+                shape,
+            }),
             None => Err(TensorError::shape(
                 operation,
                 &[operand],
@@ -145,7 +157,8 @@ impl LinearPrimitive for ReduceWindowSum {
     }
 
     fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
-        self.window.result("sum windows of", operand, Some(&self.base_dilation))
+        self.window
+            .result("sum windows of", operand, Some(&self.base_dilation))
     }
 
     fn evaluate(&self, operand: Arc<Array>) -> Array {
@@ -158,7 +171,9 @@ impl LinearPrimitive for ReduceWindowSum {
             return create::zeros(operand);
         }
         let transposed = |axis: usize| {
-            let sliding = self.window.sliding(axis, operand.shape[axis], self.base_dilation[axis]);
+            let sliding = self
+                .window
+                .sliding(axis, operand.shape[axis], self.base_dilation[axis]);
             sliding.transposed(cotangent.shape()[axis])
         };
         let slidings: Vec<Sliding> = (0..operand.rank()).map(transposed).collect();
@@ -179,6 +194,16 @@ impl LinearPrimitive for ReduceWindowSum {
             base_dilation: inserted(&self.base_dilation, axis, 1),
         };
         (or_panic(batched.apply(operand)), axis)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        result: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        self.window
+            .lower_sums(block, operand, &self.base_dilation, result)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,7 +255,21 @@ impl Primitive for ReduceWindowExtremum {
             extremum: self.extremum,
             window: self.window.batched(batch),
         };
-        (one(or_panic(bind_one(&batched, &[&operands[0]]))), one(Some(batch)))
+        (
+            one(or_panic(bind_one(&batched, &[&operands[0]]))),
+            one(Some(batch)),
+        )
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        self.window
+            .lower_extrema(self.extremum, block, &operands[0], results[0])
+            .map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

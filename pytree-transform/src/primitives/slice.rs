@@ -200,7 +200,11 @@ fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor,
 }
 
 /// Returns a copy of `numbers` with `number` inserted at the position `place`.
-fn inserted<T: Copy>(numbers: &SmallVec<[T; 4]>, place: usize, number: T) -> SmallVec<[T; 4]> {
+pub(in crate::primitives) fn inserted<T: Copy>(
+    numbers: &SmallVec<[T; 4]>,
+    place: usize,
+    number: T,
+) -> SmallVec<[T; 4]> {
     let mut numbers = numbers.clone();
     numbers.insert(place, number);
     numbers

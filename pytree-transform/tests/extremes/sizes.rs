@@ -150,8 +150,8 @@ fn windows_too_large_are_refused() {
     let x = || Tensor::ones(DType::F32, [1, 3, 1]);
     let kernel = || Tensor::ones(DType::F32, [2, 1, 1]);
     check(&rows! {
-        Pooling::new([HUGE]).sum(&x()) => Panic("sum windows of");
-        Pooling::new([TOP]).max(&x()) => Panic("take the maximum of windows of");
+        Pooling::new([HUGE]).sum(&x()) => Shape(vec![1, 0, 1]);
+        Pooling::new([TOP]).max(&x()) => Shape(vec![1, 0, 1]);
         Pooling::new([1 << 40]).min(&x()) => Shape(vec![1, 0, 1]);
         Pooling::new([HUGE]).padding(Padding::Same).average(&x()) => Panic("average windows of");
         Pooling::new([1]).padding(Padding::Explicit(vec![(isize::MAX, isize::MAX)])).sum(&x()) => Panic("sum windows of");

@@ -3,7 +3,7 @@
 use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::indexing::{Index, Step};
 use pytree_transform::pooling::Pooling;
-use pytree_transform::{DType, Reversed, Tensor, einsum, grad, ix, jit, raw, vjp, vmap};
+use pytree_transform::{DType, Reversed, Tensor, einsum, grad, ix, jit, jvp, raw, vjp, vmap};
 
 use crate::sample::Domain::{self, Index as Indices, NonZero, Positive, Real, Truth, Unit};
 use crate::sample::Precision;
@@ -397,7 +397,21 @@ fn sliding() -> Vec<Case> {
             Convolution::new([2], Padding::Same).apply_transposed(&x[0], &x[1])
         }),
         case("max pooling", [(Real, &[1, 4, 4, 1])], |x| Pooling::new([2, 2]).strides([2, 2]).max(&x[0])),
-        case("overlap_add", [(Real, &[3, 2])], |x| {
+        case("convolution with dilations", [(Real, &[1, 4, 2]), (Real, &[2, 1, 2])], |x| {
+            let padding = Padding::Explicit(vec![(2, -1)]);
+            Convolution::new([2], padding).input_dilation([3]).kernel_dilation([2]).feature_groups(2).apply(&x[0], &x[1])
+        }),
+        case("convolution in batch groups", [(Real, &[2, 3, 1]), (Real, &[2, 1, 2])], |x| {
+            Convolution::new([1], Padding::Same).batch_groups(2).apply(&x[0], &x[1])
+        }),
+        case("min pooling with padding", [(Real, &[1, 5, 1])], |x| Pooling::new([3]).padding(Padding::Same).min(&x[0])),
+        case("gradient of max pooling", [(Real, &[1, 4, 1]), (Real, &[1, 3, 1])], |x| {
+            grad(|y: &Tensor| (Pooling::new([2]).max(y) * &x[1]).sum())(&x[0])
+        }),
+        case("tangent of min pooling", [(Real, &[1, 4, 1]), (Real, &[1, 4, 1])], |x| {
+            jvp(|y: &Tensor| Pooling::new([2]).min(y), &x[0], &x[1]).1
+        }),
+        case("transposed sum pooling", [(Real, &[3, 2])], |x| {
             transposed(|whole| Pooling::new([2]).sum(whole), &[4, 2], &x[0])
         }),
         case("average pooling", [(Real, &[1, 5, 2])], |x| Pooling::new([3]).padding(Padding::Same).average(&x[0])),

@@ -15,7 +15,7 @@ use crate::base::shape::AxisList;
 use crate::primitives::reduce::{Extremum, Reduction, without_axes};
 
 /// Elements that can be added and multiplied.
-pub(super) trait Number: TensorElement {
+pub(in crate::primitives) trait Number: TensorElement {
     const ONE: Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -46,7 +46,7 @@ macro_rules! numbers {
 numbers!(f32, f64; i32, i64, u32);
 
 /// Elements with a least and a greatest value, which are the initial values of extrema.
-pub(super) trait Ordered: TensorElement {
+pub(in crate::primitives) trait Ordered: TensorElement {
     const LEAST: Self;
     const GREATEST: Self;
 
@@ -179,6 +179,8 @@ macro_rules! with_number {
         }
     };
 }
+
+pub(in crate::primitives) use with_number;
 
 pub(super) fn sum_array(operand: &Array, axes: &[usize]) -> Array {
     with_number!(operand.dtype(), T => reduce(operand, axes, T::default(), <T as Number>::plus))

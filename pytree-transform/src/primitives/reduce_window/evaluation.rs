@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::Window;
 use crate::base::array::{Array, reused, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType, TensorElement};
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::instructions::arch;
 use crate::base::shape::{PerAxis, Shape};
 use crate::base::threads;
@@ -53,12 +53,19 @@ impl Windows {
         };
         let rank = shape.len();
         let first = (0..rank).find(|&axis| slides(axis)).unwrap_or(0);
-        let end = (0..rank).rfind(|&axis| slides(axis)).map_or(0, |axis| axis + 1);
+        let end = (0..rank)
+            .rfind(|&axis| slides(axis))
+            .map_or(0, |axis| axis + 1);
         let strides = row_major_strides(shape);
         let axis = |axis: usize| {
-            let dilation = if shape[axis] > 1 { base_dilation[axis] as i128 } else { i128::from(u64::MAX) };
+            let dilation = if shape[axis] > 1 {
+                base_dilation[axis] as i128
+            } else {
+                i128::from(u64::MAX)
+            };
             let range = |number: usize| {
-                let start = number as i128 * window.strides[axis] as i128 - window.padding[axis].0 as i128;
+                let start =
+                    number as i128 * window.strides[axis] as i128 - window.padding[axis].0 as i128;
                 let end = start + window.dimensions[axis] as i128;
                 let position = |at: i128| {
                     let above = (at + dilation - 1).div_euclid(dilation);
@@ -105,7 +112,9 @@ impl Windows {
             number %= rest;
             let count = offsets.len();
             if range.len() == 1 {
-                offsets.iter_mut().for_each(|offset| *offset += range.start * axis.stride);
+                offsets
+                    .iter_mut()
+                    .for_each(|offset| *offset += range.start * axis.stride);
                 continue;
             }
             for place in 0..count {
@@ -121,12 +130,19 @@ impl Windows {
     fn share<T: Send>(&self, target: &mut [T], run: impl Fn(usize, &mut [T]) + Sync) {
         let windows = self.outer * self.count();
         let each = windows.div_ceil(PARTS);
-        let parts: Vec<(usize, &mut [T])> = target.chunks_mut(each * self.inner).enumerate().collect();
-        self.run_parts(parts, |(part, target)| arch().dispatch(|| run(part * each, target)));
+        let parts: Vec<(usize, &mut [T])> =
+            target.chunks_mut(each * self.inner).enumerate().collect();
+        self.run_parts(parts, |(part, target)| {
+            arch().dispatch(|| run(part * each, target))
+        });
     }
 
     fn run_parts<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
-        let size: usize = self.axes.iter().map(|axis| axis.ranges.iter().map(Range::len).max().unwrap_or(0)).product();
+        let size: usize = self
+            .axes
+            .iter()
+            .map(|axis| axis.ranges.iter().map(Range::len).max().unwrap_or(0))
+            .product();
         let work = self.outer * self.count() * self.inner * size;
         if work < PARALLEL {
             parts.into_iter().for_each(run);
@@ -149,7 +165,11 @@ fn window_of_one(length: usize) -> crate::primitives::sliding::Sliding {
 }
 
 /// Returns the windows of an array, or an array of zeros if the result has no elements.
-fn windows_of(window: &Window, base_dilation: Option<&[usize]>, info: &AbstractArray) -> Result<Windows, Array> {
+fn windows_of(
+    window: &Window,
+    base_dilation: Option<&[usize]>,
+    info: &AbstractArray,
+) -> Result<Windows, Array> {
     let ones: PerAxis = info.shape.iter().map(|_| 1).collect();
     let result = match window.result("reduce windows of", info, base_dilation) {
         Ok(result) => result,
@@ -158,7 +178,12 @@ fn windows_of(window: &Window, base_dilation: Option<&[usize]>, info: &AbstractA
     if result.is_empty() {
         return Err(Array::zeros(&result));
     }
-    Ok(Windows::new(window, base_dilation.unwrap_or(&ones), info, &result.shape))
+    Ok(Windows::new(
+        window,
+        base_dilation.unwrap_or(&ones),
+        info,
+        &result.shape,
+    ))
 }
 
 /// Returns the sum of each window.
@@ -186,7 +211,12 @@ pub(super) fn sums(window: &Window, base_dilation: &[usize], operand: &Array) ->
 
 /// Writes the sums of whole blocks of `N` elements from element `done` on. Returns the number of elements that are done.
 #[inline(always)]
-fn add_lanes<T: Number, const N: usize>(source: &[T], offsets: &[usize], target: &mut [T], mut done: usize) -> usize {
+fn add_lanes<T: Number, const N: usize>(
+    source: &[T],
+    offsets: &[usize],
+    target: &mut [T],
+    mut done: usize,
+) -> usize {
     while done + N <= target.len() {
         let mut sums = [T::default(); N];
         for offsets in offsets.chunks(TERMS) {
@@ -300,7 +330,11 @@ fn best_lanes<T: Ordered, P: Preference<T>, const N: usize>(
             let source = &source[offset + done..][..N];
             for lane in 0..N {
                 let candidate = source[lane];
-                best[lane] = if preference.prefers(candidate, best[lane]) { candidate } else { best[lane] };
+                best[lane] = if preference.prefers(candidate, best[lane]) {
+                    candidate
+                } else {
+                    best[lane]
+                };
             }
         }
         target[done..done + N].copy_from_slice(&best);
@@ -330,7 +364,13 @@ fn each_selected<T: Ordered, P: Preference<T>>(
             if let Ok(source) = <&[T; LANES]>::try_from(source) {
                 select(preference, source, place, &mut best, &mut places);
             } else {
-                select(preference, source, place, &mut best[..count], &mut places[..count]);
+                select(
+                    preference,
+                    source,
+                    place,
+                    &mut best[..count],
+                    &mut places[..count],
+                );
             }
         }
         for (lane, &place) in places[..count].iter().enumerate() {
@@ -357,7 +397,12 @@ fn select<T: Ordered, P: Preference<T>>(
 }
 
 /// Returns the element of `tangents` at the position of each window's extremum.
-pub(super) fn gather(extremum: Extremum, window: &Window, tangents: &Array, operand: &Array) -> Array {
+pub(super) fn gather(
+    extremum: Extremum,
+    window: &Window,
+    tangents: &Array,
+    operand: &Array,
+) -> Array {
     let windows = match windows_of(window, None, &operand.info) {
         Ok(windows) => windows,
         Err(empty) => return empty,
@@ -384,7 +429,12 @@ pub(super) fn gather(extremum: Extremum, window: &Window, tangents: &Array, oper
 
 /// Adds each element of `cotangents` at the position of its window's extremum. Threads share the outer arrays, so no two
 /// threads add to the same element.
-pub(super) fn scatter(extremum: Extremum, window: &Window, cotangents: &Array, operand: &Array) -> Array {
+pub(super) fn scatter(
+    extremum: Extremum,
+    window: &Window,
+    cotangents: &Array,
+    operand: &Array,
+) -> Array {
     let Ok(windows) = windows_of(window, None, &operand.info) else {
         return Array::zeros(&operand.info);
     };

@@ -76,7 +76,11 @@ impl Window {
         result: &AbstractArray,
     ) -> Result<Value, TensorError> {
         let dtype = operand.dtype();
-        let sum_dtype = if dtype.is_float() { dtype.wide() } else { dtype };
+        let sum_dtype = if dtype.is_float() {
+            dtype.wide()
+        } else {
+            dtype
+        };
         let operand = block.converted(operand, sum_dtype);
         let zero = block.number(&AbstractArray::new(sum_dtype, []), 0.0);
         let sums = self.reduced_by(
@@ -104,14 +108,9 @@ impl Window {
         };
         let start = lowest(extremum, block, operand);
         let ones: PerAxis = smallvec![1; operand.rank()];
-        self.reduced_by(
-            block,
-            &[operand],
-            &[start],
-            &ones,
-            result,
-            |block, pair| vec![block.binary(name, &pair[0], &pair[1])],
-        )
+        self.reduced_by(block, &[operand], &[start], &ones, result, |block, pair| {
+            vec![block.binary(name, &pair[0], &pair[1])]
+        })
     }
 
     /// Writes, for each window, the element of `values` at the position of the extremum of `operand`.
@@ -127,11 +126,7 @@ impl Window {
         let element = AbstractArray::new(operand.dtype(), []);
         let inside = block.number_like(operand, 1.0);
         let zero = block.number(&element, 0.0);
-        let starts = [
-            zero.clone(),
-            lowest(extremum, block, operand),
-            zero,
-        ];
+        let starts = [zero.clone(), lowest(extremum, block, operand), zero];
         let ones: PerAxis = smallvec![1; operand.rank()];
         self.reduced_by(
             block,
@@ -196,8 +191,15 @@ impl Window {
                 })
             },
         )?;
-        let negated = |numbers: &[isize]| -> PerAxis<isize> { numbers.iter().map(|it| -it).collect() };
-        Ok(block.padded(&results[0], &zero, &negated(&before), &negated(&after), &none))
+        let negated =
+            |numbers: &[isize]| -> PerAxis<isize> { numbers.iter().map(|it| -it).collect() };
+        Ok(block.padded(
+            &results[0],
+            &zero,
+            &negated(&before),
+            &negated(&after),
+            &none,
+        ))
     }
 }
 

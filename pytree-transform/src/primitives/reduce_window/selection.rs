@@ -12,9 +12,10 @@ use crate::primitives::reduce::Extremum;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Operands, Outputs, Primitive,
+    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, one, take,
 };
+use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Returns, for each window, the element of the first operand at the position of the window's extremum in the second
@@ -55,16 +56,26 @@ fn same_shape(
     Err(TensorError::shape(
         operation,
         operands,
-        format!("the first tensor has the shape {:?}, expected {:?}", operands[0].shape, expected.shape),
+        format!(
+            "the first tensor has the shape {:?}, expected {:?}",
+            operands[0].shape, expected.shape
+        ),
         "pass a first tensor of this shape",
     ))
 }
 
 /// Returns the result and the tangent of a primitive that is linear in its first operand. The positions of extrema have
 /// no derivative.
-fn linear_in_first(primitive: &dyn Primitive, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
+fn linear_in_first(
+    primitive: &dyn Primitive,
+    primals: &[Tensor],
+    tangents: &[Option<Tensor>],
+) -> WithTangents {
     let apply = |first: &Tensor| or_panic(bind_one(primitive, &[first, &primals[1]]));
-    (one(apply(&primals[0])), one(tangents[0].as_ref().map(apply)))
+    (
+        one(apply(&primals[0])),
+        one(tangents[0].as_ref().map(apply)),
+    )
 }
 
 /// Returns the cotangent of the first operand, which `transposed` computes from the cotangent and the second operand.
@@ -85,7 +96,10 @@ fn batched_in_front(
     size: usize,
 ) -> Batched {
     let front = |at: usize| or_panic(batch_axis_first(&operands[at], axes[at], size));
-    (one(or_panic(bind_one(primitive, &[&front(0), &front(1)]))), one(Some(0)))
+    (
+        one(or_panic(bind_one(primitive, &[&front(0), &front(1)]))),
+        one(Some(0)),
+    )
 }
 
 impl Primitive for SelectAndGatherAdd {
@@ -102,7 +116,12 @@ impl Primitive for SelectAndGatherAdd {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [tangents, operand] = take(operands);
-        one(evaluation::gather(self.extremum, &self.window, &tangents, &operand))
+        one(evaluation::gather(
+            self.extremum,
+            &self.window,
+            &tangents,
+            &operand,
+        ))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
@@ -128,6 +147,17 @@ impl Primitive for SelectAndGatherAdd {
         batched_in_front(&batched, operands, axes, batch.size)
     }
 
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        results: &[&AbstractArray],
+    ) -> Lowered {
+        self.window
+            .lower_gather(self.extremum, block, &operands[0], &operands[1], results[0])
+            .map(one)
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_selection(self.extremum, &self.window, f)
     }
@@ -148,7 +178,12 @@ impl Primitive for SelectAndScatterAdd {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [source, operand] = take(operands);
-        one(evaluation::scatter(self.extremum, &self.window, &source, &operand))
+        one(evaluation::scatter(
+            self.extremum,
+            &self.window,
+            &source,
+            &operand,
+        ))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
@@ -174,17 +209,19 @@ impl Primitive for SelectAndScatterAdd {
         batched_in_front(&batched, operands, axes, batch.size)
     }
 
+    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+        self.window
+            .lower_scatter(self.extremum, block, &operands[0], &operands[1])
+            .map(one)
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_selection(self.extremum, &self.window, f)
     }
 }
 
 /// Writes the parameters as JAX does: the comparison with which an element is preferred to the others.
-fn write_selection(
-    extremum: Extremum,
-    window: &Window,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
+fn write_selection(extremum: Extremum, window: &Window, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let comparison = match extremum {
         Extremum::Max => "ge",
         Extremum::Min => "le",
