@@ -27,7 +27,7 @@ use crate::tensor::stablehlo::types::TensorType;
 /// assert!(module.constants().is_empty());
 /// assert_eq!(
 ///     module.text_without_locations(),
-///     r#"module {
+///     r#"module @pytree {
 ///   func.func public @main(%0: tensor<2xf32>) -> (tensor<2xf32>) {
 ///     %1 = "stablehlo.sine"(%0) : (tensor<2xf32>) -> tensor<2xf32>
 ///     %2 = "stablehlo.constant"() {value = dense<2.0> : tensor<2xf32>} : () -> tensor<2xf32>
@@ -267,7 +267,7 @@ impl Module {
         write: impl FnOnce(&mut Block<'_>, &[Value]) -> Result<Vec<Value>, TensorError>,
     ) -> Result<StableHlo, TensorError> {
         let (main, head) = self.write_function("public", "main", inputs.iter(), equation, write)?;
-        let mut text = "module".to_owned();
+        let mut text = "module @pytree".to_owned();
         let replicas = self.mesh.replicas();
         if replicas > 1 {
             let _ = write!(

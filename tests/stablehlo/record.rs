@@ -1,0 +1,88 @@
+//! Records programs in StableHLO with their inputs and results, for `tools/check-stablehlo`, which runs them with XLA.
+//!
+//! Nothing is recorded unless the environment variable `PYTREE_STABLEHLO_OUT` names a folder. The root of each test
+//! names the library in its module `library`, because the tests of two packages share this file.
+
+use std::fmt::Write as _;
+use std::fs::{File, create_dir_all};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{LazyLock, Mutex};
+
+use crate::library::{DType, StableHlo, Tensor};
+
+/// The file of this test, if programs are recorded.
+static FILE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
+    let folder = std::env::var_os("PYTREE_STABLEHLO_OUT")?;
+    create_dir_all(&folder).unwrap();
+    let file = Path::new(&folder).join(concat!(env!("CARGO_CRATE_NAME"), ".jsonl"));
+    Some(Mutex::new(File::create(file).unwrap()))
+});
+
+/// Returns whether programs are recorded.
+pub fn is_recording() -> bool {
+    FILE.is_some()
+}
+
+/// Records a program of one replica.
+pub fn record(name: &str, module: &StableHlo, inputs: &[Tensor], results: &[Tensor]) {
+    record_replicas(name, module, &[inputs.to_vec()], &[results.to_vec()]);
+}
+
+/// Records a program, with the inputs and results of each replica.
+pub fn record_replicas(
+    name: &str,
+    module: &StableHlo,
+    inputs: &[Vec<Tensor>],
+    results: &[Vec<Tensor>],
+) {
+    let Some(file) = &*FILE else {
+        return;
+    };
+    let replicas = |all: &[Vec<Tensor>], constants: &[Tensor]| -> String {
+        let of_replica = |values: &Vec<Tensor>| {
+            let values: Vec<String> = values.iter().chain(constants).map(array).collect();
+            format!("[{}]", values.join(","))
+        };
+        let all: Vec<String> = all.iter().map(of_replica).collect();
+        format!("[{}]", all.join(","))
+    };
+    let line = format!(
+        "{{\"name\":{},\"text\":{},\"inputs\":{},\"results\":{}}}\n",
+        quoted(name),
+        quoted(&module.text()),
+        replicas(inputs, module.constants()),
+        replicas(results, &[])
+    );
+    file.lock().unwrap().write_all(line.as_bytes()).unwrap();
+}
+
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", escaped.replace('\n', "\\n").replace('\t', "\\t"))
+}
+
+/// Returns the dtype, the shape and the bytes of a tensor as text.
+fn array(tensor: &Tensor) -> String {
+    macro_rules! bytes {
+        ($element:ty) => {
+            (tensor.to_vec::<$element>().into_iter())
+                .flat_map(<$element>::to_le_bytes)
+                .collect()
+        };
+    }
+    let bytes: Vec<u8> = match tensor.dtype() {
+        DType::Bool => tensor.to_vec::<bool>().into_iter().map(u8::from).collect(),
+        DType::I32 => bytes!(i32),
+        DType::I64 => bytes!(i64),
+        DType::U32 => bytes!(u32),
+        DType::F32 => bytes!(f32),
+        DType::F64 => bytes!(f64),
+        other => panic!("no bytes of {other}"),
+    };
+    let mut text = format!("[\"{}\",{:?},\"", tensor.dtype(), tensor.shape());
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text + "\"]"
+}
