@@ -94,7 +94,7 @@ def squeezed(stacked, devices):
 def check(line):
     """Returns the problem of a program, or None."""
     case = json.loads(line)
-    name = case["name"]
+    name = case["names"][0]
     try:
         with mlir.make_ir_context():
             module = ir.Module.parse(case["text"])
@@ -111,8 +111,8 @@ def check(line):
         for place, (value, other) in enumerate(zip(values, expected)):
             problem = problem_of(value, array(other), other[0])
             if problem:
-                problems.append(f"{name}, result {place}: {problem}")
-    return "; ".join(problems) or None
+                problems.append(f"{case['names'][place]}: {problem}")
+    return "\n".join(problems) or None
 
 
 def main(folder):

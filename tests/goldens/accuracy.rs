@@ -5,6 +5,7 @@ use pytree::{DType, Tensor, grad, jit};
 use serde_json::Value;
 
 use crate::files::read;
+use crate::record;
 
 /// How many units in the last place a result may be off at a place.
 fn units(name: &str, x: f64) -> f64 {
@@ -99,7 +100,7 @@ fn groups(file: &Value) -> Vec<Group<'_>> {
 
 impl Group<'_> {
     /// The results, which are the same compiled.
-    fn results(&self) -> Vec<f64> {
+    fn results(&self, recorded: &mut record::Group) -> Vec<f64> {
         let argument = |place: usize| {
             let numbers = self.cases.iter().map(|(arguments, _)| arguments[place]);
             Tensor::from(numbers.collect::<Vec<f64>>()).convert(self.dtype)
@@ -107,6 +108,9 @@ impl Group<'_> {
         let arguments: Vec<Tensor> = (0..self.cases[0].0.len()).map(argument).collect();
         let found = apply(self.name, &arguments);
         let name = self.name.to_owned();
+        let of_name = name.clone();
+        let what = format!("digits of {} {name}", self.dtype);
+        recorded.add(what, &arguments, move |x| vec![apply(&of_name, x)]);
         let compiled = jit(move |x: Vec<Tensor>| apply(&name, &x))(arguments);
         assert_eq!(compiled, found, "{} {}", self.dtype, self.name);
         found.convert(DType::F64).to_vec()
@@ -119,8 +123,9 @@ fn functions_keep_their_last_digits() {
     let groups = groups(&file);
     assert_eq!(groups.len(), 54);
     let mut problems = Vec::new();
+    let mut recorded = record::Group::new(8);
     for group in groups {
-        for (found, (x, exact)) in group.results().into_iter().zip(&group.cases) {
+        for (found, (x, exact)) in group.results(&mut recorded).into_iter().zip(&group.cases) {
             let off = (found - exact).abs() / unit(group.dtype, *exact);
             if off.is_nan() || off > units(group.name, x[0]) {
                 let Group { name, dtype, .. } = group;

@@ -4,6 +4,7 @@ use pytree::{Axes, Filter, Tensor, grad, jit, jvp, vmap};
 use serde_json::Value;
 
 use crate::files::{read, tensor};
+use crate::record::Group;
 use crate::tolerance::assert_close;
 
 type Arguments = Vec<Tensor>;
@@ -27,7 +28,7 @@ fn inner(left: &[Tensor], right: &[Tensor]) -> Tensor {
         .unwrap()
 }
 
-fn check_case(case: &Value, apply: Apply) {
+fn check_case(case: &Value, apply: Apply, group: &mut Group) {
     let name = case["name"].as_str().unwrap().to_owned();
     let parameters = case["params"].clone();
     let what = format!("{name} {parameters} of {}", case["dtype"]);
@@ -49,6 +50,7 @@ fn check_case(case: &Value, apply: Apply) {
     };
     assert_close(&format!("{what}: jit"), &compiled(x.clone()), &expected);
     check_vmap(&what, case, &f);
+    record_case(&what, case, &x, f.clone(), group);
     if case.get("weights").is_none_or(Value::is_null) {
         return;
     }
@@ -99,35 +101,84 @@ fn check_case(case: &Value, apply: Apply) {
     );
 }
 
+/// The function of a case over the axes of a variant, of the variant's inputs.
+fn mapped(
+    f: &(impl Fn(&Arguments) -> Tensor + Send + Sync),
+    axes: &[Option<i32>],
+    inputs: &[Tensor],
+) -> Tensor {
+    let axes = Axes::Tuple(axes.iter().map(|axis| Axes::from(*axis)).collect());
+    let next = |place: usize| inputs[place].clone();
+    match inputs.len() {
+        1 => vmap(|(x,): (Tensor,)| f(&vec![x])).in_axes(axes)((next(0),)),
+        2 => vmap(|(x, y): (Tensor, Tensor)| f(&vec![x, y])).in_axes(axes)((next(0), next(1))),
+        _ => vmap(|(x, y, z): (Tensor, Tensor, Tensor)| f(&vec![x, y, z])).in_axes(axes)((
+            next(0),
+            next(1),
+            next(2),
+        )),
+    }
+}
+
+/// The axes and the inputs of a variant.
+fn variant_of(variant: &Value) -> (Vec<Option<i32>>, Vec<Tensor>) {
+    let list = |name: &str| variant[name].as_array().unwrap().iter();
+    let axes = list("in_axes").map(|axis| axis.as_i64().map(|axis| axis as i32));
+    (axes.collect(), list("inputs").map(tensor).collect())
+}
+
 pub fn check_vmap(what: &str, case: &Value, f: &(impl Fn(&Arguments) -> Tensor + Send + Sync)) {
     for variant in case["vmap"].as_array().unwrap() {
-        let inputs: Vec<Tensor> = variant["inputs"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(tensor)
-            .collect();
-        let axes: Vec<Axes> = variant["in_axes"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|axis| Axes::from(axis.as_i64().map(|axis| axis as i32)))
-            .collect();
+        let (axes, inputs) = variant_of(variant);
         let what = format!("{what}: vmap over {}", variant["in_axes"]);
-        let expected = tensor(&variant["output"]);
-        let mut inputs = inputs.into_iter();
-        let mut next = || inputs.next().unwrap();
-        let found = match axes.len() {
-            1 => vmap(|(x,): (Tensor,)| f(&vec![x])).in_axes(Axes::Tuple(axes))((next(),)),
-            2 => vmap(|(x, y): (Tensor, Tensor)| f(&vec![x, y])).in_axes(Axes::Tuple(axes))((
-                next(),
-                next(),
-            )),
-            _ => vmap(|(x, y, z): (Tensor, Tensor, Tensor)| f(&vec![x, y, z]))
-                .in_axes(Axes::Tuple(axes))((next(), next(), next())),
-        };
-        assert_close(&what, &found, &expected);
+        assert_close(
+            &what,
+            &mapped(f, &axes, &inputs),
+            &tensor(&variant["output"]),
+        );
     }
+}
+
+/// Records the value of a case, its derivatives and its variants.
+pub fn record_case(
+    what: &str,
+    case: &Value,
+    x: &[Tensor],
+    f: impl Fn(&Arguments) -> Tensor + Clone + Send + Sync + 'static,
+    group: &mut Group,
+) {
+    for variant in case["vmap"].as_array().unwrap() {
+        let (axes, inputs) = variant_of(variant);
+        let f = f.clone();
+        let what = format!("{what}: vmap over {}", variant["in_axes"]);
+        group.add(what, &inputs, move |x| vec![mapped(&f, &axes, x)]);
+    }
+    let has = |name: &str| case.get(name).is_some_and(|value| !value.is_null());
+    let directions: Vec<Option<Tensor>> = (case["direction"].as_array().into_iter().flatten())
+        .map(|value| (!value.is_null()).then(|| tensor(value)))
+        .collect();
+    let reverse = has("weights") && has("gradients") && directions.iter().any(Option::is_some);
+    let weights = reverse.then(|| tensor(&case["weights"]));
+    let forward = has("jvp") && directions.len() == x.len();
+    group.add(format!("{what}: value and derivatives"), x, move |x| {
+        let x = x.to_vec();
+        let mut results = vec![f(&x)];
+        if let Some(weights) = &weights {
+            let slopes =
+                |x: &Arguments| grad(|x: &Arguments| (f(x) * weights).sum()).wrt(floats())(x);
+            let known: Vec<Tensor> = directions.iter().flatten().cloned().collect();
+            let along = |x: &Arguments| inner(slopes(x).leaves(), &known);
+            results.extend(slopes(&x).leaves().iter().cloned());
+            results.extend(grad(along).wrt(floats())(&x).leaves().iter().cloned());
+        }
+        if forward {
+            let tangents = x.iter().zip(&directions);
+            let tangents =
+                tangents.map(|(x, direction)| direction.clone().unwrap_or_else(|| x.clone()));
+            results.push(jvp(&f, &x, &tangents.collect()).1);
+        }
+        results
+    });
 }
 
 /// Compares every case of a file that has more than `least`.
@@ -136,8 +187,10 @@ pub fn check_file(file: &str, least: usize, apply: Apply) {
     let cases = file["cases"].as_array().unwrap();
     assert!(cases.len() > least);
     let mut failures = Vec::new();
+    let mut group = Group::new(8);
     for case in cases {
-        let outcome = std::panic::catch_unwind(|| check_case(case, apply));
+        let check = std::panic::AssertUnwindSafe(|| check_case(case, apply, &mut group));
+        let outcome = std::panic::catch_unwind(check);
         if let Err(payload) = outcome {
             let message = payload
                 .downcast_ref::<String>()

@@ -8,6 +8,7 @@ use pytree::{Tensor, grad, ix, jit, jvp, vmap};
 use serde_json::Value;
 
 use crate::files::{read, tensor};
+use crate::record::Group;
 use crate::tolerance::assert_close;
 
 type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
@@ -95,6 +96,7 @@ fn compositions_to_depth_three_match_jax() {
         let name = case["name"].as_str().unwrap();
         let (inputs, outputs) = (tensors(&case["inputs"]), tensors(&case["outputs"]));
         assert_eq!(outputs.len(), chains.len());
+        let mut group = Group::new(17);
         for (chain, expected) in chains.iter().zip(&outputs) {
             let chain: Vec<&str> = chain.as_str().unwrap().split_whitespace().collect();
             let base = function(name, w.clone(), square.clone());
@@ -105,6 +107,10 @@ fn compositions_to_depth_three_match_jax() {
             let input = &inputs[chain.iter().filter(|name| **name == "vmap").count()];
             let what = format!("{chain:?} of {name}");
             assert_close(&what, &f(input.clone()), expected);
+            let recorded = Arc::clone(&f);
+            group.add(&what, std::slice::from_ref(input), move |x| {
+                vec![recorded(x[0].clone())]
+            });
             let compiled = compiled(f);
             assert_close(
                 &format!("jit of {what}"),

@@ -10,8 +10,9 @@ use pytree::{
 };
 use serde_json::Value;
 
-use crate::cases::{check_file, check_vmap};
+use crate::cases::{check_file, check_vmap, record_case};
 use crate::files::{read, tensor};
+use crate::record::Group;
 use crate::tolerance::assert_close;
 
 type Pair = (Tensor, Tensor);
@@ -384,6 +385,7 @@ fn narrow_cases(
     let file = read("control.json");
     let cases = file[group].as_array().unwrap();
     assert!(cases.len() >= 12);
+    let mut group = Group::new(4);
     for case in cases {
         let name = case["name"].as_str().unwrap().to_owned();
         let what = format!("{name} {}", case["dtype"]);
@@ -404,6 +406,7 @@ fn narrow_cases(
             &expected,
         );
         check_vmap(&what, case, &program);
+        record_case(&what, case, &inputs, program.clone(), &mut group);
         let floats: Vec<Tensor> = inputs
             .iter()
             .filter(|x| x.dtype().is_float())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pytree::{Tensor, grad, hessian, jit, vmap};
 
 use crate::files::{read, tensor};
+use crate::record::Group;
 use crate::tolerance::assert_close;
 
 type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
@@ -12,14 +13,24 @@ type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
 #[test]
 fn derivatives_to_order_four_match_jax() {
     let file = read("transforms.json");
-    let group = &file["higher_order"];
-    let points = tensor(&group["points"]);
+    let derivatives = &file["higher_order"];
+    let points = tensor(&derivatives["points"]);
+    let mut group = Group::new(5);
     let mut f: Function = Arc::new(|x| x.sin() * x.tanh() * (-x).exp());
-    let orders = group["orders"].as_array().unwrap();
+    let orders = derivatives["orders"].as_array().unwrap();
     for (order, expected) in orders.iter().enumerate() {
         let mapped = Arc::clone(&f);
         let found = vmap(move |x: Tensor| mapped(x))(points.clone());
         assert_close(&format!("order {order}"), &found, &tensor(expected));
+        let recorded = Arc::clone(&f);
+        group.add(
+            format!("order {order}"),
+            std::slice::from_ref(&points),
+            move |x| {
+                let recorded = Arc::clone(&recorded);
+                vec![vmap(move |x: Tensor| recorded(x))(x[0].clone())]
+            },
+        );
         let inner = Arc::clone(&f);
         f = Arc::new(move |x| grad(|x: &Tensor| inner(x.clone()))(&x));
     }
@@ -39,6 +50,10 @@ fn hessian_of_three_variables_matches_jax() {
                 + (&a * &b * &c).sin()
         };
         let point = tensor(&case["point"]);
+        let mut group = Group::new(1);
+        group.add("hessian", std::slice::from_ref(&point), move |x| {
+            vec![hessian(f)(&x[0])]
+        });
         assert_close("value", &f(&point), &tensor(&case["value"]));
         assert_close("gradient", &grad(f)(&point), &tensor(&case["gradient"]));
         assert_close("hessian", &hessian(f)(&point), &tensor(&case["hessian"]));

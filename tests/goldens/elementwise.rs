@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::cases::check_file;
 use crate::files::{integers, read, tensor};
+use crate::record::Group;
 use crate::tolerance::{assert_close, assert_digits};
 
 /// The function of a case in our words.
@@ -152,7 +153,7 @@ fn unchanged(x: &Tensor) -> Tensor {
     }
 }
 
-fn check_edge(case: &Value) {
+fn check_edge(case: &Value, group: &mut Group) {
     let name = case["name"].as_str().unwrap().to_owned();
     let parameters = case["params"].clone();
     let what = format!("{name} of {}", case["dtype"]);
@@ -178,6 +179,14 @@ fn check_edge(case: &Value) {
     };
     let fused = compiled(inputs.clone());
     assert_same(&format!("{what}: fused"), &fused, &expected);
+    let differentiated = case["gradients"].is_array();
+    let of_edge = f.clone();
+    group.add(&what, &inputs, move |x| {
+        let x = x.to_vec();
+        let slopes = differentiated.then(|| grad(|x: &Vec<Tensor>| of_edge(x).sum())(&x));
+        let slopes = slopes.map_or_else(Vec::new, |slopes| slopes.leaves().to_vec());
+        [vec![of_edge(&x)], slopes].concat()
+    });
     if let Some(gradients) = case["gradients"].as_array() {
         let found = grad(|x: &Vec<Tensor>| f(x).sum())(&inputs);
         for (position, (found, expected)) in found.leaves().iter().zip(gradients).enumerate() {
@@ -193,9 +202,13 @@ fn every_function_matches_jax_at_edges() {
     let file = read("elementwise.json");
     let edges = file["edges"].as_array().unwrap();
     assert!(edges.len() > 500);
+    let mut group = Group::new(20);
     let failures: Vec<String> = edges
         .iter()
-        .filter_map(|case| std::panic::catch_unwind(|| check_edge(case)).err())
+        .filter_map(|case| {
+            let check = std::panic::AssertUnwindSafe(|| check_edge(case, &mut group));
+            std::panic::catch_unwind(check).err()
+        })
         .map(|payload| {
             payload
                 .downcast_ref::<String>()

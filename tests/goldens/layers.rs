@@ -9,6 +9,7 @@ use pytree::transform::Jit;
 use serde_json::Value;
 
 use crate::files::{dtype, integers, read, tensor};
+use crate::models::record_call;
 use crate::tolerance::assert_close;
 
 /// A normalisation layer of any kind, as the file names them.
@@ -136,6 +137,7 @@ fn check_step(what: &str, compiled: &Jit<Given, Results>, layer: &mut Layer, cas
         tensor(&case["weights"]),
     );
     let gradients = &case["gradients"];
+    record_call(what, compiled, &given);
     for (way, results) in [("", step(given.clone())), (" under jit", compiled(given))] {
         let (after, y, of_layer, of_input) = results;
         assert_close(&format!("{what}{way}: output"), &y, &tensor(&case["y"]));

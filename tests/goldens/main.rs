@@ -25,8 +25,15 @@ mod kinds;
 mod layers;
 mod models;
 mod operations;
+#[path = "../stablehlo/record.rs"]
+mod record;
 mod rows;
 mod state;
 mod structural;
 mod tolerance;
 mod workloads;
+
+mod library {
+    pub use pytree::stablehlo::StableHlo;
+    pub use pytree::{DType, Tensor, jit};
+}

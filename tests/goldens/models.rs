@@ -1,9 +1,25 @@
 //! Models of structs: tied weights under `jit(vmap(grad))`, and an MLP's loss and gradient.
 
+use pytree::PytreeOf;
 use pytree::prelude::*;
+use pytree::transform::{Jit, Traceable};
 
 use crate::files::{read, tensor};
+use crate::record::{is_recording, record_replicas};
 use crate::tolerance::assert_close;
+
+/// Records a call of a compiled function of models.
+pub fn record_call<A, R>(what: &str, compiled: &Jit<A, R>, argument: &A)
+where
+    A: Traceable + Clone,
+    R: PytreeOf<Tensor> + 'static,
+{
+    if is_recording() {
+        let (inputs, _) = graph::flatten::<Tensor, A>(argument);
+        let (results, _) = graph::flatten::<Tensor, R>(&compiled(argument.clone()));
+        record_replicas(what, &compiled.stablehlo(argument), &[inputs], &[results]);
+    }
+}
 
 #[derive(Module, Clone, Debug)]
 struct Tied {
@@ -32,8 +48,9 @@ fn nested_transformations_of_tied_model_match_jax() {
                 value_and_grad(|model: &Tied| tied_loss(model, &token, &target))(&model)
             })((tokens, targets))
         });
-        let (values, gradients) =
-            per_example((model, tensor(&case["indices"]), tensor(&case["targets"])));
+        let argument = (model, tensor(&case["indices"]), tensor(&case["targets"]));
+        record_call("tied model", &per_example, &argument);
+        let (values, gradients) = per_example(argument);
         assert_eq!(gradients.len(), 1, "the shared table has one gradient");
         assert_close("tied values", &values, &tensor(&case["value"]));
         assert_close(
@@ -83,7 +100,9 @@ fn mlp_loss_and_gradient_match_jax() {
                 softmax_cross_entropy(&(hidden.matmul(&m.w2) + &m.b2), &labels).mean()
             })(&model)
         });
-        let (value, gradient) = step((model, tensor(&case["x"]), tensor(&case["labels"])));
+        let argument = (model, tensor(&case["x"]), tensor(&case["labels"]));
+        record_call("mlp", &step, &argument);
+        let (value, gradient) = step(argument);
         assert_close("loss", &value, &tensor(&case["value"]));
         for name in ["w1", "b1", "w2", "b2"] {
             assert_close(name, &gradient[name], &tensor(&case["gradient"][name]));

@@ -6,6 +6,7 @@ use pytree::{Tensor, grad, ix, jit};
 use serde_json::Value;
 
 use crate::files::{read, tensor};
+use crate::record::Group;
 use crate::tolerance::numbers;
 
 /// The function of a case in our words.
@@ -77,7 +78,11 @@ fn rows_with_nan_and_infinities_are_as_in_jax() {
     let file = read("rows.json");
     let cases = file["rows"].as_array().unwrap();
     assert_eq!(cases.len(), 56);
-    let failures: Vec<String> = cases.iter().flat_map(check).collect();
+    let mut group = Group::new(8);
+    let failures: Vec<String> = cases
+        .iter()
+        .flat_map(|case| check(case, &mut group))
+        .collect();
     assert!(
         failures.is_empty(),
         "{}:\n{}",
@@ -114,13 +119,20 @@ fn top_k_takes_zeros_as_equal() {
     assert_eq!(slope.to_vec::<f64>(), [1.0, 2.0, 0.0, 0.0]);
 }
 
-fn check(case: &Value) -> Vec<String> {
+fn check(case: &Value, group: &mut Group) -> Vec<String> {
     let name = case["name"].as_str().unwrap().to_owned();
     let what = format!("{name} of {}", case["dtype"]);
     let [rows, output, weights, gradient] =
         ["rows", "output", "weights", "gradient"].map(|key| tensor(&case[key]));
     let of = name.clone();
     let compiled = jit(move |x: Tensor| apply(&of, &x));
+    {
+        let (name, weights) = (name.clone(), weights.clone());
+        group.add(&what, std::slice::from_ref(&rows), move |x| {
+            let loss = |x: &Tensor| (apply(&name, x) * &weights).sum();
+            vec![apply(&name, &x[0]), grad(loss)(&x[0])]
+        });
+    }
     let loss = |x: &Tensor| (apply(&name, x) * &weights).sum();
     let loss_of_jit = |x: &Tensor| (compiled(x.clone()) * &weights).sum();
     let differences = |what: &str, rows: &Tensor, found: &Tensor, expected: &Tensor| {

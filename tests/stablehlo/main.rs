@@ -18,7 +18,7 @@ mod texts;
 
 mod library {
     pub use pytree::stablehlo::StableHlo;
-    pub use pytree::{DType, Tensor};
+    pub use pytree::{DType, Tensor, jit};
 }
 
 use pytree::{Tensor, jit};
@@ -42,16 +42,22 @@ pub fn case<const N: usize>(
     }
 }
 
-impl Case {
-    /// Lowers the program, compares the types of its results with those of our executor, and records it.
-    fn check(&self) {
-        let program = self.program;
+/// Lowers programs, compares the types of the results with those of our executor, and records the programs.
+fn check(cases: &[Case], together: usize) {
+    let mut group = record::Group::new(together);
+    for Case {
+        name,
+        arguments,
+        program,
+    } in cases
+    {
+        let program = *program;
         let compiled = jit(move |x: Vec<Tensor>| program(&x));
-        let results = compiled(self.arguments.clone());
-        let module = compiled.stablehlo(&self.arguments);
+        let results = compiled(arguments.clone());
+        let module = compiled.stablehlo(arguments);
         let outputs: Vec<_> = results.iter().map(|result| result.info().clone()).collect();
-        assert_eq!(module.outputs(), outputs, "{}", self.name);
-        record::record(&self.name, &module, &self.arguments, &results);
+        assert_eq!(module.outputs(), outputs, "{name}");
+        group.add(name, arguments, program);
     }
 }
 
@@ -59,10 +65,10 @@ impl Case {
 fn edges_are_lowered() {
     let cases = edges::cases();
     assert!(cases.len() > 100, "{}", cases.len());
-    cases.iter().for_each(Case::check);
+    check(&cases, 6);
 }
 
 #[test]
 fn programs_are_lowered() {
-    programs::cases().iter().for_each(Case::check);
+    check(&programs::cases(), 3);
 }

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 
-use crate::library::{DType, StableHlo, Tensor};
+use crate::library::{DType, StableHlo, Tensor, jit};
 
 /// The file of this test, if programs are recorded.
 static FILE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
@@ -24,9 +24,71 @@ pub fn is_recording() -> bool {
     FILE.is_some()
 }
 
-/// Records a program of one replica.
-pub fn record(name: &str, module: &StableHlo, inputs: &[Tensor], results: &[Tensor]) {
-    record_replicas(name, module, &[inputs.to_vec()], &[results.to_vec()]);
+/// A function of tensors that returns the results of a program.
+pub type Program = Box<dyn Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync>;
+
+/// Programs that are recorded together. One module computes the results of several programs, because compiling a module
+/// costs more than its operations.
+pub struct Group {
+    size: usize,
+    programs: Vec<(String, Vec<Tensor>, Program)>,
+}
+
+impl Group {
+    /// Creates a group that records each `size` programs as one module.
+    pub fn new(size: usize) -> Self {
+        let programs = Vec::new();
+        Self { size, programs }
+    }
+
+    /// Adds a program with its inputs.
+    pub fn add(
+        &mut self,
+        name: impl Into<String>,
+        inputs: &[Tensor],
+        program: impl Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync + 'static,
+    ) {
+        if is_recording() {
+            let program = Box::new(program);
+            self.programs.push((name.into(), inputs.to_vec(), program));
+            if self.programs.len() == self.size {
+                self.finish();
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        let programs = std::mem::take(&mut self.programs);
+        let all: Vec<Tensor> = programs
+            .iter()
+            .flat_map(|(_, inputs, _)| inputs.clone())
+            .collect();
+        let mut names = Vec::new();
+        for (name, inputs, program) in &programs {
+            let count = program(inputs).len();
+            names.extend((0..count).map(|place| format!("{name}, result {place}")));
+        }
+        let compiled = jit(move |all: Vec<Tensor>| {
+            let mut rest = &all[..];
+            let mut results = Vec::new();
+            for (_, inputs, program) in &programs {
+                let (own, others) = rest.split_at(inputs.len());
+                results.extend(program(own));
+                rest = others;
+            }
+            results
+        });
+        let results = compiled(all.clone());
+        write(&names, &compiled.stablehlo(&all), &[all], &[results]);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.programs.is_empty() && !std::thread::panicking() {
+            self.finish();
+        }
+    }
 }
 
 /// Records a program, with the inputs and results of each replica.
@@ -36,6 +98,11 @@ pub fn record_replicas(
     inputs: &[Vec<Tensor>],
     results: &[Vec<Tensor>],
 ) {
+    let names = (0..results[0].len()).map(|place| format!("{name}, result {place}"));
+    write(&names.collect::<Vec<_>>(), module, inputs, results);
+}
+
+fn write(names: &[String], module: &StableHlo, inputs: &[Vec<Tensor>], results: &[Vec<Tensor>]) {
     let Some(file) = &*FILE else {
         return;
     };
@@ -47,9 +114,10 @@ pub fn record_replicas(
         let all: Vec<String> = all.iter().map(of_replica).collect();
         format!("[{}]", all.join(","))
     };
+    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     let line = format!(
-        "{{\"name\":{},\"text\":{},\"inputs\":{},\"results\":{}}}\n",
-        quoted(name),
+        "{{\"names\":[{}],\"text\":{},\"inputs\":{},\"results\":{}}}\n",
+        names.join(","),
         quoted(&module.text()),
         replicas(inputs, module.constants()),
         replicas(results, &[])
