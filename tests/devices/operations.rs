@@ -46,12 +46,21 @@ fn number_is_repeated_on_the_device() {
     let x = device_put(&Tensor::ones(DType::F32, [1000]), &mock);
     mock.work();
     let y = &x * 2.0 + 1.0;
-    assert_eq!(mock.put_elements(), 0);
+    assert_eq!(mock.put_elements(), 2);
+    mock.work();
+    let others = [Tensor::ones_like(&x), 0.5 * &x, &x * 0.25];
+    let work = mock.work();
+    assert_eq!(
+        (work.puts, work.compiles),
+        (3, 0),
+        "a number is no part of a program"
+    );
+    assert_eq!(others[2].to_vec::<f32>(), [0.25; 1000]);
     let gradient = grad(|x: &Tensor| (x * 2.0).sum())(&x);
-    assert!(
-        mock.put_elements() <= 2,
-        "only numbers: {}",
-        mock.put_elements()
+    assert_eq!(
+        mock.put_elements(),
+        2,
+        "the factor and the gradient of the sum"
     );
     assert_eq!(
         (y.device(), gradient.device()),
@@ -152,4 +161,45 @@ fn labels_are_checked_on_the_device() {
         softmax_cross_entropy(&logits.to_host(), &labels.to_host())
     );
     assert_eq!(loss.device(), &mock.device);
+}
+
+#[test]
+fn callback_sees_elements_on_the_host() {
+    use std::sync::{Arc, Mutex};
+    let mock = Mock::new("mock:0");
+    let x = device_put(&Tensor::from([1.0_f32, 2.0]), &mock);
+    mock.work();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let inside = Arc::clone(&seen);
+    pytree::debug::debug_callback(&[&x], move |values| {
+        inside.lock().unwrap().extend(values[0].to_vec::<f32>());
+    });
+    assert_eq!(*seen.lock().unwrap(), [1.0, 2.0]);
+    assert_eq!(
+        mock.work(),
+        Work {
+            reads: 1,
+            ..Work::default()
+        }
+    );
+}
+
+#[test]
+fn least_recently_used_operation_is_forgotten() {
+    let mock = Mock::new("mock:0");
+    let zeros = |length: usize| with_device(&mock, || Tensor::zeros(DType::Bool, [length]));
+    for length in 1..=4096 {
+        zeros(length);
+    }
+    zeros(1);
+    assert_eq!(mock.work().compiles, 4096);
+    zeros(4097);
+    zeros(1);
+    assert_eq!(
+        mock.work().compiles,
+        1,
+        "the second was forgotten, not the first"
+    );
+    zeros(2);
+    assert_eq!(mock.work().compiles, 1);
 }

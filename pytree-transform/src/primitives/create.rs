@@ -11,13 +11,15 @@ use crate::base::bits::with_bits;
 use crate::base::dtype::{AbstractArray, DType, TensorElement, Tuple};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::Shape;
+use crate::primitives::shape::broadcast_to;
 use crate::tensor::Tensor;
+use crate::tensor::device;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, one,
 };
 use crate::tensor::stablehlo::{Block, Value};
-use crate::tensor::trace::bind_one;
+use crate::tensor::trace::{bind_one, is_staging};
 
 /// Creates a tensor whose elements all equal one value.
 #[derive(Clone, Debug)]
@@ -58,6 +60,9 @@ pub(crate) struct Iota {
 /// Returns a tensor with all elements equal to `value`.
 #[track_caller]
 pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
+    if device::is_chosen() && !is_staging() {
+        return full_on_device(dtype, shape, value);
+    }
     bind_one(
         &Full {
             dtype,
@@ -66,6 +71,15 @@ pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, 
         },
         &[],
     )
+}
+
+/// Returns a tensor on the chosen device with all elements equal to `value`. The value is transferred, because an
+/// operation with this value would be compiled for each value.
+#[cold]
+#[track_caller]
+fn full_on_device(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
+    let value = device::chosen().put(&Tensor::constant(dtype, value))?;
+    broadcast_to(&value, shape)
 }
 
 /// Returns zeros with the given dtype and shape, for use in rules.
