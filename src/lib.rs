@@ -197,6 +197,8 @@ mod documents {
     struct Guide;
     #[doc = include_str!("../docs/shapes.md")]
     struct Shapes;
+    #[doc = include_str!("../docs/devices.md")]
+    struct Devices;
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
     #[doc = include_str!("../docs/for-pytorch-users.md")]

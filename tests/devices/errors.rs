@@ -88,6 +88,16 @@ fn start_error_is_raised_at_the_call() {
         panic_of(|| jit(double)(x.clone())),
         "cannot run `double` on mock:0: the device reported: no stream"
     );
+    let mut lost = x.clone();
+    let step = jit_mut(|x: &mut Tensor| *x = &*x * 2.0);
+    mock.fail(When::Run, DeviceError::failed("no stream"));
+    let message = panic_of(|| step(&mut lost));
+    assert!(
+        message.ends_with(
+            "no stream; the `&mut` arguments have lost their tensors: load a checkpoint"
+        ),
+        "{message}"
+    );
     mock.fail(When::Run, DeviceError::failed("no stream"));
     let message = panic_of(|| x.sin());
     assert_eq!(

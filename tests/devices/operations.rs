@@ -116,7 +116,7 @@ fn loops_and_branches_run_on_the_device() {
     assert_eq!((sum.device(), sums.device()), (&mock.device, &mock.device));
     assert_eq!(sums.to_vec::<f32>(), [1.0, 3.0, 6.0]);
     let larger = pytree::control::cond(
-        &sum.greater(&Tensor::from(5.0_f32)),
+        &sum.greater(Tensor::from(5.0_f32)),
         |x: Tensor| x * 2.0,
         |x: Tensor| x,
         x.clone(),

@@ -57,7 +57,7 @@ fn loops_are_differentiated_on_the_device() {
     same(|x| jit(grad(repeated))(x.clone()));
     same(|x| {
         let branch = |x: &Tensor| {
-            let is_positive = x.sum().greater(&Tensor::from(0.0_f32));
+            let is_positive = x.sum().greater(Tensor::from(0.0_f32));
             cond(
                 &is_positive,
                 |x: Tensor| x.sin(),

@@ -11,7 +11,7 @@ use pytree_core::level::has_read_captured;
 use pytree_core::{References, TreeDef, TreeError, Unrepeated};
 
 use crate::base::array::Array;
-use crate::base::error::or_panic;
+use crate::base::error::{TensorError, or_panic};
 use crate::executor::compile;
 use crate::primitives::body::Body;
 use crate::primitives::call::call;
@@ -177,7 +177,8 @@ impl<T, E> Compiled<T, E> {
         references: &References,
     ) -> Result<T, TreeError> {
         if let Place::Device(placed) = place {
-            let results = or_panic(placed.run(entry, leaves));
+            let results = placed.run(entry, leaves);
+            let results = results.unwrap_or_else(|error| self.could_not_run(entry, &error));
             return (self.rebuild)(&entry.outcome, results, references);
         }
         let array = |leaf: Tensor| expect_some(leaf.into_array(), "leaves on the host");
@@ -185,6 +186,16 @@ impl<T, E> Compiled<T, E> {
         let results = entry.run(arrays);
         let results = results.into_iter().map(Tensor::from_shared).collect();
         (self.rebuild)(&entry.outcome, results, references)
+    }
+
+    /// Panics because a device could not start a program.
+    #[cold]
+    fn could_not_run(&self, entry: &Entry, error: &TensorError) -> ! {
+        let is_released = !entry.is_repeatable() && !entry.body.has_effect;
+        if self.origin.name == "jit_mut" && is_released {
+            panic!("{error}; the `&mut` arguments have lost their tensors: load a checkpoint")
+        }
+        panic!("{error}")
     }
 
     /// Runs a program that writes references. If another thread meanwhile writes a reference that the program has read,

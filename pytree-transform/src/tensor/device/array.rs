@@ -1,5 +1,6 @@
 //! An array on a device, with its copy on the host once it was read.
 
+use std::panic::RefUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use super::{Attached, Buffer, Device, on_host};
@@ -22,6 +23,9 @@ pub(crate) struct DeviceArray {
     /// The operation whose result this is, for errors that appear only when the elements are read.
     made_by: Arc<str>,
 }
+
+/// A panic leaves an array as it was: its elements never change, and its engine serves several threads.
+impl RefUnwindSafe for DeviceArray {}
 
 impl DeviceArray {
     /// Returns the array of a buffer that the operation `made_by` has returned.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
 use super::Engine;
@@ -66,6 +67,9 @@ impl Device {
             .map_or(0, |attached| Arc::as_ptr(attached).addr())
     }
 }
+
+/// A panic in an engine must not harm other threads that use it, so it does not harm its own thread either.
+impl RefUnwindSafe for Attached {}
 
 impl Attached {
     /// Returns the handle of this device.
