@@ -2,18 +2,16 @@
 //! and memory is allocated only for data that the bytes contain.
 
 mod data;
+mod shapes;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    BUILTIN, KINDS, MAGIC, NEW_SHAPE, REMEMBERED, VERSION, WITH_AXES, WITH_PARENTS_AND_AXES,
-};
+use super::{BUILTIN, MAGIC, REMEMBERED, VERSION};
 use crate::base::bug::bug;
 use crate::base::error::TreeError;
-use crate::base::kind::{CollectionId, FieldKind, NAME_LIMIT};
 use crate::node::insertion::InsertionOrder;
-use crate::node::shape::{self, DynamicShape, NodeKind, Shape, StandIn};
+use crate::node::shape::{DynamicShape, NodeKind, Shape, StandIn};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NOTHING, Node, TreeDef};
 
@@ -326,142 +324,6 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads the code of a shape, and the shape itself if it is new. Returns the position of the shape.
-    fn shape(&mut self) -> Result<usize, TreeError> {
-        let position = self.at;
-        let code = self.varint("a node")?;
-        match usize::try_from(code).unwrap_or(usize::MAX) {
-            builtin if builtin < NEW_SHAPE => Ok(builtin),
-            NEW_SHAPE => {
-                let shape = self.new_shape()?;
-                self.shapes.push(shape);
-                Ok(BUILTIN.len() + self.shapes.len() - 1)
-            }
-            // The code of an earlier shape is its position plus one, because one code is `NEW_SHAPE`.
-            code if code - NEW_SHAPE <= self.shapes.len() => Ok(code - 1),
-            _ => Err(fail(
-                position,
-                format!(
-                    "a node with one of the {} shapes read before",
-                    self.shapes.len()
-                ),
-                format!("the code {code}"),
-            )),
-        }
-    }
-
-    fn new_shape(&mut self) -> Result<Arc<DynamicShape>, TreeError> {
-        let position = self.at;
-        let code = self.byte("the family of a shape")?;
-        let kind = match KINDS.get(usize::from(code)) {
-            None | Some(NodeKind::Leaf | NodeKind::Absent | NodeKind::Shared | NodeKind::Alias) => {
-                let found = format!("the code {code}");
-                return Err(fail(position, "the family of a shape", found));
-            }
-            Some(&kind) => kind,
-        };
-        let name = self.text("the name of a shape")?;
-        let (mut fields, mut axes) = (Vec::new(), Vec::new());
-        for _ in 0..self.count("the number of fields")? {
-            let name = self.text("the name of a field")?;
-            let (kind, field_axes) = self.field_kind()?;
-            fields.push((name, kind));
-            axes.push(field_axes);
-        }
-        let mut statics = Vec::new();
-        for _ in 0..self.count("the number of static fields")? {
-            statics.push(self.text("the name of a static field")?);
-        }
-        let mut names = HashSet::new();
-        for field in fields.iter().map(|(field, _)| field).chain(&statics) {
-            if !names.insert(field) {
-                return Err(fail(
-                    position,
-                    format!("different names for the fields of `{name}`"),
-                    format!("the name `{field}` twice"),
-                ));
-            }
-        }
-        let fields = fields.iter().map(|(name, kind)| (name.as_str(), *kind));
-        let statics = statics.iter().map(String::as_str);
-        let shape = DynamicShape::of_distinct(kind, &name, fields, statics).with_axes(axes);
-        if kind == NodeKind::Reference && !is_of_a_reference(Shape::Dynamic(&shape)) {
-            let expected = "the shape of a reference, with at most one field";
-            return Err(fail(position, expected, name));
-        }
-        Ok(shape)
-    }
-
-    /// Reads the kind of a field, and the text of its named axes.
-    fn field_kind(&mut self) -> Result<(Option<FieldKind>, Option<Box<str>>), TreeError> {
-        let position = self.at;
-        let code = self.byte("the kind of a field")?;
-        let is_newer = self.version >= WITH_PARENTS_AND_AXES;
-        let has_axes = is_newer && code & WITH_AXES != 0;
-        let kind = match if has_axes { code & !WITH_AXES } else { code } {
-            0 => None,
-            1 => Some(FieldKind::Param),
-            2 => Some(FieldKind::State(self.collection()?)),
-            3 => Some(FieldKind::Static),
-            4 => Some(FieldKind::Module),
-            5 if is_newer => Some(FieldKind::ParamIn(self.collections(1)?)),
-            6 if is_newer => Some(FieldKind::State(self.collections(2)?)),
-            _ => {
-                return Err(fail(
-                    position,
-                    "the kind of a field",
-                    format!("the code {code}"),
-                ));
-            }
-        };
-        let axes = if has_axes {
-            Some(self.text("the axes of a field")?.into())
-        } else {
-            None
-        };
-        Ok((kind, axes))
-    }
-
-    fn collection(&mut self) -> Result<CollectionId, TreeError> {
-        let position = self.at;
-        let name = self.text("the name of a collection")?;
-        let collection = CollectionId::named(&name);
-        collection.map_err(|_| {
-            fail(
-                position,
-                format!("the name of a collection with at most {NAME_LIMIT} bytes"),
-                format!("a name of {} bytes", name.len()),
-            )
-        })
-    }
-
-    /// Reads the names of the ancestors of a collection, the outermost first, and then the name of the collection.
-    /// There must be at least `least` names.
-    fn collections(&mut self, least: usize) -> Result<CollectionId, TreeError> {
-        let position = self.at;
-        let count = self.count("the number of a collection and its ancestors")?;
-        if count < least {
-            return Err(fail(
-                position,
-                format!("at least {least} names of collections"),
-                format!("{count}"),
-            ));
-        }
-        let mut collection = self.collection()?;
-        for _ in 1..count {
-            let position = self.at;
-            let name = self.text("the name of a collection")?;
-            collection = collection.child(&name).map_err(|_| {
-                fail(
-                    position,
-                    format!("names of a collection and its ancestors, of at most {NAME_LIMIT} bytes together"),
-                    format!("{} bytes below {}", name.len(), collection.used()),
-                )
-            })?;
-        }
-        Ok(collection)
-    }
-
     fn static_value(&mut self) -> Result<StaticBox, TreeError> {
         let position = self.at;
         let code = self.varint("a static value")?;
@@ -487,18 +349,6 @@ impl<'a> Reader<'a> {
             )
         })
     }
-}
-
-/// Returns whether `shape` is the shape of a [`Ref`](crate::Ref), with or without a kind.
-fn is_of_a_reference(shape: Shape<'_>) -> bool {
-    let says_kind = match shape.field(0) {
-        None => true,
-        Some((name, kind)) => {
-            let of_leaves = kind.is_some_and(|kind| kind.decides());
-            name == shape::REFERENCE_FIELD && of_leaves && shape.num_fields() == 1
-        }
-    };
-    says_kind && shape.num_statics() == 0 && shape.name() == shape::REFERENCE.name
 }
 
 /// Checks that the keys are distinct and, if `sorted`, that they are in order. Opaque keys, which are known only by a
