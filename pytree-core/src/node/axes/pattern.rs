@@ -177,6 +177,13 @@ impl ShapePattern {
         self.before.len() + self.after.len()
     }
 
+    /// Returns whether an array with `axes` axes may match.
+    #[inline]
+    pub(super) const fn has_rank(&self, axes: usize) -> bool {
+        let fixed = self.fixed();
+        axes == fixed || (axes > fixed && self.rest.is_some())
+    }
+
     /// Returns the texts of the axes, in order. For `f32[... heads*head_dim]` these are `...` and `heads*head_dim`.
     pub fn axes(&self) -> impl Iterator<Item = &'static str> {
         axes_of(self.text)

@@ -48,6 +48,8 @@ pub(super) struct Report {
     module: String,
     /// The names of the leading axes of a stacked model.
     stacked: String,
+    /// The key path of the next shape.
+    place: Option<String>,
 }
 
 impl Report {
@@ -56,6 +58,7 @@ impl Report {
             shapes: Vec::new(),
             module: module.to_owned(),
             stacked: String::new(),
+            place: None,
         }
     }
 
@@ -82,14 +85,20 @@ impl Report {
         self.shapes.get(usize::try_from(origin.recorded).ok()?)
     }
 
+    /// Sets the key path of the next shape.
+    pub(super) fn set_place(&mut self, place: String) {
+        self.place = Some(place);
+    }
+
     /// Records a shape before it is compared.
     pub(super) fn record(
         &mut self,
-        place: String,
         found: ArrayShape<'_>,
         pattern: &'static ShapePattern,
         owner: Owner,
     ) {
+        let place = self.place.take();
+        let place = place.unwrap_or_else(|| pattern.label.to_owned());
         self.shapes.push(Recorded {
             place,
             found: found.into(),
@@ -155,11 +164,7 @@ impl Report {
         scope: &Scope,
     ) -> Option<(usize, usize, String)> {
         let shape = self.shapes.get(usize::try_from(recorded).ok()?)?;
-        let stacked = if shape.owner == Owner::Module {
-            scope.stacked
-        } else {
-            0
-        };
+        let stacked = scope.stacked;
         let ShapePattern { before, after, .. } = shape.pattern;
         let lengths = shape.found.shape.get(stacked..)?;
         let end = lengths.len().checked_sub(after.len())?;

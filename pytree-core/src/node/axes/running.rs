@@ -7,7 +7,7 @@ use std::any::type_name;
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
-use super::scope::Scope;
+use super::scope::{Bound, Scope};
 use crate::base::text::short_name;
 
 thread_local! {
@@ -15,17 +15,8 @@ thread_local! {
 }
 
 struct Stack {
-    names: Vec<Known>,
+    names: Vec<Bound<usize>>,
     frames: Vec<Frame>,
-}
-
-/// A name with its length.
-#[derive(Clone, Copy)]
-struct Known {
-    name: &'static str,
-    length: usize,
-    /// The field or argument that gave the name its length.
-    label: &'static str,
 }
 
 /// A function that runs.
@@ -54,13 +45,7 @@ impl Running {
                 module: type_name::<S>,
                 first: stack.names.len(),
             });
-            stack
-                .names
-                .extend(scope.names().map(|(name, length, label)| Known {
-                    name,
-                    length,
-                    label,
-                }));
+            stack.names.extend_from_slice(scope.lengths());
         });
         Self(())
     }
@@ -103,15 +88,10 @@ pub fn describe_running() -> Option<String> {
         let frame = stack.frames.last()?;
         let names = stack.names.get(frame.first..)?;
         let mut text = format!("in {}", name_of_function((frame.module)(), frame.function));
-        for Known {
-            name,
-            length,
-            label,
-        } in names
-        {
-            let _ = write!(text, ", {name} = {length}");
-            if label != name {
-                let _ = write!(text, " (from {label})");
+        for bound in names {
+            let _ = write!(text, ", {} = {}", bound.name, bound.value);
+            if bound.label() != bound.name {
+                let _ = write!(text, " (from {})", bound.label());
             }
         }
         (!names.is_empty()).then_some(text)

@@ -31,10 +31,18 @@ pub(crate) struct Origin {
 
 /// A name that is bound to a value: to the length of an axis, to a dtype, or to the lengths of the axes of `*name`.
 #[derive(Clone, Copy, Debug)]
-struct Bound<T> {
-    name: &'static str,
-    value: T,
+pub(super) struct Bound<T> {
+    pub(super) name: &'static str,
+    pub(super) value: T,
     origin: Origin,
+}
+
+impl<T> Bound<T> {
+    /// Returns the label of the field or argument that gave the name its value.
+    pub(super) fn label(&self) -> &'static str {
+        let pattern = self.origin.pattern;
+        pattern.map_or(self.name, |pattern| pattern.label)
+    }
 }
 
 /// A computed length, such as `heads*head_dim`. It is compared at the end, after all names are bound.
@@ -61,8 +69,6 @@ pub struct Scope {
     pub(crate) stacked: usize,
     is_broken: bool,
     report: Option<Box<Report>>,
-    /// The key path of the next shape, for the report. If it is `None`, the report shows the label of the shape.
-    place: Option<String>,
 }
 
 impl Scope {
@@ -79,7 +85,6 @@ impl Scope {
             stacked: 0,
             is_broken: false,
             report: None,
-            place: None,
         }
     }
 
@@ -103,9 +108,11 @@ impl Scope {
         self.report.is_some()
     }
 
-    /// Sets the key path of the next shape.
+    /// Sets the key path of the next shape, for the report. Without a key path, the report shows the label of the shape.
     pub(crate) fn set_place(&mut self, place: String) {
-        self.place = Some(place);
+        if let Some(report) = &mut self.report {
+            report.set_place(place);
+        }
     }
 
     /// Records shapes and mistakes from here on.
@@ -129,17 +136,10 @@ impl Scope {
         self.owner = owner;
     }
 
-    /// Iterates over the names with their lengths, and the fields or arguments that gave them.
+    /// Returns the names with their lengths.
     #[inline]
-    pub(super) fn names(&self) -> impl Iterator<Item = (&'static str, usize, &'static str)> {
-        let lengths = self.lengths.iter();
-        lengths.map(|bound| {
-            let label = bound
-                .origin
-                .pattern
-                .map_or(bound.name, |pattern| pattern.label);
-            (bound.name, bound.value, label)
-        })
+    pub(super) fn lengths(&self) -> &[Bound<usize>] {
+        &self.lengths
     }
 
     /// Returns the length of a name.
@@ -183,31 +183,21 @@ impl Scope {
         if self.report.is_some() {
             self.record(pattern, found);
         }
-        let skipped = if self.owner == Owner::Module {
-            self.stacked
-        } else {
-            0
-        };
-        let shape = found.shape.get(skipped..);
-        let fixed = pattern.fixed();
-        let Some(shape) = shape.filter(|shape| match pattern.rest {
-            None => shape.len() == fixed,
-            Some(_) => shape.len() >= fixed,
-        }) else {
+        let shape = found.shape.get(self.stacked..);
+        let Some(shape) = shape.filter(|shape| pattern.has_rank(shape.len())) else {
             return self.mistake(Reason::Rank, origin);
         };
-        if pattern.element != ElementPattern::Any {
+        if !matches!(pattern.element, ElementPattern::Any) {
             self.compare_element(pattern.element, found.element, origin);
         }
-        let (before, others) = shape.split_at(pattern.before.len());
-        let (rest, after) = others.split_at(others.len() - pattern.after.len());
-        for (axis, &length) in pattern.before.iter().zip(before) {
+        for (axis, &length) in pattern.before.iter().zip(shape) {
             self.compare_axis(axis, length, &origin);
         }
+        let end = shape.len() - pattern.after.len();
         if let Some(Rest::Named(name)) = pattern.rest {
-            self.compare_rest(name, rest, origin);
+            self.compare_rest(name, &shape[pattern.before.len()..end], origin);
         }
-        for (axis, &length) in pattern.after.iter().zip(after) {
+        for (axis, &length) in pattern.after.iter().zip(&shape[end..]) {
             self.compare_axis(axis, length, &origin);
         }
     }
@@ -215,9 +205,7 @@ impl Scope {
     #[cold]
     fn record(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
         if let Some(report) = &mut self.report {
-            let place = self.place.take();
-            let place = place.unwrap_or_else(|| pattern.label.to_owned());
-            report.record(place, found, pattern, self.owner);
+            report.record(found, pattern, self.owner);
         }
     }
 
