@@ -172,6 +172,10 @@ pub mod stablehlo {
     pub use pytree_transform::StableHlo;
 }
 
+/// Compiles StableHLO and runs it on CPUs, GPUs and TPUs through PJRT plugins of XLA. Needs the feature `pjrt`.
+#[cfg(feature = "pjrt")]
+pub use pytree_pjrt as pjrt;
+
 /// The items that most programs need: those that the README or at least three of the programs in `tests/programs` use.
 pub mod prelude {
     pub use crate::control::scan_mut;

@@ -1,0 +1,234 @@
+//! Buffers: arrays on devices.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::device::Device;
+use crate::element::{ArrayType, Element, ElementType};
+use crate::error::PjrtError;
+use crate::sys::{BufferHandle, Failure, ReadHandle};
+
+/// An array on a device.
+///
+/// The content may still be computed: a run returns its results before it ends. Reading waits. If the run fails, reading
+/// returns its error. Dropping a buffer frees its memory when no run uses it any more.
+pub struct Buffer {
+    handle: BufferHandle,
+    array: Arc<ArrayType>,
+    device: Device,
+    /// The program that computes the content.
+    maker: Option<Arc<str>>,
+    /// The program that received the memory.
+    donated: OnceLock<Arc<str>>,
+}
+
+impl Buffer {
+    pub(crate) fn new(
+        handle: BufferHandle,
+        array: Arc<ArrayType>,
+        device: Device,
+        maker: Option<Arc<str>>,
+    ) -> Self {
+        Self {
+            handle,
+            array,
+            device,
+            maker,
+            donated: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> &BufferHandle {
+        &self.handle
+    }
+
+    /// Returns the element type and the dimensions.
+    pub fn array_type(&self) -> &ArrayType {
+        &self.array
+    }
+
+    /// Returns the type of the elements.
+    pub fn element_type(&self) -> ElementType {
+        self.array.element
+    }
+
+    /// Returns the length of each axis.
+    pub fn dims(&self) -> &[usize] {
+        &self.array.dims
+    }
+
+    /// Returns the device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Returns whether the buffer was donated to a run. It has no memory then, and every use is an error.
+    pub fn is_donated(&self) -> bool {
+        self.donated.get().is_some()
+    }
+
+    /// Returns whether the content is computed, or its computation has failed. Never waits.
+    ///
+    /// # Errors
+    /// Returns an error if the buffer was donated.
+    pub fn is_ready(&self) -> Result<bool, PjrtError> {
+        const DOING: &str = "ask whether a buffer is ready";
+        self.check(DOING)?;
+        let ready = self.handle.ready().and_then(|event| event.is_ready());
+        ready.map_err(|failure| PjrtError::plugin(DOING, failure))
+    }
+
+    /// Waits until the content is computed.
+    ///
+    /// # Errors
+    /// Returns an error if the run that computes the content fails, or if the buffer was donated.
+    pub fn wait(&self) -> Result<(), PjrtError> {
+        const DOING: &str = "wait for a buffer";
+        self.check(DOING)?;
+        let waited = self.handle.ready().and_then(|event| event.wait());
+        waited.map_err(|failure| self.failed(DOING, failure))
+    }
+
+    /// Waits for the content, and copies it to the host.
+    ///
+    /// # Errors
+    /// Returns an error if the elements have another type, if the run that computes the content fails, or if the buffer was
+    /// donated.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, PjrtError> {
+        if T::TYPE != self.array.element {
+            let found = ArrayType::clone(&self.array);
+            return Err(PjrtError::ElementType {
+                expected: T::TYPE,
+                found,
+            });
+        }
+        self.check(READING)?;
+        let count = self.array.len().unwrap_or(usize::MAX);
+        T::read(count, |bytes| self.read(bytes))
+    }
+
+    /// Waits for the content, and copies it to the host as bytes, with the last axis contiguous.
+    ///
+    /// # Errors
+    /// Returns an error if the run that computes the content fails, or if the buffer was donated.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, PjrtError> {
+        self.start_read()?.wait()
+    }
+
+    /// Waits for the content, and copies it to bytes of the caller, with the last axis contiguous.
+    ///
+    /// # Errors
+    /// Returns an error if the number of bytes differs, if the run that computes the content fails, or if the buffer was
+    /// donated.
+    pub fn read_bytes(&self, target: &mut [u8]) -> Result<(), PjrtError> {
+        let expected = self.array.bytes();
+        if expected != Some(target.len()) {
+            let array = ArrayType::clone(&self.array);
+            return Err(PjrtError::Size {
+                array,
+                expected,
+                found: target.len(),
+            });
+        }
+        self.check(READING)?;
+        self.read(target)
+    }
+
+    /// Starts to copy the content to the host, and does not wait.
+    ///
+    /// # Errors
+    /// Returns an error if the copy cannot start, or if the buffer was donated.
+    pub fn start_read(&self) -> Result<Read, PjrtError> {
+        self.check(READING)?;
+        let size = self.array.bytes().unwrap_or(usize::MAX);
+        let handle = self.handle.start_read(self.array.dims.len(), size);
+        let handle = handle.map_err(|failure| self.failed(READING, failure))?;
+        Ok(Read {
+            handle,
+            maker: self.maker.clone(),
+        })
+    }
+
+    fn read(&self, bytes: &mut [u8]) -> Result<(), PjrtError> {
+        let read = self.handle.read(self.array.dims.len(), bytes);
+        read.map_err(|failure| self.failed(READING, failure))
+    }
+
+    /// Returns an error if the buffer was donated.
+    pub(crate) fn check(&self, doing: &str) -> Result<(), PjrtError> {
+        match self.donated.get() {
+            None => Ok(()),
+            Some(executable) => Err(self.was_donated(doing, executable)),
+        }
+    }
+
+    /// Returns the error of a use of this buffer after a donation.
+    pub(crate) fn was_donated(&self, doing: &str, executable: &str) -> PjrtError {
+        PjrtError::Donated {
+            doing: doing.to_owned(),
+            buffer: ArrayType::clone(&self.array),
+            executable: executable.to_owned(),
+        }
+    }
+
+    /// Marks the buffer as donated, and frees its memory if the program did not take it.
+    pub(crate) fn donate(&self, executable: &Arc<str>) {
+        let _ = self.donated.set(Arc::clone(executable));
+        // The memory is freed with the buffer at the latest.
+        let _ = self.handle.delete();
+    }
+
+    fn failed(&self, doing: &str, failure: Failure) -> PjrtError {
+        failed(self.maker.as_deref(), doing, failure)
+    }
+}
+
+/// What a read does, in messages.
+const READING: &str = "read a buffer";
+
+/// Returns the error of an operation on a buffer that a program computes.
+fn failed(maker: Option<&str>, doing: &str, failure: Failure) -> PjrtError {
+    match maker {
+        Some(executable) => PjrtError::execute(executable, failure),
+        None => PjrtError::plugin(doing, failure),
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} on {}", self.array, self.device)?;
+        if let Some(executable) = self.donated.get() {
+            write!(f, ", donated to `{executable}`")?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// A copy to the host that [`Buffer::start_read`] started. Dropping it waits for the end.
+#[derive(Debug)]
+pub struct Read {
+    handle: ReadHandle,
+    maker: Option<Arc<str>>,
+}
+
+impl Read {
+    /// Returns whether the copy has ended. Never waits.
+    ///
+    /// # Errors
+    /// Returns an error if the plugin cannot answer.
+    pub fn is_ready(&self) -> Result<bool, PjrtError> {
+        let ready = self.handle.is_ready();
+        ready.map_err(|failure| PjrtError::plugin("ask whether a copy has ended", failure))
+    }
+
+    /// Waits for the end, and returns the bytes, with the last axis contiguous.
+    ///
+    /// # Errors
+    /// Returns an error if the run that computes the content fails.
+    pub fn wait(self) -> Result<Vec<u8>, PjrtError> {
+        let Self { handle, maker } = self;
+        handle
+            .wait()
+            .map_err(|failure| failed(maker.as_deref(), READING, failure))
+    }
+}

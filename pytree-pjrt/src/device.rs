@@ -1,0 +1,165 @@
+//! Devices of clients.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::element::{ArrayType, Element, ElementType};
+use crate::error::PjrtError;
+use crate::stats::DeviceMemory;
+use crate::sys::{DeviceHandle, Failure};
+
+/// A device of a client. Two devices are equal if they are the same device of the same client.
+///
+/// It is displayed in the plugin's words.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    handle: DeviceHandle,
+    index: usize,
+    id: i32,
+    kind: String,
+    description: String,
+}
+
+impl Device {
+    pub(crate) fn new(index: usize, handle: DeviceHandle) -> Result<Self, Failure> {
+        let (id, kind, description) = (handle.id()?, handle.kind()?, handle.words()?);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                handle,
+                index,
+                id,
+                kind,
+                description,
+            }),
+        })
+    }
+
+    pub(crate) fn handle(&self) -> &DeviceHandle {
+        &self.inner.handle
+    }
+
+    /// Returns the index of the device in [`Client::devices`](crate::Client::devices).
+    pub fn index(&self) -> usize {
+        self.inner.index
+    }
+
+    /// Returns the number of the device among the devices of all processes.
+    pub fn id(&self) -> i32 {
+        self.inner.id
+    }
+
+    /// Returns the kind of the device, such as `cpu` or the model of a GPU.
+    pub fn kind(&self) -> &str {
+        &self.inner.kind
+    }
+
+    /// Returns the use of the device's memory, or `None` if the plugin does not count it. Plugins for CPUs do not.
+    pub fn memory(&self) -> Option<DeviceMemory> {
+        self.inner.handle.memory().ok()
+    }
+
+    /// Copies elements to the device. The last axis is contiguous.
+    ///
+    /// # Errors
+    /// Returns an error if the number of elements is not that of the dimensions, or if the device has not enough memory.
+    pub fn put<T: Element>(&self, elements: &[T], dims: &[usize]) -> Result<Buffer, PjrtError> {
+        self.put_bytes(T::TYPE, dims, bytemuck::cast_slice(elements))
+    }
+
+    /// Copies bytes to the device: elements in the order of the host's bytes, the last axis contiguous.
+    ///
+    /// The bytes of a bool must be 0 or 1.
+    ///
+    /// # Errors
+    /// Returns an error if the number of bytes is not that of the array, or if the device has not enough memory.
+    pub fn put_bytes(
+        &self,
+        element: ElementType,
+        dims: &[usize],
+        bytes: &[u8],
+    ) -> Result<Buffer, PjrtError> {
+        let (array, lengths) = checked(element, dims, bytes)?;
+        let put = self.inner.handle.put(element.to_raw(), &lengths, bytes);
+        self.buffer(array, put)
+    }
+
+    /// Passes an owner of bytes to the device, as [`put_bytes`](Self::put_bytes) does, without a copy where possible.
+    ///
+    /// A CPU uses the owner's memory if it begins at a multiple of 64 bytes. A GPU reads from it while the program continues. The
+    /// owner is dropped when the memory is not used any more, possibly on another thread.
+    ///
+    /// # Errors
+    /// Returns the errors of [`put_bytes`](Self::put_bytes).
+    pub fn put_shared(
+        &self,
+        element: ElementType,
+        dims: &[usize],
+        owner: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Result<Buffer, PjrtError> {
+        let (array, lengths) = checked(element, dims, owner.as_ref())?;
+        let put = self
+            .inner
+            .handle
+            .put_shared(element.to_raw(), &lengths, owner);
+        self.buffer(array, put)
+    }
+
+    fn buffer(
+        &self,
+        array: ArrayType,
+        put: Result<crate::sys::BufferHandle, Failure>,
+    ) -> Result<Buffer, PjrtError> {
+        match put {
+            Ok(handle) => Ok(Buffer::new(handle, Arc::new(array), self.clone(), None)),
+            Err(failure) => Err(PjrtError::plugin(
+                format!("put a `{array}` on {self}"),
+                failure,
+            )),
+        }
+    }
+}
+
+/// Returns the type of an array and its dimensions for the plugin, if it has so many bytes.
+fn checked(
+    element: ElementType,
+    dims: &[usize],
+    bytes: &[u8],
+) -> Result<(ArrayType, Vec<i64>), PjrtError> {
+    let array = ArrayType::new(element, dims);
+    let lengths = dims
+        .iter()
+        .map(|&length| i64::try_from(length).ok())
+        .collect();
+    let expected = array.bytes();
+    match lengths {
+        Some(lengths) if expected == Some(bytes.len()) => Ok((array, lengths)),
+        _ => Err(PjrtError::Size {
+            array,
+            expected,
+            found: bytes.len(),
+        }),
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner.handle == other.inner.handle
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inner.description)
+    }
+}

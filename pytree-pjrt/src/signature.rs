@@ -1,0 +1,146 @@
+//! The parameters of a compiled program, which the C interface has no function for.
+
+use crate::element::{ArrayType, ElementType};
+use crate::proto::{Fields, Value};
+
+/// The parameters of a program.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Signature {
+    /// The type of each parameter.
+    pub(crate) parameters: Vec<ArrayType>,
+    /// Whether the program can use the memory of each parameter.
+    pub(crate) donatable: Vec<bool>,
+}
+
+impl Signature {
+    /// Reads the signature from a compiled program: an `HloModuleProtoWithConfig`, or an `HloModuleProto` if the format says so.
+    /// Returns `None` for other formats, and if a parameter is not an array of a known type.
+    ///
+    /// The numbers of the fields are those of `xla/service/hlo.proto` and `xla/xla_data.proto`.
+    pub(crate) fn decode(format: &str, bytes: &[u8]) -> Option<Self> {
+        match format {
+            "hlo" => Self::of_module(Fields::new(bytes)),
+            "hlo_with_config" => {
+                // HloModuleProtoWithConfig.hlo_module
+                let module = find(Fields::new(bytes), 1)?;
+                Self::of_module(module.fields())
+            }
+            _ => None,
+        }
+    }
+
+    fn of_module(module: Fields<'_>) -> Option<Self> {
+        let mut parameters = Vec::new();
+        // HloModuleProto.host_program_shape
+        for field in find(module.clone(), 4)?.fields() {
+            // ProgramShapeProto.parameters
+            if let (1, shape) = field? {
+                parameters.push(array_type(shape)?);
+            }
+        }
+        let mut donatable = vec![false; parameters.len()];
+        for field in module {
+            match field? {
+                // HloModuleProto.input_output_alias: HloInputOutputAliasProto.entries, with the field parameter_number.
+                (8, aliases) => mark(aliases, 2, &mut donatable)?,
+                // HloModuleProto.buffer_donor: HloBufferDonorProto.entries, with the field parameter_number.
+                (18, donors) => mark(donors, 1, &mut donatable)?,
+                _ => {}
+            }
+        }
+        Some(Self {
+            parameters,
+            donatable,
+        })
+    }
+}
+
+/// Returns the value of a field that a message has once.
+fn find(fields: Fields<'_>, number: u64) -> Option<Value<'_>> {
+    for field in fields {
+        let (found, value) = field?;
+        if found == number {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Reads a `ShapeProto`.
+fn array_type(shape: Value<'_>) -> Option<ArrayType> {
+    let (mut element, mut dims) = (None, Vec::new());
+    for field in shape.fields() {
+        match field? {
+            // ShapeProto.element_type
+            (2, Value::Int(number)) => element = ElementType::from_primitive_type(number),
+            // ShapeProto.dimensions
+            (3, lengths) => lengths.extend_ints(&mut dims)?,
+            _ => {}
+        }
+    }
+    let dims: Option<Vec<usize>> = dims
+        .into_iter()
+        .map(|length| usize::try_from(length).ok())
+        .collect();
+    Some(ArrayType::new(element?, dims?))
+}
+
+/// Marks the parameters that the entries of a message name in a field. The number 0 is not written.
+fn mark(message: Value<'_>, field_of_parameter: u64, donatable: &mut [bool]) -> Option<()> {
+    for field in message.fields() {
+        if let (1, entry) = field? {
+            let parameter = match find(entry.fields(), field_of_parameter) {
+                Some(Value::Int(number)) => usize::try_from(number).ok()?,
+                _ => 0,
+            };
+            *donatable.get_mut(parameter)? = true;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::Writer;
+
+    fn module() -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.message(4, |program| {
+            for (element, dims) in [(11, &[2, 3][..]), (4, &[])] {
+                program.message(1, |shape| {
+                    shape.int(2, element).packed(3, dims);
+                });
+            }
+        });
+        writer.message(8, |aliases| {
+            aliases.message(1, |entry| {
+                entry.int(2, 1);
+            });
+        });
+        writer.finish()
+    }
+
+    #[test]
+    fn parameters_and_aliases_are_read() {
+        let signature = Signature::decode("hlo", &module()).unwrap();
+        let parameters: Vec<String> = signature
+            .parameters
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(parameters, ["f32[2,3]", "i32[]"]);
+        assert_eq!(signature.donatable, [false, true]);
+    }
+
+    #[test]
+    fn unknown_or_malformed_program_has_none() {
+        let module = module();
+        assert_eq!(Signature::decode("mlir", &module), None);
+        for end in 0..module.len() - 1 {
+            let _ = Signature::decode("hlo", &module[..end]);
+        }
+        let complex = [0x22, 4, 0x0a, 2, 0x10, 15];
+        assert_eq!(Signature::decode("hlo", &complex), None);
+    }
+}
