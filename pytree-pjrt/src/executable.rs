@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::element::{ArrayType, ElementType};
-use crate::error::PjrtError;
+use crate::error::{ErrorCode, PjrtError};
 use crate::options::OptionValue;
 use crate::signature::Signature;
 use crate::stats::CompiledMemory;
@@ -44,7 +44,7 @@ impl Executable {
         let device = device.ok_or_else(|| {
             doing(Failure {
                 function: "PJRT_LoadedExecutable_AddressableDevices",
-                code: crate::ErrorCode::Unimplemented,
+                code: ErrorCode::Unimplemented,
                 message: format!(
                     "the program runs on {} devices of this process, not on one",
                     own.len()
@@ -279,7 +279,9 @@ impl Executable {
         }
     }
 
-    /// Returns the error of a run that did not start. Donated inputs that the plugin has taken are marked.
+    /// Returns the error of a run that did not start.
+    ///
+    /// Another thread may have donated an input after the check. Then the plugin calls the input invalid.
     fn failed<B: Borrow<Buffer>>(
         &self,
         inputs: &[B],
@@ -287,28 +289,25 @@ impl Executable {
         failure: Failure,
     ) -> PjrtError {
         let name = &self.inner.name;
-        let taken = |input: &Buffer| input.handle().is_deleted().unwrap_or(false);
-        for &position in donated {
-            let input = inputs[position].borrow();
-            if taken(input) {
-                input.donate(name);
+        let mut taken = None;
+        for (index, input) in inputs.iter().enumerate() {
+            let input = input.borrow();
+            if input.handle().is_deleted().unwrap_or(false) {
+                if donated.contains(&index) {
+                    input.donate(name);
+                }
+                taken = taken.or(Some((index, input)));
             }
         }
-        // Another thread may have donated an input after the check.
-        let mut kept = inputs
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| !donated.contains(index));
-        match kept.find(|(_, input)| taken((*input).borrow())) {
-            Some((index, input)) => {
+        match taken {
+            Some((index, input)) if failure.code == ErrorCode::InvalidArgument => {
                 let doing = format!("run `{name}` with input {index}");
-                let input = input.borrow();
                 input
                     .check(&doing)
                     .err()
                     .unwrap_or_else(|| input.was_donated(&doing, name))
             }
-            None => PjrtError::execute(name, failure),
+            _ => PjrtError::execute(name, failure),
         }
     }
 }

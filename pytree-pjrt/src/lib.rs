@@ -25,7 +25,7 @@
 //! one for TPUs. A wheel is a zip archive, from which the library must be unzipped.
 //!
 //! A plugin is trusted code that runs in this process. **If a plugin aborts, the process ends**: XLA aborts when it finds a bug
-//! of its own, and no error can be returned then. `libtpu` waits about a minute for the cloud's metadata on a machine without a
+//! of its own, and an older plugin threw a C++ exception at an option of the wrong type. No error can be returned then. `libtpu` waits about a minute for the cloud's metadata on a machine without a
 //! TPU.
 //!
 //! Plugins for CPUs on PyPI are uploads of third parties. They are good enough for tests; build a plugin from the sources of XLA

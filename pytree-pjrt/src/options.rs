@@ -167,9 +167,53 @@ fn list(values: &[i64]) -> String {
 mod tests {
     use super::*;
 
-    /// The bytes of `jaxlib` 0.10.2: `tests/golden/compile_options.py` prints them.
+    use crate::proto::{Fields, Value};
+
+    /// Returns the values of fields with a number.
+    fn values(message: &[u8], number: u64) -> Vec<Value<'_>> {
+        let fields = Fields::new(message).map(|field| field.unwrap());
+        fields
+            .filter(|&(found, _)| found == number)
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    /// What jaxlib 0.10.2 writes for device 3 and these flags: `tests/golden/compile_options.py` prints it.
     #[test]
-    fn options_are_encoded_as_in_jax() {
-        let _ = CompileOptions::new();
+    fn options_are_encoded_as_by_jax() {
+        let options = CompileOptions::new()
+            .set("xla_backend_optimization_level", 2)
+            .set("xla_cpu_enable_fast_math", false)
+            .set("xla_dump_to", "d")
+            .set("x", 1.5_f32);
+        let encoded = options.encode(&[&[3]]);
+        let build = values(&encoded, 3);
+        let [Value::Bytes(build)] = build[..] else {
+            panic!("one message: {build:?}");
+        };
+        assert_eq!(values(build, 1), [Value::Int(u64::MAX)]);
+        assert_eq!(values(build, 4), [Value::Int(1)]);
+        assert_eq!(values(build, 5), [Value::Int(1)]);
+        assert_eq!(
+            values(build, 9),
+            [Value::Bytes(b"\x08\x01\x10\x01\x1a\x03\x0a\x01\x03")]
+        );
+        let flags = [
+            Value::Bytes(b"\x0a\x1exla_backend_optimization_level\x12\x02\x18\x02"),
+            Value::Bytes(b"\x0a\x18xla_cpu_enable_fast_math\x12\x02\x10\x00"),
+            Value::Bytes(b"\x0a\x0bxla_dump_to\x12\x03\x0a\x01d"),
+            Value::Bytes(b"\x0a\x01x\x12\x09\x21\x00\x00\x00\x00\x00\x00\xf8\x3f"),
+        ];
+        assert_eq!(values(&encoded, 7), flags);
+    }
+
+    #[test]
+    fn options_set_twice_have_last_value() {
+        let options = Options::new().set("a", 1).set("b", true).set("a", "x");
+        let expected = [
+            ("b".to_owned(), OptionValue::Bool(true)),
+            ("a".to_owned(), OptionValue::String("x".to_owned())),
+        ];
+        assert_eq!(options.values, expected);
     }
 }

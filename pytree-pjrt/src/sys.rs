@@ -64,11 +64,14 @@ pub(crate) enum OpenError {
 
 #[cfg(any(unix, windows))]
 impl Api {
+    /// The oldest version with a table in the known order.
+    pub(crate) const OLDEST: (i32, i32) = (abi::MAJOR, abi::OLDEST_MINOR);
+
     /// Loads a plugin and initializes it. The library stays loaded until the process ends.
     pub(crate) fn open(path: &std::path::Path) -> std::result::Result<Self, OpenError> {
         // SAFETY: initializers of a library may do anything. The caller of `Client::load` names the file and so trusts it.
         let library = unsafe { libloading::Library::new(path) }
-            .map_err(|error| OpenError::NotALibrary(error.to_string()))?;
+            .map_err(|error| OpenError::NotALibrary(reason(&error)))?;
         // Objects of the plugin and its threads may exist until the process ends.
         let library = Box::leak(Box::new(library));
         // SAFETY: the header declares `const PJRT_Api* GetPjrtApi()`.
@@ -96,9 +99,6 @@ impl Api {
 }
 
 impl Api {
-    /// The oldest version with a table in the known order.
-    pub(crate) const OLDEST: (i32, i32) = (abi::MAJOR, abi::OLDEST_MINOR);
-
     /// Returns the function at a position of the table, or `None` if the plugin's table is shorter.
     fn function<A: Arguments>(&self) -> Option<Function> {
         let offset = size_of::<abi::Table>() + A::SLOT * size_of::<Option<Function>>();
@@ -185,6 +185,15 @@ impl Api {
     fn event(&'static self, raw: *mut abi::Event) -> Option<EventHandle> {
         NonNull::new(raw).map(|raw| EventHandle { api: self, raw })
     }
+}
+
+/// Returns the message of the system that an error of `libloading` has as its source.
+#[cfg(any(unix, windows))]
+fn reason(error: &libloading::Error) -> String {
+    use std::error::Error as _;
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Copies a text of the plugin.

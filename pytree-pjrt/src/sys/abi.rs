@@ -7,10 +7,12 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 
 /// The major version of this header. Another one has other structs.
-pub(crate) const MAJOR: c_int = 0;
+#[cfg(any(unix, windows))]
+pub(super) const MAJOR: c_int = 0;
 
 /// The oldest minor version with the table in this order: 0.57 rearranged it.
-pub(crate) const OLDEST_MINOR: c_int = 57;
+#[cfg(any(unix, windows))]
+pub(super) const OLDEST_MINOR: c_int = 57;
 
 /// Declares types that only the plugin knows.
 macro_rules! opaque {
