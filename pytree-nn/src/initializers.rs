@@ -4,7 +4,7 @@ use pytree_core::Static;
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 use crate::error::or_panic;
-use crate::random::Key;
+use crate::random::{Key, rounded};
 
 /// The distribution from which a parameter is initialized.
 ///
@@ -160,16 +160,6 @@ impl Initializer {
 
 /// The standard deviation of the standard normal distribution truncated at two standard deviations.
 const DEVIATION_WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
-
-/// Returns `value` rounded to `dtype`. JAX rounds each step of the computation of a variance in this way.
-#[allow(clippy::cast_possible_truncation, reason = "the function rounds")]
-fn rounded(dtype: DType, value: f64) -> f64 {
-    if dtype == DType::F64 {
-        value
-    } else {
-        f64::from(value as f32)
-    }
-}
 
 #[track_caller]
 fn connections(shape: &[usize], fan: Fan) -> f64 {

@@ -139,13 +139,13 @@ proptest! {
     #[test]
     fn jit_computes_what_the_program_does(program in long_programs()) {
         let compiled = compiled(&program);
-        for (dtype, example) in [(DType::F32, 0), (DType::F64, 0), (DType::F32, 1), (DType::F32, 0)] {
+        for (dtype, example) in [(DType::F32, 0), (DType::F64, 0), (DType::F32, 1), (DType::F32, 0), (DType::BF16, 0), (DType::F16, 0)] {
             let inputs = program.inputs(dtype, example);
             assert_same_bits("jit", &compiled(inputs.clone()), &program.run(&inputs));
             assert_close("the arguments after it", &inputs, &program.inputs(dtype, example));
             assert_same_bits("jit that may reuse them", &compiled(inputs), &program.run(&program.inputs(dtype, example)));
         }
-        prop_assert_eq!(compiled.traces(), 2);
+        prop_assert_eq!(compiled.traces(), 4);
     }
 
     #[test]

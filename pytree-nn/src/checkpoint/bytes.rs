@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use pytree_core::bug::bug;
-use pytree_transform::{DType, Tensor, TensorElement};
+use pytree_transform::{DType, Tensor, TensorElement, bf16, f16};
 use safetensors::tensor::{Dtype, View};
 
 use crate::checkpoint::CheckpointError;
@@ -18,6 +18,30 @@ pub(super) struct Stored<'a> {
 macro_rules! with_number {
     ($dtype:expr, $number:ident => $body:expr, else $otherwise:expr) => {
         match $dtype {
+            DType::I8 => {
+                type $number = i8;
+                $body
+            }
+            DType::I16 => {
+                type $number = i16;
+                $body
+            }
+            DType::U8 => {
+                type $number = u8;
+                $body
+            }
+            DType::U16 => {
+                type $number = u16;
+                $body
+            }
+            DType::BF16 => {
+                type $number = bf16;
+                $body
+            }
+            DType::F16 => {
+                type $number = f16;
+                $body
+            }
             DType::I32 => {
                 type $number = i32;
                 $body
@@ -104,6 +128,12 @@ impl View for Stored<'_> {
 pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
     Some(match dtype {
         DType::Bool => Dtype::BOOL,
+        DType::I8 => Dtype::I8,
+        DType::I16 => Dtype::I16,
+        DType::U8 => Dtype::U8,
+        DType::U16 => Dtype::U16,
+        DType::BF16 => Dtype::BF16,
+        DType::F16 => Dtype::F16,
         DType::I32 => Dtype::I32,
         DType::I64 => Dtype::I64,
         DType::U32 => Dtype::U32,

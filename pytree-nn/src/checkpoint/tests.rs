@@ -8,8 +8,8 @@ mod names;
 use super::*;
 use crate::{Activation, Linear, Mlp, Optimizer, Rngs, adam};
 use pytree_core::Shared;
-use pytree_transform::DType;
 use pytree_transform::jit;
+use pytree_transform::{DType, bf16, f16};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -47,6 +47,12 @@ fn every_dtype_survives_a_round_trip() {
         Tensor::from([f64::from_bits(0x7FF8_0000_0000_1234), -0.0]),
         Tensor::from(1.5_f32),
         Tensor::zeros(DType::F32, [0, 3]),
+        Tensor::from([i8::MIN, 7]),
+        Tensor::from([i16::MIN, 7]),
+        Tensor::from([u8::MAX, 7]),
+        Tensor::from([u16::MAX, 7]),
+        Tensor::from([bf16::MIN_POSITIVE_SUBNORMAL, bf16::NEG_INFINITY]),
+        Tensor::from([[f16::MIN_POSITIVE_SUBNORMAL], [f16::NEG_ZERO]]),
     ];
     save(&scratch.0, &state).unwrap();
     let found = load(

@@ -1,10 +1,11 @@
 //! Random numbers drawn from keys: bits, and numbers of several distributions.
 
-use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, raw};
+use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, bf16, f16, raw};
 
 use crate::error::or_panic;
 use crate::random::Key;
-use crate::random::error_function::{erf_of_quotient_f32, erf_of_quotient_f64};
+use crate::random::error_function::erf_of_quotient;
+use crate::random::rounding::{next_down, next_up, rounded};
 
 /// The number of elements that are drawn at a time. Each element needs two random words, so a block needs 512 KiB.
 const BLOCK: usize = 1 << 16;
@@ -65,11 +66,7 @@ impl Key {
         let _called = raw::called("normal");
         // The interval begins at the smallest float above -1, because erf⁻¹(-1) is infinite. The length of the interval
         // rounds to 2.
-        let low = if dtype == DType::F64 {
-            (-1.0_f64).next_up()
-        } else {
-            f64::from((-1.0_f32).next_up())
-        };
+        let low = next_up(dtype, -1.0);
         check_float(dtype);
         self.draw(dtype, shape.as_ref(), |words| {
             (unit(dtype, words) * 2.0 + low).erf_inv() * std::f64::consts::SQRT_2
@@ -90,28 +87,8 @@ impl Key {
         high: f64,
     ) -> Tensor {
         let _called = raw::called("truncated_normal");
-        let (from, to, least, most) = if dtype == DType::F64 {
-            (
-                erf_of_quotient_f64(low),
-                erf_of_quotient_f64(high),
-                low.next_up(),
-                high.next_down(),
-            )
-        } else {
-            #[allow(
-                clippy::cast_possible_truncation,
-                reason = "the bounds are rounded to the element type"
-            )]
-            let (low, high) = (low as f32, high as f32);
-            let bounds = [
-                erf_of_quotient_f32(low),
-                erf_of_quotient_f32(high),
-                low.next_up(),
-                high.next_down(),
-            ];
-            let [from, to, least, most] = bounds.map(f64::from);
-            (from, to, least, most)
-        };
+        let [from, to] = [low, high].map(|bound| erf_of_quotient(dtype, rounded(dtype, bound)));
+        let (least, most) = (next_up(dtype, low), next_down(dtype, high));
         check_float(dtype);
         self.draw(dtype, shape.as_ref(), |words| {
             let uniform = between(&unit(dtype, words), from, to);
@@ -186,6 +163,8 @@ impl Key {
         let drawn = match dtype {
             _ if count <= BLOCK => None,
             DType::F64 => self.draw_blocks::<f64>(count, &numbers),
+            DType::BF16 => self.draw_blocks::<bf16>(count, &numbers),
+            DType::F16 => self.draw_blocks::<f16>(count, &numbers),
             _ => self.draw_blocks::<f32>(count, &numbers),
         };
         drawn.map_or_else(
@@ -228,8 +207,14 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
         let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
         return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
     }
-    // As in JAX, the upper 23 bits are the mantissa of a number in [1, 2), from which 1 is subtracted.
-    high.bit_xor(low).shift_right(9).convert(dtype) * (1.0 / f64::from(1 << 23))
+    // As in JAX, the upper bits of 32, 16 or 8 bits are the mantissa of a number in [1, 2), from which 1 is subtracted.
+    let (drawn, mantissa) = match dtype {
+        DType::BF16 => (8, 7),
+        DType::F16 => (16, 10),
+        _ => (32, 23),
+    };
+    let bits = high.bit_xor(low).shift_left(32 - drawn);
+    bits.shift_right(32 - mantissa).convert(dtype) * (1.0 / f64::from(1 << mantissa))
 }
 
 /// Maps numbers in [0, 1) to numbers in [`low`, `high`), or to `low` if the interval is empty.
@@ -246,7 +231,8 @@ fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
 /// Returns `unit` · (`high` - `low`) + `low`, rounded as in JAX.
 fn scaled(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let dtype = unit.dtype();
-    if dtype == DType::F64 {
+    if dtype != DType::F32 {
+        let (low, high) = (rounded(dtype, low), rounded(dtype, high));
         return unit * (high - low) + low;
     }
     #[allow(

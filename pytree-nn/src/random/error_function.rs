@@ -1,9 +1,31 @@
 //! The error function of single numbers, for the bounds of truncated normal distributions.
 
+use std::f64::consts::SQRT_2;
+
+use pytree_transform::DType;
+
+use crate::random::rounding::rounded;
+
+/// Returns erf(x / √2) as JAX computes it in a float dtype. Each step is rounded to the dtype.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the number has the precision of the dtype"
+)]
+pub(super) fn erf_of_quotient(dtype: DType, x: f64) -> f64 {
+    match dtype {
+        DType::F64 => erf_of_quotient_f64(x),
+        DType::F32 => erf_of_quotient_f32(x as f32).into(),
+        half => {
+            let quotient = rounded(half, x / rounded(half, SQRT_2));
+            rounded(half, erf_of_quotient_f64(quotient * SQRT_2))
+        }
+    }
+}
+
 /// Returns erf(x / √2) in f32 as XLA computes it on a CPU, for JAX's `truncated_normal`.
 ///
 /// XLA uses a rational function (from Eigen), with fused multiply-adds.
-pub(super) fn erf_of_quotient_f32(x: f32) -> f32 {
+fn erf_of_quotient_f32(x: f32) -> f32 {
     // XLA multiplies by the reciprocal of √2.
     let x = x * f32::from_bits(0x3F35_04F3);
     if x.abs() >= f32::from_bits(0x406F_9C68) {
@@ -41,8 +63,8 @@ pub(super) fn erf_of_quotient_f32(x: f32) -> f32 {
 ///
 /// Sums the series 2/√π · exp(-z²) · Σ 2ⁿ z²ⁿ⁺¹ / (1·3·…·(2n+1)) of Abramowitz and Stegun 7.1.6, in which all terms
 /// have the same sign.
-pub(super) fn erf_of_quotient_f64(x: f64) -> f64 {
-    let z = x / std::f64::consts::SQRT_2;
+fn erf_of_quotient_f64(x: f64) -> f64 {
+    let z = x / SQRT_2;
     if z.abs() > 6.0 {
         return 1.0_f64.copysign(z);
     }

@@ -9,9 +9,11 @@ mod error_function;
 mod key;
 mod reseed;
 mod rngs;
+mod rounding;
 mod streams;
 
 pub use key::Key;
 pub use reseed::reseed;
 pub use rngs::{RngError, RngStream, Rngs};
+pub(crate) use rounding::rounded;
 pub use streams::with_rngs;

@@ -5,7 +5,8 @@ use pytree_derive::panicking_twin;
 use crate::base::error::TensorError;
 use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::operations::axes::{TensorAxes, axes_of};
-use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions};
+use crate::operations::reduce::{all_axes, check_float, count, keep_axes, reductions, wide_floats};
+use crate::primitives::convert::convert;
 use crate::primitives::elementwise::unary;
 use crate::primitives::gather::take_along_last;
 use crate::primitives::reduce::{sum, without_axes};
@@ -27,6 +28,7 @@ fn corrected_variance(
     correction: usize,
 ) -> Result<Tensor, TensorError> {
     check_float(operation, tensor)?;
+    let (dtype, tensor) = (tensor.dtype(), &wide_floats(tensor)?);
     let count = count(tensor, axes);
     // Multiplies by the reciprocals of the constants, like XLA.
     let mean = sum(tensor, axes)? * count.recip();
@@ -38,7 +40,7 @@ fn corrected_variance(
     } else {
         f64::NAN
     };
-    Ok(squares * factor)
+    convert(&(squares * factor), dtype)
 }
 
 #[track_caller]

@@ -8,6 +8,7 @@ use pytree_derive::panicking_twin;
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{AxisList, Shape};
 use crate::operations::axes::{TensorAxes, axes_of};
+use crate::primitives::convert::convert;
 use crate::primitives::reduce::Reduction;
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
@@ -44,11 +45,18 @@ pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
     ))
 }
 
+/// Returns a tensor of floats in the dtype for computations that round once: f32 for half-precision floats.
+#[track_caller]
+pub(super) fn wide_floats(tensor: &Tensor) -> Result<Tensor, TensorError> {
+    convert(tensor, tensor.dtype().wide())
+}
+
 #[track_caller]
 fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     check_float("take the mean of", tensor)?;
     // Multiply by the reciprocal of the number of elements, like XLA.
-    Ok(reduce::sum(tensor, axes)? * count(tensor, axes).recip())
+    let sum = reduce::sum(&wide_floats(tensor)?, axes)?;
+    convert(&(sum * count(tensor, axes).recip()), tensor.dtype())
 }
 
 pub(super) fn all_axes(tensor: &Tensor) -> AxisList {

@@ -284,8 +284,8 @@ impl Tensor {
         }
         // Interpolate between `start` and `end`, so that the first and the last number are exact.
         let steps = (count - 1) as f64;
-        let towards = or_panic(create::iota(dtype, &[count - 1], 0)) / steps;
-        let inner = start * (1.0 - &towards) + end * &towards;
+        let towards = or_panic(create::iota(dtype.wide(), &[count - 1], 0)) / steps;
+        let inner = (start * (1.0 - &towards) + end * &towards).convert(dtype);
         or_panic(concatenate(&[&inner, &Self::full(dtype, [1], end)], 0))
     }
 

@@ -5,7 +5,7 @@ use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::statistics::{Normalization, positions};
+use super::statistics::{Normalization, at_least_f32, positions};
 use super::{NormOptions, VarianceFormula};
 use crate::error::InputError;
 use crate::layers::Mode;
@@ -50,11 +50,11 @@ pub struct BatchNorm {
     /// The summand of the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
-    /// The running mean, initially 0.
-    #[state(BatchStat, "T[features]")]
+    /// The running mean, initially 0. It is an f32 tensor if the parameters are half-precision floats, as in Flax.
+    #[state(BatchStat, "float[features]")]
     pub mean: Tensor,
-    /// The running variance, initially 1.
-    #[state(BatchStat, "T[features]")]
+    /// The running variance, initially 1, with the dtype of `mean`.
+    #[state(BatchStat, "float[features]")]
     pub variance: Tensor,
     /// The weight of the old running statistics in an update; by default 0.99, as in Flax.
     #[r#static]
@@ -98,8 +98,8 @@ impl BatchNorm {
         Self {
             scale,
             bias,
-            mean: Tensor::zeros(options.param_dtype, [features]),
-            variance: Tensor::ones(options.param_dtype, [features]),
+            mean: at_least_f32(&Tensor::zeros(options.param_dtype, [features])),
+            variance: at_least_f32(&Tensor::ones(options.param_dtype, [features])),
             momentum: 0.99,
             epsilon: options.epsilon.unwrap_or(1e-5),
             axis: -1,
@@ -178,6 +178,7 @@ impl BatchNorm {
     #[track_caller]
     fn moved(&self, running: &Tensor, batch: &Tensor) -> Tensor {
         let batch = batch.reshape(running.shape());
-        (running * self.momentum + batch * (1.0 - self.momentum)).stop_gradient()
+        let moved = at_least_f32(running) * self.momentum + batch * (1.0 - self.momentum);
+        moved.convert(running.dtype()).stop_gradient()
     }
 }

@@ -1,7 +1,7 @@
 //! Computes the mean and the variance over axes, and normalises by them, for all normalisation layers.
 
 use pytree_core::bug::expect_some;
-use pytree_transform::{Tensor, pmean};
+use pytree_transform::{DType, Tensor, pmean};
 
 use super::VarianceFormula;
 use crate::error::InputError;
@@ -107,9 +107,11 @@ impl<'a> Normalization<'a> {
     /// the mean square instead of the variance.
     ///
     /// The variance of n elements is divided by n, not by n - 1. The fast variance is 0 if rounding makes the
-    /// difference of its formula negative.
+    /// difference of its formula negative. Statistics of half-precision floats are computed and returned in f32, as in
+    /// Flax.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> (Option<Tensor>, Tensor) {
+        let x = &at_least_f32(x);
         if !self.is_centred {
             return (None, self.mean(&x.square(), mask));
         }
@@ -137,21 +139,32 @@ impl<'a> Normalization<'a> {
         }
     }
 
-    /// Applies (x - mean) / √(variance + ε) · scale + bias.
+    /// Applies (x - mean) / √(variance + ε) · scale + bias. Half-precision floats are computed in f32, and the result
+    /// is rounded once.
     #[track_caller]
     pub(super) fn normalize(&self, x: &Tensor, mean: Option<&Tensor>, variance: &Tensor) -> Tensor {
-        let mut factor = (variance + self.epsilon).rsqrt();
+        let parameter = |parameter: &Tensor| {
+            let along = self.along_features(parameter, x);
+            // The next operation reports a parameter whose dtype does not fit.
+            if parameter.dtype() == x.dtype() {
+                at_least_f32(&along)
+            } else {
+                along
+            }
+        };
+        let wide = at_least_f32(x);
+        let mut factor = (at_least_f32(variance) + self.epsilon).rsqrt();
         if let Some(scale) = self.scale {
-            factor *= self.along_features(scale, x);
+            factor *= parameter(scale);
         }
         let mut y = match mean {
-            Some(mean) => (x - mean) * factor,
-            None => x * factor,
+            Some(mean) => (wide - at_least_f32(mean)) * factor,
+            None => wide * factor,
         };
         if let Some(bias) = self.bias {
-            y += self.along_features(bias, x);
+            y += parameter(bias);
         }
-        y
+        y.convert(x.dtype())
     }
 
     /// Broadcasts a vector with one element per feature to the axes of `x`.
@@ -173,6 +186,15 @@ impl<'a> Normalization<'a> {
         let mask = self.check(x, mask)?;
         let (mean, variance) = self.statistics(x, mask.as_ref());
         Ok(self.normalize(x, mean.as_ref(), &variance))
+    }
+}
+
+/// Returns a tensor of half-precision floats in f32, and other tensors unchanged.
+#[track_caller]
+pub(super) fn at_least_f32(tensor: &Tensor) -> Tensor {
+    match tensor.dtype() {
+        DType::BF16 | DType::F16 => tensor.convert(DType::F32),
+        _ => tensor.clone(),
     }
 }
 
