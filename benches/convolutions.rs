@@ -102,10 +102,9 @@ fn run(case: &Case) {
     let apply = case.apply;
     let forward = jit(move |x: Vec<Tensor>| apply(&x));
     let gradient = jit(move |x: Vec<Tensor>| grad(|x: &Vec<Tensor>| apply(x).square().mean())(&x));
-    let sum: f32 = gradient(x.clone())
-        .iter()
-        .map(|gradient| gradient.abs().sum().item::<f32>())
-        .sum();
+    let gradients = gradient(x.clone());
+    let total = |gradient: &Tensor| gradient.abs().sum().item::<f32>();
+    let sum: f32 = gradients.leaves().iter().map(total).sum();
     report(
         case.name,
         "sum_of_gradients",

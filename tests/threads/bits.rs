@@ -1,6 +1,7 @@
 //! The same bits for every number of threads, compiled or not.
 
 use pytree::convolution::{Convolution, Padding};
+use pytree::pooling::Pooling;
 use pytree::prelude::*;
 
 use crate::{THREADS, is_program, report, run_again};
@@ -89,8 +90,26 @@ fn convolution(x: Vec<Tensor>) -> Vec<Tensor> {
     grad(loss)(&x).leaves().to_vec()
 }
 
+fn strided_convolution_in_groups(x: Vec<Tensor>) -> Vec<Tensor> {
+    let convolution = Convolution::new([2, 2], Padding::Same).feature_groups(2);
+    let loss = |x: &Vec<Tensor>| convolution.apply(&x[0], &x[1]).square().sum();
+    grad(loss)(&x).leaves().to_vec()
+}
+
+fn depthwise_convolution(x: Vec<Tensor>) -> Vec<Tensor> {
+    let convolution = Convolution::new([1, 1], Padding::Same).feature_groups(70);
+    let loss = |x: &Vec<Tensor>| convolution.apply(&x[0], &x[1]).square().sum();
+    grad(loss)(&x).leaves().to_vec()
+}
+
+fn pooling(x: Vec<Tensor>) -> Vec<Tensor> {
+    let pooling = Pooling::new([3, 3]).strides([2, 2]).padding(Padding::Same);
+    let loss = |x: &Tensor| (pooling.max(x) + pooling.average(x)).square().sum();
+    vec![grad(loss)(&x[0])]
+}
+
 /// Functions by name, with the shapes of their arguments: all do enough to be divided among threads.
-const PROGRAMS: [(&str, &[&[usize]], Function); 18] = [
+const PROGRAMS: [(&str, &[&[usize]], Function); 21] = [
     ("reductions of long columns", &[&[400, 1200]], reductions),
     ("reductions of odd rows", &[&[1403, 333]], reductions),
     ("reductions of narrow rows", &[&[90_003, 5]], reductions),
@@ -130,9 +149,20 @@ const PROGRAMS: [(&str, &[&[usize]], Function); 18] = [
     ),
     (
         "convolution",
-        &[&[4, 24, 24, 16], &[3, 3, 16, 24]],
+        &[&[8, 24, 24, 16], &[3, 3, 16, 24]],
         convolution,
     ),
+    (
+        "strided convolution in groups",
+        &[&[8, 48, 48, 16], &[3, 3, 8, 64]],
+        strided_convolution_in_groups,
+    ),
+    (
+        "depthwise convolution",
+        &[&[8, 40, 40, 70], &[3, 3, 1, 70]],
+        depthwise_convolution,
+    ),
+    ("pooling", &[&[8, 60, 60, 20]], pooling),
 ];
 
 #[test]
