@@ -192,10 +192,13 @@ impl<T, E> Compiled<T, E> {
     #[cold]
     fn could_not_run(&self, entry: &Entry, error: &TensorError) -> ! {
         let is_released = !entry.is_repeatable() && !entry.body.has_effect;
-        if self.origin.name == "jit_mut" && is_released {
-            panic!("{error}; the `&mut` arguments have lost their tensors: load a checkpoint")
-        }
-        panic!("{error}")
+        let lost = match self.origin.name {
+            "jit_mut" if is_released => {
+                "; the `&mut` arguments have lost their tensors: load a checkpoint"
+            }
+            _ => "",
+        };
+        panic!("{error}{lost}")
     }
 
     /// Runs a program that writes references. If another thread meanwhile writes a reference that the program has read,
