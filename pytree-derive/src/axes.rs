@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::Ident;
 use syn::ext::IdentExt;
 
 use crate::expand::{implementation, match_self};
@@ -13,13 +14,8 @@ use crate::types::is_integer;
 pub(crate) fn named(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let none = TokenStream::new();
-    let parameters: Vec<_> = input
-        .generics
-        .const_params()
-        .filter(|parameter| is_integer(&parameter.ty))
-        .map(|parameter| &parameter.ident)
-        .collect();
-    let constants = parameters.iter().map(|parameter| {
+    let parameters: Vec<_> = constants(input).collect();
+    let numbers = parameters.iter().map(|parameter| {
         let name = parameter.unraw().to_string();
         quote!(#root::axes::Scope::number(__scope, #name, #parameter);)
     });
@@ -33,7 +29,7 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
         &none,
         &quote! {
             fn bind_axes(&self, __scope: &mut #root::axes::Scope) {
-                #(#constants)*
+                #(#numbers)*
                 #fields
             }
         },
@@ -66,6 +62,13 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
         )
     });
     quote!(#(#[doc = #lines])* #bind #(#binds)*)
+}
+
+/// Iterates over the integer const generics. In shapes, their names have their values as lengths.
+pub(crate) fn constants<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Ident> {
+    let parameters = input.generics.const_params();
+    let integers = parameters.filter(|parameter| is_integer(&parameter.ty));
+    integers.map(|parameter| &parameter.ident)
 }
 
 /// Returns whether the field is static and an integer. In shapes, the name of such a field has the value of the field

@@ -5,6 +5,7 @@ mod module;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Path};
 
@@ -137,12 +138,17 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
         quote!(#root::shape::Field { name: #name, kind: #kind, axes: #axes })
     });
     let statics = variant.statics().map(Field::name);
+    let constants = axes::constants(input).map(|constant| {
+        let name = constant.unraw().to_string();
+        quote!((#name, #constant as i128))
+    });
     quote! {
         #root::shape::NodeShape {
             kind: #root::shape::NodeKind::#family,
             name: #name,
             fields: &[#(#fields),*],
             statics: &[#(#statics),*],
+            constants: &[#(#constants),*],
             identity: ::core::any::TypeId::of::<__Definition>,
             type_name: ::core::any::type_name::<Self>,
         }

@@ -117,15 +117,6 @@ impl<T: Pytree> Arrays for [T] {
 }
 
 impl Scope {
-    /// Binds the name of a static field or of a constant, if its value can be a length.
-    #[doc(hidden)]
-    #[inline]
-    pub fn number<N: TryInto<usize>>(&mut self, name: &'static str, number: N) {
-        if let Ok(length) = number.try_into() {
-            self.bind_static(name, length);
-        }
-    }
-
     /// Compares each array of a value with a pattern.
     #[doc(hidden)]
     #[inline]

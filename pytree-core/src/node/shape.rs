@@ -134,6 +134,9 @@ pub struct NodeShape {
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],
+    /// The integer const generics of the type, with their values. In named axes, such a name has the value as its length.
+    /// Comparisons of shapes ignore them, as they ignore type arguments.
+    pub constants: &'static [(&'static str, i128)],
     /// The identity of the node's type. For a generic type, it does not depend on the type arguments.
     pub identity: fn() -> TypeId,
     /// The name of the Rust type, for messages.
@@ -173,6 +176,7 @@ impl NodeShape {
             name,
             fields,
             statics,
+            constants: &[],
             identity: TypeId::of::<T>,
             type_name: std::any::type_name::<T>,
         }
@@ -209,6 +213,7 @@ impl NodeShape {
             name,
             fields: &[],
             statics: &[],
+            constants: &[],
             identity: TypeId::of::<()>,
             type_name: std::any::type_name::<()>,
         }

@@ -257,11 +257,12 @@ fn fill<'l>(
 ) {
     scope.stacked = stacked;
     if let Shape::Static(shape) = module.shape() {
+        for (name, number) in shape.constants {
+            scope.number(name, *number);
+        }
         for (name, (_, value)) in shape.statics.iter().zip(module.statics()) {
-            if let StaticData::Integer(number) = value.data()
-                && let Ok(length) = usize::try_from(number)
-            {
-                scope.bind_static(name, length);
+            if let StaticData::Integer(number) = value.data() {
+                scope.number(name, number);
             }
         }
     }

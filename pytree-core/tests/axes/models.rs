@@ -138,3 +138,26 @@ fn axis_that_another_shape_requires_is_not_suspected() {
     let message = square.check_shapes().unwrap_err().to_string();
     assert!(!message.contains("transpose"), "{message}");
 }
+
+#[derive(Module, Clone, Debug)]
+struct OfConstant<const N: usize> {
+    #[param("N N")]
+    weight: Array2<f32>,
+    #[param("2*N")]
+    bias: Array1<f32>,
+}
+
+#[test]
+fn const_generic_is_a_length_in_models() {
+    let of_constant = |weight, bias| OfConstant::<3> {
+        weight: Array2::zeros((weight, weight)),
+        bias: Array1::zeros(bias),
+    };
+    assert!(of_constant(3, 6).check_shapes().is_ok());
+    assert_eq!(
+        of_constant(4, 8).check_shapes().unwrap_err().to_string(),
+        "OfConstant: 2 shapes do not match:\n  \
+         weight is f32[4,4], expected [N N] with N = 3 (from the static `N`); make weight with N = 3\n  \
+         bias is f32[8], expected [2*N] with 2*N = 6 (N = 3 from the static `N`); make bias with 2*N = 6"
+    );
+}

@@ -239,6 +239,7 @@ const _: () = {
                         },
                     ],
                     statics: &["heads"],
+                    constants: &[],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
                 },

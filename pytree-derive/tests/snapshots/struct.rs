@@ -489,6 +489,7 @@ const _: () = {
                         },
                     ],
                     statics: &["size", "name"],
+                    constants: &[],
                     identity: ::core::any::TypeId::of::<__Definition>,
                     type_name: ::core::any::type_name::<Self>,
                 },

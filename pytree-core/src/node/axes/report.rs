@@ -389,7 +389,11 @@ impl Report {
     fn source_text(&self, name: &str, origin: Option<Origin>) -> Option<String> {
         let origin = origin?;
         let Some(pattern) = origin.pattern else {
-            return Some(format!("the static `{name}`"));
+            let what = match origin.owner {
+                Owner::Module => "static",
+                Owner::Argument | Owner::Result => "argument",
+            };
+            return Some(format!("the {what} `{name}`"));
         };
         Some(match self.shape_at(origin) {
             Some(shape) => {

@@ -22,10 +22,11 @@ pub enum Owner {
 /// Where a name got its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// The pattern of the field or argument. `None` for a static field, which has the same name as the length.
+    /// The pattern of the field or argument. `None` for a static field, a constant or an integer argument, whose value is
+    /// the length.
     pub(super) pattern: Option<&'static ShapePattern>,
     pub(super) owner: Owner,
-    /// The position among the shapes that the report has recorded, if there is a report.
+    /// The position among the shapes that the report has recorded; `u32::MAX` without a report or a shape.
     pub(super) recorded: u32,
 }
 
@@ -153,15 +154,18 @@ impl Scope {
         length.or_else(|| find(&self.rests, name).map(|bound| bound.origin))
     }
 
-    /// Binds a name to the value of a static field or of a constant.
+    /// Binds the name of a static field, of a constant or of an integer argument, if its value can be a length.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn bind_static(&mut self, name: &'static str, length: usize) {
-        let origin = self.origin(None);
-        self.lengths.push(Bound {
-            name,
-            value: length,
-            origin,
-        });
+    pub fn number<N: TryInto<usize>>(&mut self, name: &'static str, number: N) {
+        if let Ok(value) = number.try_into() {
+            let origin = self.origin(None);
+            self.lengths.push(Bound {
+                name,
+                value,
+                origin,
+            });
+        }
     }
 
     #[inline]
@@ -169,9 +173,9 @@ impl Scope {
         Origin {
             pattern,
             owner: self.owner,
-            recorded: match &self.report {
-                Some(report) => report.recorded(),
-                None => u32::MAX,
+            recorded: match (&self.report, pattern) {
+                (Some(report), Some(_)) => report.recorded(),
+                _ => u32::MAX,
             },
         }
     }
