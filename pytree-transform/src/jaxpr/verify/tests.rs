@@ -579,7 +579,12 @@ impl Primitive for Holder {
     ) {
         (smallvec![], smallvec![])
     }
-    fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operands: &[Value],
+        _: &[&AbstractArray],
+    ) -> crate::tensor::primitive::Lowered {
         Err(block.refused(operands, "a test only verifies it", "do not lower it"))
     }
 
