@@ -22,16 +22,19 @@ mod collectives;
 mod control;
 #[path = "gradients/derivatives.rs"]
 mod derivatives;
+#[path = "../../tests/stablehlo/record.rs"]
+mod record;
 #[path = "gradients/sample.rs"]
 mod sample;
 #[path = "gradients/table.rs"]
 mod table;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use pytree_transform::{Tensor, grad, jit, jvp, make_jaxpr};
+use pytree_transform::{Jaxpr, Tensor, grad, jit, jvp, make_jaxpr};
 
 use crate::batches::{choices, mapped, one_by_one, stacked};
 use crate::derivatives::{
@@ -39,6 +42,10 @@ use crate::derivatives::{
 };
 use crate::sample::{Random, Tolerance};
 use crate::table::{Case, table};
+
+mod library {
+    pub use pytree_transform::{DType, StableHlo, Tensor, jit};
+}
 
 /// A case with sampled operands, a direction and weights.
 struct Sample<'t> {
@@ -419,4 +426,53 @@ fn equations_record_their_source_line() {
         }
     }
     assert!(lines.is_empty(), "{lines:#?}");
+}
+
+/// Adds the names of all primitives of a jaxpr and of its bodies.
+fn add_primitives(jaxpr: &Jaxpr, names: &mut BTreeSet<String>) {
+    for equation in jaxpr.equations() {
+        names.insert(equation.name().to_owned());
+        for (_, body) in equation.bodies() {
+            add_primitives(body, names);
+        }
+    }
+}
+
+#[test]
+fn every_primitive_is_lowered_and_recorded() {
+    let mut missing = names_in_the_sources();
+    // A callback has no form in StableHLO. `tests/stablehlo/replicas.rs` lowers collectives.
+    for name in [
+        "debug_callback",
+        "psum",
+        "pmax",
+        "all_gather",
+        "axis_index",
+        "ppermute",
+        "all_to_all",
+    ] {
+        assert!(missing.remove(name), "{name}");
+    }
+    let names = RefCell::new(BTreeSet::new());
+    let group = RefCell::new(record::Group::new(4));
+    over_the_table(|sample| {
+        let function = sample.case.function;
+        let (weights, direction) = (sample.weights.clone(), sample.direction.clone());
+        let program = move |x: &[Tensor]| {
+            let slopes = slope(&function, x, &weights);
+            let curvatures = curvature(&function, x, &direction, &weights);
+            let along = pushed(&function, x, &direction);
+            [vec![function(x), along], slopes, curvatures].concat()
+        };
+        let compiled = jit({
+            let program = program.clone();
+            move |x: Vec<Tensor>| program(&x)
+        });
+        add_primitives(&compiled.jaxpr(&sample.operands), &mut names.borrow_mut());
+        compiled.stablehlo(&sample.operands);
+        let mut group = group.borrow_mut();
+        group.add(sample.case.name, &sample.operands, program);
+    });
+    missing.retain(|name| !names.borrow().contains(name));
+    assert!(missing.is_empty(), "no lowered case has {missing:?}");
 }

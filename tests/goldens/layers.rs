@@ -137,7 +137,9 @@ fn check_step(what: &str, compiled: &Jit<Given, Results>, layer: &mut Layer, cas
         tensor(&case["weights"]),
     );
     let gradients = &case["gradients"];
-    record_call(what, compiled, &given);
+    if what.ends_with("step 0") {
+        record_call(what, compiled, &given);
+    }
     for (way, results) in [("", step(given.clone())), (" under jit", compiled(given))] {
         let (after, y, of_layer, of_input) = results;
         assert_close(&format!("{what}{way}: output"), &y, &tensor(&case["y"]));

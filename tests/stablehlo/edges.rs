@@ -165,7 +165,7 @@ fn of_floats(cases: &mut Vec<Case>) {
             vec![&x[0] + &x[1], &x[0] - &x[1], &x[0] * &x[1], &x[0] / &x[1]]
         }),
         ("pow", |x| {
-            vec![x[0].clip(-50.0, 50.0).pow(&x[1].clip(-4.0, 4.0))]
+            vec![x[0].clip(-50.0, 50.0).pow(x[1].clip(-4.0, 4.0))]
         }),
         ("atan2", |x| vec![x[0].atan2(&x[1])]),
         ("extrema", |x| {

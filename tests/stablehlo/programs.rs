@@ -2,9 +2,14 @@
 
 use pytree::control::{ScanOptions, cond, fori_loop, scan, scan_with, switch, while_loop};
 use pytree::convolution::{Convolution, Padding};
+use pytree::nn::softmax_cross_entropy;
+use pytree::optim::{Optimizer, adam};
 use pytree::pooling::Pooling;
 use pytree::random::Key;
-use pytree::{DType, Tensor, custom_jvp, custom_vjp, grad, hessian, jit, jvp, remat, vmap};
+use pytree::{
+    DType, Module, Tensor, custom_jvp, custom_vjp, grad, hessian, jit, jvp, remat, value_and_grad,
+    vmap,
+};
 
 use crate::{Case, case};
 
@@ -17,6 +22,7 @@ pub fn cases() -> Vec<Case> {
     branches(&mut cases);
     loops(&mut cases);
     functions(&mut cases);
+    training(&mut cases);
     randomness(&mut cases);
     constants(&mut cases);
     layouts(&mut cases);
@@ -264,6 +270,50 @@ fn functions(cases: &mut Vec<Case>) {
             vmap(grad(|x: &Tensor| clipped(x)))(x[0].clone()),
         ]
     }));
+}
+
+/// A step of training in f64: Adam divides a small gradient by its own size, which shows each rounding of an f32.
+fn training(cases: &mut Vec<Case>) {
+    cases.push(case(
+        "training step",
+        [
+            vector(12).reshape([4, 3]),
+            Tensor::from([0, 1, 1, 0]),
+            vector(15).reshape([3, 5]),
+            vector(10).reshape([5, 2]),
+        ],
+        |x| {
+            let mut weights = (x[2].sin(), x[3].cos());
+            let mut optimizer = Optimizer::new(&Net::of(&weights), adam(1e-2));
+            let mut losses = Vec::new();
+            for _ in 0..2 {
+                let mut net = Net::of(&weights);
+                let (loss, slopes) = value_and_grad(|net: &Net| {
+                    let logits = x[0].matmul(&net.first).tanh().matmul(&net.second);
+                    softmax_cross_entropy(&logits, &x[1]).mean()
+                })(&net);
+                optimizer.update(&mut net, &slopes);
+                weights = (net.first, net.second);
+                losses.push(loss);
+            }
+            [losses, vec![weights.0, weights.1]].concat()
+        },
+    ));
+}
+
+#[derive(Module, Clone, Debug)]
+struct Net {
+    #[param]
+    first: Tensor,
+    #[param]
+    second: Tensor,
+}
+
+impl Net {
+    fn of((first, second): &(Tensor, Tensor)) -> Self {
+        let (first, second) = (first.clone(), second.clone());
+        Self { first, second }
+    }
 }
 
 fn randomness(cases: &mut Vec<Case>) {

@@ -92,6 +92,10 @@ impl Drop for Group {
 }
 
 /// Records a program, with the inputs and results of each replica.
+#[allow(
+    dead_code,
+    reason = "one of the tests that share this file has no replicas"
+)]
 pub fn record_replicas(
     name: &str,
     module: &StableHlo,

@@ -197,6 +197,16 @@ impl Primitive for Convert {
             (NumberKind::Float, NumberKind::Signed | NumberKind::Unsigned) => {
                 saturated(block, operand, self.0)
             }
+            // XLA replaces the product of a number and a converted bool by a selection, which returns 0 instead of NaN
+            // if the number is NaN. It does not do so for a selected 1 or 0.
+            (NumberKind::Bool, NumberKind::Float) => {
+                let result = AbstractArray {
+                    dtype: self.0,
+                    shape: operand.info.shape.clone(),
+                };
+                let (zero, unit) = (block.number(&result, 0.0), block.number(&result, 1.0));
+                block.selection(operand, &unit, &zero)
+            }
             _ => block.converted(operand, self.0),
         }))
     }

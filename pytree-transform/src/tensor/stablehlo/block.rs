@@ -341,12 +341,12 @@ impl<'m> Block<'m> {
         operands: &[Value],
         write: impl FnOnce(&mut Block<'_>, &[Value]) -> Result<Vec<Value>, TensorError>,
     ) -> Result<Vec<Value>, TensorError> {
-        let function = match self.module.functions.get(&key) {
-            Some(&function) => function,
-            None => {
-                let infos = operands.iter().map(|operand| &operand.info);
-                self.module.define(key, name, infos, self.equation, write)?
-            }
+        let known = self.module.functions.get(&key).copied();
+        let function = if let Some(function) = known {
+            function
+        } else {
+            let infos = operands.iter().map(|operand| &operand.info);
+            self.module.define(key, name, infos, self.equation, write)?
         };
         let head = self.module.head(function);
         let (name, results) = (head.name.clone(), head.results.clone());

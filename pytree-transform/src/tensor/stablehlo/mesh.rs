@@ -39,7 +39,7 @@ impl Mesh {
         let axes = axes?;
         let is_first = |replica: &usize| {
             axes.iter()
-                .all(|&(length, stride)| replica / stride % length == 0)
+                .all(|&(length, stride)| (replica / stride).is_multiple_of(length))
         };
         let group = |first: usize| {
             let mut members = vec![first];

@@ -95,7 +95,7 @@ impl fmt::Display for TensorType<'_> {
 /// Appends the type of a value, for instance `tensor<2x3xf32>`.
 pub(super) fn write_type(text: &mut String, info: &AbstractArray) {
     text.push_str("tensor<");
-    for &length in info.shape.iter() {
+    for &length in &info.shape {
         write_number(text, length);
         text.push('x');
     }
