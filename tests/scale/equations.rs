@@ -44,6 +44,9 @@ fn compile(sheet: &mut Sheet, name: &str, program: fn(usize) -> Program) {
             .map(|(_, rewritten)| rewritten.equations().len())
             .sum::<usize>()
     });
+    sheet.add(&of("lowering to StableHLO"), jaxpr, |jaxpr| {
+        jaxpr.to_stablehlo().text()
+    });
     sheet.add(&of("verifier"), jaxpr, |jaxpr| verify(jaxpr).unwrap());
     sheet.add(
         &of("schedule and memory"),

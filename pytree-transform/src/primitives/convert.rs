@@ -108,10 +108,11 @@ fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
         shape: operand.info.shape.clone(),
     };
     // The first power of 2 above the range is exact in every float dtype, or infinite.
-    let bits = i32::try_from(8 * dtype.bytes()).unwrap_or(i32::MAX);
+    let power_of_two = |bits: usize| (1_u128 << bits) as f64;
+    let bits = 8 * dtype.bytes();
     let (below, above) = match number_kind(dtype) {
-        NumberKind::Unsigned => (0.0, 2_f64.powi(bits)),
-        _ => (-2_f64.powi(bits - 1), 2_f64.powi(bits - 1)),
+        NumberKind::Unsigned => (0.0, power_of_two(bits)),
+        _ => (-power_of_two(bits - 1), power_of_two(bits - 1)),
     };
     let mut converted = block.converted(operand, dtype);
     for (direction, limit, end) in [("LE", below, Bound::Least), ("GE", above, Bound::Greatest)] {
