@@ -6,6 +6,8 @@
     reason = "only what is inlined is compiled for the wide instruction sets"
 )]
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::evaluation::{Problem, WindowAxis};
@@ -21,7 +23,7 @@ const SUMS: usize = 16;
 const TERMS: usize = 64;
 
 /// The number of features that are computed at once. They are independent sums, which the processor adds in parallel.
-const LANES: usize = 64;
+const LANES: usize = 32;
 
 /// The fraction of [`PARALLEL`] for which several threads are used: these multiplications take longer than those of a
 /// matrix product.
@@ -47,27 +49,23 @@ impl<T: Factor> Problem<'_, T> {
         (rows, line)
     }
 
-    /// Calls `visit` for each element on the leading axes that is on the axes, with its offset in the input and its
+    /// Writes the elements on the leading axes that are on the axes to `found`: the offset of each in the input, and its
     /// number among all elements on the leading axes.
-    #[inline(always)]
-    fn each_leading(&self, line: usize, mut visit: impl FnMut(usize, usize)) {
+    fn leading_terms(&self, line: usize, found: &mut Vec<Term>) {
         let (_, leading) = self.leading();
         let (rows, outer) = self.place(line);
         let count: usize = leading.iter().map(|axis| axis.elements).product();
-        for number in 0..count {
+        let offset_of = |number: usize| {
             let mut rest = number;
-            let axes = leading.iter().zip(&rows).rev();
-            let offset =
-                axes.into_iter()
-                    .try_fold(outer * self.outer_stride, |offset, (axis, &row)| {
-                        let element = rest % axis.elements;
-                        rest /= axis.elements;
-                        Some(offset + axis.position(row, element)? * axis.stride)
-                    });
-            if let Some(offset) = offset {
-                visit(offset, number);
-            }
-        }
+            let mut axes = leading.iter().zip(&rows).rev();
+            axes.try_fold(outer * self.outer_stride, |offset, (axis, &row)| {
+                let element = rest % axis.elements;
+                rest /= axis.elements;
+                Some(offset + axis.position(row, element)? * axis.stride)
+            })
+        };
+        found.clear();
+        found.extend((0..count).filter_map(|number| Some((offset_of(number)?, number))));
     }
 
     fn share_lines<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
@@ -85,7 +83,7 @@ impl<T: Factor> Problem<'_, T> {
 }
 
 /// Returns the range of `count` numbers `i` for which `start + i · step` is at least 0 and less than `length`.
-fn inside(start: isize, step: usize, count: usize, length: usize) -> std::ops::Range<usize> {
+fn inside(start: isize, step: usize, count: usize, length: usize) -> Range<usize> {
     let first = start.min(0).unsigned_abs().div_ceil(step);
     let room = (length.cast_signed() - start).max(0).cast_unsigned();
     let end = room.div_ceil(step).min(count);
@@ -100,84 +98,106 @@ pub(super) fn convolve<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
     let each = lines.div_ceil(2 * SUMS);
     let parts = target.chunks_mut(each * line).enumerate().collect();
     problem.share_lines(parts, |(part, target): (usize, &mut [T])| {
-        arch().dispatch(|| {
-            let mut terms = Terms::default();
-            for (number, target) in target.chunks_exact_mut(line).enumerate() {
-                convolve_line(problem, part * each + number, target, &mut terms);
-            }
-        });
+        let mut windows = Windows::default();
+        for (number, target) in target.chunks_exact_mut(line).enumerate() {
+            windows.find(problem, part * each + number);
+            arch().dispatch(Line {
+                windows: &windows,
+                input: problem.input,
+                kernel: problem.kernel,
+                target,
+            });
+        }
     });
 }
 
 /// The terms of the windows of a line.
 #[derive(Default)]
-struct Terms {
-    /// The terms of a window that is wholly inside of the last axis, relative to the window's position.
-    inner: Vec<Term>,
-    /// The terms of a window that is partly outside.
-    edge: Vec<Term>,
+struct Windows {
+    leading: Vec<Term>,
+    /// First the terms of a window that is wholly inside of the last axis, relative to the position of the window. Then
+    /// the terms of each window that is partly outside.
+    terms: Vec<Term>,
+    /// For each window, the number that is added to the offsets in the input, and the range of its terms.
+    windows: Vec<(usize, Range<usize>)>,
 }
 
-#[inline(always)]
-fn convolve_line<T: Factor>(
-    problem: &Problem<'_, T>,
-    line: usize,
-    target: &mut [T],
-    terms: &mut Terms,
-) {
-    let (last, _) = problem.leading();
-    let features = problem.features;
-    terms.inner.clear();
-    problem.each_leading(line, |offset, number| {
-        for element in 0..last.elements {
-            let kernel = (number * last.elements + element) * features;
-            terms
-                .inner
-                .push((offset + element * last.element_step * last.stride, kernel));
+impl Windows {
+    /// Finds the terms of the windows of a line.
+    fn find<T: Factor>(&mut self, problem: &Problem<'_, T>, line: usize) {
+        let (last, _) = problem.leading();
+        let features = problem.features;
+        problem.leading_terms(line, &mut self.leading);
+        self.terms.clear();
+        self.windows.clear();
+        let kernel = |number: usize, element: usize| (number * last.elements + element) * features;
+        for &(offset, number) in &self.leading {
+            let term = |element| {
+                (
+                    offset + element * last.element_step * last.stride,
+                    kernel(number, element),
+                )
+            };
+            self.terms.extend((0..last.elements).map(term));
         }
-    });
-    for (row, target) in target.chunks_exact_mut(features).enumerate() {
-        let start = last.start(row);
-        let range = inside(start, last.element_step, last.elements, last.length);
-        if range.len() == last.elements {
-            let at = start.cast_unsigned() * last.stride;
-            sum_of_products(problem, &terms.inner, at, target);
-            continue;
-        }
-        terms.edge.clear();
-        problem.each_leading(line, |offset, number| {
-            for element in range.clone() {
-                let position = start + (element * last.element_step).cast_signed();
-                let kernel = (number * last.elements + element) * features;
-                terms
-                    .edge
-                    .push((offset + position.cast_unsigned() * last.stride, kernel));
+        let whole = 0..self.terms.len();
+        for row in 0..last.rows {
+            let start = last.start(row);
+            let range = inside(start, last.element_step, last.elements, last.length);
+            if range.len() == last.elements {
+                self.windows
+                    .push((start.cast_unsigned() * last.stride, whole.clone()));
+                continue;
             }
-        });
-        sum_of_products(problem, &terms.edge, 0, target);
+            let first = self.terms.len();
+            for &(offset, number) in &self.leading {
+                let position = |element: usize| {
+                    (start + (element * last.element_step).cast_signed()).cast_unsigned()
+                };
+                let term = |element| {
+                    (
+                        offset + position(element) * last.stride,
+                        kernel(number, element),
+                    )
+                };
+                self.terms.extend(range.clone().map(term));
+            }
+            self.windows.push((0, first..self.terms.len()));
+        }
     }
 }
 
-/// Writes, for each feature, the sum of the products of the terms. `at` is added to the offsets in the input.
-#[inline(always)]
-fn sum_of_products<T: Factor>(
-    problem: &Problem<'_, T>,
-    terms: &[Term],
-    at: usize,
-    target: &mut [T],
-) {
-    let mut done = 0;
-    done = lanes::<T, LANES>(problem, terms, at, target, done);
-    done = lanes::<T, 16>(problem, terms, at, target, done);
-    done = lanes::<T, 4>(problem, terms, at, target, done);
-    lanes::<T, 1>(problem, terms, at, target, done);
+/// The computation of the windows of a line, which is compiled for the wide instruction sets.
+struct Line<'a, T> {
+    windows: &'a Windows,
+    input: &'a [T],
+    kernel: &'a [T],
+    target: &'a mut [T],
 }
 
-/// Writes the sums of products of whole blocks of `N` features from feature `done` on. Returns the number of features
-/// that are done.
+impl<T: Factor> pulp::WithSimd for Line<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let features = self.target.len() / self.windows.windows.len();
+        let targets = self.target.chunks_exact_mut(features);
+        for ((at, range), target) in self.windows.windows.iter().zip(targets) {
+            let terms = &self.windows.terms[range.start..range.end];
+            let mut done = 0;
+            done = sums_of_terms::<T, LANES>(self.input, self.kernel, terms, *at, target, done);
+            done = sums_of_terms::<T, 8>(self.input, self.kernel, terms, *at, target, done);
+            sums_of_terms::<T, 1>(self.input, self.kernel, terms, *at, target, done);
+        }
+    }
+}
+
+/// Writes the sums of products of whole blocks of `N` features from feature `done` on. `at` is added to the offsets in
+/// the input. Returns the number of features that are done.
 #[inline(always)]
-fn lanes<T: Factor, const N: usize>(
-    problem: &Problem<'_, T>,
+fn sums_of_terms<T: Factor, const N: usize>(
+    input: &[T],
+    kernel: &[T],
     terms: &[Term],
     at: usize,
     target: &mut [T],
@@ -185,9 +205,9 @@ fn lanes<T: Factor, const N: usize>(
 ) -> usize {
     while done + N <= target.len() {
         let mut sums = [T::default(); N];
-        for &(input, kernel) in terms {
-            let input = &problem.input[input + at + done..][..N];
-            let kernel = &problem.kernel[kernel + done..][..N];
+        for &(of_input, of_kernel) in terms {
+            let input = &input[of_input + at + done..][..N];
+            let kernel = &kernel[of_kernel + done..][..N];
             for lane in 0..N {
                 sums[lane] = sums[lane].plus_product(input[lane], kernel[lane]);
             }
@@ -210,11 +230,18 @@ pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut 
         targets.enumerate().collect(),
         |(part, target): (usize, &mut [T])| {
             target.fill(T::default());
-            arch().dispatch(|| {
-                for line in part * each..((part + 1) * each).min(lines) {
-                    add_line(problem, line, target);
-                }
-            });
+            let (mut leading, mut sums) = (Vec::new(), Vec::new());
+            for line in part * each..((part + 1) * each).min(lines) {
+                problem.leading_terms(line, &mut leading);
+                sums_of_line(problem, line, &leading, &mut sums);
+                arch().dispatch(Sums {
+                    sums: &sums,
+                    input: problem.input,
+                    kernel: problem.kernel,
+                    features: problem.features,
+                    target,
+                });
+            }
         },
     );
     for other in others.chunks_exact(length) {
@@ -225,71 +252,93 @@ pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut 
     give_back(others);
 }
 
-/// Adds the products of a line of rows to the result.
-#[inline(always)]
-fn add_line<T: Factor>(problem: &Problem<'_, T>, line: usize, target: &mut [T]) {
-    let (last, _) = problem.leading();
-    let features = problem.features;
-    problem.each_leading(line, |offset, number| {
-        for element in 0..last.elements {
-            let start = last.base + (element * last.element_step).cast_signed();
-            let range = inside(start, last.row_step, last.rows, last.length);
-            let target = &mut target[(number * last.elements + element) * features..][..features];
-            let mut row = range.start;
-            while row < range.end {
-                let count = TERMS.min(range.end - row);
-                let input = start + (row * last.row_step).cast_signed();
-                let input = offset + input.cast_unsigned() * last.stride;
-                let steps = Steps {
-                    input,
-                    kernel: (line * last.rows + row) * features,
-                    input_step: last.row_step * last.stride,
-                    count,
-                };
-                let mut done = 0;
-                done = steps.add::<T, LANES>(problem, target, done);
-                done = steps.add::<T, 16>(problem, target, done);
-                done = steps.add::<T, 4>(problem, target, done);
-                steps.add::<T, 1>(problem, target, done);
-                row += count;
-            }
-        }
-    });
-}
-
-/// Terms at equal distances: the offsets of the first term, and the number of terms.
+/// Terms at equal distances, whose sum is added to the result: the offsets of the first term and of the sum, the
+/// distance in the input, and the number of terms. The terms are neighbours in the kernel.
 struct Steps {
     input: usize,
     kernel: usize,
+    target: usize,
     input_step: usize,
     count: usize,
 }
 
-impl Steps {
-    /// Adds the sums of products of whole blocks of `N` features from feature `done` on. Returns the number of features
-    /// that are done.
-    #[inline(always)]
-    fn add<T: Factor, const N: usize>(
-        &self,
-        problem: &Problem<'_, T>,
-        target: &mut [T],
-        mut done: usize,
-    ) -> usize {
-        let features = target.len();
-        while done + N <= features {
-            let mut sums = [T::default(); N];
-            for term in 0..self.count {
-                let input = &problem.input[self.input + term * self.input_step + done..][..N];
-                let kernel = &problem.kernel[self.kernel + term * features + done..][..N];
-                for lane in 0..N {
-                    sums[lane] = sums[lane].plus_product(input[lane], kernel[lane]);
-                }
+/// Finds the sums of a line of rows.
+fn sums_of_line<T: Factor>(
+    problem: &Problem<'_, T>,
+    line: usize,
+    leading: &[Term],
+    sums: &mut Vec<Steps>,
+) {
+    let (last, _) = problem.leading();
+    let features = problem.features;
+    sums.clear();
+    for &(offset, number) in leading {
+        for element in 0..last.elements {
+            let start = last.base + (element * last.element_step).cast_signed();
+            let range = inside(start, last.row_step, last.rows, last.length);
+            for row in range.clone().step_by(TERMS) {
+                let position = start + (row * last.row_step).cast_signed();
+                sums.push(Steps {
+                    input: offset + position.cast_unsigned() * last.stride,
+                    kernel: (line * last.rows + row) * features,
+                    target: (number * last.elements + element) * features,
+                    input_step: last.row_step * last.stride,
+                    count: TERMS.min(range.end - row),
+                });
             }
-            for (target, &sum) in target[done..].iter_mut().zip(&sums) {
-                *target = target.plus(sum);
-            }
-            done += N;
         }
-        done
     }
+}
+
+/// The computation of the sums of a line, which is compiled for the wide instruction sets.
+struct Sums<'a, T> {
+    sums: &'a [Steps],
+    input: &'a [T],
+    kernel: &'a [T],
+    features: usize,
+    target: &'a mut [T],
+}
+
+impl<T: Factor> pulp::WithSimd for Sums<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for steps in self.sums {
+            let target = &mut self.target[steps.target..][..self.features];
+            let mut done = 0;
+            done = add_steps::<T, LANES>(steps, self.input, self.kernel, target, done);
+            done = add_steps::<T, 8>(steps, self.input, self.kernel, target, done);
+            add_steps::<T, 1>(steps, self.input, self.kernel, target, done);
+        }
+    }
+}
+
+/// Adds the sums of products of whole blocks of `N` features from feature `done` on. Returns the number of features that
+/// are done.
+#[inline(always)]
+fn add_steps<T: Factor, const N: usize>(
+    steps: &Steps,
+    input: &[T],
+    kernel: &[T],
+    target: &mut [T],
+    mut done: usize,
+) -> usize {
+    let features = target.len();
+    while done + N <= features {
+        let mut sums = [T::default(); N];
+        for term in 0..steps.count {
+            let input = &input[steps.input + term * steps.input_step + done..][..N];
+            let kernel = &kernel[steps.kernel + term * features + done..][..N];
+            for lane in 0..N {
+                sums[lane] = sums[lane].plus_product(input[lane], kernel[lane]);
+            }
+        }
+        let target = &mut target[done..done + N];
+        for lane in 0..N {
+            target[lane] = target[lane].plus(sums[lane]);
+        }
+        done += N;
+    }
+    done
 }

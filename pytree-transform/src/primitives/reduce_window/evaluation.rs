@@ -9,14 +9,18 @@ use std::ops::Range;
 
 use super::Window;
 use crate::base::array::{Array, reused, row_major_strides};
-use crate::base::dtype::{AbstractArray, DType};
+use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::instructions::arch;
 use crate::base::shape::{PerAxis, Shape};
 use crate::base::threads;
 use crate::primitives::reduce::{Extremum, Number, Ordered, with_number};
 
 /// The number of elements that are reduced at once. They are neighbours behind the axes over which windows slide.
-const LANES: usize = 64;
+const LANES: usize = 32;
+
+/// The greatest number of elements of a window for which each element is compared with the selected place. This is
+/// faster than reading and writing at many places.
+const COMPARED: usize = 16;
 
 /// The number of elements that are added before their sum is added to a sum of such sums.
 const TERMS: usize = 64;
@@ -98,7 +102,6 @@ impl Windows {
     }
 
     /// Writes the offsets of the elements of a window to `offsets`, in row-major order.
-    #[inline(always)]
     fn offsets(&self, mut number: usize, offsets: &mut Vec<usize>) {
         let array = number / self.count();
         number %= self.count();
@@ -125,15 +128,18 @@ impl Windows {
         }
     }
 
-    /// Runs `run` for blocks of windows. Each part gets the number of its first window and its part of the result, with
-    /// `inner` elements for each window.
-    fn share<T: Send>(&self, target: &mut [T], run: impl Fn(usize, &mut [T]) + Sync) {
+    /// Computes the elements of the result, `inner` for each window, on parallel threads if there is enough work.
+    fn share<T: TensorElement + Send>(&self, target: &mut [T], kernel: impl Kernel<T> + Sync) {
         let windows = self.outer * self.count();
         let each = windows.div_ceil(PARTS);
-        let parts: Vec<(usize, &mut [T])> =
-            target.chunks_mut(each * self.inner).enumerate().collect();
-        self.run_parts(parts, |(part, target)| {
-            arch().dispatch(|| run(part * each, target))
+        let parts = target.chunks_mut(each * self.inner).enumerate().collect();
+        self.run_parts(parts, |(part, target): (usize, &mut [T])| {
+            arch().dispatch(Part {
+                windows: self,
+                first: part * each,
+                target,
+                kernel,
+            });
         });
     }
 
@@ -150,6 +156,53 @@ impl Windows {
             threads::run_parts(parts, run);
         }
     }
+}
+
+/// The computation of the elements of one window from the offsets of its elements.
+trait Kernel<T>: Copy {
+    /// Computes a block of `N` elements of the result. `done` is added to the offsets.
+    fn block<const N: usize>(self, offsets: &[usize], done: usize, target: &mut [T; N]);
+}
+
+/// A part of the windows, which is compiled for the wide instruction sets.
+struct Part<'a, T, K> {
+    windows: &'a Windows,
+    first: usize,
+    target: &'a mut [T],
+    kernel: K,
+}
+
+impl<T: TensorElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let mut offsets = Vec::new();
+        for (number, target) in self.target.chunks_exact_mut(self.windows.inner).enumerate() {
+            self.windows.offsets(self.first + number, &mut offsets);
+            let mut done = 0;
+            done = blocks::<T, K, LANES>(self.kernel, &offsets, target, done);
+            done = blocks::<T, K, 8>(self.kernel, &offsets, target, done);
+            blocks::<T, K, 1>(self.kernel, &offsets, target, done);
+        }
+    }
+}
+
+/// Computes whole blocks of `N` elements from element `done` on. Returns the number of elements that are done.
+#[inline(always)]
+fn blocks<T: TensorElement, K: Kernel<T>, const N: usize>(
+    kernel: K,
+    offsets: &[usize],
+    target: &mut [T],
+    mut done: usize,
+) -> usize {
+    while done + N <= target.len() {
+        let mut block = [T::default(); N];
+        kernel.block(offsets, done, &mut block);
+        target[done..done + N].copy_from_slice(&block);
+        done += N;
+    }
+    done
 }
 
 /// Returns the geometry of windows that have one element each, which are all elements of an axis.
@@ -193,36 +246,23 @@ pub(super) fn sums(window: &Window, base_dilation: &[usize], operand: &Array) ->
         Err(empty) => return empty,
     };
     with_number!(operand.dtype(), T => {
-        let source = operand.elements::<T>();
         let mut target = reused::<T>(windows.shape.iter().product());
-        windows.share(&mut target, |first, target| {
-            let mut offsets = Vec::new();
-            for (number, target) in target.chunks_exact_mut(windows.inner).enumerate() {
-                windows.offsets(first + number, &mut offsets);
-                let mut done = 0;
-                done = add_lanes::<T, LANES>(source, &offsets, target, done);
-                done = add_lanes::<T, 8>(source, &offsets, target, done);
-                add_lanes::<T, 1>(source, &offsets, target, done);
-            }
-        });
+        windows.share(&mut target, Sum(operand.elements::<T>()));
         Array::new(&windows.shape, target)
     })
 }
 
-/// Writes the sums of whole blocks of `N` elements from element `done` on. Returns the number of elements that are done.
-#[inline(always)]
-fn add_lanes<T: Number, const N: usize>(
-    source: &[T],
-    offsets: &[usize],
-    target: &mut [T],
-    mut done: usize,
-) -> usize {
-    while done + N <= target.len() {
-        let mut sums = [T::default(); N];
+/// Adds the elements of a window.
+#[derive(Clone, Copy)]
+struct Sum<'a, T>(&'a [T]);
+
+impl<T: Number> Kernel<T> for Sum<'_, T> {
+    #[inline(always)]
+    fn block<const N: usize>(self, offsets: &[usize], done: usize, sums: &mut [T; N]) {
         for offsets in offsets.chunks(TERMS) {
             let mut terms = [T::default(); N];
             for &offset in offsets {
-                let source = &source[offset + done..][..N];
+                let source = &self.0[offset + done..][..N];
                 for lane in 0..N {
                     terms[lane] = terms[lane].plus(source[lane]);
                 }
@@ -231,10 +271,7 @@ fn add_lanes<T: Number, const N: usize>(
                 sums[lane] = sums[lane].plus(terms[lane]);
             }
         }
-        target[done..done + N].copy_from_slice(&sums);
-        done += N;
     }
-    done
 }
 
 /// The order in which a maximum or a minimum prefers elements.
@@ -290,109 +327,54 @@ pub(super) fn extrema(extremum: Extremum, window: &Window, operand: &Array) -> A
         Err(empty) => return empty,
     };
     with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
-        let source = operand.elements::<T>();
         let mut target = reused::<T>(windows.shape.iter().product());
-        windows.share(&mut target, |first, target| {
-            let mut offsets = Vec::new();
-            for (number, target) in target.chunks_exact_mut(windows.inner).enumerate() {
-                windows.offsets(first + number, &mut offsets);
-                let mut done = 0;
-                done = best_lanes::<T, _, LANES>(preference, source, &offsets, target, done);
-                done = best_lanes::<T, _, 8>(preference, source, &offsets, target, done);
-                best_lanes::<T, _, 1>(preference, source, &offsets, target, done);
-            }
-        });
+        windows.share(&mut target, Best { preference, source: operand.elements::<T>() });
         Array::new(&windows.shape, target)
     }))
 }
 
-/// Writes the extrema of whole blocks of `N` elements from element `done` on. Returns the number of elements that are
-/// done.
-#[inline(always)]
-fn best_lanes<T: Ordered, P: Preference<T>, const N: usize>(
+/// Finds the extremum of a window.
+#[derive(Clone, Copy)]
+struct Best<'a, T, P> {
     preference: P,
-    source: &[T],
-    offsets: &[usize],
-    target: &mut [T],
-    mut done: usize,
-) -> usize {
-    let (first, rest) = match offsets.split_first() {
-        Some((&first, rest)) => (first, rest),
-        None => {
-            target.fill(P::NONE);
-            return target.len();
-        }
-    };
-    while done + N <= target.len() {
-        let mut best = [P::NONE; N];
-        best.copy_from_slice(&source[first + done..][..N]);
+    source: &'a [T],
+}
+
+impl<T: Ordered, P: Preference<T>> Kernel<T> for Best<'_, T, P> {
+    #[inline(always)]
+    fn block<const N: usize>(self, offsets: &[usize], done: usize, best: &mut [T; N]) {
+        let Some((&first, rest)) = offsets.split_first() else {
+            best.fill(P::NONE);
+            return;
+        };
+        best.copy_from_slice(&self.source[first + done..][..N]);
         for &offset in rest {
-            let source = &source[offset + done..][..N];
+            let source = &self.source[offset + done..][..N];
             for lane in 0..N {
-                let candidate = source[lane];
-                best[lane] = if preference.prefers(candidate, best[lane]) {
-                    candidate
-                } else {
-                    best[lane]
-                };
+                let prefers = self.preference.prefers(source[lane], best[lane]);
+                best[lane] = if prefers { source[lane] } else { best[lane] };
             }
         }
-        target[done..done + N].copy_from_slice(&best);
-        done += N;
     }
-    done
 }
 
-/// Calls `visit` with each element behind the axes and the offset of the extremum of its window. There must be at least
-/// one offset.
-#[inline(always)]
-fn each_selected<T: Ordered, P: Preference<T>>(
-    preference: P,
-    source: &[T],
-    offsets: &[usize],
-    inner: usize,
-    mut visit: impl FnMut(usize, usize),
-) {
-    let mut done = 0;
-    while done < inner {
-        let count = LANES.min(inner - done);
-        let mut best = [P::NONE; LANES];
-        let mut places = [0_u32; LANES];
-        best[..count].copy_from_slice(&source[offsets[0] + done..][..count]);
+impl<T: Ordered, P: Preference<T>> Best<'_, T, P> {
+    /// Returns, for each of `N` neighbours, the number of the offset at which its window has the extremum. There must be
+    /// at least one offset.
+    #[inline(always)]
+    fn places<const N: usize>(self, offsets: &[usize], done: usize) -> [u32; N] {
+        let mut best = [P::NONE; N];
+        let mut places = [0_u32; N];
+        best.copy_from_slice(&self.source[offsets[0] + done..][..N]);
         for (place, &offset) in (0_u32..).zip(offsets).skip(1) {
-            let source = &source[offset + done..][..count];
-            if let Ok(source) = <&[T; LANES]>::try_from(source) {
-                select(preference, source, place, &mut best, &mut places);
-            } else {
-                select(
-                    preference,
-                    source,
-                    place,
-                    &mut best[..count],
-                    &mut places[..count],
-                );
+            let source = &self.source[offset + done..][..N];
+            for lane in 0..N {
+                let prefers = self.preference.prefers(source[lane], best[lane]);
+                best[lane] = if prefers { source[lane] } else { best[lane] };
+                places[lane] = if prefers { place } else { places[lane] };
             }
         }
-        for (lane, &place) in places[..count].iter().enumerate() {
-            visit(done + lane, offsets[place as usize]);
-        }
-        done += count;
-    }
-}
-
-/// Replaces the best elements, and their places, by preferred candidates.
-#[inline(always)]
-fn select<T: Ordered, P: Preference<T>>(
-    preference: P,
-    candidates: &[T],
-    place: u32,
-    best: &mut [T],
-    places: &mut [u32],
-) {
-    for ((&candidate, best), at) in candidates.iter().zip(best).zip(places) {
-        let prefers = preference.prefers(candidate, *best);
-        *best = if prefers { candidate } else { *best };
-        *at = if prefers { place } else { *at };
+        places
     }
 }
 
@@ -408,23 +390,31 @@ pub(super) fn gather(
         Err(empty) => return empty,
     };
     with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
-        let (source, tangents) = (operand.elements::<T>(), tangents.elements::<T>());
+        let best = Best { preference, source: operand.elements::<T>() };
         let mut target = reused::<T>(windows.shape.iter().product());
-        windows.share(&mut target, |first, target| {
-            let mut offsets = Vec::new();
-            for (number, target) in target.chunks_exact_mut(windows.inner).enumerate() {
-                windows.offsets(first + number, &mut offsets);
-                if offsets.is_empty() {
-                    target.fill(T::default());
-                    continue;
-                }
-                each_selected(preference, source, &offsets, windows.inner, |element, offset| {
-                    target[element] = tangents[offset + element];
-                });
-            }
-        });
+        windows.share(&mut target, Gather { best, tangents: tangents.elements::<T>() });
         Array::new(&windows.shape, target)
     }))
+}
+
+/// Reads the tangents of the extrema of a window.
+#[derive(Clone, Copy)]
+struct Gather<'a, T, P> {
+    best: Best<'a, T, P>,
+    tangents: &'a [T],
+}
+
+impl<T: Ordered, P: Preference<T>> Kernel<T> for Gather<'_, T, P> {
+    #[inline(always)]
+    fn block<const N: usize>(self, offsets: &[usize], done: usize, target: &mut [T; N]) {
+        if offsets.is_empty() {
+            return;
+        }
+        let places = self.best.places::<N>(offsets, done);
+        for lane in 0..N {
+            target[lane] = self.tangents[offsets[places[lane] as usize] + done + lane];
+        }
+    }
 }
 
 /// Adds each element of `cotangents` at the position of its window's extremum. Threads share the outer arrays, so no two
@@ -439,25 +429,90 @@ pub(super) fn scatter(
         return Array::zeros(&operand.info);
     };
     with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
-        let (source, cotangents) = (operand.elements::<T>(), cotangents.elements::<T>());
+        let best = Best { preference, source: operand.elements::<T>() };
+        let cotangents = cotangents.elements::<T>();
         let mut target = reused::<T>(operand.info.len());
-        let (count, inner, length) = (windows.count(), windows.inner, windows.array_length());
-        let parts = target.chunks_mut(length.max(1)).enumerate().collect();
-        windows.run_parts(parts, |(array, target): (usize, &mut [T])| arch().dispatch(|| {
-            let mut offsets = Vec::new();
-            target.fill(T::default());
-            for number in array * count..(array + 1) * count {
-                windows.offsets(number, &mut offsets);
-                if offsets.is_empty() {
-                    continue;
-                }
-                let cotangents = &cotangents[number * inner..][..inner];
-                each_selected(preference, source, &offsets, inner, |element, offset| {
-                    let sum = &mut target[offset + element - array * length];
-                    *sum = Number::plus(*sum, cotangents[element]);
-                });
-            }
-        }));
+        let parts = target.chunks_mut(windows.array_length().max(1)).enumerate().collect();
+        windows.run_parts(parts, |(array, target): (usize, &mut [T])| {
+            arch().dispatch(Scatter { windows: &windows, best, cotangents, array, target });
+        });
         Array::new(operand.shape(), target)
     }))
+}
+
+/// Adds the cotangents of all windows of an outer array, which is compiled for the wide instruction sets.
+struct Scatter<'a, T, P> {
+    windows: &'a Windows,
+    best: Best<'a, T, P>,
+    cotangents: &'a [T],
+    array: usize,
+    target: &'a mut [T],
+}
+
+impl<T: Ordered + Number, P: Preference<T>> pulp::WithSimd for Scatter<'_, T, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let (count, inner) = (self.windows.count(), self.windows.inner);
+        let before = self.array * self.windows.array_length();
+        let mut offsets = Vec::new();
+        self.target.fill(T::default());
+        for number in self.array * count..(self.array + 1) * count {
+            self.windows.offsets(number, &mut offsets);
+            if offsets.is_empty() {
+                continue;
+            }
+            let cotangents = &self.cotangents[number * inner..][..inner];
+            let mut done = 0;
+            done = add_blocks::<T, P, LANES>(
+                self.best,
+                &offsets,
+                cotangents,
+                before,
+                self.target,
+                done,
+            );
+            done =
+                add_blocks::<T, P, 8>(self.best, &offsets, cotangents, before, self.target, done);
+            add_blocks::<T, P, 1>(self.best, &offsets, cotangents, before, self.target, done);
+        }
+    }
+}
+
+/// Adds the cotangents of whole blocks of `N` elements from element `done` on. `before` is the offset of the target.
+/// Returns the number of elements that are done.
+#[inline(always)]
+fn add_blocks<T: Ordered + Number, P: Preference<T>, const N: usize>(
+    best: Best<'_, T, P>,
+    offsets: &[usize],
+    cotangents: &[T],
+    before: usize,
+    target: &mut [T],
+    mut done: usize,
+) -> usize {
+    while done + N <= cotangents.len() {
+        let places = best.places::<N>(offsets, done);
+        let terms = &cotangents[done..done + N];
+        if N > 1 && offsets.len() <= COMPARED {
+            for (place, &offset) in (0_u32..).zip(offsets) {
+                let sums = &mut target[offset + done - before..][..N];
+                for lane in 0..N {
+                    let term = if places[lane] == place {
+                        terms[lane]
+                    } else {
+                        T::default()
+                    };
+                    sums[lane] = Number::plus(sums[lane], term);
+                }
+            }
+        } else {
+            for lane in 0..N {
+                let sum = &mut target[offsets[places[lane] as usize] + done + lane - before];
+                *sum = Number::plus(*sum, terms[lane]);
+            }
+        }
+        done += N;
+    }
+    done
 }
