@@ -112,7 +112,10 @@ impl Buffer {
     /// # Errors
     /// Returns an error if the run that computes the content fails, or if the buffer was donated.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PjrtError> {
-        self.start_read()?.wait()
+        self.check(READING)?;
+        let mut bytes = vec![0; self.array.bytes().unwrap_or(usize::MAX)];
+        self.read(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Waits for the content, and copies it to bytes of the caller, with the last axis contiguous.

@@ -845,10 +845,54 @@ impl BufferHandle {
 
     /// Copies the content to the host, with the last axis contiguous, and waits for it.
     pub(crate) fn read(&self, rank: usize, target: &mut [u8]) -> Result<()> {
+        if !target.is_empty() && self.is_plain_memory(rank).unwrap_or(false) {
+            return self.read_memory(target);
+        }
         // SAFETY: the target is borrowed until the copy has ended.
         match unsafe { self.read_raw(rank, target.as_mut_ptr(), target.len())? } {
             Some(event) => event.wait(),
             None => Ok(()),
+        }
+    }
+
+    /// Returns whether the content lies in the memory of the host, with the last axis contiguous.
+    fn is_plain_memory(&self, rank: usize) -> Result<bool> {
+        let (api, buffer) = (self.api(), self.raw.as_ptr());
+        // SAFETY: the buffer is alive, and the layout lives as long.
+        unsafe {
+            if !api.call(abi::BufferIsOnCpu::of(buffer))?.is_on_cpu {
+                return Ok(false);
+            }
+            let layout = api.call(abi::BufferGetMemoryLayout::of(buffer))?.layout;
+            if layout.layout_type != abi::TILED || layout.num_tiles != 0 {
+                return Ok(false);
+            }
+            let axes = slice(layout.minor_to_major, layout.minor_to_major_size);
+            Ok(axes
+                .iter()
+                .copied()
+                .eq((0..).take(rank).collect::<Vec<i64>>().into_iter().rev()))
+        }
+    }
+
+    /// Waits for the content, and copies it from the memory of the host. A copy by the plugin takes 30 microseconds more,
+    /// because another thread does it.
+    fn read_memory(&self, target: &mut [u8]) -> Result<()> {
+        const POINTER: &str = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer";
+        self.ready()?.wait()?;
+        let (api, buffer) = (self.api(), self.raw.as_ptr());
+        // SAFETY: the buffer is alive and ready. While it has an external reference, its memory stays and is not donated. The
+        // target has the size of the content, as `read_raw` requires, too.
+        unsafe {
+            api.call(abi::BufferIncreaseReferences::of(buffer))?;
+            let got = api.call(abi::BufferPointer::of(buffer));
+            let source = got.and_then(|got| created(POINTER, got.device_memory_ptr));
+            let copied = source.map(|source| {
+                let source = source.as_ptr().cast::<u8>();
+                ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len());
+            });
+            api.call(abi::BufferDecreaseReferences::of(buffer))?;
+            copied
         }
     }
 

@@ -219,12 +219,21 @@ arguments! {
     }
 
     58 "PJRT_Buffer_Destroy" BufferDestroy { buffer: *mut Buffer, }
+    // Deprecated in favour of an extension, and present in all versions.
+    63 "PJRT_Buffer_GetMemoryLayout" BufferGetMemoryLayout { buffer: *mut Buffer, layout: MemoryLayout, }
     67 "PJRT_Buffer_Delete" BufferDelete { buffer: *mut Buffer, }
     68 "PJRT_Buffer_IsDeleted" BufferIsDeleted { buffer: *mut Buffer, is_deleted: bool, }
     70 "PJRT_Buffer_ToHostBuffer" BufferToHostBuffer {
         src: *mut Buffer, host_layout: *mut MemoryLayout, dst: *mut c_void, dst_size: usize, event: *mut Event,
     }
+    71 "PJRT_Buffer_IsOnCpu" BufferIsOnCpu { buffer: *mut Buffer, is_on_cpu: bool, }
     72 "PJRT_Buffer_ReadyEvent" BufferReadyEvent { buffer: *mut Buffer, event: *mut Event, }
+
+    74 "PJRT_Buffer_IncreaseExternalReferenceCount" BufferIncreaseReferences { buffer: *mut Buffer, }
+    75 "PJRT_Buffer_DecreaseExternalReferenceCount" BufferDecreaseReferences { buffer: *mut Buffer, }
+    76 "PJRT_Buffer_OpaqueDeviceMemoryDataPointer" BufferPointer {
+        buffer: *mut Buffer, device_memory_ptr: *mut c_void,
+    }
 
     90 "PJRT_Executable_OutputElementTypes" ExecutableOutputElementTypes {
         executable: *mut Executable, output_types: *const c_int, num_output_types: usize,
@@ -324,6 +333,9 @@ structs! {
         layout_type: c_int,
     }
 }
+
+/// The value of `PJRT_Buffer_MemoryLayout_Type` for a tiled layout.
+pub(super) const TILED: c_int = 0;
 
 /// The size of the struct of a tiled layout, with which the union of [`MemoryLayout`] begins.
 pub(super) const TILED_SIZE: usize =
