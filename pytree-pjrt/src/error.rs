@@ -326,38 +326,42 @@ pub enum PjrtError {
 impl PjrtError {
     /// Returns the error of an operation in which a function of the plugin failed.
     pub(crate) fn plugin(doing: impl Into<String>, failure: Failure) -> Self {
+        let doing = doing.into();
+        if is_exhausted(&failure) {
+            let message = failure.message;
+            return Self::OutOfMemory { doing, message };
+        }
         let Failure {
             function,
             code,
             message,
         } = failure;
-        let doing = doing.into();
-        match code {
-            ErrorCode::ResourceExhausted => Self::OutOfMemory { doing, message },
-            _ => Self::Plugin {
-                doing,
-                function,
-                code,
-                message,
-            },
+        Self::Plugin {
+            doing,
+            function,
+            code,
+            message,
         }
     }
 
     /// Returns the error of a run that failed at once or later.
     pub(crate) fn execute(executable: &str, failure: Failure) -> Self {
+        if is_exhausted(&failure) {
+            return Self::plugin(format!("run `{executable}`"), failure);
+        }
         let Failure { code, message, .. } = failure;
-        match code {
-            ErrorCode::ResourceExhausted => Self::OutOfMemory {
-                doing: format!("run `{executable}`"),
-                message,
-            },
-            _ => Self::Execute {
-                executable: executable.to_owned(),
-                code,
-                message,
-            },
+        let executable = executable.to_owned();
+        Self::Execute {
+            executable,
+            code,
+            message,
         }
     }
+}
+
+/// Returns whether memory was exhausted. An error that arrives later may have another code and the first message in its own.
+fn is_exhausted(failure: &Failure) -> bool {
+    failure.code == ErrorCode::ResourceExhausted || failure.message.contains("Out of memory")
 }
 
 /// The number of lines of a compiler's message that an error displays. The field `message` contains all.

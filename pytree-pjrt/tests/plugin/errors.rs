@@ -2,7 +2,7 @@
 
 use pytree_pjrt::{Client, CompileOptions, Options, PjrtError};
 
-use crate::common::{ADD, client, compile, plugin};
+use crate::common::{ADD, client, compile, plugin, run};
 
 #[test]
 fn malformed_programs_are_refused() {
@@ -133,6 +133,57 @@ fn exhausted_memory_is_reported() {
     assert!(matches!(error, PjrtError::OutOfMemory { .. }), "{error:?}");
     assert!(error.to_string().contains("`huge`"), "{error}");
     assert_eq!(x.to_vec::<f32>().unwrap(), [1.0]);
+}
+
+/// The memory is needed only when an earlier run has ended, so the run starts and fails later.
+#[test]
+fn later_error_is_returned_by_read() {
+    let Some(client) = client() else { return };
+    let slow = compile(
+        client,
+        "module @slow {
+  func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
+    %y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+    return %y : tensor<512x512xf32>
+  }
+}",
+    );
+    let huge = compile(
+        client,
+        "module @huge {
+  func.func @main(%x: tensor<512x512xf32>) -> (tensor<536870912x512x512xf32>, tensor<512x512xf32>) {
+    %y = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<512x512xf32>) -> tensor<536870912x512x512xf32>
+    %z = stablehlo.add %x, %x : tensor<512x512xf32>
+    return %y, %z : tensor<536870912x512x512xf32>, tensor<512x512xf32>
+  }
+}",
+    );
+    let x = client.put(&vec![1.0_f32; 512 * 512], &[512, 512]).unwrap();
+    let mut y = run(&slow, &[&x]);
+    for _ in 0..50 {
+        y = run(&slow, &[&y]);
+    }
+    let results = huge.run(&[&y], &[]).unwrap();
+    let errors = [
+        results[0].wait().unwrap_err(),
+        results[1].to_vec::<f32>().unwrap_err(),
+        results[1]
+            .start_read()
+            .and_then(pytree_pjrt::Read::wait)
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, PjrtError::OutOfMemory { .. }), "{error:?}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot run `huge`: the memory"),
+            "{error}"
+        );
+    }
+    // A run with the failed result fails, too, and the input is as before.
+    assert!(run(&slow, &[&results[1]]).to_bytes().is_err());
+    assert_eq!(run(&slow, &[&x]).to_vec::<f32>().unwrap()[0], 512.0);
 }
 
 #[test]
