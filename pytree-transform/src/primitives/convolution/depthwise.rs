@@ -119,7 +119,7 @@ struct Windows {
     /// the terms of each window that is partly outside.
     terms: Vec<Term>,
     /// For each window, the number that is added to the offsets in the input, and the range of its terms.
-    windows: Vec<(usize, Range<usize>)>,
+    ranges: Vec<(usize, Range<usize>)>,
 }
 
 impl Windows {
@@ -129,7 +129,7 @@ impl Windows {
         let features = problem.features;
         problem.leading_terms(line, &mut self.leading);
         self.terms.clear();
-        self.windows.clear();
+        self.ranges.clear();
         let kernel = |number: usize, element: usize| (number * last.elements + element) * features;
         for &(offset, number) in &self.leading {
             let term = |element| {
@@ -145,7 +145,7 @@ impl Windows {
             let start = last.start(row);
             let range = inside(start, last.element_step, last.elements, last.length);
             if range.len() == last.elements {
-                self.windows
+                self.ranges
                     .push((start.cast_unsigned() * last.stride, whole.clone()));
                 continue;
             }
@@ -162,7 +162,7 @@ impl Windows {
                 };
                 self.terms.extend(range.clone().map(term));
             }
-            self.windows.push((0, first..self.terms.len()));
+            self.ranges.push((0, first..self.terms.len()));
         }
     }
 }
@@ -180,9 +180,9 @@ impl<T: Factor> pulp::WithSimd for Line<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        let features = self.target.len() / self.windows.windows.len();
+        let features = self.target.len() / self.windows.ranges.len();
         let targets = self.target.chunks_exact_mut(features);
-        for ((at, range), target) in self.windows.windows.iter().zip(targets) {
+        for ((at, range), target) in self.windows.ranges.iter().zip(targets) {
             let terms = &self.windows.terms[range.start..range.end];
             let mut done = 0;
             done = sums_of_terms::<T, LANES>(self.input, self.kernel, terms, *at, target, done);
@@ -235,7 +235,7 @@ pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut 
                 problem.leading_terms(line, &mut leading);
                 sums_of_line(problem, line, &leading, &mut sums);
                 arch().dispatch(Sums {
-                    sums: &sums,
+                    steps: &sums,
                     input: problem.input,
                     kernel: problem.kernel,
                     features: problem.features,
@@ -292,7 +292,7 @@ fn sums_of_line<T: Factor>(
 
 /// The computation of the sums of a line, which is compiled for the wide instruction sets.
 struct Sums<'a, T> {
-    sums: &'a [Steps],
+    steps: &'a [Steps],
     input: &'a [T],
     kernel: &'a [T],
     features: usize,
@@ -304,7 +304,7 @@ impl<T: Factor> pulp::WithSimd for Sums<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        for steps in self.sums {
+        for steps in self.steps {
             let target = &mut self.target[steps.target..][..self.features];
             let mut done = 0;
             done = add_steps::<T, LANES>(steps, self.input, self.kernel, target, done);

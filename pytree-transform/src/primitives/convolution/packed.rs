@@ -127,7 +127,7 @@ impl<T: Factor> Problem<'_, T> {
             let at = from + (element * last.element_step).cast_signed();
             match usize::try_from(at).ok().filter(|&at| at < last.length) {
                 Some(at) => {
-                    target.copy_from_slice(&self.input[source + at * last.stride..][..self.inner])
+                    target.copy_from_slice(&self.input[source + at * last.stride..][..self.inner]);
                 }
                 None => target.fill(T::default()),
             }

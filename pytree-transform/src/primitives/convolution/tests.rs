@@ -126,7 +126,7 @@ impl Draw {
         self.between(0, limit.cast_signed() - 1).cast_unsigned()
     }
 
-    fn from_one(&mut self, limit: usize) -> usize {
+    fn up_to(&mut self, limit: usize) -> usize {
         1 + self.below(limit)
     }
 
@@ -172,7 +172,7 @@ impl Draw {
             kernel: self.order(kernel, shuffled),
             result: self.order(outside, shuffled),
         };
-        let groups = self.from_one(3);
+        let groups = self.up_to(3);
         let (feature_groups, batch_groups) = if self.below(2) == 0 {
             (groups, 1)
         } else {

@@ -101,25 +101,19 @@ impl Windows {
         self.axes.iter().map(|axis| axis.ranges.len()).product()
     }
 
-    /// Writes the offsets of the elements of a window to `offsets`, in row-major order.
-    fn offsets(&self, mut number: usize, offsets: &mut Vec<usize>) {
-        let array = number / self.count();
-        number %= self.count();
+    /// Returns the offsets of all elements of a line of windows on the axes but the last, in row-major order. A line is
+    /// all windows at one position on these axes.
+    fn offsets_of_line(&self, mut line: usize, offsets: &mut Vec<usize>) {
+        let leading = &self.axes[..self.axes.len().saturating_sub(1)];
+        let mut rest: usize = leading.iter().map(|axis| axis.ranges.len()).product();
         offsets.clear();
-        offsets.push(array * self.array_length());
-        // The last axis varies fastest, so the axes are expanded from the first to the last.
-        let mut rest = self.count();
-        for axis in &self.axes {
+        offsets.push(line / rest * self.array_length());
+        line %= rest;
+        for axis in leading {
             rest /= axis.ranges.len();
-            let range = axis.ranges[number / rest].clone();
-            number %= rest;
+            let range = axis.ranges[line / rest].clone();
+            line %= rest;
             let count = offsets.len();
-            if range.len() == 1 {
-                offsets
-                    .iter_mut()
-                    .for_each(|offset| *offset += range.start * axis.stride);
-                continue;
-            }
             for place in 0..count {
                 let offset = offsets[place];
                 offsets.extend(range.clone().map(|at| offset + at * axis.stride));
@@ -158,6 +152,40 @@ impl Windows {
     }
 }
 
+/// A window among the windows of an array, and the offsets of its elements.
+#[derive(Default)]
+struct Cursor {
+    /// The line of the window, and the offsets of the elements of this line on all axes but the last.
+    line: Option<usize>,
+    leading: Vec<usize>,
+    offsets: Vec<usize>,
+}
+
+impl Cursor {
+    /// Moves to a window, and returns the offsets of its elements in row-major order.
+    fn move_to(&mut self, number: usize, windows: &Windows) -> &[usize] {
+        let Some(last) = windows.axes.last() else {
+            // Each element is a window.
+            self.offsets.clear();
+            self.offsets.push(number * windows.array_length());
+            return &self.offsets;
+        };
+        let line = number / last.ranges.len();
+        if self.line != Some(line) {
+            windows.offsets_of_line(line, &mut self.leading);
+            self.line = Some(line);
+        }
+        let range = &last.ranges[number % last.ranges.len()];
+        self.offsets.clear();
+        for &offset in &self.leading {
+            for at in range.clone() {
+                self.offsets.push(offset + at * last.stride);
+            }
+        }
+        &self.offsets
+    }
+}
+
 /// The computation of the elements of one window from the offsets of its elements.
 trait Kernel<T>: Copy {
     /// Computes a block of `N` elements of the result. `done` is added to the offsets.
@@ -177,13 +205,13 @@ impl<T: TensorElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        let mut offsets = Vec::new();
+        let mut cursor = Cursor::default();
         for (number, target) in self.target.chunks_exact_mut(self.windows.inner).enumerate() {
-            self.windows.offsets(self.first + number, &mut offsets);
+            let offsets = cursor.move_to(self.first + number, self.windows);
             let mut done = 0;
-            done = blocks::<T, K, LANES>(self.kernel, &offsets, target, done);
-            done = blocks::<T, K, 8>(self.kernel, &offsets, target, done);
-            blocks::<T, K, 1>(self.kernel, &offsets, target, done);
+            done = blocks::<T, K, LANES>(self.kernel, offsets, target, done);
+            done = blocks::<T, K, 8>(self.kernel, offsets, target, done);
+            blocks::<T, K, 1>(self.kernel, offsets, target, done);
         }
     }
 }
@@ -456,10 +484,10 @@ impl<T: Ordered + Number, P: Preference<T>> pulp::WithSimd for Scatter<'_, T, P>
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let (count, inner) = (self.windows.count(), self.windows.inner);
         let before = self.array * self.windows.array_length();
-        let mut offsets = Vec::new();
+        let mut cursor = Cursor::default();
         self.target.fill(T::default());
         for number in self.array * count..(self.array + 1) * count {
-            self.windows.offsets(number, &mut offsets);
+            let offsets = cursor.move_to(number, self.windows);
             if offsets.is_empty() {
                 continue;
             }
@@ -467,15 +495,14 @@ impl<T: Ordered + Number, P: Preference<T>> pulp::WithSimd for Scatter<'_, T, P>
             let mut done = 0;
             done = add_blocks::<T, P, LANES>(
                 self.best,
-                &offsets,
+                offsets,
                 cotangents,
                 before,
                 self.target,
                 done,
             );
-            done =
-                add_blocks::<T, P, 8>(self.best, &offsets, cotangents, before, self.target, done);
-            add_blocks::<T, P, 1>(self.best, &offsets, cotangents, before, self.target, done);
+            done = add_blocks::<T, P, 8>(self.best, offsets, cotangents, before, self.target, done);
+            add_blocks::<T, P, 1>(self.best, offsets, cotangents, before, self.target, done);
         }
     }
 }

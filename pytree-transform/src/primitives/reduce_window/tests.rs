@@ -103,16 +103,18 @@ fn window((_, dimensions, strides, padding, _): Case) -> Window {
     }
 }
 
+/// A primitive with the shapes of its operands.
+type WithShapes = (Box<dyn Primitive>, Vec<Vec<usize>>);
+
 /// Returns the primitives for a case, each with the shapes of its operands. The extrema have no dilation.
-fn primitives(case: Case) -> Vec<(Box<dyn Primitive>, Vec<Vec<usize>>)> {
+fn primitives(case: Case) -> Vec<WithShapes> {
     let (window, shape) = (window(case), case.0.to_vec());
     let base_dilation = PerAxis::from_slice(case.4);
     let sum = ReduceWindowSum {
         window: window.clone(),
         base_dilation,
     };
-    let mut primitives: Vec<(Box<dyn Primitive>, Vec<Vec<usize>>)> =
-        vec![(Box::new(sum), vec![shape.clone()])];
+    let mut primitives: Vec<WithShapes> = vec![(Box::new(sum), vec![shape.clone()])];
     for extremum in [Extremum::Max, Extremum::Min] {
         let reduce = ReduceWindowExtremum {
             extremum,
