@@ -49,10 +49,10 @@ pub use pytree_nn::{Model, checkpoint, files};
 pub use pytree_transform::raw;
 pub use pytree_transform::{
     AbstractArray, Axes, DType, Jaxpr, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
-    Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, convolution, custom_jvp,
-    custom_vjp, einsum, eval_shape, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut, jvp,
-    linear_transpose, linearize, make_jaxpr, memory, pooling, ravel, remat, saved_residuals, stack,
-    try_einsum, try_ravel, unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap,
+    Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16, convolution, custom_jvp,
+    custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut,
+    jvp, linear_transpose, linearize, make_jaxpr, memory, pooling, ravel, remat, saved_residuals,
+    stack, try_einsum, try_ravel, unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap,
     vmap_mut,
 };
 

@@ -24,6 +24,12 @@ DTYPE_NAMES = {
     "int64": "i64",
     "uint32": "u32",
     "bool": "bool",
+    "int8": "i8",
+    "int16": "i16",
+    "uint8": "u8",
+    "uint16": "u16",
+    "bfloat16": "bf16",
+    "float16": "f16",
 }
 
 
@@ -54,8 +60,11 @@ def array(value):
     if value is None:
         return None
     value = np.asarray(value)
+    name = value.dtype.name
+    if name in ("bfloat16", "float16"):
+        value = value.astype(np.float64)
     return {
-        "dtype": DTYPE_NAMES[value.dtype.name],
+        "dtype": DTYPE_NAMES[name],
         "shape": list(value.shape),
         "data": [scalar(v) for v in value.ravel().tolist()],
     }
@@ -173,7 +182,7 @@ def op(name, function, inputs, dtypes=FLOATS, **params):
 
 
 def is_float(value):
-    return np.issubdtype(np.asarray(value).dtype, np.floating)
+    return jnp.issubdtype(np.asarray(value).dtype, jnp.floating)
 
 
 def derivatives(function, inputs, output, rng):

@@ -46,6 +46,7 @@ import layers_goldens
 import compositions_goldens
 import state_goldens
 import rngs_goldens
+import narrow_goldens
 import rows_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
@@ -797,6 +798,7 @@ FILES = {
     "display": make_display,
     "collectives": collectives_goldens.make_collectives,
     "elementwise": elementwise_goldens.make_elementwise,
+    "narrow": narrow_goldens.make_narrow,
     "rows": rows_goldens.make_rows,
     "jaxprs": make_jaxprs,
     "compositions": compositions_goldens.make_compositions,

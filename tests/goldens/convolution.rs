@@ -52,7 +52,7 @@ fn convolution(parameters: &Value) -> Convolution {
 }
 
 /// The operation of a case in our words.
-fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
+pub fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
     let pooling = || {
         Pooling::new(lengths(&parameters["window"]))
             .strides(lengths(&parameters["strides"]))

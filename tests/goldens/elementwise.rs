@@ -14,7 +14,7 @@ use crate::record::Group;
 use crate::tolerance::{assert_close, assert_digits};
 
 /// The function of a case in our words.
-fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
+pub fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
     match x {
         [x] => of_one(name, parameters, x),
         [x, y] => of_two(name, x, y),

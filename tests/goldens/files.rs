@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pytree::{DType, Tensor};
+use pytree::{DType, Tensor, bf16, f16};
 use serde_json::Value;
 
 /// A golden file.
@@ -40,6 +40,18 @@ pub fn tensor(value: &Value) -> Tensor {
         "i32" => Tensor::new(shape, integers().map(|x| x as i32).collect::<Vec<i32>>()),
         "i64" => Tensor::new(shape, integers().collect::<Vec<i64>>()),
         "u32" => Tensor::new(shape, integers().map(|x| x as u32).collect::<Vec<u32>>()),
+        "i8" => Tensor::new(shape, integers().map(|x| x as i8).collect::<Vec<i8>>()),
+        "i16" => Tensor::new(shape, integers().map(|x| x as i16).collect::<Vec<i16>>()),
+        "u8" => Tensor::new(shape, integers().map(|x| x as u8).collect::<Vec<u8>>()),
+        "u16" => Tensor::new(shape, integers().map(|x| x as u16).collect::<Vec<u16>>()),
+        "bf16" => {
+            let numbers = data.iter().map(|x| bf16::from_f32(float(x) as f32));
+            Tensor::new(shape, numbers.collect::<Vec<bf16>>())
+        }
+        "f16" => {
+            let numbers = data.iter().map(|x| f16::from_f32(float(x) as f32));
+            Tensor::new(shape, numbers.collect::<Vec<f16>>())
+        }
         "bool" => Tensor::new(
             shape,
             data.iter()
@@ -69,6 +81,12 @@ pub fn lengths(value: &Value) -> Vec<usize> {
 pub fn dtype(name: &str) -> DType {
     match name {
         "bool" => DType::Bool,
+        "i8" => DType::I8,
+        "i16" => DType::I16,
+        "u8" => DType::U8,
+        "u16" => DType::U16,
+        "bf16" => DType::BF16,
+        "f16" => DType::F16,
         "i32" => DType::I32,
         "i64" => DType::I64,
         "u32" => DType::U32,

@@ -24,6 +24,7 @@ mod jaxprs;
 mod kinds;
 mod layers;
 mod models;
+mod narrow;
 mod operations;
 #[path = "../stablehlo/record.rs"]
 mod record;

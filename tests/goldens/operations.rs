@@ -9,7 +9,7 @@ use crate::cases::check_file;
 use crate::files::{dtype, integers, lengths};
 
 /// The operation of a case in our words.
-fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
+pub fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
     let axes = || integers(&parameters["axes"]);
     let axis = || parameters["axis"].as_i64().unwrap() as isize;
     match name {

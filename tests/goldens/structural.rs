@@ -32,7 +32,7 @@ fn updated(name: &str, part: &At<'_>, value: &Tensor) -> Tensor {
 }
 
 /// The operation of a case in our words.
-fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
+pub fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
     let integer = |name: &str| parameters[name].as_i64().unwrap() as isize;
     let count = |name: &str| parameters[name].as_u64().unwrap() as usize;
     let axes = || integers(&parameters["axes"]);

@@ -18,6 +18,7 @@ mod dynamic;
 mod equality;
 mod graphs;
 mod interpreter;
+mod narrow;
 mod nesting;
 mod parts;
 mod passes;

@@ -12,7 +12,7 @@ use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
 use crate::base::narrow::{Extension, narrowed, widened};
-use crate::tensor::elementwise::{Binary, Elementwise};
+use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
 /// Evaluates a primitive. If an operand has a narrow dtype and the primitive does not accept narrow dtypes, evaluates
@@ -48,10 +48,13 @@ fn expected_results(primitive: &dyn Primitive, operands: &Operands) -> Outputs<A
     or_panic(primitive.abstract_evaluation(&infos))
 }
 
-/// Returns how integers are widened for a primitive. A shift to the right moves the upper bits into the result.
+/// Returns how integers are widened for a primitive. A shift to the right moves the upper bits into the result, and
+/// `population_count` counts them.
 fn extension(primitive: &dyn Primitive) -> Extension {
     match primitive.elementwise() {
-        Some(Elementwise::Binary(Binary::ShiftRight)) => Extension::Zeros,
+        Some(
+            Elementwise::Binary(Binary::ShiftRight) | Elementwise::Unary(Unary::PopulationCount),
+        ) => Extension::Zeros,
         Some(Elementwise::Binary(Binary::ShiftRightArithmetic)) => Extension::Sign,
         _ => Extension::ByType,
     }

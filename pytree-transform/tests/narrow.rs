@@ -1,0 +1,221 @@
+//! Tensors of half-precision floats and of narrow integers: constants, rounding, derivatives, errors and displays.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
+use pytree_transform::{
+    DType, Tensor, bf16, f16, fori_loop, grad, jit, jvp, make_jaxpr, scan, vmap,
+};
+
+const HALVES: [DType; 2] = [DType::BF16, DType::F16];
+const INTEGERS: [DType; 4] = [DType::U8, DType::I8, DType::U16, DType::I16];
+
+fn message(panic: impl FnOnce() + std::panic::UnwindSafe) -> String {
+    let payload = std::panic::catch_unwind(panic).unwrap_err();
+    *payload.downcast::<String>().unwrap()
+}
+
+#[test]
+fn elements_are_read_in_their_type() {
+    let x = Tensor::from([bf16::from_f32(1.5), bf16::from_f32(-2.0)]);
+    assert_eq!(x.dtype(), DType::BF16);
+    assert_eq!(x.to_vec::<bf16>()[1].to_f32(), -2.0);
+    assert_eq!(Tensor::from(f16::ONE).item::<f16>(), f16::ONE);
+    assert_eq!(
+        Tensor::from([[1_u8, 255]]).to_ndarray::<u8>().unwrap()[[0, 1]],
+        255
+    );
+    assert_eq!(Tensor::from(vec![-1_i8]).to_vec::<i8>(), [-1]);
+    assert_eq!(
+        x.try_to_vec::<f32>().unwrap_err().to_string(),
+        "cannot read bf16[2] as f32; read the tensor as `bf16`, or convert it first"
+    );
+}
+
+#[test]
+fn tensors_are_created_in_every_dtype() {
+    for dtype in [&HALVES[..], &INTEGERS].concat() {
+        assert_eq!(
+            Tensor::zeros(dtype, [2]),
+            Tensor::from([0.0, 0.0]).convert(dtype)
+        );
+        assert_eq!(Tensor::full(dtype, [], 3.0), Tensor::from(3).convert(dtype));
+        assert_eq!(
+            Tensor::arange(dtype, 4),
+            Tensor::from([0, 1, 2, 3]).convert(dtype)
+        );
+        assert_eq!(Tensor::eye(dtype, 2).sum(), Tensor::from(2).convert(dtype));
+        let staged = jit(move |x: Tensor| x + Tensor::ones(dtype, [3]));
+        assert_eq!(staged(Tensor::zeros(dtype, [3])), Tensor::ones(dtype, [3]));
+    }
+}
+
+#[test]
+fn numbers_take_the_dtype_of_the_tensor() {
+    let x = Tensor::from([bf16::from_f32(3.0)]);
+    // 0.1 is rounded to bf16 first, and the product 0.30029296875 is rounded again.
+    assert_eq!((&x * 0.1).to_vec::<bf16>()[0].to_f32(), 0.300_781_25);
+    assert_eq!((Tensor::from([250_u8]) + 10).to_vec::<u8>(), [4]);
+    let error = message(|| drop(Tensor::from([1_u8]) + 256));
+    assert!(
+        error.contains("cannot combine the number 256 with u8[1]"),
+        "{error}"
+    );
+    assert!(message(|| drop(Tensor::from([1_u8]) * 0.5)).contains("u8[1]"));
+}
+
+#[test]
+fn mixed_dtypes_are_an_error() {
+    let (half, single) = (
+        Tensor::ones(DType::BF16, [2]),
+        Tensor::ones(DType::F32, [2]),
+    );
+    let error = half.try_add(&single).unwrap_err().to_string();
+    assert!(error.contains("bf16[2] and f32[2]"), "{error}");
+    assert!(
+        error.ends_with("convert the other tensor, for instance with `.convert(DType::F32)`"),
+        "{error}"
+    );
+    let error = half
+        .try_add(Tensor::ones(DType::F16, [2]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("`.convert(DType::BF16)`"), "{error}");
+    let error = Tensor::ones(DType::U8, [2])
+        .try_add(&Tensor::ones(DType::I32, [2]))
+        .unwrap_err();
+    assert!(error.to_string().contains("u8[2] and i32[2]"), "{error}");
+}
+
+#[test]
+fn each_equation_rounds_and_sums_accumulate() {
+    for (dtype, digits) in [(DType::BF16, 8), (DType::F16, 11)] {
+        // 1 + ε/2 is a tie, and rounds to the even 1. In f32 the sum would be exact.
+        let half_step = f64::from(-digits).exp2();
+        let one = Tensor::ones(dtype, []);
+        assert_eq!(&one + half_step + half_step, one);
+        // 2ⁿ + 1 is not representable, but a sum accumulates in f32.
+        let count = 1_usize << (digits + 2);
+        let sum = Tensor::ones(dtype, [count]).sum();
+        assert_eq!(sum, Tensor::full(dtype, [], count as f64));
+        let product = Tensor::ones(dtype, [count]).matmul(&Tensor::ones(dtype, [count]));
+        assert_eq!(product, sum);
+        assert_eq!(Tensor::ones(dtype, [count]).mean(), one);
+    }
+    // The sum is greater than the greatest f16, but the mean is computed in f32.
+    assert_eq!(
+        Tensor::full(DType::F16, [1000], 1000.0)
+            .mean()
+            .item::<f16>(),
+        f16::from_f32(1000.0)
+    );
+}
+
+#[test]
+fn derivatives_have_the_dtype_of_the_tensor() {
+    for dtype in HALVES {
+        let x = Tensor::from([0.5, -1.25, 2.0]).convert(dtype);
+        let f = |x: &Tensor| (x.tanh() * x.exp()).sum();
+        let gradient = grad(f)(&x);
+        assert_eq!(gradient.info(), x.info());
+        assert_eq!(jit(move |x: Tensor| grad(f)(&x))(x.clone()), gradient);
+        let (value, tangent) = jvp(f, &x, &Tensor::ones_like(&x));
+        assert_eq!((value.dtype(), tangent.dtype()), (dtype, dtype));
+        let each = vmap(|x: Tensor| grad(|x: &Tensor| x.tanh() * x.exp())(&x))(x.clone());
+        assert_eq!(each, gradient);
+        let wide = grad(f)(&x.convert(DType::F64)).to_vec::<f64>();
+        for (found, expected) in gradient
+            .convert(DType::F64)
+            .to_vec::<f64>()
+            .iter()
+            .zip(wide)
+        {
+            assert!(
+                (found - expected).abs() < 0.03 * expected.abs(),
+                "{found} {expected}"
+            );
+        }
+        // A conversion passes the gradient on in the dtype of its operand.
+        let mixed = grad(|x: &Tensor| x.convert(DType::F32).square().sum())(&x);
+        assert_eq!(mixed, &x * 2.0);
+    }
+}
+
+#[test]
+fn integers_have_no_gradient() {
+    for dtype in INTEGERS {
+        let error = message(move || {
+            drop(grad(|x: &Tensor| x.convert(DType::F32).sum())(
+                &Tensor::ones(dtype, [2]),
+            ))
+        });
+        assert!(error.contains(&format!("{dtype}[2]")), "{error}");
+    }
+}
+
+#[test]
+fn loops_carry_narrow_tensors() {
+    for dtype in [&HALVES[..], &INTEGERS].concat() {
+        let rows = Tensor::arange(dtype, 6).reshape([3, 2]);
+        let (total, sums) = scan(
+            |total: Tensor, row: Tensor| (&total + row.sum(), &total * 2),
+            Tensor::zeros(dtype, []),
+            rows,
+        );
+        assert_eq!(total, Tensor::from(15).convert(dtype));
+        assert_eq!(sums, Tensor::from([0, 2, 12]).convert(dtype));
+        let power = fori_loop(0, 5, |_, x: Tensor| &x + &x, Tensor::ones(dtype, []));
+        assert_eq!(power, Tensor::from(32).convert(dtype));
+    }
+}
+
+#[test]
+fn narrow_indices_choose_elements() {
+    let x = Tensor::arange(DType::BF16, 300);
+    let at = Tensor::from([255_u8, 0, 7]);
+    assert_eq!(
+        x.take(&at, 0),
+        Tensor::from([255.0, 0.0, 7.0]).convert(DType::BF16)
+    );
+    assert_eq!(x.at_indices(&at, 0).get().to_vec::<bf16>()[2].to_f32(), 7.0);
+    let changed = Tensor::zeros(DType::U8, [300])
+        .at_indices(&at, 0)
+        .add(&Tensor::from([1_u8, 2, 3]));
+    assert_eq!(changed.sum(), Tensor::from(6_u8));
+}
+
+#[test]
+fn jaxprs_name_narrow_dtypes() {
+    let f = |(x, y): (Tensor, Tensor)| (x.sum() * 0.1, y.sum() + 1, y.convert(DType::F16));
+    let jaxpr = make_jaxpr(f)((
+        Tensor::ones(DType::BF16, [2, 3]),
+        Tensor::ones(DType::U8, [2]),
+    ))
+    .to_string();
+    for part in [
+        "a:bf16[2,3] b:u8[2]",
+        "c:bf16[] = reduce_sum[axes=(0, 1)] a",
+        "bf16[] = mul c 0.100098:bf16[]",
+        "u8[] = add e 1:u8[]",
+        "f16[2] = convert_element_type[new_dtype=f16] b",
+    ] {
+        assert!(jaxpr.contains(part), "{part} in {jaxpr}");
+    }
+}
+
+#[test]
+fn debug_text_names_the_dtype() {
+    let x = Tensor::from([0.1, 1.5]);
+    assert_eq!(
+        format!("{:?}", x.convert(DType::BF16)),
+        "Tensor([0.100098, 1.5], dtype=bf16)"
+    );
+    assert_eq!(
+        format!("{:?}", x.convert(DType::F16)),
+        "Tensor([0.1, 1.5], dtype=f16)"
+    );
+    assert_eq!(format!("{:.2}", x.convert(DType::BF16)), "[0.10 1.50]");
+    assert_eq!(format!("{:?}", Tensor::from(7_u8)), "Tensor(7, dtype=u8)");
+}
