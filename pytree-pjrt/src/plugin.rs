@@ -108,6 +108,7 @@ mod load {
             || name.contains(".abi3.")
             || name.ends_with(".pyd")
             || reason.contains("undefined symbol: Py")
+            || reason.contains("undefined symbol: _Py")
     }
 
     fn explained(path: &Path, error: OpenError) -> PjrtError {
