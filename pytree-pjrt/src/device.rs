@@ -95,17 +95,21 @@ impl Device {
     ///
     /// # Errors
     /// Returns the errors of [`put_bytes`](Self::put_bytes).
+    ///
+    /// # Panics
+    /// Panics if two calls of the owner's `as_ref` return different numbers of bytes.
     pub fn put_shared(
         &self,
         element: ElementType,
         dims: &[usize],
         owner: impl AsRef<[u8]> + Send + Sync + 'static,
     ) -> Result<Buffer, PjrtError> {
-        let (array, lengths) = checked(element, dims, owner.as_ref())?;
+        let bytes = owner.as_ref();
+        let (size, (array, lengths)) = (bytes.len(), checked(element, dims, bytes)?);
         let put = self
             .inner
             .handle
-            .put_shared(element.to_raw(), &lengths, owner);
+            .put_shared(element.to_raw(), &lengths, size, owner);
         self.buffer(array, put)
     }
 

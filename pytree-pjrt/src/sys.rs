@@ -576,6 +576,12 @@ impl DeviceHandle {
         let owner = Box::new(owner);
         let semantics = host_buffer::IMMUTABLE_ZERO_COPY;
         let bytes = (*owner).as_ref();
+        // Safe code may return other bytes each time, and the caller has checked those of an earlier call.
+        assert_eq!(
+            bytes.len(),
+            size,
+            "an owner of shared bytes changed their number"
+        );
         // SAFETY: the box keeps the bytes at their place, and nothing changes them. It is dropped when the event says that the
         // memory is not used any more. Without an event, or if the event takes no callback, it is never dropped.
         let (buffer, event) = unsafe { self.put_raw(element, dims, bytes, semantics)? };
