@@ -569,7 +569,13 @@ impl DeviceHandle {
 
     /// Copies an array to the device, or uses its memory where the device can. The owner is dropped when the memory is not
     /// used any more.
-    pub(crate) fn put_shared<O>(&self, element: i32, dims: &[i64], owner: O) -> Result<BufferHandle>
+    pub(crate) fn put_shared<O>(
+        &self,
+        element: i32,
+        dims: &[i64],
+        size: usize,
+        owner: O,
+    ) -> Result<BufferHandle>
     where
         O: AsRef<[u8]> + Send + Sync + 'static,
     {
