@@ -2,6 +2,8 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::float_cmp,
+    clippy::semicolon_if_nothing_returned,
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
@@ -84,7 +86,7 @@ fn mixed_dtypes_are_an_error() {
         .to_string();
     assert!(error.contains("`.convert(DType::BF16)`"), "{error}");
     let error = Tensor::ones(DType::U8, [2])
-        .try_add(&Tensor::ones(DType::I32, [2]))
+        .try_add(Tensor::ones(DType::I32, [2]))
         .unwrap_err();
     assert!(error.to_string().contains("u8[2] and i32[2]"), "{error}");
 }
@@ -182,7 +184,7 @@ fn narrow_indices_choose_elements() {
     assert_eq!(x.at_indices(&at, 0).get().to_vec::<bf16>()[2].to_f32(), 7.0);
     let changed = Tensor::zeros(DType::U8, [300])
         .at_indices(&at, 0)
-        .add(&Tensor::from([1_u8, 2, 3]));
+        .add(Tensor::from([1_u8, 2, 3]));
     assert_eq!(changed.sum(), Tensor::from(6_u8));
 }
 

@@ -11,9 +11,9 @@ use crate::base::array::Data;
 use crate::base::dtype::DType;
 
 /// The bits of an element: an unsigned integer with the width of the element, or a bool.
-pub(crate) trait Bits:
-    Copy + Default + PartialEq + Send + Sync + Into<u64> + 'static
-{
+pub(crate) trait Bits: Copy + Default + Send + Sync + 'static {
+    /// Returns the bits, extended with zeros.
+    fn to_u64(self) -> u64;
     /// Returns the bits of the elements, or `None` if elements have another width.
     fn slice(data: &Data) -> Option<&[Self]>;
     /// Returns the bits of the elements for writing, or `None` if elements have another width.
@@ -55,6 +55,9 @@ macro_rules! with_bits {
 pub(crate) use with_bits;
 
 impl Bits for bool {
+    fn to_u64(self) -> u64 {
+        self.into()
+    }
     fn slice(data: &Data) -> Option<&[Self]> {
         match data {
             Data::Bool(elements) => Some(elements),
@@ -90,7 +93,15 @@ fn wrong_width(dtype: DType) -> ! {
 /// itself, `cast` lists number types, and `half` lists half-precision floats.
 macro_rules! bits {
     ($($bits:ty: $(unsigned $unsigned:ident,)? cast [$($cast:ident)*], half [$($half:ident)*];)*) => {$(
+        #[allow(
+            trivial_numeric_casts,
+            clippy::cast_lossless,
+            reason = "u64 is the widest of these types"
+        )]
         impl Bits for $bits {
+            fn to_u64(self) -> u64 {
+                self as u64
+            }
             fn slice(data: &Data) -> Option<&[Self]> {
                 match data {
                     $(Data::$unsigned(elements) => Some(elements),)?

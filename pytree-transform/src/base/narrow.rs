@@ -131,7 +131,7 @@ fn round_f16(number: f32) -> f32 {
     const LARGE: u32 = 0x477f_f000;
     let bits = number.to_bits();
     let size = bits & SIZE;
-    let normal = size + (0x0fff + (size >> 13 & 1)) & 0xffff_e000;
+    let normal = (size + (0x0fff + (size >> 13 & 1))) & 0xffff_e000;
     // Numbers near 1/2 have a distance of 2⁻²⁴, like the subnormal numbers of f16. So the sum is rounded like an f16.
     let subnormal = ((f32::from_bits(size) + 0.5) - 0.5).to_bits();
     let finite = if size < NORMAL { subnormal } else { normal };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Executable;
 use super::schedule::{Scheduled, schedule};
-use crate::base::bits::with_bits;
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
@@ -77,7 +77,7 @@ fn check_in(dtype: DType, shapes: &[&[usize]], function: Function) {
             assert_eq!(found.info(), expected.info(), "{shapes:?}");
             let bits = |tensor: &Tensor| -> Vec<u64> {
                 let array = tensor.array().unwrap();
-                with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.into()).collect())
+                with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.to_u64()).collect())
             };
             assert_eq!(bits(&found), bits(expected), "{shapes:?}\n{jaxpr}");
         }

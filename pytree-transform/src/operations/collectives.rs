@@ -143,17 +143,17 @@ pub fn pmax<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
 #[track_caller]
 pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     each_leaf("pmin", value, &axis_name.into(), |leaf, names| {
-        collectives::pmax(&in_reverse_order(leaf)?, names).and_then(|max| in_reverse_order(&max))
+        collectives::pmax(&in_reverse_order(leaf), names).map(|max| in_reverse_order(&max))
     })
 }
 
 /// Reverses the order of the values: the greatest value becomes the least. A second application restores the leaf.
-fn in_reverse_order(leaf: &Tensor) -> Result<Tensor, TensorError> {
-    Ok(match leaf.dtype() {
-        dtype if dtype.is_float() => -leaf,
-        // The bitwise complement reverses the order of integers. A negation would overflow for the least integer.
-        _ => !leaf,
-    })
+fn in_reverse_order(leaf: &Tensor) -> Tensor {
+    if leaf.dtype().is_float() {
+        return -leaf;
+    }
+    // The bitwise complement reverses the order of integers. A negation would overflow for the least integer.
+    !leaf
 }
 
 /// The way in which [`all_gather`] and [`all_to_all`] join the values of examples: `tiled` in JAX.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::Replacements;
 use crate::base::array::Array;
-use crate::base::bits::with_bits;
+use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
@@ -94,7 +94,7 @@ impl<'j> Constant<'j> {
         if array.info.len() > MOST_ELEMENTS {
             return Self::Address(Arc::as_ptr(array));
         }
-        let bits = with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.into()).collect());
+        let bits = with_bits!(array.dtype(), T => array.bits::<T>().iter().map(|&bits| bits.to_u64()).collect());
         Self::Bits(&array.info, bits)
     }
 }

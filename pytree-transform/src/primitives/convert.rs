@@ -146,7 +146,7 @@ fn converted(operand: &Array, target: DType) -> Array {
     if let Some(numbers) = i64::slice_mut(&mut whole.data) {
         numbers
             .iter_mut()
-            .for_each(|number| *number = (*number).clamp(least, greatest));
+            .for_each(|number| *number = i64::clamp(*number, least, greatest));
     }
     narrowed(&to_wide(&whole, target.wide()), target)
 }

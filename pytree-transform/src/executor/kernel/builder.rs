@@ -96,9 +96,10 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
             Work::Elementwise(Elementwise::Unary(unary)) => {
                 matches!(unary, Unary::Neg | Unary::Abs)
             }
-            Work::Elementwise(Elementwise::Select) | Work::Rows(Fold::Max | Fold::Min) => true,
             // The rounding of a total is part of its last step.
-            Work::Columns { .. } => true,
+            Work::Elementwise(Elementwise::Select)
+            | Work::Rows(Fold::Max | Fold::Min)
+            | Work::Columns { .. } => true,
             _ => false,
         };
         let half = self.half(equation.outputs[0]);
