@@ -175,7 +175,8 @@ pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
 /// Tries to allocate the memory of an array, and returns whether the system grants it. Without this check, a failed
 /// allocation of a `Vec` would abort the process.
 pub(crate) fn is_granted(info: &AbstractArray) -> bool {
-    info.spanned_bytes().is_some_and(is_bytes_granted)
+    let bytes = info.len().checked_mul(info.dtype.bytes());
+    bytes.is_some_and(is_bytes_granted)
 }
 
 /// Tries to allocate this many bytes, and returns whether the system grants them.
