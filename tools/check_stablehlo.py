@@ -14,6 +14,9 @@ import time
 
 # The greatest error relative to max(1, |result|).
 TOLERANCES = {"f32": 1e-5, "f64": 1e-10}
+# For half-precision floats, the distance between 1 and the next number, and the smallest normal number. An error of one
+# rounding step is allowed, because a result in f32 that differs a little may be rounded to the neighbour.
+HALVES = {"bf16": (2**-7, 2**-126), "f16": (2**-10, 2**-14)}
 # The greatest number of replicas of a program.
 REPLICAS = 16
 # The oldest version of StableHLO that must be able to read the programs: that of plugins from the spring of 2025.
@@ -26,9 +29,12 @@ def start():
     os.environ["XLA_FLAGS"] = (
         f"--xla_force_host_platform_device_count={REPLICAS} --xla_cpu_multi_thread_eigen=false"
         " --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+        # Otherwise XLA leaves out the rounding to half-precision floats between two operations.
+        " --xla_allow_excess_precision=false"
     )
-    global numpy, jax, ir, stablehlo, mlir, compiler, xla_client
+    global ml_dtypes, numpy, jax, ir, stablehlo, mlir, compiler, xla_client
     import jax
+    import ml_dtypes
     import numpy
     from jax._src import compiler
     from jax._src.interpreters import mlir
@@ -41,7 +47,8 @@ def start():
 
 def array(value):
     dtype, shape, data = value
-    dtypes = {"bool": "?", "i32": "<i4", "i64": "<i8", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
+    dtypes = {"bool": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "u1", "u16": "<u2", "u32": "<u4"}
+    dtypes |= {"bf16": ml_dtypes.bfloat16, "f16": "<f2", "f32": "<f4", "f64": "<f8"}
     return numpy.frombuffer(bytes.fromhex(data), dtypes[dtype]).reshape(shape)
 
 
@@ -55,6 +62,12 @@ def problem_of(found, expected, dtype):
             scale = numpy.maximum(1, numpy.abs(expected))
             same |= numpy.abs(found - expected) <= TOLERANCES[dtype] * scale
         same |= numpy.isnan(found) & numpy.isnan(expected)
+    if dtype in HALVES:
+        step, smallest = HALVES[dtype]
+        wide, other = found.astype(float), expected.astype(float)
+        with numpy.errstate(all="ignore"):
+            same |= numpy.abs(wide - other) <= step * numpy.maximum(smallest, numpy.abs(other))
+        same |= numpy.isnan(wide) & numpy.isnan(other)
     if same.all():
         return None
     wrong = numpy.argwhere(~same)

@@ -44,7 +44,7 @@ use crate::sample::{Random, Tolerance};
 use crate::table::{Case, table};
 
 mod library {
-    pub use pytree_transform::{DType, StableHlo, Tensor, jit};
+    pub use pytree_transform::{DType, StableHlo, Tensor, bf16, f16, jit};
 }
 
 /// A case with sampled operands, a direction and weights.

@@ -36,5 +36,5 @@ mod workloads;
 
 mod library {
     pub use pytree::stablehlo::StableHlo;
-    pub use pytree::{DType, Tensor, jit};
+    pub use pytree::{DType, Tensor, bf16, f16, jit};
 }

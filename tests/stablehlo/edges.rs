@@ -5,7 +5,17 @@ use pytree::{DType, Reversed, Tensor, grad, ix, vmap};
 
 use crate::{Case, case};
 
-const FLOATS: [DType; 2] = [DType::F32, DType::F64];
+const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::BF16, DType::F16];
+
+const INTEGERS: [DType; 7] = [
+    DType::I32,
+    DType::I64,
+    DType::U32,
+    DType::I8,
+    DType::I16,
+    DType::U8,
+    DType::U16,
+];
 
 /// Numbers at which functions of one float are special.
 fn special(dtype: DType) -> Tensor {
@@ -80,6 +90,23 @@ fn integers(dtype: DType) -> Tensor {
             i64::MIN,
             i64::MAX,
         ]),
+        DType::I8 => Tensor::from(vec![0_i8, 1, -1, 2, -2, 7, -7, 8, 16, 9, i8::MIN, i8::MAX]),
+        DType::I16 => Tensor::from(vec![
+            0_i16,
+            1,
+            -1,
+            2,
+            -2,
+            7,
+            -7,
+            15,
+            16,
+            17,
+            i16::MIN,
+            i16::MAX,
+        ]),
+        DType::U8 => Tensor::from(vec![0_u8, 1, 2, 3, 5, 7, 8, 9, 32, 33, 1 << 7, u8::MAX]),
+        DType::U16 => Tensor::from(vec![0_u16, 1, 2, 3, 5, 7, 8, 16, 32, 33, 1 << 15, u16::MAX]),
         _ => Tensor::from(vec![0_u32, 1, 2, 3, 5, 7, 8, 31, 32, 33, 1 << 31, u32::MAX]),
     }
 }
@@ -242,7 +269,7 @@ fn of_integers(cases: &mut Vec<Case>) {
             ]
         }),
     ];
-    for dtype in [DType::I32, DType::I64, DType::U32] {
+    for dtype in INTEGERS {
         for (name, program) in programs {
             cases.push(case(
                 format!("{name} of {dtype}"),
@@ -271,25 +298,12 @@ fn of_integers(cases: &mut Vec<Case>) {
 
 fn conversions(cases: &mut Vec<Case>) {
     let to_all = |x: &[Tensor]| {
-        let dtypes = [
-            DType::Bool,
-            DType::I32,
-            DType::I64,
-            DType::U32,
-            DType::F32,
-            DType::F64,
-        ];
-        dtypes.map(|dtype| x[0].convert(dtype)).to_vec()
+        let dtypes = FLOATS.into_iter().chain(INTEGERS).chain([DType::Bool]);
+        dtypes.map(|dtype| x[0].convert(dtype)).collect()
     };
-    let sources = [
-        special(DType::F32),
-        special(DType::F64),
-        integers(DType::I32),
-        integers(DType::I64),
-        integers(DType::U32),
-        Tensor::from([true, false]),
-    ];
-    for x in sources {
+    let floats = FLOATS.map(special).into_iter();
+    let sources = floats.chain(INTEGERS.map(integers));
+    for x in sources.chain([Tensor::from([true, false])]) {
         cases.push(case(format!("conversions of {}", x.dtype()), [x], to_all));
     }
 }
@@ -353,10 +367,7 @@ fn reductions(cases: &mut Vec<Case>) {
             results
         }),
     ];
-    for dtype in FLOATS
-        .into_iter()
-        .chain([DType::I32, DType::I64, DType::U32])
-    {
+    for dtype in FLOATS.into_iter().chain(INTEGERS) {
         let x = if dtype.is_float() {
             rows.convert(dtype)
         } else {

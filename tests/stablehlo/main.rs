@@ -15,10 +15,11 @@ mod programs;
 mod record;
 mod replicas;
 mod texts;
+mod windows;
 
 mod library {
     pub use pytree::stablehlo::StableHlo;
-    pub use pytree::{DType, Tensor, jit};
+    pub use pytree::{DType, Tensor, bf16, f16, jit};
 }
 
 use pytree::{Tensor, jit};
@@ -71,4 +72,9 @@ fn edges_are_lowered() {
 #[test]
 fn programs_are_lowered() {
     check(&programs::cases(), 3);
+}
+
+#[test]
+fn windows_are_lowered() {
+    check(&windows::cases(), 3);
 }

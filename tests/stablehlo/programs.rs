@@ -274,31 +274,36 @@ fn functions(cases: &mut Vec<Case>) {
 
 /// A step of training in f64: Adam divides a small gradient by its own size, which shows each rounding of an f32.
 fn training(cases: &mut Vec<Case>) {
-    cases.push(case(
-        "training step",
-        [
-            vector(12).reshape([4, 3]),
-            Tensor::from([0, 1, 1, 0]),
-            vector(15).reshape([3, 5]),
-            vector(10).reshape([5, 2]),
-        ],
-        |x| {
-            let mut weights = (x[2].sin(), x[3].cos());
-            let mut optimizer = Optimizer::new(&Net::of(&weights), adam(1e-2));
-            let mut losses = Vec::new();
-            for _ in 0..2 {
-                let mut net = Net::of(&weights);
-                let (loss, slopes) = value_and_grad(|net: &Net| {
-                    let logits = x[0].matmul(&net.first).tanh().matmul(&net.second);
-                    softmax_cross_entropy(&logits, &x[1]).mean()
-                })(&net);
-                optimizer.update(&mut net, &slopes);
-                weights = (net.first, net.second);
-                losses.push(loss);
-            }
-            [losses, vec![weights.0, weights.1]].concat()
-        },
-    ));
+    for dtype in [DType::F64, DType::BF16, DType::F16] {
+        let numbers = |shape: [usize; 2]| vector(shape[0] * shape[1]).reshape(shape).convert(dtype);
+        cases.push(case(
+            format!("training steps in {dtype}"),
+            [
+                numbers([4, 3]),
+                Tensor::from([0, 1, 1, 0]),
+                numbers([3, 5]),
+                numbers([5, 2]),
+            ],
+            train,
+        ));
+    }
+}
+
+fn train(x: &[Tensor]) -> Vec<Tensor> {
+    let mut weights = (x[2].sin(), x[3].cos());
+    let mut optimizer = Optimizer::new(&Net::of(&weights), adam(1e-2));
+    let mut losses = Vec::new();
+    for _ in 0..2 {
+        let mut net = Net::of(&weights);
+        let (loss, slopes) = value_and_grad(|net: &Net| {
+            let logits = x[0].matmul(&net.first).tanh().matmul(&net.second);
+            softmax_cross_entropy(&logits, &x[1]).mean()
+        })(&net);
+        optimizer.update(&mut net, &slopes);
+        weights = (net.first, net.second);
+        losses.push(loss);
+    }
+    [losses, vec![weights.0, weights.1]].concat()
 }
 
 #[derive(Module, Clone, Debug)]
@@ -411,6 +416,16 @@ fn layouts(cases: &mut Vec<Case>) {
             ]
         },
     ));
+    for dtype in [DType::BF16, DType::F16, DType::I8, DType::U16] {
+        let operands = [vector(24).reshape([2, 3, 4]), vector(40).reshape([4, 5, 2])];
+        let operands = operands.map(|x| (x * 8.0).convert(dtype));
+        cases.push(case(format!("products of {dtype}"), operands, |x| {
+            vec![
+                x[0].dot_general(&x[1], (&[2], &[0]), (&[0], &[2])),
+                x[0].tensordot(&x[1], (&[2], &[0])),
+            ]
+        }));
+    }
     cases.push(case(
         "products",
         [vector(24).reshape([2, 3, 4]), vector(40).reshape([4, 5, 2])],

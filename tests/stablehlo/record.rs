@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 
-use crate::library::{DType, StableHlo, Tensor, jit};
+use crate::library::{DType, StableHlo, Tensor, bf16, f16, jit};
 
 /// The file of this test, if programs are recorded.
 static FILE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
@@ -145,9 +145,15 @@ fn array(tensor: &Tensor) -> String {
     }
     let bytes: Vec<u8> = match tensor.dtype() {
         DType::Bool => tensor.to_vec::<bool>().into_iter().map(u8::from).collect(),
+        DType::I8 => bytes!(i8),
+        DType::I16 => bytes!(i16),
         DType::I32 => bytes!(i32),
         DType::I64 => bytes!(i64),
+        DType::U8 => bytes!(u8),
+        DType::U16 => bytes!(u16),
         DType::U32 => bytes!(u32),
+        DType::BF16 => bytes!(bf16),
+        DType::F16 => bytes!(f16),
         DType::F32 => bytes!(f32),
         DType::F64 => bytes!(f64),
         other => panic!("no bytes of {other}"),

@@ -208,6 +208,11 @@ impl Primitive for Convert {
                 let (zero, unit) = (block.number(&result, 0.0), block.number(&result, 1.0));
                 block.selection(operand, &unit, &zero)
             }
+            // Our kernel rounds to a half-precision dtype by way of f32.
+            (_, NumberKind::Float) if self.0.is_narrow() => {
+                let single = block.converted(operand, DType::F32);
+                block.converted(&single, self.0)
+            }
             _ => block.converted(operand, self.0),
         }))
     }

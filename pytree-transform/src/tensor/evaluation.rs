@@ -50,7 +50,7 @@ fn expected_results(primitive: &dyn Primitive, operands: &Operands) -> Outputs<A
 
 /// Returns how integers are widened for a primitive. A shift to the right moves the upper bits into the result, and
 /// `population_count` counts them.
-fn extension(primitive: &dyn Primitive) -> Extension {
+pub(crate) fn extension(primitive: &dyn Primitive) -> Extension {
     match primitive.elementwise() {
         Some(
             Elementwise::Binary(Binary::ShiftRight) | Elementwise::Unary(Unary::PopulationCount),

@@ -67,7 +67,7 @@ impl Window {
         }
     }
 
-    /// Writes the sums of windows. Halves are summed in f32, and the sum is rounded.
+    /// Writes the sums of windows.
     pub(super) fn lower_sums(
         &self,
         block: &mut Block<'_>,
@@ -75,23 +75,15 @@ impl Window {
         base_dilation: &[usize],
         result: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        let dtype = operand.dtype();
-        let sum_dtype = if dtype.is_float() {
-            dtype.wide()
-        } else {
-            dtype
-        };
-        let operand = block.converted(operand, sum_dtype);
-        let zero = block.number(&AbstractArray::new(sum_dtype, []), 0.0);
-        let sums = self.reduced_by(
+        let zero = block.number(&AbstractArray::new(operand.dtype(), []), 0.0);
+        self.reduced_by(
             block,
-            &[&operand],
+            &[operand],
             &[zero],
             base_dilation,
             result,
             |block, pair| vec![block.binary("stablehlo.add", &pair[0], &pair[1])],
-        )?;
-        Ok(block.converted(&sums, dtype))
+        )
     }
 
     /// Writes the extrema of windows.

@@ -6,10 +6,12 @@ use pytree_core::bug::{expect_some, pairs};
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
 
-use crate::base::dtype::AbstractArray;
+use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
+use crate::base::narrow::Extension;
+use crate::tensor::evaluation::extension;
 use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
-use crate::tensor::primitive::{Lowered, Outputs};
+use crate::tensor::primitive::{Lowered, Outputs, Primitive};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
 use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
@@ -116,6 +118,55 @@ impl Block<'_> {
         if is_empty && !infos.is_empty() && !primitive.has_effect() {
             return Ok(infos.iter().map(|info| self.number(info, 0.0)).collect());
         }
-        primitive.lower(self, operands, infos)
+        let is_narrow = |operand: &Value| operand.dtype().is_narrow();
+        if !operands.iter().any(is_narrow) || primitive.accepts_narrow() {
+            return primitive.lower(self, operands, infos);
+        }
+        self.lower_widened(&**primitive, operands, infos)
+    }
+
+    /// Lowers a primitive on widened operands, and converts each result to its dtype. So the module computes in the same
+    /// dtypes as our kernels, and rounds in the same places; see [`evaluate`](crate::tensor::evaluation::evaluate).
+    fn lower_widened(
+        &mut self,
+        primitive: &dyn Primitive,
+        operands: &[Value],
+        infos: &[&AbstractArray],
+    ) -> Lowered {
+        let extension = extension(primitive);
+        let widened = operands.iter().map(|it| self.widened(it, extension));
+        let operands: SmallVec<[Value; 4]> = widened.collect();
+        let wide: SmallVec<[&AbstractArray; 4]> = operands.iter().map(|it| &it.info).collect();
+        let wide = primitive.abstract_evaluation(&wide)?;
+        let wide: Outputs<&AbstractArray> = wide.iter().collect();
+        let results = primitive.lower(self, &operands, &wide)?;
+        let results = pairs(infos, results, RESULTS);
+        Ok(results
+            .map(|(info, result)| self.converted(&result, info.dtype))
+            .collect())
+    }
+
+    /// Converts a value of a narrow dtype to the dtype in which kernels compute.
+    fn widened(&mut self, operand: &Value, extension: Extension) -> Value {
+        let dtype = operand.dtype();
+        if !dtype.is_narrow() {
+            return operand.clone();
+        }
+        // A conversion between integers extends by the type of the operand, and keeps the bits otherwise.
+        let extended = match (extension, dtype) {
+            (Extension::Sign, DType::U8) => Some(DType::I8),
+            (Extension::Zeros, DType::I8) => Some(DType::U8),
+            (Extension::Sign, DType::U16) => Some(DType::I16),
+            (Extension::Zeros, DType::I16) => Some(DType::U16),
+            _ => None,
+        };
+        let wide = match extended {
+            Some(same_bits) => {
+                let bits = self.converted(operand, same_bits);
+                self.converted(&bits, same_bits.wide())
+            }
+            None => operand.clone(),
+        };
+        self.converted(&wide, dtype.wide())
     }
 }
