@@ -14,9 +14,10 @@ import time
 
 # The greatest error relative to max(1, |result|).
 TOLERANCES = {"f32": 1e-5, "f64": 1e-10}
-# For half-precision floats, the distance between 1 and the next number, and the smallest normal number. An error of one
-# rounding step is allowed, because a result in f32 that differs a little may be rounded to the neighbour.
-HALVES = {"bf16": (2**-7, 2**-126), "f16": (2**-10, 2**-14)}
+# The errors of half-precision floats: one rounding step relative to |result|, because a result in f32 that differs a
+# little may be rounded to the neighbour, and the error that is allowed for tiny results. This is the smallest f16. It is
+# the smallest normal bf16, because XLA replaces smaller numbers in f32 by 0.
+HALVES = {"bf16": (2**-7, 2**-126), "f16": (2**-10, 2**-24)}
 # The greatest number of replicas of a program.
 REPLICAS = 16
 # The oldest version of StableHLO that must be able to read the programs: that of plugins from the spring of 2025.
@@ -63,10 +64,10 @@ def problem_of(found, expected, dtype):
             same |= numpy.abs(found - expected) <= TOLERANCES[dtype] * scale
         same |= numpy.isnan(found) & numpy.isnan(expected)
     if dtype in HALVES:
-        step, smallest = HALVES[dtype]
+        step, tiny = HALVES[dtype]
         wide, other = found.astype(float), expected.astype(float)
         with numpy.errstate(all="ignore"):
-            same |= numpy.abs(wide - other) <= step * numpy.maximum(smallest, numpy.abs(other))
+            same |= numpy.abs(wide - other) <= numpy.maximum(tiny, step * numpy.abs(other))
         same |= numpy.isnan(wide) & numpy.isnan(other)
     if same.all():
         return None
