@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 use crate::cache::{Cache, CacheStats, Entry};
 use crate::device::Device;
 use crate::element::{Element, ElementType};
+use crate::engine::Places;
 use crate::error::PjrtError;
 use crate::executable::Executable;
 use crate::options::{CompileOptions, OptionValue, Options};
@@ -26,6 +27,7 @@ const VARIABLE: &str = "PYTREE_PJRT_PLUGIN";
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    places: Arc<Places>,
 }
 
 struct Inner {
@@ -70,6 +72,7 @@ impl Client {
                 message: "the client has no devices".to_owned(),
             });
         }
+        let places = Arc::new(Places::new(devices.len()));
         let inner = Inner {
             platform_name: handle.platform_name().map_err(doing)?,
             platform_version: handle.platform_version().map_err(doing)?,
@@ -80,6 +83,7 @@ impl Client {
         };
         Ok(Self {
             inner: Arc::new(inner),
+            places,
         })
     }
 
@@ -222,7 +226,20 @@ impl Client {
         Executable::new(handle, self.devices())
     }
 
-    fn device(&self, index: usize, doing: &'static str) -> Result<&Device, PjrtError> {
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Returns a handle to the same client without the places of tensors, for the engines of these places: a place that had
+    /// itself would never be freed.
+    pub(crate) fn without_places(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            places: Arc::new(Places::new(0)),
+        }
+    }
+
+    pub(crate) fn device(&self, index: usize, doing: &'static str) -> Result<&Device, PjrtError> {
         let count = self.devices().len();
         self.devices().get(index).ok_or(PjrtError::DeviceIndex {
             doing,

@@ -138,18 +138,29 @@ impl Executable {
         inputs: &[B],
         donated: &[usize],
     ) -> Result<Vec<Buffer>, PjrtError> {
-        let inner = &*self.inner;
         self.check(inputs)?;
         self.check_donated(inputs, donated)?;
         let not_donated = self.not_donated(inputs.len(), donated);
-        let handles = inputs.iter().map(|input| input.borrow().handle());
-        let started = inner
-            .handle
-            .execute(handles, &not_donated, inner.outputs.len());
+        let started = self.start(inputs, &not_donated);
         let results = started.map_err(|failure| self.failed(inputs, donated, failure))?;
         for &position in donated {
-            inputs[position].borrow().donate(&inner.name);
+            inputs[position].borrow().donate(&self.inner.name);
         }
+        Ok(results)
+    }
+
+    /// Starts to run the program on inputs that are known to fit. `not_donated` lists the positions of the inputs whose memory
+    /// the program must not use.
+    pub(crate) fn start<B: Borrow<Buffer>>(
+        &self,
+        inputs: &[B],
+        not_donated: &[i64],
+    ) -> Result<Vec<Buffer>, Failure> {
+        let inner = &*self.inner;
+        let handles = inputs.iter().map(|input| input.borrow().handle());
+        let results = inner
+            .handle
+            .execute(handles, not_donated, inner.outputs.len())?;
         let results = results
             .into_iter()
             .zip(&inner.outputs)
@@ -158,6 +169,13 @@ impl Executable {
                 Buffer::new(handle, Arc::clone(array), inner.device.clone(), maker)
             });
         Ok(results.collect())
+    }
+
+    /// Returns for each parameter whether a result lies in its memory if it is donated, or `None` if the plugin does not tell
+    /// it.
+    pub(crate) fn reused(&self) -> Option<&[bool]> {
+        let signature = self.inner.signature.as_ref();
+        signature.map(|signature| &signature.aliased[..])
     }
 
     /// Returns the memory that the program uses, or `None` if the plugin does not tell it.

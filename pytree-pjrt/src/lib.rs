@@ -41,8 +41,10 @@
 mod buffer;
 mod cache;
 mod client;
+mod convert;
 mod device;
 mod element;
+mod engine;
 mod error;
 mod executable;
 mod options;

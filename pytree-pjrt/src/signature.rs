@@ -10,6 +10,8 @@ pub(crate) struct Signature {
     pub(crate) parameters: Vec<ArrayType>,
     /// Whether the program can use the memory of each parameter.
     pub(crate) donatable: Vec<bool>,
+    /// Whether a result lies in the memory of each parameter if the parameter is donated.
+    pub(crate) aliased: Vec<bool>,
 }
 
 impl Signature {
@@ -39,10 +41,14 @@ impl Signature {
             }
         }
         let mut donatable = vec![false; parameters.len()];
+        let mut aliased = donatable.clone();
         for field in module {
             match field? {
                 // HloModuleProto.input_output_alias: HloInputOutputAliasProto.entries, with the field parameter_number.
-                (8, aliases) => mark(aliases, 2, &mut donatable)?,
+                (8, aliases) => {
+                    mark(aliases, 2, &mut donatable)?;
+                    mark(aliases, 2, &mut aliased)?;
+                }
                 // HloModuleProto.buffer_donor: HloBufferDonorProto.entries, with the field parameter_number.
                 (18, donors) => mark(donors, 1, &mut donatable)?,
                 _ => {}
@@ -51,6 +57,7 @@ impl Signature {
         Some(Self {
             parameters,
             donatable,
+            aliased,
         })
     }
 }
@@ -131,6 +138,7 @@ mod tests {
             .collect();
         assert_eq!(parameters, ["f32[2,3]", "i32[]"]);
         assert_eq!(signature.donatable, [false, true]);
+        assert_eq!(signature.aliased, [false, true]);
     }
 
     #[test]

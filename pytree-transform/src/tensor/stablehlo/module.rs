@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 
+use pytree_core::bug::expect_some;
+
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
@@ -60,6 +62,34 @@ impl StableHlo {
     /// even if their source lines differ, so this text can be the key of a cache.
     pub fn text_without_locations(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the text of the module without source lines, in which each input has the attribute
+    /// `jax.buffer_donor = true`: the compiler may place a result into the memory of such an input. XLA's runtime decides
+    /// for each run which inputs it donates. The constants do not have the attribute.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, jit};
+    /// let module = jit(|x: Tensor| x + 1.0).stablehlo(&Tensor::from(2.0_f32));
+    /// let main = "func.func public @main(%0: tensor<f32> {jax.buffer_donor = true}) -> (tensor<f32>)";
+    /// assert!(module.text_with_donors().contains(main));
+    /// ```
+    pub fn text_with_donors(&self) -> String {
+        const DONOR: &str = " {jax.buffer_donor = true}";
+        let mut text = String::with_capacity(self.text.len() + self.inputs.len() * DONOR.len());
+        let mut rest = &self.text[..];
+        for input in &self.inputs {
+            // The text begins with `main`, whose first arguments are the inputs in their order.
+            let declared = format!(": {}", TensorType(input));
+            let end = rest.find(&declared).map(|at| at + declared.len());
+            let (before, after) = rest.split_at(expect_some(end, "the type of each input"));
+            text.push_str(before);
+            text.push_str(DONOR);
+            rest = after;
+        }
+        text.push_str(rest);
+        text
     }
 
     /// Returns the dtypes and shapes of the first arguments of `main`: the inputs of the jaxpr.

@@ -1,0 +1,290 @@
+//! Tensors on the devices of a client: each device is an engine of the library, which compiles recorded functions for it.
+
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pytree_transform::device::{self, DeviceError, Engine, Input};
+use pytree_transform::{Jaxpr, StableHlo, Tensor, TensorError};
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::convert::{Bytes, bytes, device_error, tensor};
+use crate::element::ArrayType;
+use crate::error::PjrtError;
+use crate::executable::Executable;
+use crate::options::CompileOptions;
+
+/// The size in bytes from which a tensor lends its memory to a transfer. The bytes of smaller tensors are copied.
+const SHARED: usize = 1 << 16;
+
+/// The size in bytes of inputs whose copies are worth a second program.
+const COPIED: usize = 1 << 16;
+
+/// The devices of a client as places of tensors, each made when it is first used.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// The number of the client in this process, from 1.
+    number: usize,
+    devices: Vec<OnceLock<device::Device>>,
+}
+
+impl Places {
+    pub(crate) fn new(count: usize) -> Self {
+        static CLIENTS: AtomicUsize = AtomicUsize::new(1);
+        let number = if count == 0 {
+            0
+        } else {
+            CLIENTS.fetch_add(1, Ordering::Relaxed)
+        };
+        let devices = (0..count).map(|_| OnceLock::new()).collect();
+        Self { number, devices }
+    }
+}
+
+impl Client {
+    /// Returns a device of the client as a place for tensors and compiled functions. Calls with the same index return the same
+    /// place. `device::Device::from(&client)` is the place of the first device.
+    ///
+    /// # Errors
+    /// Returns an error if the device does not exist.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use pytree_pjrt::Client;
+    /// use pytree_transform::{DType, Tensor, device::with_device};
+    ///
+    /// let client = Client::from_env()?;
+    /// let x = with_device(&client, || Tensor::ones(DType::F32, [3]));
+    /// let y = with_device(client.place(1)?, || Tensor::ones(DType::F32, [3]));
+    /// assert_ne!(x.device(), y.device());
+    /// # Ok::<(), pytree_pjrt::PjrtError>(())
+    /// ```
+    pub fn place(&self, index: usize) -> Result<device::Device, PjrtError> {
+        self.device(index, "return the place of a device")?;
+        Ok(self.place_of(index))
+    }
+
+    fn place_of(&self, index: usize) -> device::Device {
+        let places = self.places();
+        let place = places.devices[index].get_or_init(|| {
+            device::Device::new(PjrtEngine {
+                client: self.without_places(),
+                number: places.number,
+                index,
+            })
+        });
+        place.clone()
+    }
+}
+
+impl From<&Client> for device::Device {
+    /// Returns the first device of the client as a place for tensors.
+    fn from(client: &Client) -> Self {
+        client.place_of(0)
+    }
+}
+
+/// A device of a client that runs recorded functions.
+#[derive(Clone)]
+struct PjrtEngine {
+    client: Client,
+    /// The number of the client, for the name.
+    number: usize,
+    index: usize,
+}
+
+impl PjrtEngine {
+    fn compile_text(&self, text: &str) -> Result<Executable, DeviceError> {
+        let options = CompileOptions::new().device(self.index);
+        self.client.compile(text, &options).map_err(device_error)
+    }
+}
+
+impl fmt::Debug for PjrtEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl Engine for PjrtEngine {
+    /// Returns the platform and the number of the device with its kind, for instance `cuda:0 (NVIDIA H200)`. The devices of
+    /// all clients but the first of a process also have the number of their client.
+    fn name(&self) -> String {
+        let (platform, device) = (
+            self.client.platform_name(),
+            &self.client.devices()[self.index],
+        );
+        let mut name = format!("{platform}:{}", device.id());
+        if !device.kind().eq_ignore_ascii_case(platform) {
+            let _ = write!(name, " ({})", device.kind());
+        }
+        if self.number > 1 {
+            let _ = write!(name, " of client {}", self.number);
+        }
+        name
+    }
+
+    fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn device::Executable>, DeviceError> {
+        let module = jaxpr.try_to_stablehlo().map_err(not_lowered)?;
+        if let [(name, _), ..] = module.replica_axes()[..] {
+            let what = format!("a collective over the axis `{name}` outside of `vmap`");
+            return Err(DeviceError::unsupported(
+                what,
+                "call the function in a `vmap` with this axis",
+            ));
+        }
+        let constants = module.constants().iter();
+        let constants = constants
+            .map(|constant| self.transfer(constant))
+            .collect::<Result<_, _>>()?;
+        // A single operation copies an operand that it may overwrite and that others hold, which costs as much as the operation.
+        let reuses = jaxpr.equations().len() > 1;
+        let text = if reuses {
+            module.text_with_donors()
+        } else {
+            module.text_without_locations().to_owned()
+        };
+        let executable = self.compile_text(&text)?;
+        Ok(Arc::new(Program::new(self, &module, executable, constants)))
+    }
+
+    fn put(&self, tensor: &Tensor) -> Result<Box<dyn device::Buffer>, DeviceError> {
+        Ok(Box::new(self.transfer(tensor)?))
+    }
+}
+
+impl PjrtEngine {
+    fn transfer(&self, tensor: &Tensor) -> Result<Buffer, DeviceError> {
+        let (element, bytes) = bytes(tensor)?;
+        let device = &self.client.devices()[self.index];
+        let dims = tensor.shape();
+        let put = if bytes.len() < SHARED {
+            device.put_bytes(element, dims, bytes)
+        } else {
+            device.put_shared(element, dims, Bytes::of(tensor))
+        };
+        put.map_err(device_error)
+    }
+}
+
+/// Returns the error of a device for a function that has no form in StableHLO.
+fn not_lowered(error: TensorError) -> DeviceError {
+    match error {
+        TensorError::Lowering {
+            operation,
+            line,
+            fix,
+            problem,
+            ..
+        } => {
+            let what = format!("the operation `{operation}` at {line}: {problem}");
+            DeviceError::unsupported(what, fix)
+        }
+        other => DeviceError::failed(other.to_string()),
+    }
+}
+
+/// A recorded function that is compiled for a device.
+///
+/// Which inputs a run may overwrite is known only when it starts, but where results lie is decided when the function is
+/// compiled. So all inputs are compiled as donors (`jax.buffer_donor`), for which XLA chooses results of the same size. The runtime
+/// copies an input that has such a result and is not donated to this run. If a run donates no input that has such a result, and
+/// the copies would be large, it uses a second program without donors, which is compiled then.
+#[derive(Debug)]
+struct Program {
+    engine: PjrtEngine,
+    executable: Executable,
+    /// Large constants, which are the last arguments.
+    constants: Vec<Buffer>,
+    without_donors: Option<WithoutDonors>,
+}
+
+/// The program that reuses no memory.
+#[derive(Debug)]
+struct WithoutDonors {
+    text: String,
+    /// The sizes in bytes of the inputs in whose memory a result of the other program lies, and 0 for the others.
+    reused: Vec<usize>,
+    executable: OnceLock<Executable>,
+}
+
+impl Program {
+    fn new(
+        engine: &PjrtEngine,
+        module: &StableHlo,
+        executable: Executable,
+        constants: Vec<Buffer>,
+    ) -> Self {
+        let types = executable.parameters().unwrap_or_default().iter();
+        let flags = executable.reused().unwrap_or_default();
+        let size = |(array, is_reused): (&ArrayType, &bool)| match is_reused {
+            true => array.bytes().unwrap_or_default(),
+            false => 0,
+        };
+        let reused: Vec<usize> = types.zip(flags).map(size).collect();
+        let is_large = reused.iter().sum::<usize>() >= COPIED;
+        let without_donors = is_large.then(|| WithoutDonors {
+            text: module.text_without_locations().to_owned(),
+            reused,
+            executable: OnceLock::new(),
+        });
+        Self {
+            engine: engine.clone(),
+            executable,
+            constants,
+            without_donors,
+        }
+    }
+
+    /// Returns the program for a run with these inputs.
+    fn for_inputs(&self, inputs: &[Input<'_>]) -> Result<&Executable, DeviceError> {
+        let Some(other) = &self.without_donors else {
+            return Ok(&self.executable);
+        };
+        let mut copied = 0;
+        for (input, &size) in inputs.iter().zip(&other.reused) {
+            match input {
+                Input::Owned(_) if size > 0 => return Ok(&self.executable),
+                Input::Owned(_) => {}
+                Input::Borrowed(_) => copied += size,
+            }
+        }
+        if copied < COPIED {
+            return Ok(&self.executable);
+        }
+        if let Some(executable) = other.executable.get() {
+            return Ok(executable);
+        }
+        // Two threads may compile it at once; the first result is kept.
+        let compiled = self.engine.compile_text(&other.text)?;
+        Ok(other.executable.get_or_init(|| compiled))
+    }
+}
+
+impl device::Executable for Program {
+    fn run(&self, inputs: Vec<Input<'_>>) -> Result<Vec<Box<dyn device::Buffer>>, DeviceError> {
+        let executable = self.for_inputs(&inputs)?;
+        let mut buffers: Vec<&Buffer> = Vec::with_capacity(inputs.len() + self.constants.len());
+        let mut kept: Vec<i64> = Vec::new();
+        for (input, position) in inputs.iter().zip(0_i64..) {
+            let buffer = input.downcast_ref::<Buffer>();
+            buffers.push(buffer.ok_or_else(|| DeviceError::failed("a buffer of another engine"))?);
+            if !input.is_owned() {
+                kept.push(position);
+            }
+        }
+        buffers.extend(&self.constants);
+        let results = executable
+            .start(&buffers, &kept)
+            .map_err(|failure| device_error(PjrtError::execute(executable.name(), failure)))?;
+        let boxed = |result| Box::new(result) as Box<dyn device::Buffer>;
+        Ok(results.into_iter().map(boxed).collect())
+    }
+}
+
+impl device::Buffer for Buffer {
+    fn read(&self) -> Result<Tensor, DeviceError> {
+        tensor(self)
+    }
+}
