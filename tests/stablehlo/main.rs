@@ -11,6 +11,7 @@
 )]
 
 mod edges;
+mod narrow;
 mod programs;
 mod record;
 mod replicas;
@@ -77,4 +78,9 @@ fn programs_are_lowered() {
 #[test]
 fn windows_are_lowered() {
     check(&windows::cases(), 3);
+}
+
+#[test]
+fn narrow_dtypes_are_lowered() {
+    check(&narrow::cases(), 3);
 }

@@ -14,7 +14,9 @@ type Example = fn(&Tensor) -> Tensor;
 
 const OF_ONE_AXIS: [(&str, Example); 10] = [
     ("psum", |x| psum(&x.sin(), "i") * x),
-    ("psum of the same", |x| psum(&Tensor::from(0.5), "i") * x),
+    ("psum of the same", |x| {
+        psum(&Tensor::from(0.5).convert(x.dtype()), "i") * x
+    }),
     ("pmean", |x| x - pmean(x, "i")),
     ("pmax", |x| pmax(&x.sin(), "i")),
     ("pmin", |x| pmin(&x.sin(), "i") * x),
@@ -24,7 +26,7 @@ const OF_ONE_AXIS: [(&str, Example); 10] = [
     ("all_gather tiled", |x| {
         all_gather(&x.sin(), "i", 0, Tiling::Tiled)
     }),
-    ("axis_index", |x| axis_index("i").convert(DType::F64) * x),
+    ("axis_index", |x| axis_index("i").convert(x.dtype()) * x),
     ("ppermute", |x| ppermute(x, "i", [(0, 2), (2, 1)])),
     ("gradient of psum", |x| {
         grad(|x: &Tensor| (psum(&x.sin(), "i") * x).sum())(x)
@@ -62,11 +64,15 @@ fn examples(x: &Tensor, axes: usize) -> Vec<Vec<Tensor>> {
 
 #[test]
 fn collectives_work_over_replicas() {
-    for (name, example) in OF_ONE_AXIS {
-        let x = (Tensor::arange(DType::F64, 6) * 0.7).reshape([3, 2]);
-        let (module, results) = lowered(example, &x, &["i"]);
-        assert_eq!(module.replica_axes(), [("i", 3)], "{name}");
-        record_replicas(name, &module, &examples(&x, 1), &examples(&results, 1));
+    for dtype in [DType::F64, DType::BF16] {
+        for (name, example) in OF_ONE_AXIS {
+            let x = Tensor::arange(DType::F64, 6) * 0.7;
+            let x = x.convert(dtype).reshape([3, 2]);
+            let name = format!("{name} of {dtype}");
+            let (module, results) = lowered(example, &x, &["i"]);
+            assert_eq!(module.replica_axes(), [("i", 3)], "{name}");
+            record_replicas(&name, &module, &examples(&x, 1), &examples(&results, 1));
+        }
     }
     let exchange: [Example; 2] = [
         |x| all_to_all(&x.sin(), "i", 0, 1, Tiling::Stacked) * x.t(),
