@@ -93,7 +93,7 @@ fn of_all(cases: &mut Vec<Case>, dtype: DType) {
         let x = &x[0];
         let even = x
             .rem(Tensor::full(x.dtype(), [], 2.0))
-            .equal(&Tensor::zeros(x.dtype(), []));
+            .equal(Tensor::zeros(x.dtype(), []));
         vec![
             x.t(),
             x.reshape([8, 3]),

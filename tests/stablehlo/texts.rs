@@ -153,3 +153,15 @@ fn texts_grow_linearly_with_nested_calls() {
     let steps: Vec<usize> = lengths.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(steps.iter().all(|&step| step < 2 * steps[0]), "{steps:?}");
 }
+
+#[test]
+fn equations_of_halves_round_once() {
+    let compiled = jit(|x: Tensor| (&x * &x).sum());
+    let module = compiled.stablehlo(&Tensor::ones(DType::BF16, [3]));
+    let text = module.text_without_locations().to_owned();
+    let count = |part: &str| text.matches(part).count();
+    // Both factors and the summed product are widened, and both results are rounded.
+    assert_eq!(count("(tensor<3xbf16>) -> tensor<3xf32>"), 3, "{text}");
+    assert_eq!(count("(tensor<3xf32>) -> tensor<3xbf16>"), 1, "{text}");
+    assert_eq!(count("(tensor<f32>) -> tensor<bf16>"), 1, "{text}");
+}
