@@ -43,8 +43,14 @@ use crate::derivatives::{
 use crate::sample::{Random, Tolerance};
 use crate::table::{Case, table};
 
+/// The names that `tests/stablehlo/record.rs` uses, which tests of two packages share.
 mod library {
     pub use pytree_transform::{DType, StableHlo, Tensor, bf16, f16, jit};
+
+    /// Returns no device: these tests record programs, and run them on the host.
+    pub fn device() -> Option<pytree_transform::device::Device> {
+        None
+    }
 }
 
 /// A case with sampled operands, a direction and weights.

@@ -151,7 +151,8 @@ pub fn record_case(
         let (axes, inputs) = variant_of(variant);
         let f = f.clone();
         let what = format!("{what}: vmap over {}", variant["in_axes"]);
-        group.add(what, &inputs, move |x| vec![mapped(&f, &axes, x)]);
+        let expected = vec![tensor(&variant["output"])];
+        group.add_known(what, &inputs, expected, move |x| vec![mapped(&f, &axes, x)]);
     }
     let has = |name: &str| case.get(name).is_some_and(|value| !value.is_null());
     let directions: Vec<Option<Tensor>> = (case["direction"].as_array().into_iter().flatten())
@@ -160,7 +161,18 @@ pub fn record_case(
     let reverse = has("weights") && has("gradients") && directions.iter().any(Option::is_some);
     let weights = reverse.then(|| tensor(&case["weights"]));
     let forward = has("jvp") && directions.len() == x.len();
-    group.add(format!("{what}: value and derivatives"), x, move |x| {
+    let mut expected = vec![tensor(&case["output"])];
+    if reverse {
+        for derivatives in ["gradients", "second"] {
+            let list = case[derivatives].as_array().into_iter().flatten();
+            expected.extend(list.filter(|value| !value.is_null()).map(tensor));
+        }
+    }
+    if forward {
+        expected.push(tensor(&case["jvp"]));
+    }
+    let what = format!("{what}: value and derivatives");
+    group.add_known(what, x, expected, move |x| {
         let x = x.to_vec();
         let mut results = vec![f(&x)];
         if let Some(weights) = &weights {

@@ -17,6 +17,8 @@ mod control;
 mod convolution;
 mod coverage;
 mod derivatives;
+#[path = "../stablehlo/device.rs"]
+mod device;
 mod display;
 mod elementwise;
 mod files;
@@ -34,7 +36,10 @@ mod structural;
 mod tolerance;
 mod workloads;
 
+/// The names that `tests/stablehlo/record.rs` uses, which tests of two packages share.
 mod library {
     pub use pytree::stablehlo::StableHlo;
     pub use pytree::{DType, Tensor, bf16, f16, jit};
+
+    pub use crate::device::device;
 }

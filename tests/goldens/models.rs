@@ -4,19 +4,29 @@ use pytree::PytreeOf;
 use pytree::prelude::*;
 use pytree::transform::{Jit, Traceable};
 
+use crate::device::device;
 use crate::files::{read, tensor};
-use crate::record::{is_recording, record_replicas};
+use crate::record::{assert_same, is_recording, record_replicas};
 use crate::tolerance::assert_close;
 
-/// Records a call of a compiled function of models.
+/// Records a call of a compiled function of models, and repeats it on the device.
 pub fn record_call<A, R>(what: &str, compiled: &Jit<A, R>, argument: &A)
 where
     A: Traceable + Clone,
     R: PytreeOf<Tensor> + 'static,
 {
+    if !is_recording() && device().is_none() {
+        return;
+    }
+    let call = |compiled: &Jit<A, R>| graph::flatten::<Tensor, R>(&compiled(argument.clone())).0;
+    let results = call(compiled);
+    if let Some(device) = device() {
+        let names = (0..results.len()).map(|place| format!("{what}, result {place}"));
+        let found = call(&compiled.clone().on(&device));
+        assert_same(&names.collect::<Vec<_>>(), &found, &results);
+    }
     if is_recording() {
         let (inputs, _) = graph::flatten::<Tensor, A>(argument);
-        let (results, _) = graph::flatten::<Tensor, R>(&compiled(argument.clone()));
         record_replicas(what, &compiled.stablehlo(argument), &[inputs], &[results]);
     }
 }

@@ -10,6 +10,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod device;
 mod edges;
 mod narrow;
 mod programs;
@@ -18,9 +19,12 @@ mod replicas;
 mod texts;
 mod windows;
 
+/// The names that `tests/stablehlo/record.rs` uses, which tests of two packages share.
 mod library {
     pub use pytree::stablehlo::StableHlo;
     pub use pytree::{DType, Tensor, bf16, f16, jit};
+
+    pub use crate::device::device;
 }
 
 use pytree::{Tensor, jit};

@@ -1,7 +1,8 @@
-//! Records programs in StableHLO with their inputs and results, for `tools/check-stablehlo`, which runs them with XLA.
+//! Runs programs on a device, and records them in StableHLO with their inputs and results, for `tools/check_stablehlo.py`,
+//! which runs them with XLA.
 //!
-//! Nothing is recorded unless the environment variable `PYTREE_STABLEHLO_OUT` names a folder. The root of each test
-//! names the library in its module `library`, because the tests of two packages share this file.
+//! Nothing is recorded unless the environment variable `PYTREE_STABLEHLO_OUT` names a folder, and `device.rs` says when
+//! programs run on a device.
 
 use std::fmt::Write as _;
 use std::fs::{File, create_dir_all};
@@ -9,7 +10,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 
-use crate::library::{DType, StableHlo, Tensor, bf16, f16, jit};
+use crate::library::{DType, StableHlo, Tensor, bf16, device, f16, jit};
 
 /// The file of this test, if programs are recorded.
 static FILE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
@@ -24,6 +25,11 @@ pub fn is_recording() -> bool {
     FILE.is_some()
 }
 
+/// Returns whether programs are recorded or run on a device.
+fn is_used() -> bool {
+    is_recording() || device().is_some()
+}
+
 /// A function of tensors that returns the results of a program.
 pub type Program = Box<dyn Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync>;
 
@@ -32,25 +38,52 @@ pub type Program = Box<dyn Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync>;
 pub struct Group {
     size: usize,
     programs: Vec<(String, Vec<Tensor>, Program)>,
+    /// The results of each program, if they are known.
+    expected: Vec<Option<Vec<Tensor>>>,
 }
 
 impl Group {
     /// Creates a group that records each `size` programs as one module.
     pub fn new(size: usize) -> Self {
-        let programs = Vec::new();
-        Self { size, programs }
+        Self {
+            size,
+            programs: Vec::new(),
+            expected: Vec::new(),
+        }
     }
 
-    /// Adds a program with its inputs.
+    /// Adds a program with its inputs. The results of a device are compared with those of the host.
     pub fn add(
         &mut self,
         name: impl Into<String>,
         inputs: &[Tensor],
         program: impl Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync + 'static,
     ) {
-        if is_recording() {
+        self.push(name.into(), inputs, None, program);
+    }
+
+    /// Adds a program with its inputs and its known results, with which the results of a device are compared.
+    pub fn add_known(
+        &mut self,
+        name: impl Into<String>,
+        inputs: &[Tensor],
+        expected: Vec<Tensor>,
+        program: impl Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync + 'static,
+    ) {
+        self.push(name.into(), inputs, Some(expected), program);
+    }
+
+    fn push(
+        &mut self,
+        name: String,
+        inputs: &[Tensor],
+        expected: Option<Vec<Tensor>>,
+        program: impl Fn(&[Tensor]) -> Vec<Tensor> + Send + Sync + 'static,
+    ) {
+        if is_used() {
             let program = Box::new(program);
-            self.programs.push((name.into(), inputs.to_vec(), program));
+            self.programs.push((name, inputs.to_vec(), program));
+            self.expected.push(expected);
             if self.programs.len() == self.size {
                 self.finish();
             }
@@ -59,14 +92,22 @@ impl Group {
 
     fn finish(&mut self) {
         let programs = std::mem::take(&mut self.programs);
+        let known = std::mem::take(&mut self.expected);
         let all: Vec<Tensor> = programs
             .iter()
             .flat_map(|(_, inputs, _)| inputs.clone())
             .collect();
-        let mut names = Vec::new();
-        for (name, inputs, program) in &programs {
+        let (mut names, mut expected) = (Vec::new(), Vec::new());
+        for ((name, inputs, program), known) in programs.iter().zip(known) {
             let count = program(inputs).len();
             names.extend((0..count).map(|place| format!("{name}, result {place}")));
+            match known {
+                Some(known) => {
+                    assert_eq!(known.len(), count, "{name}");
+                    expected.extend(known.into_iter().map(Some));
+                }
+                None => expected.extend(vec![None; count]),
+            }
         }
         let compiled = jit(move |all: Vec<Tensor>| {
             let mut rest = &all[..];
@@ -79,8 +120,55 @@ impl Group {
             results
         });
         let results = compiled(all.clone());
-        write(&names, &compiled.stablehlo(&all), &[all], &[results]);
+        if let Some(device) = device() {
+            let found = compiled.clone().on(&device)(all.clone());
+            let expected = expected.into_iter().zip(&results);
+            let expected = expected.map(|(known, host)| known.unwrap_or_else(|| host.clone()));
+            assert_same(&names, &found, &expected.collect::<Vec<_>>());
+        }
+        if is_recording() {
+            write(&names, &compiled.stablehlo(&all), &[all], &[results]);
+        }
     }
+}
+
+/// Compares results of a device with known results.
+pub fn assert_same(names: &[String], found: &[Tensor], expected: &[Tensor]) {
+    assert_eq!(found.len(), names.len());
+    assert_eq!(expected.len(), names.len());
+    let results = names.iter().zip(found).zip(expected);
+    let problems: Vec<String> = results
+        .filter_map(|((name, found), expected)| difference(name, found, expected))
+        .collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Returns how a result of a device differs from the known one: by more than 1e-5 for f32, and 1e-10 for f64, of the known
+/// number or of 1, whichever is greater.
+fn difference(name: &str, found: &Tensor, expected: &Tensor) -> Option<String> {
+    if found.info() != expected.info() {
+        return Some(format!(
+            "{name}: {} instead of {}",
+            found.info(),
+            expected.info()
+        ));
+    }
+    let tolerance = match expected.dtype() {
+        DType::F32 => 1e-5,
+        DType::F64 => 1e-10,
+        _ => return (found != expected).then(|| format!("{name}: {found} instead of {expected}")),
+    };
+    let numbers = |tensor: &Tensor| tensor.to_host().convert(DType::F64).to_vec::<f64>();
+    let pairs = numbers(found).into_iter().zip(numbers(expected));
+    let wrong = pairs.enumerate().find(|(_, (found, expected))| {
+        let same = found == expected
+            || found.is_nan() && expected.is_nan()
+            || (found - expected).abs() <= tolerance * expected.abs().max(1.0);
+        !same
+    });
+    wrong.map(|(at, (found, expected))| {
+        format!("{name}, element {at}: {found:e} instead of {expected:e}")
+    })
 }
 
 impl Drop for Group {

@@ -116,7 +116,7 @@ impl Primitive for DebugCallback {
         Err(block.refused(
             operands,
             "a module runs outside of this program and cannot call one of its functions",
-            "remove the callback or the print, or run the function with `jit`",
+            "remove the callback or the print, or run the function on the host",
         ))
     }
 
