@@ -24,6 +24,7 @@ use crate::primitives::body::program::Slots;
 use crate::tensor::Tensor;
 use crate::tensor::checks::{self};
 use crate::tensor::device::{self, Device};
+use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::trace::{axis_length, bound_length};
 use crate::transformations::dropped::Dropped;
 use crate::transformations::function::Origin;
@@ -113,6 +114,13 @@ impl Entry {
                 executable
             })
             .run_in(&mut Slots::new(), operands)
+    }
+
+    /// Returns the recorded function as a module of StableHLO, whose inputs and outputs have the names of the leaves.
+    #[track_caller]
+    pub(crate) fn stablehlo(&self) -> StableHlo {
+        let module = self.body.jaxpr.to_stablehlo();
+        module.with_names_of(&self.signature.treedef, self.outcome.whole())
     }
 
     /// Warns if the function changes states without returning them, and the first two calls received the same states.

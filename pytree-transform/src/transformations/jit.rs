@@ -134,7 +134,7 @@ impl<A: Traceable, R: 'static> Jit<A, R> {
     /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.
     #[track_caller]
     pub fn stablehlo(&self, argument: &A) -> StableHlo {
-        self.compiled.shown(&argument).body.jaxpr.to_stablehlo()
+        self.compiled.shown(&argument).stablehlo()
     }
 }
 

@@ -152,7 +152,7 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
     #[track_caller]
     pub fn stablehlo(&self, arguments: P::Borrowed<'_>) -> StableHlo {
         let entry = self.compiled.shown(&Borrowed::<P>(arguments));
-        entry.body.jaxpr.to_stablehlo()
+        entry.stablehlo()
     }
 }
 

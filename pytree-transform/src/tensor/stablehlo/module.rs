@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 
-use pytree_core::bug::expect_some;
+use pytree_core::TreeDef;
+use pytree_core::bug::{expect_some, pairs};
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
+use crate::tensor::jaxpr::constant_array;
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, FunctionText, Value};
+use crate::tensor::stablehlo::literals;
 use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::types::TensorType;
 
@@ -49,10 +52,16 @@ pub struct StableHlo {
     inputs: Vec<AbstractArray>,
     constants: Vec<Tensor>,
     outputs: Vec<AbstractArray>,
+    input_names: Vec<String>,
+    output_names: Vec<String>,
     mesh: Mesh,
 }
 
 impl StableHlo {
+    /// The oldest version of StableHLO that has all operations of the modules that this library writes. Later versions
+    /// read them, too.
+    pub const VERSION: &'static str = "1.9.0";
+
     /// Returns the text of the module. Each operation has the source line of its equation as its location.
     pub fn text(&self) -> String {
         self.to_string()
@@ -108,12 +117,113 @@ impl StableHlo {
         &self.outputs
     }
 
+    /// Returns the name of each of the [`inputs`](Self::inputs): the key path of the leaf in the argument of the
+    /// compiled function, for instance `[0].layers[0].weight`. An argument that is a tensor has the name `value`. The
+    /// inputs of a jaxpr without a structure have the names `[0]`, `[1]` and so on.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, jit};
+    /// let divide = jit(|(x, y): (Tensor, Tensor)| x / y);
+    /// let module = divide.stablehlo(&(Tensor::from(1.0_f32), Tensor::from(2.0_f32)));
+    /// assert_eq!(module.input_names(), ["[0]", "[1]"]);
+    /// assert_eq!(module.output_names(), ["value"]);
+    /// ```
+    pub fn input_names(&self) -> &[String] {
+        &self.input_names
+    }
+
+    /// Returns the name of each of the [`outputs`](Self::outputs): the key path of the leaf in the result, as for
+    /// [`input_names`](Self::input_names). If the function writes references, the names are those of a tuple of the
+    /// result and the written values.
+    pub fn output_names(&self) -> &[String] {
+        &self.output_names
+    }
+
+    /// Names the inputs and outputs after the leaves of an argument and a result. Inputs behind the leaves of the
+    /// argument are captured tensors.
+    pub(crate) fn with_names_of(mut self, argument: &TreeDef, result: &TreeDef) -> Self {
+        rename(&mut self.input_names, argument);
+        rename(&mut self.output_names, result);
+        self
+    }
+
+    /// Returns the module with its [`constants`](Self::constants) in the text, as hexadecimal digits. So the text is
+    /// complete: the arguments of `main` are the [`inputs`](Self::inputs) alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{DType, Tensor, jit};
+    /// let table = Tensor::arange(DType::F32, 2000);
+    /// let module = jit(move |x: Tensor| x * &table).stablehlo(&Tensor::from(1.0_f32));
+    /// assert_eq!(module.constants().len(), 1);
+    /// let complete = module.with_inlined_constants();
+    /// assert!(complete.constants().is_empty());
+    /// assert!(complete.text().contains(r#"dense<"0x000000000000803F"#));
+    /// ```
+    #[must_use]
+    pub fn with_inlined_constants(&self) -> Self {
+        let mut module = self.clone();
+        if self.constants.is_empty() {
+            return module;
+        }
+        // `main` is the first function of the module, and its last parameters are the constants.
+        let start = expect_some(self.text.find(MAIN), MAIN) + MAIN.len();
+        let end = start + expect_some(self.text[start..].find(')'), "the end of parameters");
+        let body = end + expect_some(self.text[end..].find("{\n"), "a body of main") + "{\n".len();
+        let parameters: Vec<&str> = self.text[start..end].split(", ").collect();
+        let (inputs, constants) = parameters.split_at(self.inputs.len());
+        let mut text = self.text[..start].to_owned();
+        text.push_str(&inputs.join(", "));
+        text.push_str(&self.text[end..body]);
+        for (parameter, tensor) in pairs(constants, &self.constants, "constants of a module") {
+            let (name, tensor_type) = expect_some(parameter.split_once(": "), "a parameter");
+            let value = literals::dense(constant_array(tensor));
+            let _ = writeln!(
+                text,
+                "    {name} = \"stablehlo.constant\"() {{value = {value}}} : () -> {tensor_type}"
+            );
+        }
+        let moved = text.len();
+        text.push_str(&self.text[body..]);
+        for (end, _) in &mut module.marks {
+            *end = *end - body + moved;
+        }
+        module.text = text;
+        module.constants.clear();
+        module
+    }
+
     /// Returns the name and the length of each named axis over which the jaxpr has collectives. One replica must run
     /// for each combination of positions on these axes. The position on the last axis changes fastest between
     /// neighbouring replicas.
     pub fn replica_axes(&self) -> Vec<(&str, usize)> {
         let axes = self.mesh.axes().iter();
         axes.map(|(name, length)| (&**name, *length)).collect()
+    }
+}
+
+/// The head of the function `main`.
+const MAIN: &str = "func.func public @main(";
+
+/// Returns the names of leaves without a structure.
+fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("[{number}]")).collect()
+}
+
+/// Replaces names by the key paths of the leaves of a tree. Names behind these leaves are those of captured tensors.
+fn rename(names: &mut [String], treedef: &TreeDef) {
+    let paths = treedef.leaf_paths();
+    let leaves = paths.len();
+    for (name, path) in names.iter_mut().zip(&paths) {
+        *name = if path.keys().is_empty() {
+            "value".to_owned()
+        } else {
+            path.to_string()
+        };
+    }
+    for (number, name) in names.iter_mut().skip(leaves).enumerate() {
+        *name = format!("captured[{number}]");
     }
 }
 
@@ -326,8 +436,10 @@ impl Module {
             text,
             marks,
             lines: self.lines,
-            inputs,
             constants: constants.collect(),
+            input_names: numbered(inputs.len()),
+            output_names: numbered(head.results.len()),
+            inputs,
             outputs: head.results,
             mesh: self.mesh,
         })
