@@ -35,6 +35,7 @@ mod axis_names;
 pub mod checkpoint;
 mod convert_floats;
 mod error;
+pub mod export;
 pub mod files;
 mod functions;
 mod initializers;
@@ -50,6 +51,7 @@ mod summary;
 pub use checkpoint::CheckpointError;
 pub use convert_floats::convert_floats;
 pub use error::InputError;
+pub use export::ExportError;
 pub use functions::{
     celu, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid,
     log_softmax, logsumexp, mish, relu, relu6, selu, sigmoid, silu, soft_sign, softmax, softplus,

@@ -1,0 +1,127 @@
+//! Programs in StableHLO as files that other tools read.
+//!
+//! A file is the text of one module behind two lines of comments, so every tool of MLIR reads it as it is. The first
+//! line names the format and its version. The second line has the names, dtypes and shapes of the inputs and outputs, in
+//! JSON. `docs/formats.md` specifies both lines. The text holds all constants, so the file is complete.
+
+mod error;
+mod signature;
+
+use std::fs;
+use std::path::Path;
+
+use pytree_transform::{AbstractArray, StableHlo};
+
+use crate::export::signature::{read, written};
+use crate::files;
+
+pub use error::ExportError;
+
+/// Writes a module of StableHLO to a file, atomically.
+///
+/// The module of a compiled function is that of [`Jit::stablehlo`](pytree_transform::Jit::stablehlo). Its inputs have
+/// the key paths of the argument's leaves as names. Constants of the module are written into its text. Source lines are
+/// left out, so equal programs give equal files.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Linear, Rngs, export};
+/// use pytree_transform::{DType, Tensor, jit};
+/// let forward = jit(|(model, x): (Linear, Tensor)| model.forward(&x));
+/// let argument = (Linear::new(2, 3, &mut Rngs::new(0)), Tensor::zeros(DType::F32, [4, 2]));
+/// let path = std::env::temp_dir().join("pytree-export-example.mlir");
+/// export::save(&path, &forward.stablehlo(&argument))?;
+/// let exported = export::load(&path)?;
+/// assert_eq!(exported.inputs()[0].to_string(), "[0].weight: f32[2,3]");
+/// assert_eq!(exported.inputs()[2].to_string(), "[1]: f32[4,2]");
+/// assert_eq!(exported.outputs()[0].to_string(), "value: f32[4,3]");
+/// assert!(exported.text().starts_with("module @pytree"));
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Returns [`ExportError::Io`] if the file cannot be written. The old file is then unchanged.
+pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportError> {
+    let path = path.as_ref();
+    let module = module.with_inlined_constants();
+    let mut text = written(&module);
+    text.push_str(module.text_without_locations());
+    files::write(path, text.as_bytes()).map_err(|source| ExportError::Io {
+        operation: "write",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Reads a file that [`save`] or `tools/export-convert` wrote. See [`save`] for an example.
+///
+/// The first lines are checked. The text of the module is not parsed: the compiler that runs it does this.
+///
+/// # Errors
+/// Returns [`ExportError::Io`] if the file cannot be read, [`ExportError::Version`] if a later version of this library
+/// wrote it, and [`ExportError::Format`] with the line of the defect for every other defect.
+pub fn load(path: impl AsRef<Path>) -> Result<Exported, ExportError> {
+    let path = path.as_ref();
+    let bytes = fs::read(path).map_err(|source| ExportError::Io {
+        operation: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    read(path, bytes)
+}
+
+/// A program in StableHLO that was read from a file: see [`load`].
+///
+/// To run it, compile its [`text`](Self::text), for instance with `pytree_pjrt::Client::compile`, and pass one buffer for
+/// each of the [`inputs`](Self::inputs), in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    version: String,
+    inputs: Vec<NamedArray>,
+    outputs: Vec<NamedArray>,
+    text: String,
+}
+
+impl Exported {
+    /// Returns the version of StableHLO that the text was written for, for instance `1.9.0`. Later versions read it,
+    /// too.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Returns the arguments of the function `main`.
+    pub fn inputs(&self) -> &[NamedArray] {
+        &self.inputs
+    }
+
+    /// Returns the results of the function `main`.
+    pub fn outputs(&self) -> &[NamedArray] {
+        &self.outputs
+    }
+
+    /// Returns the text of the module.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// An input or output of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedArray {
+    /// The key path in the argument or in the result; `value` if this is a single tensor. Names that another program has
+    /// written may have another form.
+    pub name: String,
+    /// The dtype and the shape.
+    pub array: AbstractArray,
+}
+
+impl std::fmt::Display for NamedArray {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.name, self.array)
+    }
+}
+
+#[cfg(test)]
+mod tests;
