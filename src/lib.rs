@@ -24,7 +24,7 @@
 //! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions. [`transform`] contains
 //!   the types of transformed functions, [`control`] loops and branches, [`collectives`] operations along a named axis.
 //! - [`nn`] contains layers, activations and losses; [`optim`] optimizers; [`random`] keys and streams of random numbers;
-//!   [`checkpoint`] saves and loads; [`debug`] prints and checks values inside of compiled functions.
+//!   [`checkpoint`] saves and loads; [`export`] writes programs for other tools; [`debug`] prints and checks values inside of compiled functions.
 
 /// The crate of pytrees, with further items for handwritten implementations of `Pytree` and of leaf types.
 pub use pytree_core as core;
@@ -44,7 +44,7 @@ pub use pytree_derive::{
     FacadePytree as Pytree, FacadeStatic as Static, facade_module_object as module_object,
     facade_shaped as shaped, facade_shapes as shapes,
 };
-pub use pytree_nn::{Model, checkpoint, files};
+pub use pytree_nn::{Model, checkpoint, export, files};
 #[doc(hidden)]
 pub use pytree_transform::raw;
 pub use pytree_transform::{
@@ -203,6 +203,8 @@ mod documents {
     struct Shapes;
     #[doc = include_str!("../docs/devices.md")]
     struct Devices;
+    #[doc = include_str!("../docs/export.md")]
+    struct Export;
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
     #[doc = include_str!("../docs/for-pytorch-users.md")]
