@@ -35,7 +35,7 @@ fn dilated(length: usize, dilation: usize) -> i128 {
 /// Converts a number of padding elements, which fits because the lengths are at most [`LONGEST`].
 fn narrow(padding: i128) -> isize {
     let limit = |limit: isize| limit as i128;
-    isize::try_from(padding.clamp(limit(-isize::MAX), limit(isize::MAX))).unwrap_or(0)
+    isize::try_from(i128::clamp(padding, limit(-isize::MAX), limit(isize::MAX))).unwrap_or(0)
 }
 
 impl Sliding {
@@ -45,7 +45,7 @@ impl Sliding {
         let (low, high) = (self.padding.0 as i128, self.padding.1 as i128);
         let spread = dilated(self.length, self.dilation);
         let padded = spread.saturating_add(low).saturating_add(high);
-        let fits = [spread, padded, low.abs(), high.abs()]
+        let fits = [spread, padded, i128::abs(low), i128::abs(high)]
             .iter()
             .all(|length| (0..=LONGEST).contains(length));
         if !fits {
