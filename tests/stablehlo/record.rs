@@ -63,6 +63,10 @@ impl Group {
     }
 
     /// Adds a program with its inputs and its known results, with which the results of a device are compared.
+    #[allow(
+        dead_code,
+        reason = "not every test that shares this file has known results"
+    )]
     pub fn add_known(
         &mut self,
         name: impl Into<String>,

@@ -108,7 +108,7 @@ fn large_constants_are_transferred_once() {
     let rows = Tensor::arange(DType::F32, 5_000);
     let total = rows.sum().item::<f32>();
     let looped = jit(move |x: Tensor| {
-        pytree_transform::fori_loop(0, 3, |_, sum: Tensor| sum + (&rows).sum(), x)
+        pytree_transform::fori_loop(0, 3, |_, sum: Tensor| sum + rows.sum(), x)
     });
     let y = looped.on(&device)(Tensor::from(0.0_f32));
     assert!((y.item::<f32>() / (3.0 * total) - 1.0).abs() < 1e-6);

@@ -1,6 +1,7 @@
 //! Tensors, compiled functions and models on a device of a plugin.
 
 #![allow(
+    clippy::float_cmp,
     clippy::unwrap_used,
     clippy::needless_pass_by_value,
     reason = "a test says what it checks in its name, and fails by panicking"
