@@ -2,6 +2,7 @@
 //! the memory of the whole process.
 
 #![allow(
+    clippy::float_cmp,
     clippy::unwrap_used,
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
