@@ -33,7 +33,7 @@ pub enum DType {
     U32,
     /// The upper half of an f32: 8 bits of exponent and 7 bits of mantissa. The Rust type is [`bf16`].
     BF16,
-    /// The half precision of IEEE 754: 5 bits of exponent and 10 bits of mantissa. The Rust type is [`f16`].
+    /// The half precision of IEEE 754: 5 bits of exponent and 10 bits of mantissa. The Rust type is [`f16`](struct@f16).
     F16,
     F32,
     F64,
