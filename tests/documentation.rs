@@ -405,7 +405,7 @@ fn index_has_every_function() {
     let modules = [
         ("pytree", "src/lib.rs"),
         ("pytree::checkpoint", "pytree-nn/src/checkpoint/mod.rs"),
-        ("pytree::export", "pytree-nn/src/export/mod.rs"),
+        ("pytree::export", "pytree-nn/src/export.rs"),
         ("pytree::files", "pytree-nn/src/files.rs"),
         ("pytree::memory", "pytree-transform/src/base/memory.rs"),
         ("pytree::tree", "pytree-core/src/trees/tree.rs"),
