@@ -96,7 +96,11 @@ struct PjrtEngine {
 
 impl PjrtEngine {
     fn compile_text(&self, text: &str) -> Result<Executable, DeviceError> {
-        let options = CompileOptions::new().device(self.index);
+        let mut options = CompileOptions::new().device(self.index);
+        if self.client.platform_name() == "cpu" {
+            // Otherwise the maximum of a number and NaN is the number. Compilers for other platforms keep NaN.
+            options = options.set("xla_cpu_enable_fast_min_max", false);
+        }
         self.client.compile(text, &options).map_err(device_error)
     }
 }

@@ -123,7 +123,7 @@ fn functions_keep_their_last_digits() {
     let groups = groups(&file);
     assert_eq!(groups.len(), 54);
     let mut problems = Vec::new();
-    let mut recorded = record::Group::new(8);
+    let mut recorded = record::Group::new(54);
     for group in groups {
         for (found, (x, exact)) in group.results(&mut recorded).into_iter().zip(&group.cases) {
             let off = (found - exact).abs() / unit(group.dtype, *exact);

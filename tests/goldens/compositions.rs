@@ -96,7 +96,7 @@ fn compositions_to_depth_three_match_jax() {
         let name = case["name"].as_str().unwrap();
         let (inputs, outputs) = (tensors(&case["inputs"]), tensors(&case["outputs"]));
         assert_eq!(outputs.len(), chains.len());
-        let mut group = Group::new(17);
+        let mut group = Group::new(85);
         for (chain, expected) in chains.iter().zip(&outputs) {
             let chain: Vec<&str> = chain.as_str().unwrap().split_whitespace().collect();
             let base = function(name, w.clone(), square.clone());

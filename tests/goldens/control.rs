@@ -385,7 +385,7 @@ fn narrow_cases(
     let file = read("control.json");
     let cases = file[group].as_array().unwrap();
     assert!(cases.len() >= 12);
-    let mut group = Group::new(4);
+    let mut group = Group::new(20);
     for case in cases {
         let name = case["name"].as_str().unwrap().to_owned();
         let what = format!("{name} {}", case["dtype"]);

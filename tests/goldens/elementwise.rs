@@ -210,7 +210,7 @@ fn every_function_matches_jax_at_edges() {
     let file = read("elementwise.json");
     let edges = file["edges"].as_array().unwrap();
     assert!(edges.len() > 500);
-    let mut group = Group::new(20);
+    let mut group = Group::new(100);
     let failures: Vec<String> = edges
         .iter()
         .filter_map(|case| {

@@ -3,10 +3,11 @@
 #[path = "../../examples/digits/workload.rs"]
 mod workload;
 
+use pytree::device::Device;
 use pytree::prelude::*;
 
-/// The losses at steps 1 and 20 of an MLP on the deterministic data.
-fn losses(sizes: [usize; 4], batch: usize) -> (f32, f32) {
+/// The losses at steps 1 and 20 of an MLP on the deterministic data, on the device or the host.
+fn losses(sizes: [usize; 4], batch: usize, device: &Device) -> (f32, f32) {
     let mut model = Mlp::new(&sizes, Activation::Relu, &mut Rngs::new(0));
     for (number, layer) in model.layers.iter_mut().enumerate() {
         let (inputs, outputs) = (sizes[number], sizes[number + 1]);
@@ -22,7 +23,8 @@ fn losses(sizes: [usize; 4], batch: usize) -> (f32, f32) {
             optimizer.update(&mut model, &gradient);
             (model, optimizer, loss)
         },
-    );
+    )
+    .on(device);
     let mut losses = Vec::new();
     for count in 0..20 {
         let x = Tensor::new(
@@ -39,7 +41,15 @@ fn losses(sizes: [usize; 4], batch: usize) -> (f32, f32) {
 
 #[test]
 fn case_c1_has_losses_of_every_peer() {
-    let (first, twentieth) = losses([64, 128, 128, 10], 64);
-    assert!((first - 2.297_599).abs() < 1e-6, "{first}");
-    assert!((twentieth - 2.201_15).abs() < 1e-5, "{twentieth}");
+    for device in [Some(Device::HOST), crate::device::device()]
+        .iter()
+        .flatten()
+    {
+        let (first, twentieth) = losses([64, 128, 128, 10], 64, device);
+        assert!((first - 2.297_599).abs() < 1e-6, "{first} on {device}");
+        assert!(
+            (twentieth - 2.201_15).abs() < 1e-5,
+            "{twentieth} on {device}"
+        );
+    }
 }

@@ -10,10 +10,12 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+#[allow(dead_code, reason = "the goldens use all of it")]
 mod device;
 mod edges;
 mod narrow;
 mod programs;
+#[allow(dead_code, reason = "the goldens use all of it")]
 mod record;
 mod replicas;
 mod texts;
