@@ -53,7 +53,7 @@ impl fmt::Debug for DebugCallback {
     }
 }
 
-/// Returns one example of a batch: the part of `array` at `position` on its leading batch axes, without these axes.
+/// Returns the example at `position` of a batch, without the batch axes.
 fn example(array: &Array, batch_axes: usize, position: usize) -> Tensor {
     let shape = &array.shape()[batch_axes..];
     let length: usize = shape.iter().product();

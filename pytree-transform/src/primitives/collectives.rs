@@ -5,8 +5,8 @@
 //! differentiate and record `psum` by the ordinary rules. A collective is never evaluated: a name that no `vmap` binds
 //! is an error.
 //!
-//! If a shape rule needs a property of a batch axis, for instance its length, the property is a parameter of the
-//! primitive. So the same rule checks an operation when it is applied, and when the verifier reads it in a jaxpr.
+//! A property of a batch axis that a shape rule needs, such as the length, is a parameter of the primitive. So the
+//! shape rule gives the same result when an operation is applied and when the verifier reads the jaxpr.
 
 pub(crate) mod permute;
 
@@ -62,7 +62,7 @@ pub(crate) struct AxisIndex {
     pub(crate) name: [AxisName; 1],
 }
 
-/// Panics, because a collective is never evaluated.
+/// Panics because a collective is never evaluated.
 pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
     bug(format_args!(
         "`{}` to be handled by the trace level of its batch axis, and never evaluated",
@@ -88,7 +88,7 @@ fn without(names: &[AxisName], name: &AxisName) -> SmallVec<[AxisName; 1]> {
     rest.cloned().collect()
 }
 
-/// Returns the sum over the examples of the named batch axes, or the tensor itself if there are no names.
+/// Returns the sum over the examples of the named batch axes. Returns the tensor itself if there are no names.
 #[track_caller]
 pub(crate) fn psum(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
     if names.is_empty() {
@@ -102,7 +102,7 @@ pub(crate) fn psum(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, Tenso
     )
 }
 
-/// Returns the maximum over the examples of the named batch axes, or the tensor itself if there are no names.
+/// Returns the maximum over the examples of the named batch axes. Returns the tensor itself if there are no names.
 #[track_caller]
 pub(crate) fn pmax(operand: &Tensor, names: &[AxisName]) -> Result<Tensor, TensorError> {
     if names.is_empty() {
@@ -135,7 +135,7 @@ pub(crate) fn axis_index(name: &AxisName) -> Result<Tensor, TensorError> {
     bind_one(&AxisIndex { name }, &[])
 }
 
-/// Returns the groups of replicas that work together over named axes.
+/// Returns the groups of replicas whose values are combined over the named axes.
 fn lower_groups(
     block: &Block<'_>,
     operands: &[Value],
@@ -253,8 +253,8 @@ impl Primitive for PMax {
         unbound(self)
     }
 
-    /// Computes the tangent of the maximum: the mean of the tangents of the examples that have the maximum, as for a
-    /// maximum over an axis.
+    /// Computes the tangent of the maximum: the mean tangent of the examples that have the maximum. A maximum over an
+    /// axis uses the same formula.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let maximum = or_panic(pmax(&primals[0], &self.names));
         let tangent = tangents[0].as_ref().map(|tangent| {

@@ -100,14 +100,14 @@ fn to_wide(operand: &Array, target: DType) -> Array {
     }
 }
 
-/// Converts floats to integers. As for Rust's `as`, NaN becomes 0, and floats outside of the range of the dtype become
-/// the nearest end of the range. StableHLO does not define these results, so they are selected explicitly.
+/// Converts floats to integers. As in Rust's `as`, NaN becomes 0, and a float outside of the dtype's range becomes the
+/// nearest end of the range. StableHLO does not define these results, so selections compute them.
 fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
     let result = AbstractArray {
         dtype,
         shape: operand.info.shape.clone(),
     };
-    // The first power of 2 above the range is exact in every float dtype, or infinite.
+    // Every float dtype represents the first power of 2 above the range exactly, or as infinity.
     let power_of_two = |bits: usize| (1_u128 << bits) as f64;
     let bits = 8 * dtype.bytes();
     let (below, above) = match number_kind(dtype) {
@@ -198,8 +198,9 @@ impl Primitive for Convert {
             (NumberKind::Float, NumberKind::Signed | NumberKind::Unsigned) => {
                 saturated(block, operand, self.0)
             }
-            // XLA replaces the product of a number and a converted bool by a selection, which returns 0 instead of NaN
-            // if the number is NaN. It does not do so for a selected 1 or 0.
+            // XLA would replace the product of a number and a converted bool by a selection. For the number NaN and the
+            // bool false, the product is NaN, but the selection returns 0. XLA keeps the product if the bool is
+            // converted by a selection of 1 or 0.
             (NumberKind::Bool, NumberKind::Float) => {
                 let result = AbstractArray {
                     dtype: self.0,
@@ -208,7 +209,7 @@ impl Primitive for Convert {
                 let (zero, unit) = (block.number(&result, 0.0), block.number(&result, 1.0));
                 block.selection(operand, &unit, &zero)
             }
-            // Our kernel rounds to a half-precision dtype by way of f32.
+            // The kernel for arrays also rounds to f32 before it rounds to a half-precision dtype.
             (_, NumberKind::Float) if self.0.is_narrow() => {
                 let single = block.converted(operand, DType::F32);
                 block.converted(&single, self.0)

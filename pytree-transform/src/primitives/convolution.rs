@@ -1,6 +1,6 @@
 //! Convolutions: products of sliding windows of an input with a kernel.
 //!
-//! The derivatives with respect to the input and to the kernel, and batches of both, are convolutions, too. For this
+//! The derivatives with respect to the input and to the kernel are convolutions, and batches are convolutions. For this
 //! reason the primitive has general dimension numbers, dilations of both operands, and two kinds of groups.
 
 mod depthwise;
@@ -28,21 +28,22 @@ use crate::tensor::trace::bind_one;
 
 /// Slides windows over the input and multiplies each window by the kernel, like `lax.conv_general_dilated`.
 ///
-/// The operands are the input and the kernel. The kernel is not reversed. Each list has one number for each spatial
-/// axis, over which windows slide.
+/// The operands are the input and the kernel. The kernel is not reversed. Windows slide over the spatial axes, and each
+/// list has one number for each spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Convolution {
     /// The distance between neighbouring windows.
     pub(crate) strides: PerAxis,
     /// The number of zeros before and after the input. A negative number removes elements.
     pub(crate) padding: PerAxis<(isize, isize)>,
-    /// The distance between neighbouring elements of the input. Zeros are between them.
+    /// The distance between neighbouring elements of the input. The gaps are filled with zeros.
     pub(crate) input_dilation: PerAxis,
     /// The distance between neighbouring elements of a window.
     pub(crate) kernel_dilation: PerAxis,
-    /// The number of groups of input features. Each group is convolved with its own output features of the kernel.
+    /// The number of groups of input features. Each group is convolved with its own part of the kernel's output
+    /// features.
     pub(crate) feature_groups: usize,
-    /// The number of groups of examples. Each group is convolved with its own output features of the kernel.
+    /// The number of groups of examples. Each group is convolved with its own part of the kernel's output features.
     pub(crate) batch_groups: usize,
     pub(crate) numbers: DimensionNumbers,
 }
@@ -67,7 +68,7 @@ pub(crate) struct Axes {
 }
 
 impl Axes {
-    /// Returns the same axes, where the two axes that are not spatial change places.
+    /// Returns the axes with the outer axis and the feature axis swapped.
     fn swapped(&self) -> Self {
         Self {
             outer: self.features,
@@ -76,7 +77,7 @@ impl Axes {
         }
     }
 
-    /// Returns whether each axis of an array of rank `rank` is named exactly once.
+    /// Returns whether each axis of an array of rank `rank` occurs exactly once.
     fn are_all(&self, rank: usize) -> bool {
         let named =
             |axis| self.outer == axis || self.features == axis || self.space.contains(&axis);
@@ -129,7 +130,7 @@ impl Convolution {
         Some(shape)
     }
 
-    /// Returns the mistakes in the numbers of axes, which the other checks rely on.
+    /// Returns a mistake if the numbers of axes do not match. The other checks need matching numbers.
     fn wrong_ranks(&self, input: &[usize], kernel: &[usize]) -> Option<Mistake> {
         let axes = self.strides.len();
         let lists = [
@@ -168,7 +169,7 @@ impl Convolution {
         })
     }
 
-    /// Returns the mistakes in the numbers of features, examples and groups.
+    /// Returns a mistake if the numbers of features, examples and groups do not match.
     fn wrong_groups(&self, input: &[usize], kernel: &[usize]) -> Option<Mistake> {
         let (groups, batch_groups) = (self.feature_groups, self.batch_groups);
         let of = &self.numbers;
@@ -188,7 +189,7 @@ impl Convolution {
         ))
     }
 
-    /// Returns the mistakes in strides, dilations and the size of windows.
+    /// Returns a mistake if a stride, a dilation or a length of the kernel is 0.
     fn wrong_numbers(&self, kernel: &[usize]) -> Option<Mistake> {
         let lists = [&self.strides, &self.input_dilation, &self.kernel_dilation];
         let zero = lists.iter().any(|numbers| numbers.contains(&0));
@@ -209,7 +210,7 @@ impl Convolution {
 }
 
 impl fmt::Display for DimensionNumbers {
-    /// Writes the axes as JAX does: for the kernel, the axis of the output features is the first.
+    /// Writes the axes in JAX's order. For the kernel, the axis of the output features is the first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = |axes: &Axes| -> AxisList {
             [axes.outer, axes.features]

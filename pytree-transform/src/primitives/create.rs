@@ -73,8 +73,8 @@ pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, 
     )
 }
 
-/// Returns a tensor on the chosen device with all elements equal to `value`. The value is transferred, because an
-/// operation with this value would be compiled for each value.
+/// Returns a tensor on the chosen device with all elements equal to `value`. Transfers the value to the device, because
+/// an operation that contains the value would be compiled again for each new value.
 #[cold]
 #[track_caller]
 fn full_on_device(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
@@ -122,12 +122,12 @@ pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor,
     )
 }
 
-/// Returns a single element of a dtype as an array.
+/// Returns an array of a dtype with one element.
 fn element(dtype: DType, value: f64) -> Array {
     with_type!(dtype, T => Array::new([], vec![<T as TensorElement>::from_number(value)]))
 }
 
-/// Returns the positions 0, 1, … up to `count` in a dtype.
+/// Returns the `count` numbers 0, 1, 2, … as an array of a dtype.
 fn positions(dtype: DType, count: usize) -> Array {
     with_type!(dtype, T => {
         let positions = (0..count).map(<T as TensorElement>::from_position);

@@ -1,4 +1,4 @@
-//! Cumulative reductions along an axis: each result combines an element with all elements before it.
+//! Cumulative reductions along an axis. Each result combines an element with all elements before this element.
 
 mod running;
 
@@ -29,7 +29,7 @@ use crate::tensor::trace::bind_one;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) axis: usize,
-    /// If true, each result combines an element with all elements after it, instead of before it.
+    /// If true, each result combines an element with all elements after this element.
     pub(crate) reverse: bool,
 }
 
@@ -106,8 +106,8 @@ impl Run {
     }
 
     /// Writes a cumulative reduction in log₂ n steps (Hillis and Steele, "Data parallel algorithms", 1986). Step `i`
-    /// combines each element with the element 2ⁱ places before it. `start` does not change an element that is combined
-    /// with it; it stands for elements before the first.
+    /// combines each element with the element 2ⁱ places before it. `start` is the value of the elements before the
+    /// first element. A combination with `start` does not change an element.
     fn lower(
         self,
         block: &mut Block<'_>,
@@ -133,7 +133,7 @@ impl Run {
         result
     }
 
-    /// Reduces an array along the axis, in place if nobody else holds its memory.
+    /// Reduces an array along the axis. Overwrites the array if there is no other handle of its memory.
     fn scan<T: TensorElement>(self, operand: Arc<Array>, kernel: impl Fn(&mut [T], Rows)) -> Array {
         let shape = Shape::from(operand.shape());
         let rows = Rows {
@@ -183,7 +183,7 @@ impl LinearPrimitive for CumulativeSum {
         scan!(self.0, operand, in_blocks, wrapping_add, |x, y| x + y)
     }
 
-    /// Transposes the sums: returns the cumulative sums of the cotangent in the opposite direction.
+    /// Returns the cumulative sums of the cotangent in the opposite direction.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let run = Run {
             reverse: !self.0.reverse,
@@ -241,9 +241,9 @@ macro_rules! log_add_exp {
     }};
 }
 
-/// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990): a
-/// recursive call on the combined pairs of neighbours returns every second result, and one more combination returns the
-/// other results. If several elements equal an extremum, the gradient of the extremum is divided among them as in JAX's
+/// Computes a cumulative reduction in 2 log₂ n steps (Blelloch, "Prefix sums and their applications", 1990). A
+/// recursive call on the combined pairs of neighbours returns every second result. One more combination returns the
+/// other results. If several elements equal an extremum, each gets an equal share of the gradient, as in JAX's
 /// `associative_scan`.
 fn scan_in_pairs(cumulation: Cumulation, x: &Tensor, axis: usize) -> Tensor {
     let count = x.shape()[axis];
@@ -295,8 +295,7 @@ impl Primitive for Cumulative {
         let [operand] = take(operands);
         let run = self.run;
         one(match self.cumulation {
-            // Products are not computed in blocks, because the product of a block may overflow although no result
-            // overflows.
+            // Products are not computed in blocks. The product of a block may overflow although no result overflows.
             Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
             Cumulation::Max => {
                 scan!(

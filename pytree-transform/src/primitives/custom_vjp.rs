@@ -1,4 +1,4 @@
-//! The primitive for the linear part of a `custom_vjp`. Only its transpose is known: the user's `backward`.
+//! The primitive for the linear part of a `custom_vjp`. Its only known rule is its transpose: the user's `backward`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::Recorder;
 
-/// A linear function. Only its transpose is known. The operands are tangents, followed by residuals.
+/// A linear function whose only known rule is its transpose. The operands are tangents, followed by residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Backward {
     /// The transpose. It takes the residuals and the cotangents of the results, and returns a cotangent for each

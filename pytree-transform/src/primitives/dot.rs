@@ -25,7 +25,8 @@ use crate::tensor::trace::bind_one;
 
 /// Multiplies two tensors and sums over pairs of axes, like `lax.dot_general`. The contracted axes `contract.0[i]` of
 /// the left and `contract.1[i]` of the right operand are removed. The batch axes `batch.0[i]` and `batch.1[i]` become
-/// one axis. The result has the batch axes, then the other axes of the left operand, then those of the right operand.
+/// one axis. The result has the batch axes, then the other axes of the left operand, then the other axes of the right
+/// operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DotGeneral {
     pub(crate) contract: (AxisList, AxisList),
@@ -57,7 +58,7 @@ fn free_axes(rank: usize, contract: &[usize], batch: &[usize]) -> AxisList {
     list((0..rank).filter(|axis| !contract.contains(axis) && !batch.contains(axis)))
 }
 
-/// Collects a few axes. For so few, `push` is faster than `collect`, which reserves memory first.
+/// Collects a few axes. For a few axes, `push` is faster than `collect`, which reserves memory first.
 #[inline]
 fn list(axes: impl Iterator<Item = usize>) -> AxisList {
     let mut list = AxisList::new();
@@ -67,7 +68,7 @@ fn list(axes: impl Iterator<Item = usize>) -> AxisList {
     list
 }
 
-/// The axes of one operand of a product, for computing its cotangent.
+/// The axes of one operand of a product, from which a cotangent is computed.
 struct Side<'a> {
     contract: &'a [usize],
     batch: &'a [usize],
@@ -99,7 +100,7 @@ impl DotGeneral {
         )
     }
 
-    /// Returns the numbers that the axes `axes` of an operand have after a batch axis is inserted at position `batch`.
+    /// Returns the numbers of the axes `axes` after a batch axis is inserted at position `batch`.
     fn shifted(axes: &[usize], batch: Option<usize>) -> AxisList {
         axes.iter()
             .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))
@@ -107,11 +108,11 @@ impl DotGeneral {
     }
 }
 
-/// Computes the cotangent of the operand `own` from the cotangent of the result and the other operand (`other`, with
-/// the value `known`).
+/// Computes the cotangent of the operand `own` from the cotangent of the result and from `known`, the value of the
+/// other operand. `other` has the axes of the other operand.
 fn cotangent_of(own: &Side<'_>, cotangent: &Tensor, other: &Side<'_>, known: &Tensor) -> Tensor {
     let batch: AxisList = (0..own.batch.len()).collect();
-    // The product below has the contracted axes in the order that they have in the other operand.
+    // The product below has the contracted axes in the order of the other operand.
     let contracted: AxisList = sorting_permutation(other.contract)
         .iter()
         .map(|&position| own.contract[position])
@@ -286,8 +287,8 @@ impl Primitive for DotGeneral {
         ]
     }
 
-    /// Batches the product. If both operands have a batch axis, the pair becomes one more pair of batch axes of the
-    /// product. If only one operand has a batch axis, this axis becomes one more free axis.
+    /// Batches the product. If both operands have a batch axis, these two axes become one more pair of batch axes of
+    /// the product. If only one operand has a batch axis, this axis becomes one more free axis.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], _: &BatchAxis) -> Batched {
         let shifted = |(left, right): &(AxisList, AxisList)| {
             (Self::shifted(left, axes[0]), Self::shifted(right, axes[1]))
@@ -441,8 +442,8 @@ mod tests {
             let dot = primitive(axes);
             let (left, right) = (noise(left, 1), noise(right, 2));
             let expected = slow(&dot, &left, &right);
-            // Results reuse memory without clearing it. Fill the pool of freed memory with NaN, so that an element that
-            // the product does not write is noticed.
+            // Results reuse memory without clearing it. Fill the pool of freed memory with NaN, so that the test fails
+            // if the product leaves an element unwritten.
             drop(Tensor::full(DType::F64, expected.shape(), f64::NAN));
             assert_close(&bind_one(&dot, &[&left, &right]).unwrap(), &expected, 1e-14);
             for dtype in [DType::F32, DType::I32, DType::I64, DType::U32] {

@@ -29,9 +29,9 @@ use crate::tensor::stablehlo::{Block, GatherAxes, NumberKind, Value, number_kind
 use crate::tensor::trace::bind_one;
 
 /// Returns the slices of a tensor along `axis` at the indices. In the result, the axes of the indices replace `axis`.
-/// Indices out of range are clamped to the nearest end, like `jnp.take` with `mode="clip"`.
+/// Indices out of range are clamped to the nearest end, as in `jnp.take` with `mode="clip"`.
 ///
-/// The first `batch_axes` axes of both operands are batch axes: each position on them is handled separately.
+/// The first `batch_axes` axes of both operands are batch axes. Each position on the batch axes is handled separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Take {
     pub(crate) axis: usize,
@@ -89,7 +89,7 @@ impl Take {
         }
     }
 
-    /// Returns how the axes of the operand, the indices and the result correspond to each other.
+    /// Returns the correspondence between the axes of the operand, the indices and the result.
     fn gather_axes(self, operand_rank: usize, indices_rank: usize) -> GatherAxes {
         let behind = self.axis + indices_rank - self.batch_axes;
         let count = operand_rank - self.axis - 1;
@@ -251,8 +251,8 @@ impl Primitive for Take {
     }
 }
 
-/// Moves the batch axis of a tensor to the position `first` if it is before this position. Returns the tensor and the
-/// position of its batch axis.
+/// Moves the batch axis of a tensor to the position `first` if the batch axis is before this position. Returns the
+/// tensor and the position of its batch axis.
 fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor, usize) {
     if batch >= first {
         return (operand.clone(), batch);
@@ -260,8 +260,8 @@ fn behind_parallel_axes(operand: &Tensor, batch: usize, first: usize) -> (Tensor
     (or_panic(move_axis(operand, batch, first)), first)
 }
 
-/// Writes the positions of indices on an axis of length `length`: a negative index counts from the end, and positions
-/// out of range are clamped to the nearest end. A scatter of StableHLO would drop them.
+/// Writes the positions of indices on an axis of length `length`. A negative index counts from the end. An index out of
+/// range is clamped to the nearest end, because a scatter of StableHLO would drop it.
 fn lower_positions(block: &mut Block<'_>, indices: &Value, length: usize) -> Value {
     // Adding the length to a negative index must not overflow.
     let wide = match indices.dtype() {

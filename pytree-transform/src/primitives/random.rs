@@ -68,7 +68,8 @@ fn block(key: [u32; 2], count: [u32; 2]) -> [u32; 2] {
     x
 }
 
-/// Writes [`block`] for keys and counters: the two words of the key, then the two words of the counter.
+/// Writes the operations of [`block`]. `words` holds the two words of the key, followed by the two words of the
+/// counter.
 fn lower_block(block: &mut Block<'_>, words: &[Value]) -> Vec<Value> {
     const ADD: &str = "stablehlo.add";
     const XOR: &str = "stablehlo.xor";

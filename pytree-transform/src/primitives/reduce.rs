@@ -1,4 +1,4 @@
-//! Reductions over axes: sum, extrema, products, logic, positions of extrema. The reduced axes are removed.
+//! Reductions over axes: sum, extrema, products, logic, and positions of extrema. The reduced axes are removed.
 
 mod arg_extremum;
 mod reduction;
@@ -53,7 +53,7 @@ pub(crate) struct Reduce {
     pub(crate) axes: AxisList,
 }
 
-/// Returns the sum over distinct `axes`, or the tensor itself if there are no axes.
+/// Returns the sum over distinct `axes`. Returns the tensor itself if there are no axes.
 #[track_caller]
 pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     if axes.is_empty() && operand.dtype() != DType::Bool {
@@ -62,7 +62,7 @@ pub(crate) fn sum(operand: &Tensor, axes: &[usize]) -> Result<Tensor, TensorErro
     bind_one(&Sum { axes: sorted(axes) }, &[operand])
 }
 
-/// Returns a reduction over distinct `axes`, or the tensor itself if there are no axes.
+/// Returns a reduction over distinct `axes`. Returns the tensor itself if there are no axes.
 #[track_caller]
 pub(crate) fn reduce_by(
     reduction: Reduction,
@@ -106,8 +106,8 @@ fn broadcast_back(
     broadcast_in_dim(reduced, shape, &kept)
 }
 
-/// Returns the reduced axes after a batch axis is inserted at position `batch`, and the position of the batch axis in
-/// the result.
+/// Returns the reduced axes after a batch axis is inserted at position `batch`. Also returns the position of the batch
+/// axis in the result.
 fn batched_axes(axes: &[usize], batch: usize) -> (AxisList, usize) {
     let axes: AxisList = axes.iter().map(|&axis| batched_axis(axis, batch)).collect();
     let before = axes.iter().filter(|&&axis| axis < batch).count();
@@ -227,7 +227,7 @@ impl Reduce {
         or_panic(reduce_by(self.reduction, operand, axes))
     }
 
-    /// Divides the tangent of the extremum equally among all elements that equal it, as in JAX.
+    /// Divides the tangent of the extremum equally among all elements that equal the extremum, as JAX does.
     fn tangent_of_extremum(&self, x: &Tensor, extremum: &Tensor, tangent: &Tensor) -> Tensor {
         let beside = or_panic(broadcast_back(extremum, x.shape(), &self.axes));
         let chosen = or_panic(convert(
@@ -327,8 +327,8 @@ impl Primitive for Reduce {
     }
 }
 
-/// Computes the product over some axes by multiplying halves of the tensor repeatedly. The derivative contains no
-/// quotient, so it is correct where elements are zero.
+/// Computes the product over some axes. Repeatedly multiplies one half of the tensor by the other half. The derivative
+/// of these products contains no quotient, so it is correct where elements are zero.
 fn product_in_halves(x: &Tensor, axes: &[usize]) -> Tensor {
     let kept: AxisList = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
     let permutation: AxisList = axes.iter().chain(&kept).copied().collect();

@@ -1,7 +1,8 @@
 //! Reductions of sliding windows: sums, extrema, and the derivatives of extrema.
 //!
-//! The family is closed under derivatives and batching. The transpose of a sum of windows is a sum of windows. The
-//! tangent of an extremum gathers the tangent of the selected element of each window, and its transpose scatters.
+//! The derivatives and batches of these primitives are primitives of this file. The transpose of a sum of windows is a
+//! sum of windows. The tangent of an extremum gathers the tangent of each window's selected element. The transpose of
+//! this gather is a scatter.
 
 mod evaluation;
 mod lowering;
@@ -32,11 +33,11 @@ use crate::tensor::trace::bind_one;
 /// Windows that slide over a tensor. Each list has one number for each axis of the tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Window {
-    /// The lengths of a window.
+    /// The length of a window along each axis.
     pub(crate) dimensions: PerAxis,
     /// The distance between neighbouring windows.
     pub(crate) strides: PerAxis,
-    /// The number of padding elements, which are not reduced, before and after the elements of the tensor.
+    /// The number of padding elements before and after the elements of the tensor. Padding elements are not reduced.
     pub(crate) padding: PerAxis<(isize, isize)>,
 }
 
@@ -44,12 +45,12 @@ pub(crate) struct Window {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReduceWindowSum {
     pub(crate) window: Window,
-    /// The distance between neighbouring elements of the tensor. The gaps between them are not reduced.
+    /// The distance between neighbouring elements of the tensor. The gaps between the elements are not reduced.
     pub(crate) base_dilation: PerAxis,
 }
 
-/// Returns the maximum or the minimum of each window: the first NaN, if there is one. A window without elements of the
-/// tensor has the least or the greatest value of the dtype.
+/// Returns the maximum or the minimum of each window. If a window contains NaN, returns the first NaN. For a window
+/// without elements of the tensor, returns the least or the greatest value of the dtype.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReduceWindowExtremum {
     pub(crate) extremum: Extremum,
@@ -78,7 +79,7 @@ pub(crate) fn extremum_of_windows(
 }
 
 impl Window {
-    /// Returns the geometry along an axis of length `length`, whose elements are `dilation` apart.
+    /// Returns the geometry along axis `axis`. The axis has `length` elements, which are `dilation` apart.
     fn sliding(&self, axis: usize, length: usize, dilation: usize) -> Sliding {
         Sliding {
             length,
@@ -131,7 +132,7 @@ impl Window {
         }
     }
 
-    /// Returns the windows of a tensor with a batch axis before axis `batch`.
+    /// Returns the windows of a tensor with a new batch axis at position `batch`.
     fn batched(&self, batch: usize) -> Self {
         Self {
             dimensions: inserted(&self.dimensions, batch, 1),

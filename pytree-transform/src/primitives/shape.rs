@@ -19,8 +19,8 @@ use crate::tensor::primitive::LinearPrimitive;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Maps axis `i` of the operand to axis `axes[i]` of the result, and repeats the operand along the other axes of the
-/// result. An axis of length 1 may be repeated, too. Equivalent to `lax.broadcast_in_dim`.
+/// Maps axis `i` of the operand to axis `axes[i]` of the result. Repeats the operand along the other axes of the
+/// result, and along axes of length 1. Equivalent to `lax.broadcast_in_dim`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Broadcast {
     pub(crate) shape: Shape,
@@ -49,8 +49,7 @@ pub(crate) fn broadcast_in_dim(
     if operand.shape() == shape && is_identity(axes) {
         return Ok(operand.clone());
     }
-    // Under `jit`, a recorded `full` stores only its value, but a broadcast constant would be stored with all its
-    // elements.
+    // Under `jit`, a recorded `full` stores only its value. A broadcast constant would be stored with all its elements.
     if let Some(value) = known_scalar(operand) {
         return create::full(operand.dtype(), shape, value);
     }
@@ -92,8 +91,8 @@ pub(crate) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, Tenso
     )
 }
 
-/// Permutes the axes, or returns the tensor itself if nothing changes. Axis `i` of the result is axis
-/// `permutation[i]` of the operand.
+/// Permutes the axes: axis `i` of the result is axis `permutation[i]` of the operand. Returns the tensor itself if
+/// nothing changes.
 #[track_caller]
 pub(crate) fn transpose(operand: &Tensor, permutation: &[usize]) -> Result<Tensor, TensorError> {
     if permutation.len() == operand.rank() && is_identity(permutation) {

@@ -42,7 +42,7 @@ pub(crate) fn slice(
     limit: &[usize],
     stride: &[usize],
 ) -> Result<Tensor, TensorError> {
-    // A step longer than the axis selects one element. Clamping the stride prevents an overflow in later products.
+    // A stride longer than the axis selects one element. Clamping the stride prevents an overflow in later products.
     let longest = |axis: usize| operand.shape().get(axis).map_or(1, |&length| length.max(1));
     let slice = Slice {
         start: PerAxis::from_slice(start),
@@ -132,7 +132,7 @@ impl LinearPrimitive for Slice {
         gather(&operand, &self.result_shape(), &steps, offset)
     }
 
-    /// Pads the cotangent with zeros at the elements that the slice left out.
+    /// Pads the cotangent with zeros at the elements that the slice does not select.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         let low: PerAxis<isize> = self.start.iter().map(|start| start.cast_signed()).collect();
         let interior: PerAxis = self.stride.iter().map(|stride| stride - 1).collect();
@@ -190,7 +190,7 @@ impl LinearPrimitive for Slice {
     }
 }
 
-/// Returns the tensor itself if it has a batch axis. Otherwise, repeats it `size` times along a leading batch axis.
+/// Returns the tensor with a batch axis. A tensor without a batch axis is repeated `size` times along a new first axis.
 fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
     if axis.is_some() {
         Ok(operand.clone())

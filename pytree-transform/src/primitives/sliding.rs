@@ -1,8 +1,9 @@
-//! The geometry of windows that slide along one axis, which convolutions and reductions of windows share.
+//! The geometry of windows that slide along one axis. Convolutions and reductions of windows share it.
 
 use std::fmt;
 
-/// Windows that slide along one axis. The elements of the axis are first spread out (`dilation`) and then padded.
+/// Windows that slide along one axis. First the elements of the axis are spread out by `dilation`. Then they are
+/// padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sliding {
     /// The number of elements on the axis.
@@ -22,7 +23,7 @@ pub(crate) struct Sliding {
 /// The greatest supported length of an axis with its padding. Sums of several such lengths fit `isize`.
 const LONGEST: i128 = (isize::MAX / 4) as i128;
 
-/// Returns the distance from the first to behind the last of `length` elements that are `dilation` apart.
+/// Returns the length that `length` elements take if neighbours are `dilation` apart.
 fn dilated(length: usize, dilation: usize) -> i128 {
     match length as i128 {
         0 => 0,
@@ -32,14 +33,14 @@ fn dilated(length: usize, dilation: usize) -> i128 {
     }
 }
 
-/// Converts a number of padding elements, which fits because the lengths are at most [`LONGEST`].
+/// Converts a number of padding elements to `isize`. The number fits because the lengths are at most [`LONGEST`].
 fn narrow(padding: i128) -> isize {
     let limit = |limit: isize| limit as i128;
     isize::try_from(i128::clamp(padding, limit(-isize::MAX), limit(isize::MAX))).unwrap_or(0)
 }
 
 impl Sliding {
-    /// Returns the number of windows. Returns `None` if the padding removes more than all elements, or if the padded
+    /// Returns the number of windows. Returns `None` if the padding removes more than all elements or if the padded
     /// axis is too long.
     pub(crate) fn count(&self) -> Option<usize> {
         let (low, high) = (self.padding.0 as i128, self.padding.1 as i128);
@@ -58,13 +59,13 @@ impl Sliding {
         }
     }
 
-    /// Returns the distance from the first to behind the last element of a window.
+    /// Returns the length of a window, from its first to its last element.
     fn span(&self) -> i128 {
         dilated(self.size, self.window_dilation)
     }
 
-    /// Returns the geometry that maps `count` cotangents of windows back to the elements: the stride and the dilation
-    /// change places, and the window is reversed.
+    /// Returns the geometry that maps `count` cotangents of windows back to the elements. The stride and the dilation
+    /// are swapped, and the window is reversed.
     pub(crate) fn transposed(&self, count: usize) -> Self {
         let low = self.span() - 1 - self.padding.0 as i128;
         let whole = dilated(self.length, self.dilation) + self.span() - 1;
@@ -78,8 +79,8 @@ impl Sliding {
         }
     }
 
-    /// Returns the geometry that maps the elements to the cotangents of a window's elements, by sliding `count`
-    /// cotangents of windows over the axis: the stride and the dilation of the window change places.
+    /// Returns the geometry that maps the elements to the cotangents of a window's elements. `count` cotangents of
+    /// windows slide over the axis. The stride and the dilation of the window are swapped.
     pub(crate) fn of_window(&self, count: usize) -> Self {
         let whole = dilated(count, self.stride) + self.span() - 1;
         let high = whole - dilated(self.length, self.dilation) - self.padding.0 as i128;
@@ -93,7 +94,7 @@ impl Sliding {
     }
 }
 
-/// Numbers with the same distance: `first`, `first + step`, …
+/// Equally spaced numbers: `first`, `first + step`, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progression {
     pub(crate) first: usize,
@@ -108,9 +109,10 @@ impl Progression {
     }
 }
 
-/// The windows and the elements of windows along one axis that meet elements of the array, and not the gaps between
-/// them. Window `windows.first + i · windows.step` has its element `elements.first + j · elements.step` at the position
-/// `base + i · window_step + j · element_step` of the array, if this is a position of the array.
+/// A part of the windows, with the elements that lie on elements of the array and not in the gaps between them.
+///
+/// Window `windows.first + i · windows.step` has its element `elements.first + j · elements.step` at the position `base
+/// + i · window_step + j · element_step` of the array. A position outside of the array is padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
     pub(crate) length: usize,
@@ -122,7 +124,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// Returns whether the phase has all windows and all elements.
+    /// Returns whether the phase contains all windows and all their elements.
     pub(crate) fn is_whole(&self) -> bool {
         self.windows.step == 1 && self.elements.step == 1
     }
@@ -137,9 +139,9 @@ fn greatest_common_divisor(left: usize, right: usize) -> usize {
 }
 
 impl Sliding {
-    /// Returns the phases of `count` windows. Without a dilation there is one phase with all windows and elements.
+    /// Returns the phases of `count` windows. Without a dilation, one phase has all windows and all their elements.
     pub(crate) fn phases(&self, count: usize) -> Vec<Phase> {
-        // The dilation of a single element and the distance of a single window or element have no effect.
+        // A dilation has no effect on a single element. A stride has no effect on a single window.
         let unless_single = |number: usize, count: usize| if count > 1 { number } else { 1 };
         let dilation = unless_single(self.dilation, self.length);
         let stride = unless_single(self.stride, count);
@@ -170,7 +172,7 @@ impl Sliding {
     }
 }
 
-/// Displays the padding of all axes in the notation of jaxprs, for instance `((0, 1), (2, 2))`.
+/// Displays the padding of all axes as jaxprs write it, for instance `((0, 1), (2, 2))`.
 pub(crate) struct Pairs<'a>(pub(crate) &'a [(isize, isize)]);
 
 impl fmt::Display for Pairs<'_> {

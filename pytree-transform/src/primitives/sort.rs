@@ -14,11 +14,11 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Returns the indices, as i32, that sort a tensor along an axis. The sort is stable, and NaN is the greatest value.
+/// Returns the indices, as i32, that sort a tensor along an axis. The sort is stable. NaN is the greatest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgSort {
     pub(crate) axis: usize,
-    /// If true, the greatest element comes first. Equal elements keep their order in both cases.
+    /// If true, the greatest element is first. Equal elements keep their order in both cases.
     pub(crate) descending: bool,
 }
 
@@ -50,7 +50,7 @@ impl SortKey for i64 {
 }
 
 impl SortKey for f64 {
-    /// Returns the bits of the float as an integer that has the same order. Both zeros are equal.
+    /// Returns an integer that has the same order as the float. Both zeros have the same integer.
     fn sort_key(self) -> u64 {
         match (self + 0.0).to_bits() {
             _ if self.is_nan() => u64::MAX,
@@ -86,7 +86,7 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> 
     {
         for column in 0..inner {
             keys.clear();
-            // The position is appended to each key. Then all keys differ, and an unstable sort returns the same result
+            // The position is appended to each key, so all keys differ. Then an unstable sort returns the same result
             // as a stable sort.
             keys.extend(
                 (0_i32..)
@@ -102,7 +102,8 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> 
     Array::new(shape, result)
 }
 
-/// Writes whether an element must come before another one. NaN is the greatest value, and both zeros are equal.
+/// Writes whether the element `left` must come before the element `right`. NaN is the greatest value, and both zeros
+/// are equal.
 fn is_before(block: &mut Block<'_>, descending: bool, left: &Value, right: &Value) -> Value {
     let (less, greater) = if descending {
         (right, left)

@@ -1,11 +1,11 @@
-//! Tangents for JVP rules that have no formula of their own: they differentiate an equivalent function.
+//! Tangents for JVP rules without a formula of their own. Such a rule differentiates an equivalent function.
 
 use crate::base::error::or_panic;
 use crate::primitives::create;
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Interpreter, Trace};
 
-/// Returns the tangent of the result of a function, given the tangent of its single argument.
+/// Returns the tangent of the result of `function` at `primal`, where `tangent` is the tangent of `primal`.
 pub(crate) fn tangent_of(
     function: impl FnOnce(&Tensor) -> Tensor,
     primal: &Tensor,

@@ -1,6 +1,8 @@
-//! The functions that transformations derive from a recorded function: its batch, its JVP, its split into a part that
-//! is known without the tangents and a part that is linear in the tangents, and its transpose. Each function is derived
-//! once and cached.
+//! The functions that transformations derive from a recorded function. Each function is derived once and cached:
+//! - the batched function
+//! - the JVP
+//! - the known part, which does not depend on the tangents, and the part that is linear in the tangents
+//! - the transpose
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -60,29 +62,29 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     }
 }
 
-/// The key of a batched function: the mapped axis of each input, the batch axis, and for each output whether it must
-/// have a batch axis.
+/// The key of a batched function: the mapped axis of each input, the batch axis, and a flag for each output. The flag
+/// forces a batch axis.
 type BatchKey = (Vec<Option<usize>>, BatchAxis, Vec<bool>);
 
-/// The key of a transpose: flags for the unknown inputs, for the outputs that have a cotangent, and for the unknown
-/// inputs that must have a cotangent.
+/// The key of a transpose. The three lists of flags mark the unknown inputs, the outputs with a cotangent, and the
+/// unknown inputs that must get a cotangent.
 type TransposeKey = (Vec<bool>, Vec<bool>, Vec<bool>);
 
-/// A batched function, and for each output whether it has a leading batch axis.
+/// A batched function. `mapped` marks the outputs that have a leading batch axis.
 pub(crate) struct Batched {
     pub(crate) body: Arc<Body>,
     pub(crate) mapped: Vec<bool>,
 }
 
-/// The JVP of a function. The body takes the inputs and the tangents of the active inputs (those with a tangent), and
-/// returns the outputs and their tangents. `has_tangent` says for each output whether it has a tangent.
+/// The JVP of a function. The body takes the inputs, followed by the tangents of the active inputs (the inputs that
+/// have a tangent). It returns the outputs and their tangents. `has_tangent` marks the outputs that have a tangent.
 pub(crate) struct Pushed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_tangent: Vec<bool>,
 }
 
-/// The transpose of a function. The body takes the known inputs and the existing cotangents of the outputs, and returns
-/// the cotangents of the unknown inputs. `has_cotangent` says for each unknown input whether it has a cotangent.
+/// The transpose of a function. The body takes the known inputs and the cotangents of the outputs, and returns the
+/// cotangents of the unknown inputs. `has_cotangent` marks the unknown inputs that have a cotangent.
 pub(crate) struct Transposed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_cotangent: Vec<bool>,
@@ -94,8 +96,8 @@ fn forced(force: &[bool], position: usize) -> bool {
 }
 
 impl Body {
-    /// Returns the function batched along the given axis of each input; `None` means that the input is not batched. An
-    /// output that `force` marks gets a batch axis in any case.
+    /// Returns the function batched along the given axis of each input. `None` means that the input is not batched. An
+    /// output that `force` marks always gets a batch axis.
     pub(crate) fn batched(
         &self,
         axes: &[Option<usize>],
@@ -166,7 +168,7 @@ impl Body {
     }
 
     /// Returns the JVP of the function with respect to the inputs that `active` marks. An output that `force` marks
-    /// gets a tangent in any case.
+    /// always gets a tangent.
     pub(crate) fn pushed(&self, active: &[bool], force: &[bool]) -> Arc<Pushed> {
         self.derivations
             .pushed
@@ -215,8 +217,9 @@ impl Body {
             })
     }
 
-    /// Returns the function split into a part that is known without the tangents of the `active` inputs, and a part
-    /// that is linear in these tangents. An output that `force` marks gets a tangent in any case.
+    /// Returns the function split into a known part and a linear part. The known part does not depend on the tangents
+    /// of the `active` inputs, and the linear part is linear in these tangents. An output that `force` marks always
+    /// gets a tangent.
     pub(crate) fn linearized(&self, active: &[bool], force: &[bool]) -> Arc<Linearized> {
         let key = (active.to_vec(), force.to_vec());
         self.derivations

@@ -73,8 +73,8 @@ impl GivenRule {
         Linearized::new(Arc::clone(known), linear, *outputs, has_tangent.clone())
     }
 
-    /// Returns the results of the function and their tangents by the user's rule, and for each result whether it has a
-    /// tangent.
+    /// Runs the function and the user's rule. Returns the results, their tangents, and flags that mark the results with
+    /// a tangent.
     pub(crate) fn push(
         &self,
         body: &Body,
@@ -93,9 +93,9 @@ impl GivenRule {
         (results, split.has_tangent)
     }
 
-    /// Returns the batched function with the batched rule. A result has a batch axis if it has one in the batched
-    /// function, in the known part of the rule, or in the linear part of the rule. If the rule has not run yet, every
-    /// result has a batch axis.
+    /// Returns the batched function with the batched rule. A result gets a batch axis if the batched function, the
+    /// known part of the rule or the linear part of the rule gives this result a batch axis. If the rule has not run
+    /// yet, every result gets a batch axis.
     pub(crate) fn batched(
         &self,
         body: &Body,
@@ -112,7 +112,7 @@ impl GivenRule {
             let (axes_of_rule, batch_of_rule) = (axes.to_vec(), batch.clone());
             let of_results = mapped.clone();
             let rule = Rule::when_needed(move || {
-                // The rule may use the name of the batch axis, and the `vmap` that bound the name may have finished. So
+                // The rule may use the name of the batch axis. The `vmap` that bound the name may have finished, so
                 // bind the name again.
                 let axis = Trace::begin(Interpreter::Batch(batch_of_rule.clone()));
                 let split = rule.get();
@@ -140,8 +140,8 @@ impl GivenRule {
     }
 }
 
-/// Returns the batched rule, and for each result whether it has a batch axis. At least the results marked by `mapped`
-/// have one.
+/// Returns the batched rule, and flags that mark the results with a batch axis. Every result that `mapped` marks gets a
+/// batch axis.
 fn batch_split(
     split: &Linearized,
     axes: &[Option<usize>],

@@ -1,5 +1,5 @@
-//! A recorded function split into two parts: the known part does not depend on the tangents, and the linear part is
-//! linear in the tangents.
+//! A recorded function split into a known part, which does not depend on the tangents, and a part that is linear in the
+//! tangents.
 
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
 //! Recorded functions, and the functions that transformations derive from them.
 //!
 //! A body is a jaxpr with its cached derivations: its batch, its JVP, its split into a known and a linear part, and its
-//! transpose. Calls, branches and loops are built from bodies. The carry of a loop must have the same form in each
-//! iteration. So a derivation can force an output to have a batch axis, a tangent or a cotangent, even if the inputs of
-//! this output have none.
+//! transpose. Calls, branches and loops are built from bodies.
+//!
+//! The carry of a loop must have the same form in each iteration: if a carried value has a tangent after one iteration,
+//! this value has a tangent before each iteration. So a derivation can force an output to have a tangent, a cotangent
+//! or a batch axis, even if the body's rule gives none.
 
 mod derivations;
 mod given;
@@ -42,7 +44,7 @@ pub(crate) enum Derivative {
     /// Differentiates the equations of the function and stores the residuals.
     Recorded,
     /// Differentiates the equations of the function and runs them again in the derivative. The policy selects the
-    /// values that are stored instead.
+    /// values that are stored and not recomputed.
     Recomputed(RematPolicy),
     /// Uses the user's rule. The rule covers the first inputs; the other inputs are tensors that the function captured.
     Given(GivenRule),
@@ -139,7 +141,7 @@ impl Body {
         })
     }
 
-    /// Runs the function on concrete arrays.
+    /// Runs the function on arrays.
     pub(crate) fn run(&self, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         self.run_in(&mut Slots::new(), operands)
     }
@@ -154,9 +156,9 @@ impl Body {
             .run_in(slots, operands)
     }
 
-    /// Uses an already compiled program of the jaxpr for later runs, unless the body already has a program.
+    /// Stores a compiled program of the jaxpr for later runs. Does nothing if the body already has a program.
     pub(crate) fn share(&self, program: Arc<dyn Program>) {
-        // An existing program is equivalent, so an error is ignored.
+        // An existing program computes the same, so ignore the error.
         let _ = self.program.set(program);
     }
 
@@ -181,8 +183,8 @@ impl Body {
             .collect()
     }
 
-    /// Returns the function with only the inputs at `inputs` and the outputs at `outputs`, in this order. These outputs
-    /// must not depend on an omitted input.
+    /// Returns the function with only the inputs at `inputs` and the outputs at `outputs`, in this order. The kept
+    /// outputs must not depend on an omitted input.
     pub(crate) fn rearranged(&self, inputs: &[usize], outputs: &[usize]) -> Arc<Self> {
         let mut jaxpr = self.jaxpr.clone();
         jaxpr.inputs = inputs.iter().map(|&at| self.jaxpr.inputs[at]).collect();

@@ -1,7 +1,7 @@
 //! The interface to an executor that runs a recorded function on arrays.
 //!
-//! Executors are in a higher layer than the primitives. So a recorded function holds its executor as a function
-//! pointer, which all functions derived from it share.
+//! Executors are in a higher layer than the primitives. So a recorded function holds a function pointer to its
+//! executor, and all functions derived from the recorded function share this pointer.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) type Compile = fn(&Jaxpr) -> Arc<dyn Program>;
 
 /// A compiled jaxpr that an executor can run.
 pub(crate) trait Program: Send + Sync {
-    /// Runs the program on `operands`. Reuses the memory of an operand if no other handle of it exists. A loop may pass
-    /// the same `slots` to each run, so that they are allocated only once.
+    /// Runs the program on `operands`. Overwrites the memory of an operand if no other handle of this operand exists. A
+    /// loop may pass the same `slots` to each run, so that they are allocated only once.
     fn run_in(&self, slots: &mut Slots, operands: Vec<Arc<Array>>) -> Vec<Arc<Array>>;
 }

@@ -7,8 +7,8 @@ use crate::primitives::body::Linearized;
 
 /// A derivative rule that maps tangents of all float arguments to tangents of all float results.
 ///
-/// A recorded function is possibly never differentiated, and its rule may call the function itself. So the rule runs
-/// when the function is first differentiated, and only once for each recorded function.
+/// The rule runs once, when the function is first differentiated. It does not run when the function is recorded,
+/// because the function may never be differentiated, and because the rule may call the function itself.
 pub(crate) struct Rule {
     recorded: OnceLock<Linearized>,
     record: Option<Box<dyn Fn() -> Linearized + Send + Sync>>,
@@ -31,7 +31,7 @@ impl Rule {
         }
     }
 
-    /// Returns the recorded rule, and records it first if necessary.
+    /// Returns the recorded rule. Records the rule first if necessary.
     pub(crate) fn get(&self) -> &Linearized {
         match (self.recorded.get(), &self.record) {
             (None, Some(record)) => {

@@ -39,7 +39,8 @@ pub(crate) fn tangents_behind(mut results: Vec<Tensor>, has_tangent: &[bool]) ->
     with_tangents(results, tangents, has_tangent)
 }
 
-/// Returns the inputs of a transposed body: the known operands, followed by the cotangents that are not `None` (zeros).
+/// Returns the inputs of a transposed body: the known operands, followed by the cotangents that are not `None`. `None`
+/// means zeros.
 pub(crate) fn known_and_cotangents(
     operands: &[Linear],
     cotangents: &[Option<Tensor>],
@@ -54,7 +55,7 @@ pub(crate) fn known_and_cotangents(
         .collect()
 }
 
-/// For a transpose rule: assigns the results of a transposed body to the operands as their cotangents.
+/// Returns the cotangent of each operand, for a transpose rule. The cotangents are the results of a transposed body.
 #[track_caller]
 pub(crate) fn cotangents_of(
     results: Vec<Tensor>,

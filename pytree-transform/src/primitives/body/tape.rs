@@ -1,8 +1,9 @@
 //! Reverse-mode differentiation: a tape of linear operations, and its transposition.
 //!
 //! `grad` runs the function on values that carry tangents, and records the operations on tangents on a tape. The
-//! operations are linear in the tangents, so the tape is transposed from its end to its beginning. A residual is
-//! freed as soon as the transposition passes its first use.
+//! operations are linear in the tangents, so the tape can be transposed. The transposition runs from the last operation
+//! to the first. It frees a residual after the first operation that uses this residual, since earlier operations do not
+//! need the residual.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,7 +21,7 @@ use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, ToShared, one};
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
-/// What a transposition expects, as text for the panic message of a library bug.
+/// The expected cotangents, as text for the panic message of a library bug.
 const COTANGENTS: &str = "a cotangent, or none for zeros, for each output";
 
 /// The linear operations on tangents that were recorded while a function ran.
@@ -60,7 +61,7 @@ pub(crate) fn linearize<R>(
         let (primal, tangent) = or_panic(duals.undual(result));
         primals.push(primal);
         // A tangent that is not on the tape does not depend on the input tangents. Every tangent is linear in the input
-        // tangents, so this tangent is zero.
+        // tangents, so a tangent that does not depend on them is zero.
         outputs.push(tangent.and_then(|tangent| or_panic(tape.variable(&tangent))));
     }
     drop(results);
@@ -70,8 +71,8 @@ pub(crate) fn linearize<R>(
     (primals, Tape { builder, outputs }, rest)
 }
 
-/// Records a function that is linear in its inputs (the tangents), and also returns an extra value of the function. A
-/// result that does not depend on the tangents is returned unchanged.
+/// Records a function that is linear in its inputs, which are tangents. Also returns an extra value of the function. A
+/// result that does not depend on the tangents becomes a constant of the tape.
 pub(crate) fn record_linear<R>(
     infos: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
@@ -163,7 +164,8 @@ impl Tape {
 struct Transposition {
     known: Vec<Option<Tensor>>,
     cotangents: Vec<Option<Tensor>>,
-    /// For each equation, the residuals that no earlier equation uses. They are freed after the equation is transposed.
+    /// For each equation, the residuals that no earlier equation uses. The transposition runs backward, so it frees
+    /// these residuals after this equation.
     first_uses: Vec<SmallVec<[Variable; 2]>>,
 }
 
@@ -269,8 +271,8 @@ pub(crate) fn transpose_jaxpr(
     }
     let mut linear = Vec::with_capacity(jaxpr.equations.len());
     for equation in &jaxpr.equations {
-        // An equation whose operands are all known is evaluated here. An equation with an unknown operand is linear in
-        // this operand, and is transposed below.
+        // Evaluate an equation whose operands are all known. An equation with an unknown operand is linear in this
+        // operand, and is transposed below.
         let operands: SmallVec<[&Tensor; 4]> = equation
             .inputs
             .iter()

@@ -234,7 +234,7 @@ impl LinearPrimitive for AllToAll {
         unbound(self)
     }
 
-    /// Sends the cotangent of each slice back to the example from which the slice came.
+    /// Sends the cotangent of each slice back to the example that sent the slice.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
         let back = Self {
             split_axis: self.concat_axis,
@@ -289,9 +289,9 @@ impl LinearPrimitive for AllToAll {
         Some(self.length)
     }
 
-    /// Evaluates the exchange when the batch axis is mapped. Element `i` of the split axis goes to example `i`, so the
-    /// split axis becomes the batch axis of the result. The old batch axis, along which the senders are counted, becomes
-    /// an axis of the result.
+    /// Evaluates the exchange when the batch axis is mapped. Element `i` of the split axis is sent to example `i`, so
+    /// the split axis becomes the batch axis of the result. The old batch axis numbers the senders, and becomes an axis
+    /// of the result.
     fn batch_over(
         &self,
         _: &AxisName,

@@ -1,5 +1,6 @@
 //! Code shared by the rules of `scan` and `while_loop`. If a carried value gets a batch axis or a tangent in any
-//! iteration, it has one in all iterations. The set of such values is the least fixed point of the body's rule.
+//! iteration, this value has a batch axis or a tangent in all iterations. The set of these values is the least fixed
+//! point of the body's rule.
 
 use pytree_core::bug::pairs;
 
@@ -8,11 +9,10 @@ use crate::primitives::create::zeros;
 use crate::primitives::shape::batch_axis_first;
 use crate::tensor::Tensor;
 
-/// What the body of a loop must return, as text for the panic message of a library bug.
+/// The expected results of a loop's body, as text for the panic message of a library bug.
 pub(super) const CARRY: &str = "a value for each carried value";
 
-/// Repeats `step` and sets the flags that it returns, until no more flags are set. Returns the flags and the last
-/// result of `step`.
+/// Calls `step` until it sets no new flag. Returns the flags and the last result of `step`.
 ///
 /// `step` maps the flags of the carried values before an iteration to their flags after the iteration.
 pub(super) fn fixed_point<D>(
@@ -32,8 +32,7 @@ pub(super) fn fixed_point<D>(
     }
 }
 
-/// Returns the tangents of a loop's operands, with zeros for the carried values that `carry` marks and that have no
-/// tangent yet.
+/// Returns the tangents of a loop's operands. A carried value that `carry` marks gets zeros if it has no tangent yet.
 pub(super) fn with_carry_tangents(
     primals: &[Tensor],
     tangents: &[Option<Tensor>],

@@ -31,7 +31,7 @@ use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::on_tape;
 
-/// Calls one of its branches. The first operand is the index of the branch; an index out of range is clipped.
+/// Calls one of its branches. The first operand is the index of the branch. An index out of range is clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cond {
     branches: Vec<Arc<Body>>,
@@ -53,8 +53,8 @@ impl Cond {
         first.jaxpr.output_infos().cloned().collect()
     }
 
-    /// Applies a derivation to all branches so that the flags of the results agree. For instance, if one derived branch
-    /// has a tangent at an output, all derived branches have a tangent at this output.
+    /// Applies a derivation to all branches so that the flags of the results agree. For instance, if the derivation
+    /// gives one branch a tangent at an output, it gives all branches a tangent at this output.
     fn agreed<D>(
         &self,
         derive: impl Fn(&Body, &[bool]) -> Arc<D>,
@@ -101,8 +101,8 @@ impl Cond {
     }
 
     /// Splits all branches into a known and a linear part. The selected branch returns its own residuals, and zeros for
-    /// the residuals of other branches. Residuals of different branches share one result if they have the same shape
-    /// and dtype.
+    /// the residuals of the other branches. Residuals of different branches share one result if their shapes and dtypes
+    /// are equal.
     fn linearized(
         &self,
         primals: &[Tensor],
@@ -207,8 +207,8 @@ impl Cond {
 }
 
 /// Assigns each residual of each branch a position in the list of results. Residuals of different branches share a
-/// position if they have the same shape and dtype. Also returns, for each branch and position, the residual that the
-/// branch stores there, or `None`.
+/// position if their shapes and dtypes are equal. Also returns, for each branch and position, the residual that the
+/// branch stores there.
 fn shared_places<'j, R>(
     residuals: impl Iterator<Item = R>,
 ) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)
@@ -244,7 +244,7 @@ where
     (places, taken)
 }
 
-/// Returns the operands of a branch that runs for all examples. Gradients are stopped for examples that do not select
+/// Returns the operands of a branch that runs for all examples. Stops the gradients of the examples that do not select
 /// the branch, so a NaN derivative of such an example cannot reach the result.
 fn guarded(
     taken: &Tensor,
@@ -265,7 +265,7 @@ fn guarded(
     operands.iter().zip(axes).map(guard).unzip()
 }
 
-/// What a list of branches must contain, as text for the panic message of a library bug.
+/// The expected branches, as text for the panic message of a library bug.
 const BRANCH: &str = "at least one branch";
 
 impl Primitive for Cond {

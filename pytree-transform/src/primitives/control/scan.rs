@@ -1,8 +1,8 @@
 //! The scan primitive: a loop with a fixed number of iterations.
 //!
 //! The operands are the constants, the first carry and the stacked inputs. The results are the last carry and the
-//! stacked outputs. If a carried value gets a batch axis or a tangent in any iteration, it has one in all iterations.
-//! The set of such values is the least fixed point of the body's rule.
+//! stacked outputs. If a carried value gets a batch axis or a tangent in any iteration, this value has a batch axis or
+//! a tangent in all iterations. The set of these values is the least fixed point of the body's rule.
 
 mod derivatives;
 
@@ -55,7 +55,7 @@ impl Scan {
     }
 }
 
-/// Returns one element of a stacked array: the part at `position` on the first axis.
+/// Returns the element of a stacked array at `position` on the first axis.
 fn element(stacked: &Array, position: usize) -> Array {
     let shape = &stacked.shape()[1..];
     let length: usize = shape.iter().product();
@@ -68,7 +68,7 @@ fn element(stacked: &Array, position: usize) -> Array {
     part
 }
 
-/// Writes one element of a stacked array: the part at `position` on the first axis.
+/// Writes the element of a stacked array at `position` on the first axis.
 fn put(stacked: &mut Array, position: usize, part: &Array) {
     let length = part.info.len();
     with_bits!(part.dtype(), T => {
@@ -95,8 +95,8 @@ impl Primitive for Scan {
             .collect())
     }
 
-    /// Runs the iterations. Each iteration takes over the carry of the previous iteration, so that the body may
-    /// overwrite its memory.
+    /// Runs the iterations. Each iteration takes ownership of the previous iteration's carry, so the body may overwrite
+    /// the memory of the carry.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut operands = operands.into_vec();
         let inputs = operands.split_off(self.constants + self.carry);
@@ -162,7 +162,7 @@ impl Primitive for Scan {
         let mut has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
         has[..self.carry].fill(true);
         // In the transposed loop, every carried value has a cotangent, even if the transpose of one iteration returns
-        // `None`.
+        // `None` for this value.
         let of_constants = unknown[..self.constants].iter().filter(|&&is| is).count();
         let force = [vec![false; of_constants], vec![true; self.carry]].concat();
         let transposed = self.body.transposed(&unknown, &has, &force);
@@ -211,8 +211,8 @@ impl Primitive for Scan {
         let all = self.constants + self.carry;
         let mut operands = operands.to_vec();
         let mut axes = axes.to_vec();
-        // The scan loops over the first axis of each stacked input. The body gets one element, which does not have this
-        // axis. So in the body, the number of each other axis is less by one.
+        // The scan loops over the first axis of each stacked input, and the body gets one element without this axis. So
+        // in the body, the numbers of the other axes are less by one.
         for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
             if *axis == Some(0) {
                 *operand = or_panic(move_axis(operand, 0, 1));
@@ -239,8 +239,8 @@ impl Primitive for Scan {
         (results.into_iter().collect(), axes.collect())
     }
 
-    /// Writes a `while` over the number of the iteration, the carry, and the stacked outputs, which each iteration
-    /// updates at its position.
+    /// Writes a `while` over the number of the iteration, the carry and the stacked outputs. Each iteration writes one
+    /// element of each stacked output.
     fn lower(
         &self,
         block: &mut Block<'_>,

@@ -47,7 +47,7 @@ pub(crate) struct While {
 }
 
 impl While {
-    /// Creates a loop from its condition and its body, each with its number of constants.
+    /// Creates a loop from its condition and its body. Each is given with its number of constants.
     pub(crate) fn new(condition: (Arc<Body>, usize), body: (Arc<Body>, usize)) -> Self {
         let axis_names = all_axis_names([&condition.0, &body.0]);
         Self {
@@ -109,7 +109,7 @@ impl While {
         tangents_behind(bind_all(&primitive, &operands), &carry)
     }
 
-    /// Computes the last carry, and computes its tangents by a call that runs the loop again. This call is linear in
+    /// Computes the last carry. The tangents are computed by a call that runs the loop again. This call is linear in
     /// the tangents, but it cannot be transposed.
     fn linearized(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {
         let active: Vec<bool> = tangents.iter().map(Option::is_some).collect();
@@ -131,8 +131,8 @@ impl While {
         with_tangents(results, call(&body, &operands), &has_tangent)
     }
 
-    /// Returns the loop over a batch. If the condition is false for an example, the carry of this example no longer
-    /// changes.
+    /// Returns the loop over a batch. Once the condition is false for an example, the carry of this example does not
+    /// change.
     fn by_example(&self, condition: &Body, body: &Body, size: usize) -> Self {
         let of_condition = condition.input_infos();
         let of_body = body.input_infos();
@@ -164,7 +164,7 @@ impl While {
     }
 }
 
-/// Returns whether the condition holds for any example.
+/// Returns whether the condition holds for at least one example.
 fn any_of(holds: &Tensor) -> Tensor {
     let axes: Vec<usize> = (0..holds.rank()).collect();
     let numbers = or_panic(convert(holds, DType::I32));
@@ -180,8 +180,8 @@ impl Primitive for While {
         Ok(self.body.jaxpr.output_infos().cloned().collect())
     }
 
-    /// Runs the iterations. Each iteration takes over the carry of the previous iteration, so that the body may
-    /// overwrite its memory.
+    /// Runs the iterations. Each iteration takes ownership of the previous iteration's carry, so the body may overwrite
+    /// the memory of the carry.
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let mut of_condition = operands.into_vec();
         let mut constants = of_condition.split_off(self.condition_constants);

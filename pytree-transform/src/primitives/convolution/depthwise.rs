@@ -1,5 +1,5 @@
-//! Convolutions whose groups have one feature each. They run over the neighbouring features of a position, without a
-//! matrix product. The order of the additions depends on shapes alone.
+//! Convolutions whose groups have one feature each. Loops over the neighbouring features of a position compute them,
+//! without a matrix product. The order of the additions depends only on shapes.
 
 #![allow(
     clippy::inline_always,
@@ -16,20 +16,22 @@ use crate::base::instructions::arch;
 use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, PARALLEL};
 
-/// The number of sums into which the rows of a kernel's gradient are divided.
+/// The number of partial sums of a kernel's gradient. Each partial sum adds a part of the rows.
 const SUMS: usize = 16;
 
-/// The number of terms that are added before their sum is added to a sum of such sums.
+/// The number of terms that are added to a new sum before this sum is added to the result. Short sums reduce rounding
+/// errors.
 const TERMS: usize = 64;
 
-/// The number of features that are computed at once. They are independent sums, which the processor adds in parallel.
+/// The number of features that are computed at once. Their sums are independent, so the processor adds them in
+/// parallel.
 const LANES: usize = 32;
 
-/// The fraction of [`PARALLEL`] for which several threads are used: these multiplications take longer than those of a
-/// matrix product.
+/// Several threads are used from `PARALLEL / SHARE` multiplications on. These multiplications take longer than the
+/// multiplications of a matrix product, for which [`PARALLEL`] is the limit.
 const SHARE: usize = 4;
 
-/// A term of a sum: the offset of a run in the input, and the offset of its factors in the kernel.
+/// A term of a sum: the offset of neighbouring features in the input, and the offset of their factors in the kernel.
 type Term = (usize, usize);
 
 impl<T: Factor> Problem<'_, T> {
@@ -38,7 +40,7 @@ impl<T: Factor> Problem<'_, T> {
         (&self.axes[last], &self.axes[..last])
     }
 
-    /// Returns the positions of a row on the leading axes, and its position on the outer axis.
+    /// Returns the positions of a line on the leading axes, and the position of the line on the outer axis.
     fn place(&self, mut line: usize) -> (SmallVec<[usize; 2]>, usize) {
         let (_, leading) = self.leading();
         let mut rows: SmallVec<[usize; 2]> = leading.iter().map(|_| 0).collect();
@@ -49,8 +51,9 @@ impl<T: Factor> Problem<'_, T> {
         (rows, line)
     }
 
-    /// Writes the elements on the leading axes that are on the axes to `found`: the offset of each in the input, and its
-    /// number among all elements on the leading axes.
+    /// Finds the elements of a line's windows on the leading axes, without elements outside of an axis. Writes to
+    /// `found` the offset of each element in the input, and the number of the element among all elements on the leading
+    /// axes.
     fn leading_terms(&self, line: usize, found: &mut Vec<Term>) {
         let (_, leading) = self.leading();
         let (rows, outer) = self.place(line);
@@ -76,7 +79,7 @@ impl<T: Factor> Problem<'_, T> {
         }
     }
 
-    /// Returns the number of lines of rows: all rows at one position on all axes but the last.
+    /// Returns the number of lines. A line has the rows at one position on all axes except the last.
     fn line_count(&self) -> usize {
         self.rows() / self.leading().0.rows
     }
@@ -111,14 +114,14 @@ pub(super) fn convolve<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
     });
 }
 
-/// The terms of the windows of a line.
+/// The terms of all windows of a line.
 #[derive(Default)]
 struct Windows {
     leading: Vec<Term>,
-    /// First the terms of a window that is wholly inside of the last axis, relative to the position of the window. Then
-    /// the terms of each window that is partly outside.
+    /// The first terms belong to windows that are wholly inside of the last axis. All these windows share the terms,
+    /// which are relative to the position of a window. The other terms belong to windows that are partly outside.
     terms: Vec<Term>,
-    /// For each window, the number that is added to the offsets in the input, and the range of its terms.
+    /// For each window, the offset of the window in the input, and the range of the window's terms.
     ranges: Vec<(usize, Range<usize>)>,
 }
 
@@ -167,7 +170,7 @@ impl Windows {
     }
 }
 
-/// The computation of the windows of a line, which is compiled for the wide instruction sets.
+/// The computation of the windows of a line. It is compiled for several instruction sets.
 struct Line<'a, T> {
     windows: &'a Windows,
     input: &'a [T],
@@ -192,8 +195,8 @@ impl<T: Factor> pulp::WithSimd for Line<'_, T> {
     }
 }
 
-/// Writes the sums of products of whole blocks of `N` features from feature `done` on. `at` is added to the offsets in
-/// the input. Returns the number of features that are done.
+/// Writes sums of products for blocks of `N` features, beginning at feature `done`. `at` is added to the offsets in the
+/// input. Returns the number of features that are done.
 #[inline(always)]
 fn sums_of_terms<T: Factor, const N: usize>(
     input: &[T],
@@ -219,7 +222,7 @@ fn sums_of_terms<T: Factor, const N: usize>(
 }
 
 /// Multiplies each element of the windows by the kernel `[outer, space…, features]` and sums over the rows. The result
-/// is `[space…, features]`: the gradient with respect to the kernel of a convolution.
+/// is the gradient with respect to the kernel of a convolution: `[space…, features]`.
 pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
     let lines = problem.line_count();
     let each = lines.div_ceil(SUMS);
@@ -252,8 +255,9 @@ pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut 
     give_back(others);
 }
 
-/// Terms at equal distances, whose sum is added to the result: the offsets of the first term and of the sum, the
-/// distance in the input, and the number of terms. The terms are neighbours in the kernel.
+/// Terms at equal distances whose sum is added to the result. The fields are the offsets of the first term, the offset
+/// of the sum in the result, the distance of the terms in the input, and the number of terms. In the kernel, the terms
+/// are neighbours.
 struct Steps {
     input: usize,
     kernel: usize,
@@ -290,7 +294,7 @@ fn sums_of_line<T: Factor>(
     }
 }
 
-/// The computation of the sums of a line, which is compiled for the wide instruction sets.
+/// The computation of the sums of a line. It is compiled for several instruction sets.
 struct Sums<'a, T> {
     steps: &'a [Steps],
     input: &'a [T],
@@ -314,7 +318,7 @@ impl<T: Factor> pulp::WithSimd for Sums<'_, T> {
     }
 }
 
-/// Adds the sums of products of whole blocks of `N` features from feature `done` on. Returns the number of features that
+/// Adds sums of products for blocks of `N` features, beginning at feature `done`. Returns the number of features that
 /// are done.
 #[inline(always)]
 fn add_steps<T: Factor, const N: usize>(

@@ -1,12 +1,15 @@
-//! The evaluation of a convolution: the choice of the way to compute it, and the memory order that the kernels expect.
+//! The evaluation of a convolution: selects a kernel, and arranges the arrays in the memory order that the kernel
+//! expects.
 //!
-//! The kernels read windows row by row. A row has whole runs of neighbouring elements of the input, so the input is
+//! The kernels read windows row by row. A row consists of runs of neighbouring elements of the input, so the input is
 //! arranged in one of two orders. In the order [`Rows::Windows`], the features are neighbours, and a row is a window.
-//! In the order [`Rows::Elements`], the examples are neighbours, and a row has one element of each window. The layout of
-//! usual models needs no copy: a forward pass has the first order, and a derivative with respect to the kernel, whose
-//! features are the examples of the input, has the second.
+//! In the order [`Rows::Elements`], the examples are neighbours, and a row has one element of each window.
 //!
-//! An input with a dilation is divided into phases without gaps, so zeros between elements are never multiplied.
+//! The layouts of usual models need no copy. A forward pass has the order `Windows`. A derivative with respect to the
+//! kernel has the order `Elements`, because its features are the examples of the input.
+//!
+//! If the input has a dilation, the windows are divided into phases. A phase reads no zeros between elements, so these
+//! zeros are never multiplied.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +26,7 @@ use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, joined, mu
 use crate::primitives::shape::{add_by_strides, gather};
 use crate::primitives::sliding::{Phase, Progression};
 
-/// What a row of the matrix of windows holds.
+/// The contents of a row of the matrix of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
     /// A row is a window. The input is `[batch, space…, features]`, the kernel `[space…, in, out]` and the result
@@ -34,8 +37,8 @@ pub(super) enum Rows {
     Elements,
 }
 
-/// One spatial axis of a phase. Element `e` of row `r` is at the position `base + r · row_step + e · element_step`. If
-/// the array has no such position, the element is 0.
+/// One spatial axis of a phase. Element `e` of row `r` is at the position `base + r · row_step + e · element_step`. An
+/// element outside of the axis is 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowAxis {
     /// The length of the axis, and the distance in memory between neighbours.
@@ -48,7 +51,7 @@ pub(super) struct WindowAxis {
     pub(super) element_step: usize,
 }
 
-/// The spatial axes of a phase. There is at least one.
+/// The spatial axes of a phase: at least one axis.
 pub(super) type WindowAxes = SmallVec<[WindowAxis; 2]>;
 
 impl WindowAxis {
@@ -65,7 +68,7 @@ impl WindowAxis {
         }
     }
 
-    /// Returns the position of an element of a row, or `None` if it is not on the axis.
+    /// Returns the position of an element of a row. Returns `None` if the position is outside of the axis.
     pub(super) fn position(&self, row: usize, element: usize) -> Option<usize> {
         let at = self.start(row) + (element * self.element_step).cast_signed();
         usize::try_from(at).ok().filter(|&at| at < self.length)
@@ -81,7 +84,7 @@ impl WindowAxis {
 pub(super) struct Problem<'a, T> {
     /// The input: `[outer of all groups, space…, inner of all groups]`.
     pub(super) input: &'a [T],
-    /// The kernel with the features of the result as last axis.
+    /// The kernel. Its last axis has the features of the result.
     pub(super) kernel: &'a [T],
     pub(super) axes: WindowAxes,
     pub(super) groups: usize,
@@ -168,7 +171,7 @@ pub(super) fn convolve<T: Factor>(
 }
 
 impl Convolution {
-    /// Returns the phases along each spatial axis.
+    /// Returns the phases of each spatial axis.
     fn phases(&self, input: &[usize], kernel: &[usize], result: &[usize]) -> Vec<Vec<Phase>> {
         let counts = self.numbers.result.space.iter().map(|&axis| result[axis]);
         let slidings = self.slidings(input, kernel);
@@ -180,8 +183,8 @@ impl Convolution {
     }
 }
 
-/// Returns the loops of a convolution that is a matrix product of its operands as they are in memory, and the offset of
-/// the first element of the input. Examples are kernels of length 1, and kernels as long as the input.
+/// Returns the loops of a convolution that is one matrix product of its operands, without a copy. Also returns the
+/// offset of the first element of the input. Examples are kernels of length 1, and kernels as long as the input.
 fn single_product(
     convolution: &Convolution,
     [input, kernel, result]: [&[usize]; 3],
@@ -272,7 +275,7 @@ fn single_product(
         std::iter::once(columns),
         depth.into_iter(),
     );
-    // Many products of a few rows are slower than windows that are copied.
+    // If each product has only a few rows, copying the windows is faster than many products.
     let (longest, products) = loops.extents();
     (products <= groups || longest >= 32).then_some((loops, offset))
 }
@@ -311,7 +314,7 @@ impl Order {
         }
     }
 
-    /// Computes a convolution whose arrays are copied to this order where they are not in it.
+    /// Computes a convolution. Copies the arrays that do not have this order.
     fn convolve<T: Factor>(
         &self,
         convolution: &Convolution,
@@ -338,7 +341,7 @@ impl Order {
     }
 }
 
-/// Returns an array with the axes in another order. An array that has this order in memory is not copied.
+/// Returns an array with its axes in the order `order`. Does not copy an array that already has this order in memory.
 fn arranged<'a>(array: &'a Array, order: &[usize]) -> Cow<'a, Array> {
     let shape = array.shape();
     if order.iter().filter(|&&axis| shape[axis] > 1).is_sorted() {
@@ -353,7 +356,8 @@ fn arranged<'a>(array: &'a Array, order: &[usize]) -> Cow<'a, Array> {
     Cow::Owned(gather(array, &lengths, &steps, 0))
 }
 
-/// Returns the array of the shape `shape` that `array` is if its axes are in the order `order`.
+/// Reverses [`arranged`]: returns an array of shape `shape`, where `array` has the axes of `shape` in the order
+/// `order`.
 fn arranged_back(array: Array, order: &[usize], shape: &Shape) -> Array {
     if order.iter().filter(|&&axis| shape[axis] > 1).is_sorted() {
         return Array::reshaped(Arc::new(array), shape);
@@ -365,7 +369,7 @@ fn arranged_back(array: Array, order: &[usize], shape: &Shape) -> Array {
     gather(&array, shape, &steps, 0)
 }
 
-/// A convolution in the order that the kernels expect: the lengths of the axes of its arrays.
+/// A convolution in the order that the kernels expect, with the shapes of its arrays.
 struct Parts<'a> {
     convolution: &'a Convolution,
     rows: Rows,
@@ -375,7 +379,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Returns the result, which is computed one phase after the other.
+    /// Returns the result. Computes one phase after the other.
     fn convolve<T: Factor>(&self, phases: &[Vec<Phase>], input: &[T], kernel: &Array) -> Vec<T> {
         let mut target = reused::<T>(self.of_result.iter().product());
         let whole = |phases: &Vec<Phase>| phases.len() == 1 && phases[0].is_whole();
@@ -483,8 +487,8 @@ impl Parts<'_> {
     }
 }
 
-/// Returns the lengths and the strides of the elements of an array whose spatial axes begin at `first` and are
-/// restricted to progressions, and the offset of the first element.
+/// Restricts the spatial axes of an array to progressions. Returns the lengths and the strides of the remaining
+/// elements, and the offset of the first of them. The spatial axes begin at the axis `first`.
 fn selected(
     shape: &Shape,
     first: usize,

@@ -1,6 +1,6 @@
-//! Convolutions as matrix products of windows: blocks of windows are copied to a buffer that fits the cache, and each
-//! block is multiplied by the kernel. The blocks depend on shapes alone, so the bits of the result do not depend on the
-//! number of threads.
+//! Convolutions as matrix products of windows. Blocks of windows are copied to a buffer that fits the cache, and each
+//! block is multiplied by the kernel. The blocks depend only on shapes, so the number of threads does not change the
+//! bits of the result.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PARALLEL, 
 /// The number of bytes of a block of windows, about half of a second-level cache.
 const BLOCK: usize = 512 << 10;
 
-/// The greatest number of elements of a row in a block, if a row has several runs.
+/// The greatest number of elements of a row that are copied at once. A single run may be longer.
 const WIDTH: usize = 1024;
 
-/// The number of parts into which a result, or the rows that are summed, are divided.
+/// The number of parts into which the result or the summed rows are divided.
 const PARTS: usize = 8;
 
 /// The least number of rows in a part.
 const FEWEST: usize = 64;
 
-/// Neighbouring elements of a row: some elements along the last axis, at one position on the other axes.
+/// Neighbouring elements of a row. They are on the last axis, at one position on the other axes.
 struct Line {
     leading: SmallVec<[usize; 2]>,
     first: usize,
@@ -31,7 +31,7 @@ struct Line {
 }
 
 impl<T: Factor> Problem<'_, T> {
-    /// Divides the elements of a row into ranges of about `width` elements of the buffer.
+    /// Divides the elements of a row into ranges. A range takes about `width` elements of the buffer.
     fn ranges(&self, width: usize) -> Vec<Range<usize>> {
         let elements = self.elements();
         let each = if elements * self.inner <= width {
@@ -105,8 +105,8 @@ impl<T: Factor> Problem<'_, T> {
         }
     }
 
-    /// Copies the elements of a line, which begin at the position `from` of the last axis. Elements outside of the axis
-    /// are zeros.
+    /// Copies the elements of a line. The line begins at the position `from` of the last axis. Elements outside of the
+    /// axis are zeros.
     fn copy_line(&self, source: usize, from: isize, count: usize, target: &mut [T]) {
         let last = &self.axes[self.axes.len() - 1];
         if last.element_step == 1 && self.inner == self.inner_total {
@@ -153,7 +153,8 @@ fn block_rows<T>(width: usize) -> usize {
     (BLOCK / size_of::<T>() / width).max(FEWEST)
 }
 
-/// Multiplies windows, which are the rows, by the kernel `[space…, in, out]`. The result is `[batch, space…, out]`.
+/// Multiplies the windows by the kernel `[space…, in, out]`. Each row is a window. The result is `[batch, space…,
+/// out]`.
 pub(super) fn windows_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
     let blocks: Vec<(Range<usize>, Vec<Line>)> = problem
         .ranges(WIDTH)
@@ -214,8 +215,8 @@ pub(super) fn windows_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mu
     });
 }
 
-/// Multiplies the transpose of the rows, which have one element of each window, by the kernel `[in, space…, out]`. The
-/// result is `[space…, batch, out]`. The rows are summed in parts, which are added in order.
+/// Multiplies the transpose of the rows by the kernel `[in, space…, out]`. A row has one element of each window. The
+/// result is `[space…, batch, out]`. Parts of the rows are summed separately, and these sums are added in order.
 pub(super) fn elements_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
     let blocks: Vec<(Range<usize>, Vec<Line>)> = problem
         .ranges(WIDTH)

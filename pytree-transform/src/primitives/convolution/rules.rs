@@ -1,4 +1,4 @@
-//! The transposes and the batching rule of a convolution, which are convolutions.
+//! The transposes and the batching rule of a convolution. All of them are convolutions.
 
 use super::{Axes, Convolution, DimensionNumbers, convolve};
 use crate::base::dtype::AbstractArray;
@@ -19,7 +19,7 @@ fn split(tensor: &Tensor, axis: usize, groups: usize) -> Tensor {
     or_panic(reshape(tensor, &shape))
 }
 
-/// Joins an axis and the axis behind it.
+/// Joins an axis and the next axis.
 fn joined(tensor: &Tensor, axis: usize) -> Tensor {
     let mut shape = Shape::from(tensor.shape());
     let behind = shape.remove(axis + 1);
@@ -32,17 +32,18 @@ fn moved(tensor: &Tensor, from: usize, to: usize) -> Tensor {
     or_panic(move_axis(tensor, from, to))
 }
 
-/// Splits `groups` groups off the axis `from`, and makes them the slower part of the axis `to`.
+/// Splits the axis `from` into groups. Joins the axis of the groups to the axis `to`, with the groups as the slower
+/// part.
 fn move_groups(tensor: &Tensor, groups: usize, from: usize, to: usize) -> Tensor {
     if groups == 1 {
         return tensor.clone();
     }
-    // The groups become the axis before the axis `to`. The numbers are those of the tensor without the groups.
+    // The groups become the axis before the axis `to`. `to` is the number of the axis in the tensor without the groups.
     joined(&moved(&split(tensor, from, groups), from, to), to)
 }
 
 impl Convolution {
-    /// Returns the convolution with another geometry, another meaning of the axes, and other groups.
+    /// Returns the convolution with other strides, paddings, dilations and dimension numbers.
     fn with(&self, slidings: &[Sliding], numbers: DimensionNumbers) -> Self {
         Self {
             strides: slidings.iter().map(|sliding| sliding.stride).collect(),
@@ -57,7 +58,7 @@ impl Convolution {
         }
     }
 
-    /// Returns, for each spatial axis, its geometry and the number of windows in the cotangent.
+    /// Returns the geometry of each spatial axis, and the number of windows along the axis.
     fn counted(
         &self,
         input: &[usize],
@@ -76,8 +77,8 @@ impl Convolution {
             .collect()
     }
 
-    /// Returns the cotangent of the input: a convolution of the cotangent with the reversed kernel, whose input and
-    /// output features change places within each group.
+    /// Returns the cotangent of the input: a convolution of the cotangent with the reversed kernel. Within each group,
+    /// the input and output features of the kernel are swapped.
     pub(super) fn cotangent_of_input(
         &self,
         cotangent: &Tensor,
@@ -121,8 +122,8 @@ impl Convolution {
         space.filter(|&axis| kernel[axis] > 1).collect()
     }
 
-    /// Returns the cotangent of the kernel: a convolution of the input with the cotangent, where the features of the
-    /// input are its examples. Feature groups become batch groups, and batch groups become feature groups.
+    /// Returns the cotangent of the kernel: a convolution of the input with the cotangent. The features of the input
+    /// become examples. Feature groups become batch groups, and batch groups become feature groups.
     pub(super) fn cotangent_of_kernel(
         &self,
         cotangent: &Tensor,
@@ -150,8 +151,8 @@ impl Convolution {
         or_panic(convolve(&convolution, input, cotangent))
     }
 
-    /// Batches the convolution. Two batches become groups. A batch of one operand becomes part of the examples or of
-    /// the output features.
+    /// Batches the convolution. If both operands have a batch axis, the batch becomes groups. Otherwise, the batch
+    /// becomes part of the examples or of the output features.
     pub(super) fn batched(
         &self,
         operands: &[Tensor],
@@ -187,7 +188,7 @@ impl Convolution {
         (one(create::zeros(&result)), one(Some(0)))
     }
 
-    /// The batch becomes the slower part of the groups.
+    /// Batches a convolution of two batched operands. The batch becomes the slower part of the groups.
     fn batched_both(
         &self,
         input: &Tensor,
@@ -212,7 +213,7 @@ impl Convolution {
         (one(split(&result, features, size)), one(Some(features)))
     }
 
-    /// The batch becomes part of the examples, within each batch group.
+    /// Batches a convolution of a batched input. Within each batch group, the batch becomes part of the examples.
     fn batched_input(
         &self,
         input: &Tensor,
@@ -227,7 +228,7 @@ impl Convolution {
         (one(split(&result, outer, size)), one(Some(outer)))
     }
 
-    /// The batch becomes part of the output features, within each group.
+    /// Batches a convolution of a batched kernel. Within each group, the batch becomes part of the output features.
     fn batched_kernel(
         &self,
         input: &Tensor,
@@ -249,7 +250,7 @@ impl Convolution {
     }
 }
 
-/// Joins the batch axis `axis` with the axis behind it, as the slower part within each of its groups.
+/// Joins the batch axis `axis` and the next axis. Within each group of the next axis, the batch is the slower part.
 fn within_groups(tensor: &Tensor, axis: usize, groups: usize) -> Tensor {
     if groups == 1 {
         return joined(tensor, axis);

@@ -9,8 +9,7 @@ use crate::primitives::shape::rule_checks::{
 };
 use crate::tensor::Tensor;
 
-/// Computes a convolution by its definition: each element of the result is a sum over the input features of a group and
-/// the elements of a window.
+/// Computes a convolution by its definition: sums over the input features of a group and over the elements of a window.
 fn slow(convolution: &Convolution, input: &Tensor, kernel: &Tensor) -> Tensor {
     let of = &convolution.numbers;
     let shape = convolution
@@ -89,7 +88,7 @@ impl Case {
     }
 }
 
-/// Returns the axes at the positions that `order` gives to batch, features and space.
+/// Returns the axes with batch, features and space at the positions that `order` gives.
 fn axes(order: &[usize]) -> Axes {
     Axes {
         outer: order[0],
@@ -139,7 +138,7 @@ impl Draw {
         }
     }
 
-    /// Returns `order`, or in half of the calls a random permutation.
+    /// Returns `order`, or a random permutation of it if `shuffled` is true.
     fn order(&mut self, mut order: Vec<usize>, shuffled: bool) -> Axes {
         if shuffled {
             for last in (1..order.len()).rev() {
@@ -200,7 +199,7 @@ impl Draw {
     }
 }
 
-/// Returns random convolutions whose padding does not remove more than all elements.
+/// Returns random convolutions whose padding does not remove too many elements.
 fn cases(count: usize) -> impl Iterator<Item = Case> {
     let mut draw = Draw(7);
     std::iter::repeat_with(move || draw.case())
@@ -208,7 +207,7 @@ fn cases(count: usize) -> impl Iterator<Item = Case> {
         .take(count)
 }
 
-/// Fills the pool of freed memory with NaN, so that an element that a kernel does not write is noticed.
+/// Fills the pool of freed memory with NaN, so that a test fails if a kernel leaves an element unwritten.
 fn poison(shape: &[usize]) {
     drop(Tensor::full(DType::F64, shape, f64::NAN));
 }

@@ -1,9 +1,9 @@
 //! The kernels of cumulative reductions: sequential and blocked.
 //!
-//! Small numbers added one by one to a large sum are lost: an f32 above 2²⁴ does not change if 1 is added. So elements
-//! are combined in blocks, and blocks in blocks of blocks. Each result combines all earlier blocks with the first
-//! elements of its own block, so the error grows only with the logarithm of the length. The order depends only on the
-//! length of the axis, so eager, compiled and batched runs give the same bits.
+//! A small number that is added to a large sum is lost: an f32 above 2²⁴ does not change if 1 is added. So elements are
+//! combined in blocks, and blocks are combined in blocks of blocks. Each result combines the earlier blocks with the
+//! first elements of the result's own block, so the error grows only with the logarithm of the length. The order of the
+//! combinations depends only on the length of the axis, so eager, compiled and batched runs give the same bits.
 
 /// The number of elements in a block, and the number of blocks in a block of blocks.
 const BLOCK: usize = 128;
@@ -84,8 +84,9 @@ pub(super) fn in_blocks<T: Copy>(
     }
 }
 
-/// Replaces the elements of a block by their cumulative reduction, each combined with `earlier`. Before the call,
-/// `block` holds the first element of the block. After the call, it holds the combination of the whole block.
+/// Replaces each element of a block by the combination of `earlier` and the block's elements up to this element. Before
+/// the call, `block` holds the first element. After the call, `block` holds the combination of all elements of the
+/// block.
 fn run_through<'a, T: Copy + 'a>(
     elements: impl Iterator<Item = &'a mut T>,
     earlier: Option<T>,
@@ -105,17 +106,17 @@ fn run_through<'a, T: Copy + 'a>(
 
 /// The combination of all blocks before the current block.
 struct Before<T> {
-    /// For each level, a combination and whether the combination is in use. Level 0 combines the blocks of an
-    /// incomplete block of blocks, level 1 combines complete blocks of blocks, and so on.
+    /// For each level, a combination and a flag that says whether the combination is in use. Level 0 combines the
+    /// blocks of an incomplete block of blocks, level 1 combines complete blocks of blocks, and so on.
     levels: Vec<(Vec<T>, bool)>,
     /// The number of blocks that were added.
     blocks: usize,
-    /// The combination of all added blocks, earliest first; empty if no block was added.
+    /// The combination of all added blocks, with the earliest block first. Empty if no block was added.
     all: Vec<T>,
 }
 
 impl<T: Copy> Before<T> {
-    /// Adds a block. The memory of `block` is reused for the combination of a completed level.
+    /// Adds a block, whose combination is in `block`. Overwrites `block` when a level is complete.
     fn push(&mut self, block: &mut [T], combine: impl Fn(T, T) -> T + Copy) {
         self.blocks += 1;
         let mut size = 1_usize;
@@ -170,7 +171,8 @@ mod tests {
                     inner,
                     reverse,
                 };
-                // Each value is the last combined element and the number of combined elements, which shows the order.
+                // Each value holds the last combined element and the number of combined elements, so it shows the
+                // order.
                 let elements: Vec<(usize, usize)> =
                     (0..length * inner).map(|element| (element, 1)).collect();
                 let follow = |earlier: (usize, usize), later: (usize, usize)| {

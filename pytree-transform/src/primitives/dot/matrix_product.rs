@@ -1,7 +1,7 @@
 //! The kernel of tensor products: loops around matrix products.
 //!
-//! Operands are read in their memory order. An operand is copied first only if its contracted axes do not form one axis
-//! in memory.
+//! Operands are read in their memory order. An operand is copied only if its contracted axes do not form one axis in
+//! memory.
 
 mod loops;
 
@@ -14,7 +14,7 @@ use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
 use crate::base::threads;
 
-/// The least number of multiplications for which several threads are used. One thread needs about a tenth of a
+/// A product with at least this many multiplications runs on several threads. One thread needs about a tenth of a
 /// millisecond for this many multiplications.
 pub(in crate::primitives) const PARALLEL: usize = 8 << 20;
 
@@ -44,7 +44,7 @@ pub(in crate::primitives) fn multiply<T: Factor>(
         ..
     } = *loops;
     let turned = columns.length * depth.length;
-    // The kernels read neighbouring columns of the right operand together. If these columns are not neighbours in
+    // The kernels read neighbouring columns of the right operand together. If neighbouring columns are far apart in
     // memory, the kernels would gather them repeatedly.
     let apart = loops.outer.iter().all(|axis| axis.right == 0) && depth.right == 1;
     if !apart || columns.right < 2 || turned < LAID_OUT || rows.length < REUSED {
@@ -53,8 +53,8 @@ pub(in crate::primitives) fn multiply<T: Factor>(
     let other_way = rows.length * (depth.length + columns.length);
     let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
     if whole && 3 * other_way < 2 * turned {
-        // Compute the transposed result as the product of the transposed operands. In this product, the left operand is
-        // on the right side.
+        // Compute the transposed result as the product of the transposed operands. Then the left operand is the right
+        // factor.
         let mut transposed = reused(rows.length * columns.length);
         multiply(&loops.transposed(), right, left, &mut transposed, threads);
         turn(&transposed, rows.length, target, columns.length, threads);
@@ -108,7 +108,7 @@ fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], wi
     }
 }
 
-/// Writes a product to `target`. If there is enough work, divides it into parts that run on parallel threads.
+/// Writes a product to `target`. A product with enough work is divided into parts that run on parallel threads.
 fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
     let mut parts = Vec::new();
     let whole = Part {
@@ -130,7 +130,7 @@ struct Part<'a, T: Factor> {
 }
 
 impl<T: Factor> Part<'_, T> {
-    /// Divides this part into smaller parts with enough work each, at most one for each thread.
+    /// Divides this part into at most `threads` smaller parts, each with enough work for a thread.
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
         let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
         let Some((first, second, [l, r, t])) = halves.flatten() else {
@@ -166,7 +166,7 @@ impl<T: Factor> Part<'_, T> {
     }
 }
 
-/// What a matrix product does with the old elements of its target.
+/// Whether a matrix product keeps the old elements of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::primitives) enum Write {
     /// Overwrites the old elements.
@@ -193,8 +193,8 @@ pub(in crate::primitives) trait Factor: TensorElement + Send + Sync {
     );
 }
 
-/// Returns whether all positions on two axes, each given by its length and stride, are below `elements`. Then a kernel
-/// may omit the bounds checks.
+/// Returns whether all positions on two axes are below `elements`. Each axis is given by its length and stride. If so,
+/// a kernel may omit the bounds checks.
 fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
     let last = axes
         .into_iter()
@@ -253,8 +253,8 @@ macro_rules! float_factor {
                     stride(columns.right),
                     columns,
                 );
-                // The kernels expect a result whose neighbouring rows have stride 1. If instead the neighbouring
-                // columns have stride 1, multiply the transposed operands, which gives the transposed product.
+                // The kernels expect a result whose neighbouring rows have stride 1. If the neighbouring columns have
+                // stride 1 instead, multiply the transposed operands to get the transposed product.
                 let (first, second) = if columns.result == 1 {
                     (right, left)
                 } else {

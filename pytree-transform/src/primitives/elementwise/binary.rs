@@ -104,7 +104,7 @@ impl Primitive for Binary {
                 dx.map(|dx| dx * share_of(x, y, &z)),
                 dy.map(|dy| dy * share_of(y, x, &z)),
             ),
-            // x rem y = x - y · trunc(x/y), where the last factor is constant nearly everywhere.
+            // x rem y = x - y · trunc(x/y), and the derivative of trunc(x/y) is 0 nearly everywhere.
             Self::Rem => sum_of(
                 dx.cloned(),
                 dy.map(|dy| {
@@ -116,7 +116,7 @@ impl Primitive for Binary {
             ),
             Self::Pow => sum_of(
                 dx.map(|dx| dx * (y * or_panic(binary(Self::Pow, x, &(y - 1.0))))),
-                // Where x is 0, the power does not depend on y, and log x is infinite. So replace x by 1 there.
+                // Where x is 0, the power does not depend on y, but log x is infinite. So replace x by 1 there.
                 dy.map(|dy| {
                     let is_zero = compare_with(Comparison::Eq, x, 0.0);
                     let base = or_panic(select(&is_zero, &create::ones_like(x), x));
@@ -197,7 +197,7 @@ pub(crate) fn sum_of(left: Option<Tensor>, right: Option<Tensor>) -> Option<Tens
     }
 }
 
-/// Replaces +∞ by 0, so that a later difference of two infinities is 0 instead of NaN.
+/// Replaces +∞ by 0. Otherwise, a later difference of two infinities would be NaN.
 fn finite_or_zero(x: &Tensor) -> Tensor {
     let is_infinite = compare_with(Comparison::Eq, x, f64::INFINITY);
     or_panic(select(&is_infinite, &create::zeros_like(x), x))

@@ -22,7 +22,7 @@ pub(crate) fn broadcast_together(
             "reshape one of the tensors",
         )
     })?;
-    // A repeated number is created on the device of the other operand.
+    // If an operand is a number that must be repeated, create it on the device of the other operand.
     let _device = beside([left, right]);
     Ok((
         crate::primitives::shape::broadcast_to(left, &shape)?,
@@ -30,7 +30,7 @@ pub(crate) fn broadcast_together(
     ))
 }
 
-/// Returns the common shape of two shapes by NumPy's broadcasting rule, or `None` if there is none.
+/// Returns the common shape of two shapes by NumPy's broadcasting rule. Returns `None` if no common shape exists.
 pub(crate) fn broadcast_shapes(
     left: &[usize],
     right: &[usize],
@@ -50,8 +50,8 @@ pub(crate) fn broadcast_shapes(
         .collect()
 }
 
-/// Moves the batch axes of all operands to the same position: to the front, unless they are already at the same
-/// position.
+/// Moves the batch axes of all operands to the front. If all batch axes already have the same position, returns the
+/// operands unchanged.
 pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usize) -> Vec<Tensor> {
     if let Some(&Some(axis)) = axes.first()
         && axes.iter().all(|&other| other == Some(axis))
@@ -69,7 +69,7 @@ pub(crate) fn align_batch(operands: &[Tensor], axes: &[Option<usize>], size: usi
         .collect()
 }
 
-/// Returns the position of the results' batch axis, after [`align_batch`] has aligned the operands.
+/// Returns the position of the batch axis in operands that [`align_batch`] aligned, and in the results.
 pub(crate) fn aligned_axis(axes: &[Option<usize>]) -> usize {
     match axes.first() {
         Some(&Some(axis)) if axes.iter().all(|&other| other == Some(axis)) => axis,

@@ -1,7 +1,7 @@
 //! The scalar function of each operation, for every dtype.
 //!
-//! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. If an
-//! operation has no function for a dtype, the shape rule of the operation rejects this dtype.
+//! The same function runs over a whole array and over the tiles of a fused kernel, so both return the same bits. If a
+//! dtype has no function for an operation, the operation's shape rule rejects the dtype.
 
 #![allow(
     clippy::inline_always,
@@ -35,11 +35,11 @@ pub(crate) trait Zip<T> {
     fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
 }
 
-/// An array to which a function is applied. The results overwrite the array's elements if this is its only handle.
+/// An array to which a function is applied. The results overwrite the array if there is no other handle of it.
 pub(super) struct InPlace(pub(super) Arc<Array>);
 
-/// Two arrays of the same shape to which a function is applied. The results overwrite an array if this is its only
-/// handle.
+/// Two arrays of the same shape to which a function is applied. The results overwrite an array if there is no other
+/// handle of it.
 pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
 
 impl<T: TensorElement> Map<T> for InPlace {

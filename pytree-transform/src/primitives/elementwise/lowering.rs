@@ -1,8 +1,8 @@
 //! The lowering of elementwise operations: formulas in operations of StableHLO.
 //!
-//! The dialect `chlo` has operations for some functions that StableHLO lacks, such as the inverse sine. They have no
-//! portable serialised form, so this file computes these functions by formulas. A formula of many operations is a
-//! function of the module, which the module contains once for each shape.
+//! StableHLO lacks some functions, such as the inverse sine. The dialect `chlo` has operations for them, but `chlo` has
+//! no portable serialised form. So this file computes these functions by formulas. A long formula is a function of the
+//! module. The module contains one such function for each shape.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
@@ -166,7 +166,7 @@ fn integer_power(block: &mut Block<'_>, x: &Value, exponent: i32) -> Value {
 }
 
 /// Divides integers. StableHLO does not define a division by zero, nor the division of the least number by -1. Here a
-/// division by zero returns a number with all bits set, and the least number is its own negative.
+/// division by zero returns a number with all bits set. The least number divided by -1 is the least number.
 fn integer_quotient(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
     let by_zero = block.comparison_with("EQ", r, 0.0);
     let one = block.number_like(r, 1.0);
@@ -193,15 +193,15 @@ fn integer_remainder(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
         let by_minus_one = block.comparison_with("EQ", r, -1.0);
         is_special = block.binary("stablehlo.or", &by_zero, &by_minus_one);
     }
-    // The remainder of a division by -1 is 0, as for 1.
+    // A division by -1 has the remainder 0, as a division by 1 has. So replace the divisor -1 by 1.
     let one = block.number_like(r, 1.0);
     let divisor = block.selection(&is_special, &one, r);
     let remainder = block.binary("stablehlo.remainder", l, &divisor);
     block.selection(&by_zero, l, &remainder)
 }
 
-/// Shifts bits. StableHLO does not define shifts by the bit width or more. Here such a shift, and a shift by a negative
-/// number, returns 0, or copies of the sign bit.
+/// Shifts bits. StableHLO does not define shifts by the bit width or more. Here a shift by the bit width or more, or by
+/// a negative number, moves all bits out: it returns 0, or copies of the sign bit if the shift copies the sign.
 fn shifted(operation: Binary, name: &str, block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
     let width = (8 * l.dtype().bytes()) as f64;
     let zero = block.number_like(r, 0.0);
@@ -248,7 +248,7 @@ fn acos(block: &mut Block<'_>, x: &Value) -> Value {
     block.selection(&is_end, &end, &result)
 }
 
-/// Computes e^|x| / 2 for large |x| as the product of two factors, which does not overflow before the result does.
+/// Computes e^|x| / 2 for large |x| as the product of two factors. The factors do not overflow before the result does.
 fn half_exponential(block: &mut Block<'_>, distance: &Value) -> Value {
     let half = block.binary_with(MULTIPLY, distance, 0.5);
     let root = block.unary(EXPONENTIAL, &half);
@@ -256,10 +256,10 @@ fn half_exponential(block: &mut Block<'_>, distance: &Value) -> Value {
     block.binary(MULTIPLY, &first, &root)
 }
 
-/// The bound from which e⁻ˣ does not change the sum of eˣ and e⁻ˣ in an f64.
+/// The bound above which e⁻ˣ is too small to change the sum of eˣ and e⁻ˣ in an f64.
 const ONE_SIDED: f64 = 20.0;
 
-/// Computes the hyperbolic sine from eˣ - 1, which keeps all digits near 0.
+/// Computes the hyperbolic sine from eˣ - 1, because eˣ - e⁻ˣ loses digits near 0.
 fn sinh(block: &mut Block<'_>, x: &Value) -> Value {
     let distance = block.unary("stablehlo.abs", x);
     let above = block.unary("stablehlo.exponential_minus_one", &distance);
@@ -316,7 +316,7 @@ fn asinh(block: &mut Block<'_>, x: &Value) -> Value {
     with_sign(block, &result, x)
 }
 
-/// Computes the inverse hyperbolic cosine from x - 1, which keeps all digits near 1.
+/// Computes the inverse hyperbolic cosine from x - 1, because x² - 1 loses digits near 1.
 fn acosh(block: &mut Block<'_>, x: &Value) -> Value {
     let above = block.binary_with(SUBTRACT, x, 1.0);
     let factor = block.binary_with(ADD, &above, 2.0);

@@ -1,8 +1,7 @@
 //! Elementwise primitives: unary operations, binary operations and comparisons.
 //!
-//! The operands of a primitive have the same shape and dtype. Operands that must be broadcast are broadcast by another
-//! primitive first. The scalar function of an operation is written once, in `kernels.rs`, for eager evaluation and for
-//! fused kernels.
+//! The operands of a primitive have the same shape and dtype. Another primitive broadcasts operands first if necessary.
+//! The scalar function of an operation is written once, in `kernels.rs`, for eager evaluation and for fused kernels.
 
 mod binary;
 mod broadcasting;

@@ -11,16 +11,18 @@ use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Unary};
 
-/// An operand on the right of an operator: a tensor, or a number that is converted to the tensor's dtype, like a weakly
-/// typed Python scalar in JAX. A float without a fractional part can be combined with an integer tensor, but cannot
-/// divide it, because the quotient would be rounded.
+/// An operand on the right of an operator: a tensor or a number. A number is converted to the tensor's dtype, like a
+/// weakly typed Python scalar in JAX.
+///
+/// A float without a fractional part can be combined with an integer tensor. An integer tensor cannot be divided by a
+/// float, because the quotient would be rounded.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with a tensor",
     label = "expected a tensor, a reference to one, or a number",
     note = "use a number of type `f32`, `f64`, `i32`, `i64`, `u32` or `usize`; convert numbers of other types first, for instance with `f64::from(number)`"
 )]
 pub trait Operand {
-    /// Returns this operand as a tensor that can be combined with the tensor `other`; a number takes the dtype of
+    /// Returns this operand as a tensor that can be combined with the tensor `other`. A number takes the dtype of
     /// `other`.
     ///
     /// # Errors
@@ -34,8 +36,8 @@ pub trait Operand {
     }
 }
 
-/// Returns an error if a float would divide an integer tensor. JAX returns a float tensor in this case, and a rounded
-/// quotient would have a different value.
+/// Returns an error if a float would divide an integer tensor. JAX returns a float tensor in this case. A rounded
+/// integer quotient would have a different value.
 pub(crate) fn check_quotient(number: &impl Operand, tensor: &Tensor) -> Result<(), TensorError> {
     match number.as_float() {
         Some(number) if !tensor.dtype().is_float() => {
@@ -160,7 +162,8 @@ macro_rules! operators {
     )*};
 }
 
-/// Implements operators that assign their result: `total += &x`. Other handles of the tensor keep its old value.
+/// Implements operators that assign their result, such as `total += &x`. Other handles of the tensor keep the old
+/// value.
 macro_rules! assigning_operators {
     ($($trait:ident $method:ident $operation:ident),*) => {$(
         impl<R: Operand> $trait<R> for Tensor {
@@ -179,8 +182,8 @@ assigning_operators!(
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
 floats!(f32, f64);
 integers!(i32, i64, u32, usize);
-// As left operands, only `f64` and one integer type are accepted. Then each literal has a unique type, and `(1.0 -
-// &x).exp()` needs no type annotation.
+// As left operands, only `f64` and `i32` are accepted. Then each literal has a unique type, and `(1.0 - &x).exp()`
+// needs no type annotation.
 operators!(left f64);
 operators!(left i32);
 

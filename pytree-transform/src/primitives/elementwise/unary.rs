@@ -150,7 +150,7 @@ impl Primitive for Unary {
             Self::ErfInv => Some(t * (of(Self::Exp, &(&y * &y)) * (PI.sqrt() / 2.0))),
             Self::IntegerPower(1) => Some(t.clone()),
             Self::IntegerPower(n) => {
-                // For the least i32, `n - 1` overflows. Then xⁿ⁻¹ is computed as xⁿ / x.
+                // For the least i32, `n - 1` overflows. So compute xⁿ⁻¹ as xⁿ / x.
                 let lower = n
                     .checked_sub(1)
                     .map_or_else(|| &y / x, |lower| of(Self::IntegerPower(lower), x));
@@ -182,7 +182,7 @@ impl Primitive for Unary {
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IntegerPower(exponent) => write!(f, "y={exponent}"),
-            // The numbers are those of JAX's enumeration `RoundingMethod`.
+            // These numbers are the values of JAX's enumeration `RoundingMethod`.
             Self::Round(Rounding::AwayFromZero) => f.write_str("rounding_method=0"),
             Self::Round(Rounding::ToEven) => f.write_str("rounding_method=1"),
             _ => Ok(()),

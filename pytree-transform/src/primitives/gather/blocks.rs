@@ -8,7 +8,7 @@ use crate::base::dtype::{DType, TensorElement};
 use crate::base::narrow::{Extension, widened};
 
 /// Converts an array of indices to positions on an axis of length `length`. Indices out of range are clamped to the
-/// nearest end, as in JAX.
+/// nearest end, as JAX does.
 pub(super) fn positions(indices: &Array, length: usize) -> Vec<usize> {
     let last = length.saturating_sub(1);
     let position = |index: i64| {
@@ -41,7 +41,7 @@ pub(super) struct Blocks {
     pub(super) length: usize,
 }
 
-/// Copies the blocks of `source` at `positions`. A block holds the `after` elements at one position of the axis.
+/// Copies the blocks of `source` at `positions`. A block has the `after` elements at one position of the axis.
 pub(super) fn gather_blocks<T: Bits>(
     dtype: DType,
     source: &[T],
@@ -77,7 +77,7 @@ pub(super) fn gather_blocks<T: Bits>(
     result
 }
 
-/// Combines each block of `updates` with the block of `result` at its position.
+/// Combines each block of `updates` with the block of `result` at the update's position.
 pub(super) fn scatter_blocks<T: TensorElement>(
     mut result: Vec<T>,
     updates: &[T],

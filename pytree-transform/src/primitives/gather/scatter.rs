@@ -1,4 +1,5 @@
-//! Scatters that combine updates by product or extremum. For sums, see [`ScatterAdd`], which is linear.
+//! Scatters that combine updates with elements by a product or an extremum. For sums, see [`ScatterAdd`], which is
+//! linear.
 
 use std::fmt;
 
@@ -40,7 +41,7 @@ pub(crate) struct Scatter {
     batch_axes: usize,
 }
 
-/// Returns the tensor whose elements at `indices` along an axis are combined with `updates`.
+/// Returns `operand` with the elements at `indices` along an axis combined with `updates`.
 #[track_caller]
 pub(crate) fn scatter_by(
     by: ScatterBy,
@@ -124,7 +125,8 @@ impl Scatter {
         or_panic(bind_one(&self, &[operand, indices, updates]))
     }
 
-    /// Divides the tangent of an extremum equally among all elements that equal it, like a reduction.
+    /// Divides the tangent of an extremum equally among all elements and updates that equal the extremum, like a
+    /// reduction.
     fn tangent_of_extremum(
         self,
         [x, indices, updates]: [&Tensor; 3],
@@ -143,7 +145,7 @@ impl Scatter {
     }
 
     /// Applies the product rule: each tangent is multiplied by all other factors. Zero factors are counted separately,
-    /// so that nothing is divided by zero.
+    /// so no division by zero occurs.
     fn tangent_of_product(
         self,
         [x, indices, updates]: [&Tensor; 3],
@@ -161,7 +163,7 @@ impl Scatter {
         let zeros = self
             .take()
             .bind(&self.add(&counted, indices, length), indices);
-        // If this factor is the only zero, or no factor is zero, the product of the other factors contains no zero.
+        // If this factor is the only zero, or if no factor is zero, the product of the other factors contains no zero.
         let nonzero = or_panic(compare(Comparison::Eq, &zeros, &counted));
         let others = or_panic(select(&nonzero, &(without_zeros / &factors), &zero));
         let pushed = self.add(&(of_updates * others), indices, length);

@@ -1,4 +1,4 @@
-//! Scattered sums, which add slices at indices: the transpose of gathers.
+//! Sums of slices that are scattered to indices. A scattered sum is the transpose of a gather.
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Returns a tensor of zeros with length `length` along `axis`, with the updates added at the indices. This is the
-/// transpose of [`Take`].
+/// Returns zeros with length `length` along `axis`, plus the updates at the indices. This primitive is the transpose of
+/// [`Take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScatterAdd {
     pub(crate) axis: usize,
@@ -28,7 +28,7 @@ pub(crate) struct ScatterAdd {
     pub(crate) batch_axes: usize,
 }
 
-/// Returns zeros with length `length` along `axis`, with `updates` added at `indices`.
+/// Returns zeros with length `length` along `axis`, plus `updates` at `indices`.
 #[track_caller]
 pub(crate) fn scatter_add(
     updates: &Tensor,

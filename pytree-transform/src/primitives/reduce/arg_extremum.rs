@@ -22,7 +22,7 @@ pub(crate) enum Extremum {
     Min,
 }
 
-/// Finds the position of the first extremum along an axis, as i32. If there is a NaN, finds the first NaN.
+/// Returns the position of the first extremum along an axis, as i32. NaN is more extreme than all numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ArgExtremum {
     pub(crate) extremum: Extremum,
@@ -39,7 +39,8 @@ pub(crate) fn argument_of(
     bind_one(&ArgExtremum { extremum, axis }, &[operand])
 }
 
-/// Selects one of two elements with their positions: NaN before a number, then the extremum, then the first.
+/// Selects the better of two elements, with its position. NaN is better than a number. If both elements are equally
+/// good, the first is selected.
 fn better_of(block: &mut Block<'_>, direction: &str, pair: &[Value]) -> Vec<Value> {
     let [left, left_place, right, right_place] = [&pair[0], &pair[1], &pair[2], &pair[3]];
     let both = |block: &mut Block<'_>, x: &Value, y: &Value| block.binary("stablehlo.and", x, y);

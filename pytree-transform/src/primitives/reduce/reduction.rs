@@ -1,4 +1,4 @@
-//! The kernels of reductions. [`crate::base::fold`] defines the order in which they combine elements.
+//! The kernels of reductions. [`crate::base::fold`] defines the order in which the kernels combine elements.
 
 #![allow(
     clippy::inline_always,
@@ -92,8 +92,8 @@ ordered! {
     f64: Self::NEG_INFINITY, Self::INFINITY;
 }
 
-/// Reduces an array over `axes`. Reduced axes that are neighbours form a group, and the axes of a group are reduced
-/// together. The groups are reduced one after the other, the last group first.
+/// Reduces an array over `axes`. Neighbouring reduced axes form a group, and the axes of a group are reduced together.
+/// The groups are reduced one after the other, starting with the last group.
 pub(super) fn reduce<T: TensorElement>(
     operand: &Array,
     axes: &[usize],
@@ -247,8 +247,8 @@ fn argument_by<T: Ordered>(
     Array::new(without_axes(shape, &[axis]), positions)
 }
 
-/// Returns the position of the first extremum of a row. Computing the extremum and then searching it is faster than one
-/// combined pass.
+/// Returns the position of the first extremum of a row. Computes the extremum first and then searches for it, which is
+/// faster than one loop that does both.
 fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
     let extremum = fold::row(row, start, combine);
     let found = row

@@ -1,4 +1,4 @@
-//! The evaluation of reductions of windows. No array of windows is made: each window is read where it is.
+//! The evaluation of reductions of windows. Windows are read in place, without an array of windows.
 
 #![allow(
     clippy::inline_always,
@@ -15,24 +15,26 @@ use crate::base::shape::{PerAxis, Shape};
 use crate::base::threads;
 use crate::primitives::reduce::{Extremum, Number, Ordered, with_number};
 
-/// The number of elements that are reduced at once. They are neighbours behind the axes over which windows slide.
+/// The number of elements that are reduced at once. They are neighbours on the axes after the axes over which windows
+/// slide.
 const LANES: usize = 32;
 
-/// The greatest number of elements of a window for which each element is compared with the selected place. This is
-/// faster than reading and writing at many places.
+/// For windows of at most this many elements, each element is compared with the selected position. This is faster than
+/// reading and writing at many positions.
 const COMPARED: usize = 16;
 
-/// The number of elements that are added before their sum is added to a sum of such sums.
+/// The number of terms that are added to a new sum before this sum is added to the result. Short sums reduce rounding
+/// errors.
 const TERMS: usize = 64;
 
-/// The least number of elements of all windows for which several threads are used.
+/// Several threads are used if all windows together have at least this many elements.
 const PARALLEL: usize = 1 << 20;
 
 /// The number of parts into which lines of windows are divided.
 const PARTS: usize = 32;
 
-/// The windows of an array, as loops see them: `outer` arrays, axes over which windows slide, and `inner` neighbouring
-/// elements that belong to different windows.
+/// The windows of an array: `outer` arrays, the axes over which windows slide, and `inner` neighbouring elements. Each
+/// of the `inner` elements belongs to its own window.
 struct Windows {
     outer: usize,
     axes: Vec<Axis>,
@@ -40,8 +42,8 @@ struct Windows {
     shape: Shape,
 }
 
-/// An axis over which windows slide: the distance in memory between neighbours, and the positions that each window
-/// contains.
+/// An axis over which windows slide: its length, the distance in memory between neighbours, and the positions that each
+/// window contains.
 struct Axis {
     length: usize,
     stride: usize,
@@ -49,7 +51,7 @@ struct Axis {
 }
 
 impl Windows {
-    /// Creates the windows of an array. The result must have elements.
+    /// Creates the windows of an array. The result must not be empty.
     fn new(window: &Window, base_dilation: &[usize], info: &AbstractArray, result: &Shape) -> Self {
         let shape = &info.shape;
         let slides = |axis: usize| {
@@ -96,13 +98,13 @@ impl Windows {
         self.axes.iter().map(|axis| axis.length).product::<usize>() * self.inner
     }
 
-    /// Returns the number of windows of an outer array, each for `inner` elements.
+    /// Returns the number of positions of windows in an outer array. Each position has `inner` windows.
     fn count(&self) -> usize {
         self.axes.iter().map(|axis| axis.ranges.len()).product()
     }
 
-    /// Returns the offsets of all elements of a line of windows on the axes but the last, in row-major order. A line is
-    /// all windows at one position on these axes.
+    /// Returns the offsets of a line's elements on all axes except the last, in row-major order. A line has the windows
+    /// at one position on these axes.
     fn offsets_of_line(&self, mut line: usize, offsets: &mut Vec<usize>) {
         let leading = &self.axes[..self.axes.len().saturating_sub(1)];
         let mut rest: usize = leading.iter().map(|axis| axis.ranges.len()).product();
@@ -152,17 +154,17 @@ impl Windows {
     }
 }
 
-/// A window among the windows of an array, and the offsets of its elements.
+/// A position among the windows of an array, and the offsets of the window's elements.
 #[derive(Default)]
 struct Cursor {
-    /// The line of the window, and the offsets of the elements of this line on all axes but the last.
+    /// The line of the window, and the offsets of the line's elements on all axes except the last.
     line: Option<usize>,
     leading: Vec<usize>,
     offsets: Vec<usize>,
 }
 
 impl Cursor {
-    /// Moves to a window, and returns the offsets of its elements in row-major order.
+    /// Moves to a window. Returns the offsets of the window's elements in row-major order.
     fn move_to(&mut self, number: usize, windows: &Windows) -> &[usize] {
         let Some(last) = windows.axes.last() else {
             // Each element is a window.
@@ -186,13 +188,13 @@ impl Cursor {
     }
 }
 
-/// The computation of the elements of one window from the offsets of its elements.
+/// Computes the result of one window from the offsets of the window's elements.
 trait Kernel<T>: Copy {
     /// Computes a block of `N` elements of the result. `done` is added to the offsets.
     fn block<const N: usize>(self, offsets: &[usize], done: usize, target: &mut [T; N]);
 }
 
-/// A part of the windows, which is compiled for the wide instruction sets.
+/// A part of the windows. Its computation is compiled for several instruction sets.
 struct Part<'a, T, K> {
     windows: &'a Windows,
     first: usize,
@@ -216,7 +218,7 @@ impl<T: TensorElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
     }
 }
 
-/// Computes whole blocks of `N` elements from element `done` on. Returns the number of elements that are done.
+/// Computes blocks of `N` elements, beginning at element `done`. Returns the number of elements that are done.
 #[inline(always)]
 fn blocks<T: TensorElement, K: Kernel<T>, const N: usize>(
     kernel: K,
@@ -233,7 +235,7 @@ fn blocks<T: TensorElement, K: Kernel<T>, const N: usize>(
     done
 }
 
-/// Returns the geometry of windows that have one element each, which are all elements of an axis.
+/// Returns the geometry of an axis over which windows do not slide: each element is a window.
 fn window_of_one(length: usize) -> crate::primitives::sliding::Sliding {
     crate::primitives::sliding::Sliding {
         length,
@@ -245,7 +247,7 @@ fn window_of_one(length: usize) -> crate::primitives::sliding::Sliding {
     }
 }
 
-/// Returns the windows of an array, or an array of zeros if the result has no elements.
+/// Returns the windows of an array. If the result is empty, returns the result instead.
 fn windows_of(
     window: &Window,
     base_dilation: Option<&[usize]>,
@@ -306,7 +308,7 @@ impl<T: Number> Kernel<T> for Sum<'_, T> {
 trait Preference<T>: Sync + Copy {
     /// The result for a window without elements.
     const NONE: T;
-    /// Returns whether `candidate` replaces `best`: it is better, or the first NaN.
+    /// Returns whether `candidate` replaces `best`: whether `candidate` is better or is the first NaN.
     fn prefers(self, candidate: T, best: T) -> bool;
 }
 
@@ -332,7 +334,7 @@ impl<T: Ordered> Preference<T> for Least {
     }
 }
 
-/// Runs an expression with the preference of an extremum.
+/// Runs an expression with the preference for an extremum.
 macro_rules! with_preference {
     ($extremum:expr, $preference:ident => $body:expr) => {
         match $extremum {
@@ -387,8 +389,8 @@ impl<T: Ordered, P: Preference<T>> Kernel<T> for Best<'_, T, P> {
 }
 
 impl<T: Ordered, P: Preference<T>> Best<'_, T, P> {
-    /// Returns, for each of `N` neighbours, the number of the offset at which its window has the extremum. There must be
-    /// at least one offset.
+    /// Returns, for each of `N` neighbouring windows, the number of the offset of the window's extremum. `offsets` must
+    /// not be empty.
     #[inline(always)]
     fn places<const N: usize>(self, offsets: &[usize], done: usize) -> [u32; N] {
         let mut best = [P::NONE; N];
@@ -425,7 +427,7 @@ pub(super) fn gather(
     }))
 }
 
-/// Reads the tangents of the extrema of a window.
+/// Reads the tangents at the extrema of a window.
 #[derive(Clone, Copy)]
 struct Gather<'a, T, P> {
     best: Best<'a, T, P>,
@@ -445,8 +447,8 @@ impl<T: Ordered, P: Preference<T>> Kernel<T> for Gather<'_, T, P> {
     }
 }
 
-/// Adds each element of `cotangents` at the position of its window's extremum. Threads share the outer arrays, so no two
-/// threads add to the same element.
+/// Adds each element of `cotangents` at the position of its window's extremum. Each outer array belongs to one thread,
+/// so no two threads add to the same element.
 pub(super) fn scatter(
     extremum: Extremum,
     window: &Window,
@@ -468,7 +470,7 @@ pub(super) fn scatter(
     }))
 }
 
-/// Adds the cotangents of all windows of an outer array, which is compiled for the wide instruction sets.
+/// Adds the cotangents of all windows of an outer array. The computation is compiled for several instruction sets.
 struct Scatter<'a, T, P> {
     windows: &'a Windows,
     best: Best<'a, T, P>,
@@ -507,7 +509,7 @@ impl<T: Ordered + Number, P: Preference<T>> pulp::WithSimd for Scatter<'_, T, P>
     }
 }
 
-/// Adds the cotangents of whole blocks of `N` elements from element `done` on. `before` is the offset of the target.
+/// Adds the cotangents of blocks of `N` elements, beginning at element `done`. `before` is the offset of the target.
 /// Returns the number of elements that are done.
 #[inline(always)]
 fn add_blocks<T: Ordered + Number, P: Preference<T>, const N: usize>(

@@ -10,7 +10,7 @@ use crate::base::shape::PerAxis;
 use crate::primitives::reduce::Extremum;
 use crate::tensor::stablehlo::{Array64, Block, Bound, Padding, Value, bound};
 
-/// Returns the comparison that holds if an element is preferred to another, and the number that is never preferred.
+/// Returns the comparison that prefers one element to another, and the number that is never preferred.
 fn preference(extremum: Extremum) -> (&'static str, Bound) {
     match extremum {
         Extremum::Max => ("GE", Bound::Least),
@@ -18,7 +18,7 @@ fn preference(extremum: Extremum) -> (&'static str, Bound) {
     }
 }
 
-/// Returns whether `left` is preferred to `right`: it is NaN, or it is at least as extreme.
+/// Returns whether `left` is preferred to `right`: whether `left` is NaN or is at least as extreme.
 fn is_preferred(block: &mut Block<'_>, extremum: Extremum, left: &Value, right: &Value) -> Value {
     let (direction, _) = preference(extremum);
     let is_extreme = block.comparison(direction, left, right);
@@ -27,8 +27,8 @@ fn is_preferred(block: &mut Block<'_>, extremum: Extremum, left: &Value, right: 
 }
 
 impl Window {
-    /// Reduces windows of several values of the same shape together. `combine` maps one element of each value, and again
-    /// one element of each value, to a combined element for each value.
+    /// Reduces the windows of several values of the same shape together. `combine` takes one element of each value
+    /// twice: first the left elements, then the right elements. It returns a combined element for each value.
     fn reduced_by(
         &self,
         block: &mut Block<'_>,
@@ -105,7 +105,7 @@ impl Window {
         })
     }
 
-    /// Writes, for each window, the element of `values` at the position of the extremum of `operand`.
+    /// Writes the element of `values` at the position of each window's extremum in `operand`.
     pub(super) fn lower_gather(
         &self,
         extremum: Extremum,
@@ -114,7 +114,7 @@ impl Window {
         operand: &Value,
         result: &AbstractArray,
     ) -> Result<Value, TensorError> {
-        // The third value is 1 for elements and 0 for padding, so that an element is preferred to padding.
+        // The third value is 1 for elements and 0 for padding, so that elements are preferred to padding.
         let element = AbstractArray::new(operand.dtype(), []);
         let inside = block.number_like(operand, 1.0);
         let zero = block.number(&element, 0.0);
@@ -142,7 +142,8 @@ impl Window {
         )
     }
 
-    /// Adds the elements of `source`, one for each window, at the positions of the extrema of `operand`.
+    /// Adds the elements of `source` at the positions of the windows' extrema in `operand`. `source` has one element
+    /// for each window.
     pub(super) fn lower_scatter(
         &self,
         extremum: Extremum,
@@ -150,8 +151,8 @@ impl Window {
         source: &Value,
         operand: &Value,
     ) -> Result<Value, TensorError> {
-        // XLA does not define which element of the padding is selected, so the padding becomes part of the operand, and
-        // is removed from the result.
+        // XLA does not define which element of the padding is selected. So add the padding to the operand, and remove
+        // it from the result.
         let none: PerAxis = smallvec![0; operand.rank()];
         let sides = |pick: fn(&(isize, isize)) -> isize| -> PerAxis<isize> {
             self.padding.iter().map(pick).collect()

@@ -1,4 +1,4 @@
-//! The derivatives of extrema of windows: gathering from the selected elements, and adding to them.
+//! The derivatives of extrema of windows. One primitive reads the selected elements, the other adds to them.
 
 use std::fmt;
 
@@ -19,16 +19,17 @@ use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
 /// Returns, for each window, the element of the first operand at the position of the window's extremum in the second
-/// operand. Both operands have the same shape. The primitive is linear in the first operand. The result is 0 for a
-/// window without elements.
+/// operand. Both operands have the same shape. The result is 0 for a window without elements. The primitive is linear
+/// in the first operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SelectAndGatherAdd {
     pub(crate) extremum: Extremum,
     pub(crate) window: Window,
 }
 
-/// Adds the elements of the first operand, one for each window, at the positions of the windows' extrema in the second
-/// operand. The result has the shape of the second operand. This is the transpose of [`SelectAndGatherAdd`].
+/// Adds the elements of the first operand at the positions of the windows' extrema in the second operand. The first
+/// operand has one element for each window. The result has the shape of the second operand. This primitive is the
+/// transpose of [`SelectAndGatherAdd`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SelectAndScatterAdd {
     pub(crate) extremum: Extremum,
@@ -64,8 +65,8 @@ fn same_shape(
     ))
 }
 
-/// Returns the result and the tangent of a primitive that is linear in its first operand. The positions of extrema have
-/// no derivative.
+/// Returns the result and the tangent of a primitive that is linear in its first operand. The second operand only
+/// selects positions, so its tangent has no effect.
 fn linear_in_first(
     primitive: &dyn Primitive,
     primals: &[Tensor],
@@ -78,7 +79,7 @@ fn linear_in_first(
     )
 }
 
-/// Returns the cotangent of the first operand, which `transposed` computes from the cotangent and the second operand.
+/// Returns the cotangent of the first operand. `transposed` computes it from the cotangent and the second operand.
 fn cotangent_of_first(
     transposed: &dyn Primitive,
     cotangents: &[Option<Tensor>],
@@ -88,7 +89,7 @@ fn cotangent_of_first(
     smallvec![cotangents[0].as_ref().map(pulled), None]
 }
 
-/// Returns the results for a batch, whose axis is moved to the front.
+/// Returns the results for a batch. Moves the batch axis to the front.
 fn batched_in_front(
     primitive: &dyn Primitive,
     operands: &[Tensor],
@@ -220,7 +221,7 @@ impl Primitive for SelectAndScatterAdd {
     }
 }
 
-/// Writes the parameters as JAX does: the comparison with which an element is preferred to the others.
+/// Writes the parameters as JAX does. The comparison is the relation of the preferred element to the others.
 fn write_selection(extremum: Extremum, window: &Window, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let comparison = match extremum {
         Extremum::Max => "ge",

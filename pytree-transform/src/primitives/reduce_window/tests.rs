@@ -44,7 +44,7 @@ type Case = (
     &'static [usize],
 );
 
-/// Shapes, with sizes, strides and padding of windows, and the dilation of the base.
+/// The shape of the operand, then the sizes, strides and padding of the windows, and the dilation of the operand.
 const CASES: [Case; 11] = [
     (&[5], &[2], &[1], &[(0, 0)], &[1]),
     (
@@ -106,7 +106,7 @@ fn window((_, dimensions, strides, padding, _): Case) -> Window {
 /// A primitive with the shapes of its operands.
 type WithShapes = (Box<dyn Primitive>, Vec<Vec<usize>>);
 
-/// Returns the primitives for a case, each with the shapes of its operands. The extrema have no dilation.
+/// Returns the primitives for a case, each with the shapes of its operands. Primitives of extrema ignore the dilation.
 fn primitives(case: Case) -> Vec<WithShapes> {
     let (window, shape) = (window(case), case.0.to_vec());
     let base_dilation = PerAxis::from_slice(case.4);
@@ -124,7 +124,7 @@ fn primitives(case: Case) -> Vec<WithShapes> {
             .unwrap()
             .shape()
             .to_vec();
-        // A window without elements has an infinite extremum, whose tangent is not that of a difference.
+        // A window without elements has an infinite extremum. Its difference quotient is not its tangent.
         let all_windows_have_elements = slow(&window, &vec![1; shape.len()], &shape, &result)
             .iter()
             .all(|indices| !indices.is_empty());

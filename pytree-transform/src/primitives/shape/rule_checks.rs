@@ -54,7 +54,7 @@ pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f64) {
     }
 }
 
-/// Returns the example at `position` of a batch; `axis` is its batch axis, or `None` if all examples are equal.
+/// Returns the example at `position` of a batch. `axis` is the batch axis, or `None` if all examples are equal.
 fn example(batch: &Tensor, axis: Option<usize>, position: usize) -> Tensor {
     let Some(axis) = axis else {
         return batch.clone();
@@ -68,7 +68,7 @@ fn example(batch: &Tensor, axis: Option<usize>, position: usize) -> Tensor {
     or_panic(reshape(&part, &limit))
 }
 
-/// Asserts that the batching rule returns the same as the evaluation of each example.
+/// Asserts that the batching rule returns the same results as the evaluation of each example.
 #[track_caller]
 pub(crate) fn check_batching(
     primitive: &dyn Primitive,

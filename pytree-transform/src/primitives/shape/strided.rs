@@ -24,7 +24,7 @@ pub(crate) fn gather(source: &Array, shape: &[usize], strides: &[isize], offset:
     })
 }
 
-/// Joins neighbouring axes that one stride can describe, and removes axes of length 1.
+/// Joins neighbouring axes that can have one common stride, and removes axes of length 1.
 pub(super) fn joined_axes(shape: &[usize], strides: &[isize]) -> (Shape, PerAxis<isize>) {
     let mut lengths = Shape::new();
     let mut steps: PerAxis<isize> = SmallVec::new();
@@ -98,8 +98,8 @@ fn gather_into<T: Bits>(
     }
 }
 
-/// Adds each element of `source`, which has the shape `shape`, to its strided position in `target`. This is the
-/// transpose of [`gather`].
+/// Adds each element of `source` to its strided position in `target`. `shape` is the shape of `source`. This function
+/// is the transpose of [`gather`].
 pub(crate) fn add_by_strides<T: TensorElement>(
     source: &[T],
     target: &mut [T],
@@ -155,8 +155,8 @@ fn repeat_first<T: Copy>(target: &mut [T], size: usize) {
     }
 }
 
-/// Writes `source[row + column * stride]` to `target[row * columns + column]`, in square blocks, so that a block of
-/// each array fits into the cache.
+/// Writes `source[row + column * stride]` to `target[row * columns + column]`. Proceeds in square blocks that fit into
+/// the cache.
 fn transpose_into<T: Bits>(
     source: &[T],
     target: &mut [T],

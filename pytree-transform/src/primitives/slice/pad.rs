@@ -1,4 +1,4 @@
-//! Padding of tensors, and its inverse: padding by negative numbers.
+//! Padding of tensors. Negative padding removes elements.
 
 use std::fmt;
 
@@ -23,8 +23,8 @@ use crate::tensor::primitive::{
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
 
-/// Pads each axis with `interior` values between neighbours, `low` values before and `high` values after the elements.
-/// A negative `low` or `high` removes elements. The operands are the tensor and the padding value.
+/// Pads each axis with `low` values before the elements, `high` values after them, and `interior` values between
+/// neighbours. A negative `low` or `high` removes elements. The operands are the tensor and the padding value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pad {
     pub(crate) low: PerAxis<isize>,
@@ -104,7 +104,7 @@ impl Pad {
             PaddedAxis {
                 first,
                 count,
-                // If a product overflows, at most one element remains on the axis, and no code uses this product.
+                // If a product overflows, at most one element remains on the axis, and the product is not used.
                 place: place.wrapping_mul(steps[axis]),
                 step: step.wrapping_mul(steps[axis]),
                 stride: strides[axis],
@@ -214,8 +214,8 @@ impl Primitive for Pad {
         (one(padded(&primals[0], &primals[1])), one(tangent))
     }
 
-    /// Computes the cotangent of the operand by negative padding and a stride, which undo the padding. The cotangent of
-    /// the padding value is the sum of the cotangents of all padded elements.
+    /// Computes the cotangent of the operand by negative padding and a stride, which are the inverse of the padding.
+    /// The cotangent of the padding value is the sum of the cotangents of all padded elements.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let Some(cotangent) = &cotangents[0] else {
             return smallvec![None, None];
@@ -260,8 +260,8 @@ impl Primitive for Pad {
         let result = if axes[1].is_none() {
             padded(&operand, &operands[1])
         } else {
-            // Each example has its own padding value. So fill the result with the padding values, and then overwrite
-            // the positions of the elements.
+            // Each example has its own padding value. So fill the result with the padding values, and overwrite the
+            // positions of the elements.
             let zeros = padded(&operand, &Tensor::constant(operand.dtype(), 0.0));
             let inside = or_panic(create::full(DType::Bool, operand.shape(), 1.0));
             let inside = padded(&inside, &Tensor::constant(DType::Bool, 0.0));

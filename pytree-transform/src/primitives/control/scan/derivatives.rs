@@ -1,5 +1,5 @@
-//! The derivatives of a scan: a loop over both values and tangents, the split into a loop over values and a linear loop
-//! over tangents, and the body of the transposed loop.
+//! The derivatives of a scan. A JVP is one loop over values and tangents. In reverse mode, the JVP is split into a loop
+//! over values and a linear loop over tangents, and the linear loop is transposed.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::tensor::trace::Recorder;
 enum Residual {
     /// The residual is the operand of the scan at this position.
     Operand(usize),
-    /// The residual depends only on constants, so it is computed once. The number is its position among the residuals
-    /// of this kind.
+    /// The residual depends only on constants, so it is computed once. The number is the position of the residual among
+    /// the residuals that are computed once.
     Invariant(usize),
     /// The residual is the stacked output of the known loop at this position.
     Stacked(usize),
@@ -115,8 +115,8 @@ impl Scan {
             call(&body, &operands)
         };
 
-        // The operands of the linear loop (constants, carry and stacked inputs), each with its position in the body's
-        // inputs.
+        // The operands of the linear loop (constants, carry and stacked inputs). Each operand has its position in the
+        // inputs of the body.
         let mut constants: Vec<(usize, Tensor)> = Vec::new();
         let mut carries: Vec<(usize, Tensor)> = Vec::new();
         let mut elements: Vec<(usize, Tensor)> = Vec::new();
@@ -152,8 +152,8 @@ impl Scan {
         with_tangents(values, bind_all(&linear, &operands), &split.has_tangent)
     }
 
-    /// Returns where each residual of the body comes from, the outputs of the known body that are computed once, and
-    /// the outputs that are stacked.
+    /// Returns the source of each residual of the body, the outputs of the known body that are computed once, and the
+    /// outputs that are stacked.
     fn residuals(&self, known: &Body, outputs: usize) -> (Vec<Residual>, Vec<usize>, Vec<usize>) {
         let jaxpr = &known.jaxpr;
         let varying = jaxpr.depending_on(&jaxpr.inputs[self.constants..]);
@@ -183,7 +183,7 @@ impl Scan {
         (residuals, invariant, stacked)
     }
 
-    /// Returns the body of the transposed scan: the transpose of one iteration, which also adds the cotangents of the
+    /// Returns the body of the transposed scan. The body transposes one iteration, and adds the cotangents of the
     /// constants to their sums.
     pub(super) fn transposed_body(
         &self,

@@ -25,7 +25,7 @@ impl LoopAxis {
         result: 1,
     };
 
-    /// Returns the offsets in left operand, right operand and result of a position on the axis.
+    /// Returns the offsets of a position on the axis: in the left operand, in the right operand and in the result.
     fn offsets(self, position: usize) -> [usize; 3] {
         [self.left, self.right, self.result].map(|stride| stride * position)
     }
@@ -54,7 +54,7 @@ pub(in crate::primitives) fn joined(axes: impl Iterator<Item = LoopAxis>) -> Loo
     joined
 }
 
-/// Removes and returns the longest axis. If several axes are equally long, takes the last of them.
+/// Removes and returns the longest axis. If several axes are equally long, removes the last of them.
 fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
     match (0..axes.len()).max_by_key(|&position| axes[position].length) {
         Some(position) => axes.remove(position),
@@ -62,7 +62,7 @@ fn take_longest(axes: &mut LoopAxes) -> LoopAxis {
     }
 }
 
-/// An operand as the loops read it: its elements, and the length and stride of each of its axes.
+/// The elements of an operand, and the length and stride of each axis. The kernel reads the operand in this layout.
 pub(in crate::primitives) struct Strided<'a> {
     pub(in crate::primitives) array: Cow<'a, Array>,
     pub(in crate::primitives) shape: Shape,
@@ -110,10 +110,10 @@ impl<'a> Strided<'a> {
     }
 }
 
-/// The number of multiplications up to which a plain loop is faster than a kernel call.
+/// The greatest number of multiplications for which a plain loop is faster than a kernel call.
 const SMALL: usize = 512;
 
-/// The number of rows and of columns up to which gemm has special kernels.
+/// The greatest number of rows and of columns for which gemm has special kernels.
 const FEW: usize = 64;
 
 /// The number of rows in a block of a matrix-vector product.
@@ -121,19 +121,19 @@ const VECTOR_BLOCK: usize = 512;
 
 /// The kernel that computes a matrix product.
 ///
-/// Each kernel has its own order of summation. A product that is divided into parts uses the kernel of the whole
-/// product for each part, so the number of parts does not change a bit of the result.
+/// Each kernel has its own order of summation. If a product is divided into parts, all parts use the kernel of the
+/// whole product, so the number of parts does not change the bits of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kernel {
     /// A plain loop.
     Plain,
-    /// A matrix-vector product. The order in which gemm sums may depend on the number of rows, so rows are in blocks
-    /// of [`VECTOR_BLOCK`].
+    /// A matrix-vector product. gemm's order of summation may depend on the number of rows, so the rows are divided
+    /// into blocks of [`VECTOR_BLOCK`] rows.
     Vector,
-    /// A matrix product with few rows and columns. The order in which gemm sums depends on the numbers of rows and
+    /// A matrix product with few rows and columns. gemm's order of summation depends on the numbers of rows and
     /// columns, so the product is never divided.
     Few,
-    /// Any other matrix product. gemm divides the depth into parts whose length depends on the depth alone.
+    /// Any other matrix product. gemm divides the depth into parts whose lengths depend only on the depth.
     Blocked,
 }
 
@@ -252,7 +252,7 @@ impl Loops {
         }
     }
 
-    /// Returns the loops after the length of one axis is changed to `length`. `place` is the number of this axis, as in
+    /// Returns the loops with the length of one axis changed to `length`. `place` is the number of this axis, as in
     /// [`axis`](Self::axis).
     fn part(&self, place: usize, length: usize) -> Self {
         let mut part = self.clone();
@@ -265,9 +265,8 @@ impl Loops {
         part
     }
 
-    /// Divides the loops into two halves. Also returns the offsets at which the second half begins in the left operand,
-    /// the right operand and the result. Returns `None` if the loops cannot be divided into two halves that use the
-    /// kernel of the whole.
+    /// Divides the loops into two halves. Also returns the offsets of the second half in the left operand, the right
+    /// operand and the result. Returns `None` if a half would use another kernel than the whole product.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
         let outermost = (0..self.outer.len() + 2)
             .filter(|&place| self.axis(place).length > 1)
