@@ -1,12 +1,11 @@
-//! The axes that operations take: one axis or several, counted from the front or the end. All operations use these
-//! checks.
+//! Checks of the axes that operations take: one axis or several, counted from the front or from the end.
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{Mistake, TensorError, valid_axes};
 use crate::base::shape::AxisList;
 
-/// One axis of a tensor, or several: an `isize`, or an array, slice or vector of `isize`. A negative axis counts from the
-/// end.
+/// One axis of a tensor, or several axes. This trait is implemented for `isize`, and for arrays, slices and vectors of
+/// `isize`. A negative axis counts from the end.
 ///
 /// # Examples
 /// ```
@@ -71,8 +70,8 @@ pub(crate) fn axes_of(
     distinct_places(axes, found.rank()).ok_or_else(|| wrong_axes(operation, found, axes, |_| None))
 }
 
-/// Returns `axes` like [`axes_of`]. `mistake` returns what else is wrong with an axis, if anything. The error reports
-/// all mistakes.
+/// Returns `axes` like [`axes_of`]. `mistake` returns a further mistake of an axis, or `None`. The error reports all
+/// mistakes.
 pub(crate) fn axes_where(
     operation: &'static str,
     found: &AbstractArray,
@@ -137,8 +136,8 @@ fn wrong_new_axes(operation: &'static str, found: &AbstractArray, axes: &[isize]
     Mistake::joined(mistakes).error(operation, &[found])
 }
 
-/// Returns the position `place` counted from the front, or `None` if it is out of range for `count` positions. A
-/// negative `place` counts from the end.
+/// Returns the position `place` counted from the front. A negative `place` counts from the end. Returns `None` if
+/// `place` is out of range for `count` positions.
 fn place_of(place: isize, count: usize) -> Option<usize> {
     let place = if place < 0 {
         count.checked_sub(place.unsigned_abs())?
@@ -148,7 +147,7 @@ fn place_of(place: isize, count: usize) -> Option<usize> {
     (place < count).then_some(place)
 }
 
-/// Returns the positions of `axes` counted from the front, or `None` if an axis is out of range or occurs twice.
+/// Returns the positions of `axes` counted from the front. Returns `None` if an axis is out of range or occurs twice.
 #[inline]
 fn distinct_places(axes: &[isize], rank: usize) -> Option<AxisList> {
     let mut places = AxisList::new();
@@ -162,8 +161,8 @@ fn distinct_places(axes: &[isize], rank: usize) -> Option<AxisList> {
     Some(places)
 }
 
-/// Returns the mistakes of `axes`, each once: axes that are out of range, axes that occur twice, and other mistakes of
-/// an axis.
+/// Returns each mistake of `axes` once. Axes that are out of range and axes that occur twice are mistakes. `mistake`
+/// finds further mistakes.
 #[cold]
 fn mistakes_of(
     axes: &[isize],

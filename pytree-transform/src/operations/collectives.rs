@@ -1,9 +1,11 @@
 //! Collectives: operations over a named batch axis of an enclosing `vmap`.
 //!
-//! The mapped function works on one example; a collective in this function combines all examples.
-//! [`Vmap::axis_name`](crate::Vmap::axis_name) binds the name of the axis. If nested batch axes share a name, the
-//! innermost axis is used. A value without the batch axis is the same for all examples. Collectives are differentiated,
-//! batched and compiled like other operations.
+//! The mapped function computes one example. A collective in this function combines the values of all examples.
+//! [`Vmap::axis_name`](crate::Vmap::axis_name) binds the name of the batch axis. If nested batch axes have the same
+//! name, the innermost axis is used.
+//!
+//! A value without the batch axis is the same for all examples. Collectives are differentiated, batched and compiled
+//! like other operations.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use crate::tensor::Tensor;
 use crate::tensor::trace::{at_line_by_default, axis_length};
 use crate::tensor::traceable::{Traceable, rebuild};
 
-/// Applies `apply` to each leaf of a pytree, and rebuilds the pytree from the results.
+/// Applies `apply` to each leaf of a pytree. Rebuilds the pytree from the results.
 #[track_caller]
 fn each_leaf<T: Traceable>(
     operation: &'static str,
@@ -49,7 +51,7 @@ fn check(operation: &'static str, names: &AxisNames) -> Result<(), TensorError> 
     length_of(operation, names).map(drop)
 }
 
-/// Returns the number of examples along all named axes together.
+/// Returns the number of examples: the product of the lengths of the named axes.
 fn length_of(operation: &'static str, names: &AxisNames) -> Result<usize, TensorError> {
     let mut lengths = names.as_slice().iter();
     lengths.try_fold(1, |product, name| {
@@ -63,7 +65,7 @@ fn length_of(operation: &'static str, names: &AxisNames) -> Result<usize, Tensor
 /// receives the sum of the cotangents of all examples. Equivalent to `jax.lax.psum`.
 ///
 /// # Panics
-/// Panics if an axis name is not bound, or is given twice.
+/// Panics if an axis name is not bound or is given twice.
 ///
 /// # Examples
 /// ```
@@ -147,7 +149,7 @@ pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// Reverses the order of the values: the greatest value becomes the least. A second application restores the leaf.
+/// Reverses the order of the values, so that the greatest becomes the least. A second call restores the leaf.
 fn in_reverse_order(leaf: &Tensor) -> Tensor {
     if leaf.dtype().is_float() {
         return -leaf;
@@ -156,19 +158,19 @@ fn in_reverse_order(leaf: &Tensor) -> Tensor {
     !leaf
 }
 
-/// The way in which [`all_gather`] and [`all_to_all`] join the values of examples: `tiled` in JAX.
+/// The way in which [`all_gather`] and [`all_to_all`] join the values of examples (`tiled` in JAX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tiling {
-    /// Stacks the values along a new axis, as `tiled=False`.
+    /// Stacks the values along a new axis, like `tiled=False`.
     Stacked,
-    /// Concatenates the values along an existing axis, as `tiled=True`.
+    /// Concatenates the values along an existing axis, like `tiled=True`.
     Tiled,
 }
 
-/// Gathers the values of all examples for each leaf of a pytree; each example receives all values.
+/// Gathers the values of all examples for each leaf of a pytree. Each example receives all values.
 ///
-/// With [`Tiling::Stacked`] the examples are stacked along a new axis at `axis` of the result. With [`Tiling::Tiled`]
-/// they are concatenated along the existing axis `axis`. Negative axes count from the end.
+/// [`Tiling::Stacked`] stacks the values along a new axis, which is axis `axis` of the result. [`Tiling::Tiled`]
+/// concatenates the values along the existing axis `axis`. Negative axes count from the end.
 ///
 /// With more than one name, the first name varies slowest. Equivalent to `jax.lax.all_gather`.
 ///
@@ -223,7 +225,7 @@ fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
 /// With more than one name, the first name varies slowest. Equivalent to `jax.lax.axis_index`.
 ///
 /// # Panics
-/// Panics if an axis name is not bound, or is given twice.
+/// Panics if an axis name is not bound or is given twice.
 ///
 /// # Examples
 /// ```
@@ -248,10 +250,10 @@ pub fn axis_index(axis_name: impl Into<AxisNames>) -> Tensor {
     position.unwrap_or_else(|| Tensor::constant(DType::I32, 0.0))
 }
 
-/// Returns the number of examples along all named axes together. Equivalent to `jax.lax.axis_size`.
+/// Returns the number of examples: the product of the lengths of the named axes. Equivalent to `jax.lax.axis_size`.
 ///
 /// # Panics
-/// Panics if an axis name is not bound, or is given twice.
+/// Panics if an axis name is not bound or is given twice.
 ///
 /// # Examples
 /// ```
@@ -282,8 +284,8 @@ fn single(operation: &'static str, names: &AxisNames) {
 /// An example that receives nothing gets zeros. Equivalent to `jax.lax.ppermute`.
 ///
 /// # Panics
-/// Panics if there is not exactly one bound axis name, or if an example is out of range, sends twice, or receives
-/// twice.
+/// Panics unless exactly one axis name is given and is bound. Also panics if an example is out of range, sends twice or
+/// receives twice.
 ///
 /// # Examples
 /// ```
@@ -340,13 +342,14 @@ pub fn pshuffle<T: Traceable>(
 /// Splits each leaf of a pytree along `split_axis` and sends one part to each example. Each example joins the received
 /// parts along `concat_axis`. Negative axes count from the end.
 ///
-/// With [`Tiling::Stacked`] the split axis must be as long as the batch axis. The split axis is removed, and the result
-/// has a new axis at `concat_axis`. With [`Tiling::Tiled`] both axes are kept: the split axis is divided into one piece
-/// per example, and the received pieces are concatenated along the concat axis. Equivalent to `jax.lax.all_to_all`.
+/// With [`Tiling::Stacked`], the split axis must be as long as the batch axis. The split axis is removed, and the
+/// received parts are stacked along a new axis at `concat_axis`. With [`Tiling::Tiled`], both axes are kept: the split
+/// axis is divided into one part for each example, and the received parts are concatenated along the concat axis.
+/// Equivalent to `jax.lax.all_to_all`.
 ///
 /// # Panics
-/// Panics if there is not exactly one bound axis name, if an axis is out of range for a leaf, or if the split axis
-/// and the batch axis have different lengths. If tiled, panics if the split axis cannot be divided evenly.
+/// Panics unless exactly one axis name is given and is bound. Also panics if an axis is out of range for a leaf, or if
+/// the length of the split axis does not fit the number of examples.
 ///
 /// # Examples
 /// ```

@@ -1,6 +1,7 @@
 //! Convolutions: products of sliding windows of the input with a kernel.
 //!
-//! By default, the input has the layout `[batch, space…, features]`, the kernel `[space…, in, out]`.
+//! By default, the layout of the input is `[batch, space…, features]` and the layout of the kernel is `[space…, in,
+//! out]`.
 
 mod mistakes;
 
@@ -17,12 +18,12 @@ use crate::operations::convolution_layout::Orders;
 pub use crate::operations::window_padding::Padding;
 use crate::operations::window_padding::signed;
 
-/// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. There is one stride for each
+/// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. It has one stride for each
 /// spatial axis (an axis over which windows slide).
 ///
 /// With `x: [batch, space…, in]` and `kernel: [size…, in / groups, out]`, the result is `[batch, space…, out]`.
-/// [`dimension_numbers`](Self::dimension_numbers) selects other orders of the axes. The kernel is not flipped: this
-/// is a correlation, as is usual in deep learning.
+/// [`dimension_numbers`](Self::dimension_numbers) selects other orders of the axes. The kernel is not flipped: the
+/// operation is a correlation, as is usual in deep learning.
 ///
 /// # Examples
 /// ```
@@ -48,8 +49,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Creates a convolution with `strides` and `padding`, without dilation and groups, and with the features on the
-    /// last axis.
+    /// Creates a convolution with `strides` and `padding`. It has no dilation and no groups, and the features are on
+    /// the last axis.
     #[must_use]
     pub fn new(strides: impl AsRef<[usize]>, padding: Padding) -> Self {
         let strides = PerAxis::from_slice(strides.as_ref());
@@ -65,8 +66,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the distance between neighbouring input elements, which are separated by zeros (`lhs_dilation` in JAX). The
-    /// default is 1.
+    /// Sets the distance between neighbouring input elements (`lhs_dilation` in JAX). The gaps are filled with zeros.
+    /// The default is 1.
     #[must_use]
     pub fn input_dilation(self, dilation: impl AsRef<[usize]>) -> Self {
         let input_dilation = PerAxis::from_slice(dilation.as_ref());
@@ -86,8 +87,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the number of groups into which the input features are divided (`feature_group_count` in JAX). Each group
-    /// is convolved with its own output features of the kernel. The default is 1.
+    /// Sets the number of groups of input features (`feature_group_count` in JAX). Each group is convolved with its own
+    /// part of the kernel's output features. The default is 1.
     #[must_use]
     pub fn feature_groups(self, feature_groups: usize) -> Self {
         Self {
@@ -96,8 +97,8 @@ impl Convolution {
         }
     }
 
-    /// Sets the number of groups into which the batch is divided (`batch_group_count` in JAX). Each group is convolved
-    /// with its own output features of the kernel. The default is 1.
+    /// Sets the number of groups of examples (`batch_group_count` in JAX). Each group is convolved with its own part of
+    /// the kernel's output features. The default is 1.
     #[must_use]
     pub fn batch_groups(self, batch_groups: usize) -> Self {
         Self {
@@ -131,9 +132,9 @@ impl Convolution {
 
     /// Returns the transposed convolution of `x` with `kernel`, like `jax.lax.conv_transpose`.
     ///
-    /// Zeros are inserted between the input elements, so that their distance becomes the stride. So a spatial axis of
-    /// the result is about `stride` times as long as this axis of the input. The kernel has the shape `[size…, in,
-    /// out]` and is not flipped.
+    /// Inserts zeros between the input elements, so that the distance of the elements becomes the stride. So a spatial
+    /// axis of the result is about `stride` times as long as the same axis of the input. The kernel has the shape
+    /// `[size…, in, out]` and is not flipped.
     ///
     /// # Panics
     /// Panics in the same cases as [`apply`](Self::apply), and if an input dilation or groups are set.
@@ -190,7 +191,7 @@ impl Convolution {
         dense.convolve(&laid_out, &pairs, x, kernel)
     }
 
-    /// Returns, for each spatial axis, the number of input elements that the dilated kernel covers.
+    /// Returns the number of input elements that the dilated kernel covers along each spatial axis.
     fn spans(&self, kernel: &[usize]) -> PerAxis {
         let sizes = kernel.iter().zip(&self.kernel_dilation);
         sizes
@@ -201,15 +202,15 @@ impl Convolution {
             .collect()
     }
 
-    /// Returns, for each spatial axis, the numbers of padding elements before the first and after the last element.
+    /// Returns the numbers of padding elements before the first and after the last element of each spatial axis.
     fn pairs(&self, LaidOut { x, kernel, .. }: &LaidOut) -> Vec<(isize, isize)> {
         let lengths = &x[1..x.len() - 1];
         let spans = self.spans(kernel);
         self.padding.pairs(lengths, &spans, &self.strides)
     }
 
-    /// Returns the shapes of the operands in the canonical order of their axes (batch, space, features), or an error
-    /// that lists every problem.
+    /// Returns the shapes of the operands in the canonical order of their axes: batch, space, features. The error lists
+    /// every problem.
     #[track_caller]
     fn lay_out(
         &self,
@@ -280,7 +281,7 @@ struct LaidOut {
 
 /// Returns the kernel with its first `axes` axes reversed.
 ///
-/// With a flipped kernel, a correlation becomes a mathematical convolution, and a transposed convolution becomes the
+/// A flipped kernel turns a correlation into a mathematical convolution. It turns a transposed convolution into the
 /// transpose of the convolution.
 ///
 /// # Panics

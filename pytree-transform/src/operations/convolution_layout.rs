@@ -27,7 +27,8 @@ pub enum ConvDimensionNumbers {
     ChannelsLast,
     /// Input `NCHW`, kernel `OIHW`, result `NCHW`, with any number of spatial axes. This is the default of `jax.lax`.
     ChannelsFirst,
-    /// One letter per axis. Every letter other than N, C, I and O names a spatial axis, over which windows slide.
+    /// One letter for each axis. N is the batch axis, C the features, I the input features and O the output features.
+    /// Every other letter names a spatial axis, over which windows slide.
     Letters {
         /// The letters of the input, for instance `NHWC`.
         input: String,
@@ -38,8 +39,8 @@ pub enum ConvDimensionNumbers {
     },
 }
 
-/// The positions of the axes of input, kernel and result, listed in the canonical order: batch, space, features; for
-/// the kernel, space, input features, output features.
+/// The positions of the axes of input, kernel and result in the canonical order. The canonical order is batch, space,
+/// features. For the kernel, it is space, input features, output features.
 pub(super) struct Orders {
     pub(super) input: AxisList,
     pub(super) kernel: AxisList,
@@ -79,8 +80,8 @@ impl ConvDimensionNumbers {
         }
     }
 
-    /// Returns, for each tensor, the positions of its axes in the canonical order, or an error for a mistake in the
-    /// letters.
+    /// Returns, for each tensor, the positions of its axes in the canonical order. Returns an error for a mistake in
+    /// the letters.
     pub(super) fn orders(&self, space: usize) -> Result<Orders, Mistake> {
         match self {
             Self::ChannelsLast => {
@@ -125,7 +126,7 @@ impl ConvDimensionNumbers {
     }
 }
 
-/// Returns the positions in `letters` of all letters of `before`, then of `sliding`, then of `behind`.
+/// Returns the positions in `letters` of the letters of `before`, then of `sliding`, then of `behind`.
 fn order(
     letters: &str,
     before: &[char],

@@ -11,8 +11,8 @@ use crate::tensor::device::beside;
 use crate::tensor::elementwise::Comparison;
 
 impl Tensor {
-    /// Returns a tensor of the given dtype and shape with all elements equal to `value`. If the dtype is an integer
-    /// type, `value` is converted like Rust's `as`.
+    /// Returns a tensor of the given dtype and shape with all elements equal to `value`. For an integer dtype, `value`
+    /// is converted like Rust's `as`.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.

@@ -7,7 +7,8 @@ use crate::operations::axes::axis_of;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 
-/// An axis along which a cumulative operation runs from the last element to the first, like `reverse=True` in JAX.
+/// An axis along which a cumulative operation runs backward, from the last element to the first (`reverse=True` in
+/// JAX).
 ///
 /// # Examples
 /// ```
@@ -19,8 +20,8 @@ use crate::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reversed(pub isize);
 
-/// The axis and the direction of a cumulative operation. For an integer, the operation runs from the first element of
-/// this axis to the last. For a [`Reversed`], the operation runs from the last element to the first.
+/// The axis and the direction of a cumulative operation. An integer is an axis that the operation runs along forward,
+/// from the first element to the last. A [`Reversed`] is an axis that the operation runs along backward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningAxis {
     axis: isize,
@@ -71,8 +72,8 @@ macro_rules! running {
 running! {
     " Panics if `axis` is out of range, or if the elements are not numbers.":
 
-    /// Returns the cumulative sum along `axis`: each element plus all elements before it, or plus all elements after it
-    /// if the axis is [`Reversed`].
+    /// Returns the cumulative sum along `axis`: each element plus all elements before it. If the axis is [`Reversed`],
+    /// adds all elements after it.
     ///
     /// # Examples
     /// ```
@@ -81,8 +82,8 @@ running! {
     /// ```
     cumsum try_cumsum = cumulative_sum;
 
-    /// Returns the cumulative product along `axis`: each element times all elements before it, or times all elements
-    /// after it if the axis is [`Reversed`].
+    /// Returns the cumulative product along `axis`: each element times all elements before it. If the axis is
+    /// [`Reversed`], multiplies by all elements after it.
     ///
     /// # Examples
     /// ```
@@ -91,8 +92,8 @@ running! {
     /// ```
     cumprod try_cumprod = cumulative(Cumulation::Prod);
 
-    /// Returns the cumulative maximum along `axis`: the maximum of each element and all elements before it, or of the
-    /// element and all elements after it if the axis is [`Reversed`]. All results after a NaN are NaN.
+    /// Returns the cumulative maximum along `axis`: the maximum of each element and all elements before it. If the axis
+    /// is [`Reversed`], takes the maximum of the element and all elements after it. A NaN makes all later results NaN.
     ///
     /// # Examples
     /// ```
@@ -101,8 +102,8 @@ running! {
     /// ```
     cummax try_cummax = cumulative(Cumulation::Max);
 
-    /// Returns the cumulative minimum along `axis`: the minimum of each element and all elements before it, or of the
-    /// element and all elements after it if the axis is [`Reversed`]. All results after a NaN are NaN.
+    /// Returns the cumulative minimum along `axis`: the minimum of each element and all elements before it. If the axis
+    /// is [`Reversed`], takes the minimum of the element and all elements after it. A NaN makes all later results NaN.
     ///
     /// # Examples
     /// ```
@@ -115,8 +116,8 @@ running! {
 running! {
     " Panics if `axis` is out of range, or if the elements are not floats.":
 
-    /// Returns the cumulative log-sum-exp along `axis`: log Σ eˣ over each element and all elements before it, or over
-    /// the element and all elements after it if the axis is [`Reversed`].
+    /// Returns the cumulative log-sum-exp along `axis`: log Σ eˣ over each element and all elements before it. If the
+    /// axis is [`Reversed`], sums over the element and all elements after it.
     ///
     /// # Examples
     /// ```

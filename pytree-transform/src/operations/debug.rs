@@ -12,8 +12,8 @@ use crate::tensor::trace::bind;
 /// Under `jit`, the line is printed at each run, and under `vmap` once per example. Under `grad` and `jvp`, the values
 /// are printed without their tangents.
 ///
-/// The operands are tensors, by value or by reference. A named operand fills the format placeholder of that name.
-/// Lines are printed in program order, and dead-code elimination keeps them. Equivalent to `jax.debug.print`.
+/// The operands are tensors, by value or by reference. A named operand fills the placeholder with its name. Lines are
+/// printed in program order. Dead-code elimination keeps them. Equivalent to `jax.debug.print`.
 ///
 /// # Examples
 /// ```
@@ -53,8 +53,8 @@ macro_rules! debug_print {
     };
 }
 
-/// Calls `callback` with the values of the operands as soon as these values are known: under `jit` at each run, and
-/// under `vmap` once per example. Equivalent to `jax.debug.callback`.
+/// Calls `callback` with the values of the operands as soon as these values are known. Under `jit`, this is at each
+/// run. Under `vmap`, it is once for each example. Equivalent to `jax.debug.callback`.
 ///
 /// # Examples
 /// ```

@@ -58,8 +58,8 @@ fn needs_matrix(operation: &'static str, tensor: &Tensor) -> Result<(), TensorEr
     ))
 }
 
-/// Returns the tensor with zeros at all positions `(row, column)` where `comparison` of `column` with `row + offset` is
-/// false.
+/// Returns the tensor with zeros outside of a triangle. `comparison` of `column` with `row + offset` is true inside of
+/// the triangle.
 #[track_caller]
 fn triangle(
     operation: &'static str,
@@ -70,7 +70,7 @@ fn triangle(
     needs_matrix(operation, tensor)?;
     let axes: AxisList = (tensor.rank() - 2..tensor.rank()).collect();
     let matrix = &tensor.shape()[tensor.rank() - 2..];
-    // All offsets beyond the corners select the same triangle. The clamp prevents an overflow.
+    // Every offset beyond a corner selects the same triangle as the corner. The clamp prevents an overflow.
     let offset = offset.clamp(-matrix[0].cast_signed(), matrix[1].cast_signed());
     let offset = expect_some(i64::try_from(offset).ok(), "an offset that fits into i64");
     let offset = Tensor::scalar(offset);
@@ -84,8 +84,8 @@ fn triangle(
 impl Tensor {
     /// Returns the lower triangle of the last two axes. The elements above the triangle are zeros.
     ///
-    /// A positive `offset` keeps `offset` diagonals above the main diagonal, too. A negative `offset` also replaces the
-    /// main diagonal and the diagonals directly below it by zeros, `-offset` diagonals in all.
+    /// A positive `offset` also keeps the `offset` diagonals above the main diagonal. A negative `offset` replaces the
+    /// main diagonal and the diagonals directly below it by zeros, `-offset` diagonals in total.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes.
@@ -104,8 +104,8 @@ impl Tensor {
 
     /// Returns the upper triangle of the last two axes. The elements below the triangle are zeros.
     ///
-    /// A negative `offset` keeps `-offset` diagonals below the main diagonal, too. A positive `offset` also replaces
-    /// the main diagonal and the diagonals directly above it by zeros, `offset` diagonals in all.
+    /// A negative `offset` also keeps the `-offset` diagonals below the main diagonal. A positive `offset` replaces the
+    /// main diagonal and the diagonals directly above it by zeros, `offset` diagonals in total.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes.
@@ -160,7 +160,7 @@ impl Tensor {
         diagonal_of_last(&transpose(self, &order)?, offset)
     }
 
-    /// Returns the sum over the main diagonal of the first two axes, which are removed.
+    /// Returns the sum of the main diagonal of the first two axes. These axes are removed.
     ///
     /// # Panics
     /// Panics if there are fewer than two axes, or if the elements are bool.
@@ -180,8 +180,8 @@ impl Tensor {
         sum(&diagonal, &[diagonal.rank() - 1])
     }
 
-    /// Returns a matrix with the elements of this vector on the diagonal that is `offset` columns to the right of the
-    /// main diagonal, and zeros elsewhere.
+    /// Returns a matrix with the elements of this vector on a diagonal and zeros elsewhere. The diagonal is `offset`
+    /// columns to the right of the main diagonal.
     ///
     /// The shape `[n]` becomes `[n + |offset|, n + |offset|]`. The inverse is [`diagonal`](Self::diagonal).
     ///
@@ -214,8 +214,8 @@ impl Tensor {
         }
         let (down, right) = ((-offset).max(0), offset.max(0));
         let _called = called("diag");
-        // In row-major order, each element of the diagonal is `side + 1` positions after the element before it, so
-        // there are `side` zeros between the two elements.
+        // In row-major order, neighbouring elements of the diagonal are `side + 1` positions apart. So `side` zeros are
+        // between them.
         let first = down * side.cast_signed() + right;
         let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();
         let behind = (side * side).cast_signed() - last;

@@ -54,7 +54,7 @@ fn check(
     ))
 }
 
-/// Converts a start index to an index that is counted from the front, and clamps it so that the slice is in range.
+/// Converts a start index to an index that counts from the front. Clamps the index so that the slice is in range.
 #[track_caller]
 fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorError> {
     let number = |number: usize| Tensor::constant(start.dtype(), number as f64);
@@ -65,10 +65,10 @@ fn clamped(start: &Tensor, size: usize, length: usize) -> Result<Tensor, TensorE
 }
 
 impl Tensor {
-    /// Returns the slice of the sizes `sizes` that begins at the indices `starts`. `starts` has one scalar integer
+    /// Returns the slice with the lengths `sizes` that begins at the indices `starts`. `starts` has one scalar integer
     /// tensor for each axis.
     ///
-    /// A negative start counts from the end. A start at which the slice would be out of range is clamped, as in
+    /// A negative start counts from the end. A start that is too large is clamped so that the slice is in range, as in
     /// `jax.lax.dynamic_slice`.
     ///
     /// # Panics
@@ -106,10 +106,10 @@ impl Tensor {
         Ok(window)
     }
 
-    /// Returns the tensor with `update` written at the indices `starts`. `update` has as many axes as the tensor, and
-    /// none of its axes is longer than the same axis of the tensor.
+    /// Returns the tensor with `update` written at the indices `starts`. `update` has as many axes as the tensor. No
+    /// axis of `update` is longer than the same axis of the tensor.
     ///
-    /// A negative start counts from the end. A start at which the update would be out of range is clamped, as in
+    /// A negative start counts from the end. A start that is too large is clamped so that the update is in range, as in
     /// `jax.lax.dynamic_update_slice`.
     ///
     /// # Panics
@@ -142,8 +142,8 @@ impl Tensor {
         if update.is_empty() {
             return Ok(self.clone());
         }
-        // For each element of the result, compute whether an element of `update` is written there, and which element
-        // this is.
+        // For each element of the result, compute whether an element of `update` is written there, and the value of
+        // this element.
         let (mut spread, mut inside) = (update.clone(), None);
         for (axis, start) in starts.iter().enumerate() {
             let (size, length) = (update.shape()[axis], self.shape()[axis]);

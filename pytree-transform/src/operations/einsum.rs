@@ -1,8 +1,7 @@
-//! Einstein summation: sums of products of tensors, in which a letter for each axis describes the sums.
+//! Einstein summation: sums of products of tensors. A letter for each axis describes the sums.
 //!
 //! `dot_general` sums over each letter that two operands have and the result lacks. With more than two operands, each
-//! step multiplies two operands, and replaces them by their product. It chooses the two operands for which this saves
-//! the most memory.
+//! step replaces two operands by their product. It selects the two operands whose replacement saves the most memory.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -19,9 +18,9 @@ use crate::tensor::Tensor;
 
 /// Returns the sum of products that `subscripts` describes, like `jnp.einsum`.
 ///
-/// - Letters absent from the result are summed over.
+/// - Sums over the letters that the result lacks.
 /// - An axis of length 1 broadcasts against axes with the same letter.
-/// - A letter that occurs twice in one operand takes the diagonal.
+/// - A letter that occurs twice in one operand selects the diagonal.
 /// - `...` matches all axes without a letter. These axes broadcast.
 /// - Without `->`, the result has the letters that occur once, in alphabetical order.
 ///
@@ -100,8 +99,8 @@ impl Term {
         places.collect()
     }
 
-    /// Removes the axes for which `repeats` returns true. These axes have length 1 and broadcast against axes of other
-    /// operands, so the product does not need them.
+    /// Removes the axes for which `repeats` returns true. These axes have length 1 and only broadcast against axes of
+    /// other operands, so the product has the same elements without them.
     #[track_caller]
     fn without_repeats(self, repeats: impl Fn(Label, usize) -> bool) -> Result<Self, TensorError> {
         let axes = self.labels.iter().zip(self.tensor.shape());
@@ -138,7 +137,7 @@ impl Term {
         Ok(self)
     }
 
-    /// Sums over all axes whose label `wanted` rejects.
+    /// Sums over all axes whose label is not `wanted`.
     #[track_caller]
     fn summed(self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let places = 0..self.labels.len();
@@ -151,7 +150,7 @@ impl Term {
         })
     }
 
-    /// Returns the product of two terms, summed over the shared labels that `wanted` rejects.
+    /// Returns the product of two terms. Sums over the shared labels that are not `wanted`.
     #[track_caller]
     fn product(&self, other: &Self, wanted: impl Fn(Label) -> bool) -> Result<Self, TensorError> {
         let shared = self
@@ -184,7 +183,7 @@ impl Term {
     }
 }
 
-/// Returns the product of all terms, with the labels of the result.
+/// Returns the product of all terms. `result` has the labels of the axes of the product.
 #[track_caller]
 fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorError> {
     for place in 0..terms.len() {
@@ -214,8 +213,8 @@ fn contract(mut terms: Vec<Term>, result: &[Label]) -> Result<Tensor, TensorErro
     transpose(&last.tensor, &last.axes(result))
 }
 
-/// Returns the pair of terms for which the size of the product minus the sizes of both terms is least. If several pairs
-/// are equally good, returns the first of them.
+/// Returns the pair of terms whose product saves the most memory: the size of the product minus the sizes of both terms
+/// is least. If several pairs are equally good, returns the first of them.
 fn best_pair(terms: &[Term], result: &[Label]) -> Option<(usize, usize)> {
     let pairs =
         (0..terms.len()).flat_map(|left| (left + 1..terms.len()).map(move |right| (left, right)));

@@ -6,7 +6,7 @@ use crate::base::error::Mistake;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Letter(char),
-    /// An axis that `...` matches, numbered from the last such axis: the last axis is 0, the axis before it is 1.
+    /// An axis that `...` matches. These axes are numbered from the end: 0 is the last, and 1 is the axis before it.
     Ellipsis(usize),
 }
 
@@ -26,8 +26,7 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// Returns the labels of one operand. `hidden` returns the number of axes that `...` matches, for a given number of
-/// letters.
+/// Returns the labels of one operand. `hidden` maps the number of letters to the number of axes that `...` matches.
 fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Label>, Mistake> {
     let (before, after) = match text.split_once("...") {
         Some((before, after)) => (before, Some(after)),
@@ -52,8 +51,8 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     };
     let (before, behind) = (letters(before)?, letters(after.unwrap_or_default())?);
     let count = match after {
-        // `hidden` returns `None` if there are more letters than axes. The caller reports this mistake, with the number
-        // of axes.
+        // `hidden` returns `None` if the operand has more letters than axes. The caller knows the number of axes and
+        // reports this mistake.
         Some(_) => hidden(before.len() + behind.len()).unwrap_or(0),
         None => 0,
     };
@@ -61,7 +60,7 @@ fn labels(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Lab
     Ok([before, ellipsis, behind].concat())
 }
 
-/// Returns the mistake that the operand at position `place` has `rank` axes, but `letters` letters.
+/// Returns the mistake for the operand at position `place`, which has `rank` axes but `letters` letters.
 fn wrong_count(place: usize, rank: usize, letters: usize) -> Mistake {
     let fix = if letters < rank {
         "give each axis a letter, or write `...` for axes without a letter"
@@ -75,7 +74,7 @@ fn wrong_count(place: usize, rank: usize, letters: usize) -> Mistake {
 }
 
 impl Letters {
-    /// Parses the subscripts for operands of the given ranks, or returns all mistakes in them.
+    /// Parses the subscripts for operands of the given ranks. The error holds all mistakes in the subscripts.
     pub(super) fn parse(subscripts: &str, ranks: &[usize]) -> Result<Self, Vec<Mistake>> {
         let text: String = subscripts.split_whitespace().collect();
         let (inputs, result) = match text.split_once("->") {
@@ -130,7 +129,7 @@ impl Letters {
         self.operands.iter().flatten().copied()
     }
 
-    /// Returns the maximum number of axes that `...` matches in an operand.
+    /// Returns the greatest number of axes that `...` matches in an operand.
     fn hidden(&self) -> usize {
         let axes = self.all().map(|label| match label {
             Label::Ellipsis(from_last) => from_last + 1,
@@ -139,8 +138,8 @@ impl Letters {
         axes.max().unwrap_or(0)
     }
 
-    /// Returns the labels of the result for subscripts without `->`: first the axes of `...`, then the letters that
-    /// occur once.
+    /// Returns the labels of the result for subscripts without `->`. The axes of `...` are first, followed by the
+    /// letters that occur once.
     fn implied(&self, hidden: usize) -> Vec<Label> {
         let letter = |label: Label| match label {
             Label::Letter(letter) => Some(letter),
@@ -190,12 +189,12 @@ impl Letters {
             .map(|(_, &length)| length)
     }
 
-    /// Returns whether any axis with the label `label` has a length other than 1.
+    /// Returns whether an axis with the label `label` has a length other than 1.
     pub(super) fn is_longer(&self, shapes: &[&[usize]], label: Label) -> bool {
         self.lengths(shapes, label).any(|length| length != 1)
     }
 
-    /// Returns a mistake for each label whose axes have different lengths, not counting lengths of 1.
+    /// Returns a mistake for each label whose axes have different lengths. Lengths of 1 are ignored.
     pub(super) fn mismatches(&self, shapes: &[&[usize]]) -> Vec<Mistake> {
         let mut seen = Vec::new();
         let mut mistakes = Vec::new();

@@ -21,9 +21,9 @@ fn prod_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 reductions! {
     (min_over, "take the minimum of", " there are no elements to choose from."):
 
-    /// Returns the minimum of all elements as a scalar, or NaN if any element is NaN.
+    /// Returns the minimum of all elements as a scalar. The result is NaN if any element is NaN.
     ///
-    /// Equal minima share the gradient equally, as in JAX.
+    /// Equal minima receive equal shares of the gradient, as in JAX.
     ///
     /// # Examples
     /// ```
@@ -56,8 +56,8 @@ reductions! {
 
     /// Returns the product of all elements as a scalar. The product of no elements is 1.
     ///
-    /// The derivative with respect to an element is the product of the other elements. This is correct even if elements
-    /// are 0.
+    /// The derivative with respect to an element is the product of the other elements. The derivative is correct even
+    /// if elements are 0.
     ///
     /// # Examples
     /// ```
@@ -86,11 +86,11 @@ reductions! {
 }
 
 impl Tensor {
-    /// Returns the position of the first maximum along `axis`, which is removed. Positions are i32. NaN counts as the
-    /// maximum. For the position among all elements, in row-major order, call [`flatten`](Self::flatten) first.
+    /// Returns the position of the first maximum along `axis`, as i32. The axis is removed. NaN counts as the maximum.
+    /// For the position among all elements, in row-major order, call [`flatten`](Self::flatten) first.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, or has length 0.
+    /// Panics if `axis` is out of range or has length 0.
     ///
     /// # Examples
     /// ```
@@ -124,11 +124,11 @@ impl Tensor {
         Ok(keep_axes(&positions, self, &[axis]))
     }
 
-    /// Returns the position of the first minimum along `axis`, which is removed. Positions are i32. NaN counts as the
-    /// minimum. For the position among all elements, in row-major order, call [`flatten`](Self::flatten) first.
+    /// Returns the position of the first minimum along `axis`, as i32. The axis is removed. NaN counts as the minimum.
+    /// For the position among all elements, in row-major order, call [`flatten`](Self::flatten) first.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, or has length 0.
+    /// Panics if `axis` is out of range or has length 0.
     ///
     /// # Examples
     /// ```

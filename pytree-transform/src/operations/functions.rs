@@ -243,7 +243,7 @@ impl Tensor {
         self * (180.0 / PI)
     }
 
-    /// Returns max(x, 0) of each element. As in JAX, the derivative at 0 is 0, and NaN stays NaN with the derivative 0.
+    /// Returns max(x, 0) of each element. NaN stays NaN. The derivative at 0 and at NaN is 0, as in JAX.
     ///
     /// # Panics
     /// Panics if the dtype is bool.
@@ -345,8 +345,8 @@ impl Tensor {
 
     /// Replaces NaN by 0, ∞ by the greatest finite number, and -∞ by the least finite number. Integers are unchanged.
     ///
-    /// The derivative is 0 where an element was replaced. This does not remove NaN gradients of the function that
-    /// produced the NaN: see [`select`](Self::select).
+    /// The derivative of a replaced element is 0. However, the function that computed a NaN can still have a NaN
+    /// gradient: see [`select`](Self::select).
     ///
     /// # Panics
     /// Panics if the tensor is traced and its transformation has finished.
@@ -371,7 +371,7 @@ impl Tensor {
             .select(&of(-greatest), &below)
     }
 
-    /// Returns a tensor with the same elements, which `grad` and `jvp` treat as a constant.
+    /// Returns a tensor with the same elements. `grad` and `jvp` treat the tensor as a constant.
     ///
     /// # Panics
     /// Panics if the tensor is traced and its transformation has finished.

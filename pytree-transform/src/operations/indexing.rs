@@ -21,19 +21,18 @@ use crate::tensor::elementwise::Comparison;
 pub enum Index {
     /// Selects the element at this position and removes the axis. A negative position counts from the end.
     At(isize),
-    /// Selects the elements from `start` to `end`. Negative bounds count from the end. As in NumPy, positions that are
-    /// out of range are omitted.
+    /// Selects the elements from `start` to `end`. Negative bounds count from the end. As in NumPy, positions out of
+    /// range are omitted.
     Range {
         /// The first position of the range. `None` means 0.
         start: Option<isize>,
-        /// The end of the range, which is either included or excluded. [`Bound::Unbounded`] means the length of the
-        /// axis.
+        /// The end of the range, included or excluded. [`Bound::Unbounded`] means the length of the axis.
         end: Bound<isize>,
         /// The distance between selected positions. With a negative step, the selection begins at the last element of
         /// the range and runs backwards.
         step: isize,
     },
-    /// Selects all axes that no other index selects; `...` in NumPy.
+    /// Selects all axes that no other index selects, like `...` in NumPy.
     Ellipsis,
     /// Inserts a new axis of length 1.
     NewAxis,
@@ -41,13 +40,13 @@ pub enum Index {
 
 /// A range with a step: `Step(0..6, 2)` is NumPy's `0:6:2`.
 ///
-/// A negative step runs through the same range from its last element backwards, as in ndarray: `Step(.., -1)` is
-/// NumPy's `::-1`, and `Step(1..4, -1)` is `3:0:-1`.
+/// A negative step selects from the last element of the range backward, as in ndarray. `Step(.., -1)` is NumPy's
+/// `::-1`, and `Step(1..4, -1)` is `3:0:-1`.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<R>(pub R, pub isize);
 
-/// Builds the indices of [`Tensor::index`], one per axis, from positions, ranges, [`Step`]s, [`Index::Ellipsis`] and
-/// [`Index::NewAxis`].
+/// Builds the indices of [`Tensor::index`], one for each axis. An index is a position, a range, a [`Step`],
+/// [`Index::Ellipsis`] or [`Index::NewAxis`].
 ///
 /// # Examples
 /// ```
@@ -118,9 +117,9 @@ positions!(isize, i32, usize);
 ranges! { [] RangeFull, |RangeFull| (None, Bound::Unbounded); }
 
 impl Tensor {
-    /// Returns the part of the tensor that the indices select. There is one index for each axis, from the first axis
-    /// on. Axes without an index are kept whole. [`ix!`](crate::ix) builds the indices from positions and ranges, which
-    /// have the same meaning as in NumPy.
+    /// Returns the part of the tensor that the indices select. Index `i` selects positions of axis `i`. Axes without an
+    /// index are kept whole. [`ix!`](crate::ix) builds the indices from positions and ranges, which have the same
+    /// meaning as in NumPy.
     ///
     /// # Panics
     /// Panics if a position is out of range, or if there are more indices than axes.
@@ -142,8 +141,8 @@ impl Tensor {
     /// Returns the slices along `axis` at `indices`, an integer tensor of any shape. In the result, the axes of
     /// `indices` replace `axis`.
     ///
-    /// As in JAX's `x.at[indices].get(mode="clip")`, a negative index counts from the end, and an index that is out of
-    /// range is clamped to the nearest end.
+    /// A negative index counts from the end. An index out of range is clamped to the nearest end, as in JAX's
+    /// `x.at[indices].get(mode="clip")`.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, or if `indices` does not contain integers.
@@ -164,8 +163,7 @@ impl Tensor {
     }
 
     /// Replaces each integer element by a vector of length `classes`, along a new last axis. The vector is 1 at the
-    /// position that equals the element, and 0 elsewhere. For an element that is out of range, all numbers of the
-    /// vector are 0.
+    /// position that equals the element, and 0 elsewhere. For an element that is out of range, the whole vector is 0.
     ///
     /// # Panics
     /// Panics if the elements are not integers.
@@ -203,8 +201,8 @@ mod tests {
         for (start, end, step) in (-6..=6)
             .flat_map(|s| (-6..=6).flat_map(move |e| [-3_isize, -2, -1, 1, 2].map(|k| (s, e, k))))
         {
-            // The reference selects the positions from start to end as Python does, and then takes every |step|-th of
-            // them, from the first or from the last.
+            // The reference selects the positions from start to end as Python does. Then it takes every |step|-th of
+            // these positions, beginning with the last if the step is negative.
             let shifted = |position: isize| if position < 0 { position + 4 } else { position };
             let mut expected: Vec<i32> = (0..4)
                 .filter(|&p| shifted(start) <= p && p < shifted(end))

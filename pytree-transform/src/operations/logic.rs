@@ -1,4 +1,4 @@
-//! Boolean reductions: `all`, `any` and counts. A number is true if it is not 0. So NaN is true.
+//! Boolean reductions: `all`, `any` and counts. A number is true if it is not 0, so NaN is true.
 
 use pytree_derive::panicking_twin;
 

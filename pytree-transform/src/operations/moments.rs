@@ -19,7 +19,7 @@ use crate::tensor::elementwise::Unary;
 const VARIANCE: &str = "take the variance of";
 const STANDARD_DEVIATION: &str = "take the standard deviation of";
 
-/// Returns Σ(x - mean)² / (n - correction) over `axes`, or NaN if the number of elements n is at most `correction`.
+/// Returns Σ(x - mean)² / (n - correction) over `axes` with n elements. The result is NaN if n is at most `correction`.
 #[track_caller]
 fn corrected_variance(
     operation: &'static str,
@@ -89,7 +89,7 @@ reductions! {
     (standard_deviation_over, "take the standard deviation of", " the elements are not floats."):
 
     /// Returns the standard deviation of all elements as a scalar: the square root of the [variance](Self::variance),
-    /// like `jnp.std`. Where the result is 0, its derivative is NaN.
+    /// like `jnp.std`. The derivative is NaN if the result is 0.
     ///
     /// # Examples
     /// ```
@@ -119,10 +119,10 @@ reductions! {
 }
 
 impl Tensor {
-    /// Returns the variance over `axes`, which are removed, with a corrected divisor: Σ(x - mean)² / (n - correction)
-    /// for `n` elements. This is `jnp.var` with `correction` (or `ddof`).
+    /// Returns the variance over `axes` with a corrected divisor: Σ(x - mean)² / (n - correction) for `n` elements.
+    /// `axes` are removed. Equivalent to `jnp.var` with `correction` (or `ddof`).
     ///
-    /// A correction of 1 is Bessel's correction, which makes the result an unbiased estimate of the variance of the
+    /// A correction of 1 is Bessel's correction. It makes the result an unbiased estimate of the variance of the
     /// distribution from which the elements are drawn. The result is NaN if `n` is at most `correction`.
     ///
     /// # Panics
@@ -147,8 +147,8 @@ impl Tensor {
         corrected_variance(VARIANCE, self, &axes, correction)
     }
 
-    /// Returns the standard deviation over `axes`, which are removed, with a corrected divisor: the square root of
-    /// [`variance_with`](Self::variance_with).
+    /// Returns the standard deviation over `axes` with a corrected divisor: the square root of
+    /// [`variance_with`](Self::variance_with). `axes` are removed.
     ///
     /// # Panics
     /// Panics in the same cases as [`variance_with`](Self::variance_with).
@@ -183,7 +183,7 @@ fn part_of_rows(rows: &Tensor, start: usize, end: usize) -> Result<Tensor, Tenso
     slice(rows, &starts, &limits, &strides)
 }
 
-/// Returns the median: sorts the elements along `axes` together and takes the mean of the one or two middle elements.
+/// Sorts the elements along `axes` together, and returns the mean of the one or two middle elements.
 #[track_caller]
 fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     check_float("take the median of", tensor)?;
@@ -211,8 +211,8 @@ fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 reductions! {
     (median_over, "take the median of", " the elements are not floats."):
 
-    /// Returns the median of all elements as a scalar, or NaN if any element is NaN or there are none. The median of an
-    /// even number of elements is the mean of the two in the middle.
+    /// Returns the median of all elements as a scalar. The result is NaN if any element is NaN or if there are no
+    /// elements. The median of an even number of elements is the mean of the two middle elements.
     ///
     /// # Examples
     /// ```

@@ -23,7 +23,7 @@ fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError
     }
     let maximum = reduce_by(Reduction::Max, tensor, axes)?;
     let shift = keep_axes(&maximum, tensor, axes).stop_gradient();
-    // An infinite shift would turn a row of -∞ into NaN. Such a row is shifted by 0 instead.
+    // An infinite shift would turn a row of -∞ into NaN. So a row of -∞ is shifted by 0.
     let shift = shift.isfinite().select(&shift, &Tensor::zeros_like(&shift));
     let sums = sum(&(tensor - &shift).exp(), axes)?;
     Ok(sums.log() + reshape(&shift, sums.shape())?)
@@ -32,8 +32,8 @@ fn logsumexp_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError
 reductions! {
     (norm_over, "take the norm of", " the elements are not floats."):
 
-    /// Returns the square root of the sum of all squares: the Euclidean norm of a vector, the Frobenius norm of a
-    /// matrix. The gradient at zero is NaN, as in JAX.
+    /// Returns the square root of the sum of all squares. This is the Euclidean norm of a vector and the Frobenius norm
+    /// of a matrix. The gradient at zero is NaN, as in JAX.
     ///
     /// # Examples
     /// ```
@@ -65,7 +65,7 @@ reductions! {
 reductions! {
     (logsumexp_over, "logsumexp", " the elements are not floats."):
 
-    /// Returns log Σ eˣ over all elements as a scalar, or -∞ if there are none.
+    /// Returns log Σ eˣ over all elements as a scalar. The result is -∞ if there are no elements.
     ///
     /// The greatest element is subtracted first, so the sum does not overflow. If all elements are -∞, the result is
     /// -∞.

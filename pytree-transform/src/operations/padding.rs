@@ -10,8 +10,9 @@ use crate::primitives::slice;
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// Pads the tensor with `value`. For each axis, `padding` holds three numbers: the elements to add before the first
-    /// element, after the last element, and between neighbours. A negative first or second number removes elements.
+    /// Pads the tensor with `value`. For each axis, `padding` holds three numbers: the padding elements before the
+    /// first element, after the last element, and between neighbours. A negative first or second number removes
+    /// elements.
     ///
     /// # Examples
     /// ```
@@ -21,7 +22,7 @@ impl Tensor {
     /// ```
     ///
     /// # Panics
-    /// Panics unless there is one triple for each axis, or if more elements are removed than an axis has.
+    /// Panics unless `padding` has one triple for each axis, or if more elements are removed than an axis has.
     #[must_use]
     #[panicking_twin(pad)]
     #[track_caller]
@@ -40,7 +41,7 @@ impl Tensor {
     /// Reverses the order of the elements along `axes`. Negative axes count from the end.
     ///
     /// # Panics
-    /// Panics if an axis is out of range, or given twice.
+    /// Panics if an axis is out of range or given twice.
     ///
     /// # Examples
     /// ```

@@ -36,23 +36,24 @@ binary_methods! {
     subtract try_subtract = elementwise::binary, Binary::Sub;
     /// Returns the elementwise product, like `*`.
     multiply try_multiply = elementwise::binary, Binary::Mul;
-    /// Returns the elementwise remainder of the division rounded toward zero, with the sign of the dividend, like
-    /// Rust's `%` and `lax.rem`. The remainder of an integer divided by 0 is the dividend. For Python's `%`, see
-    /// [`remainder`](Self::remainder).
+    /// Returns the elementwise remainder of the division rounded toward zero, like Rust's `%` and `lax.rem`. The
+    /// remainder has the sign of the dividend. The remainder of an integer divided by 0 is the dividend. For Python's
+    /// `%`, see [`remainder`](Self::remainder).
     rem try_rem = elementwise::binary, Binary::Rem;
-    /// Raises each element of this tensor to the power of the element of the other tensor at the same position. Both
-    /// tensors must contain floats. The result is NaN where the base is negative and the exponent is not a whole
-    /// number. For integers, use [`powi`](Self::powi).
+    /// Raises each element of this tensor to the power of the other tensor's element at the same position. Both tensors
+    /// must contain floats. The result is NaN if the base is negative and the exponent is not a whole number. For
+    /// integers, use [`powi`](Self::powi).
     pow try_pow = elementwise::binary, Binary::Pow;
-    /// Returns the angle of each point (x, y), from -π to π. This tensor contains the y, and the other tensor the x.
+    /// Returns the angle of each point (x, y), from -π to π. This tensor contains the y coordinates, the other the x
+    /// coordinates.
     atan2 try_atan2 = elementwise::binary, Binary::Atan2;
     /// Returns log(eˣ + eʸ) of each pair of elements, without overflow.
     logaddexp try_logaddexp = elementwise::binary, Binary::LogAddExp;
-    /// Returns the larger element of each pair, or NaN if either element is NaN. Equal elements receive half of the
-    /// gradient each.
+    /// Returns the larger element of each pair. The result is NaN if either element is NaN. Equal elements receive half
+    /// of the gradient each.
     maximum try_maximum = elementwise::binary, Binary::Max;
-    /// Returns the smaller element of each pair, or NaN if either element is NaN. Equal elements receive half of the
-    /// gradient each.
+    /// Returns the smaller element of each pair. The result is NaN if either element is NaN. Equal elements receive
+    /// half of the gradient each.
     minimum try_minimum = elementwise::binary, Binary::Min;
     /// Returns whether the two elements of each pair are equal.
     equal try_equal = elementwise::compare, Comparison::Eq;
@@ -68,22 +69,23 @@ binary_methods! {
     greater_equal try_greater_equal = elementwise::compare, Comparison::Ge;
     /// Returns the bitwise exclusive or of each pair of elements.
     bit_xor try_bit_xor = elementwise::binary, Binary::Xor;
-    /// Shifts the bits of each element to the left. After a shift by the bit width or more, the result is 0.
+    /// Shifts the bits of each element to the left. The result is 0 if the shift is the bit width or more.
     shift_left try_shift_left = elementwise::binary, Binary::ShiftLeft;
-    /// Shifts the bits of each element to the right, and fills with zeros. After a shift by the bit width or more, the
-    /// result is 0.
+    /// Shifts the bits of each element to the right, and fills with zeros. The result is 0 if the shift is the bit
+    /// width or more.
     shift_right try_shift_right = elementwise::binary, Binary::ShiftRight;
-    /// Shifts the bits of each element to the right, and fills with copies of the highest bit. This is a division by a
-    /// power of 2, rounded down.
+    /// Shifts the bits of each element to the right, and fills with copies of the highest bit. The result is the
+    /// quotient by a power of 2, rounded down.
     shift_right_arithmetic try_shift_right_arithmetic = elementwise::binary, Binary::ShiftRightArithmetic;
 }
 
 /// Functions of two and three tensors composed of other operations.
 impl Tensor {
-    /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`.
-    /// Division of an integer by 0 gives a result with all bits set. For Python's `//`, see
-    /// [`floor_divide`](Self::floor_divide). An integer tensor is not divided by a float such as `2.0`, because JAX
-    /// would return floats.
+    /// Returns the elementwise quotient, like `/`. An integer quotient is rounded toward zero, as in `lax.div`. An
+    /// integer divided by 0 gives a result with all bits set. For Python's `//`, see
+    /// [`floor_divide`](Self::floor_divide).
+    ///
+    /// An integer tensor cannot be divided by a float such as `2.0`, because JAX would return floats.
     ///
     /// # Panics
     /// Panics if the dtypes differ, if the shapes do not broadcast, or if an integer tensor is divided by a float.
@@ -117,13 +119,13 @@ impl Tensor {
         if matches!(x.dtype(), DType::U8 | DType::U16 | DType::U32) {
             return x.try_divide(&y);
         }
-        // Where the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.
+        // If the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.
         if !x.dtype().is_float() {
             let above = x.sign().not_equal(y.sign()) & rest.not_equal(0);
             let quotient = &x / &y;
             return Ok(above.select(&(&quotient - 1), &quotient));
         }
-        // Where the divisor is 0, return the plain quotient, which is infinite or NaN.
+        // If the divisor is 0, return the plain quotient, which is infinite or NaN.
         let dividend = y.equal(0.0).select(&x, &(&x - &rest));
         let quotient = dividend / &y;
         let above = rest.not_equal(0.0) & rest.sign().not_equal(y.sign());
@@ -197,8 +199,8 @@ impl Tensor {
         Ok(infinite.select(&infinity, &length))
     }
 
-    /// Returns the step function of each element x: 0 where x is negative, 1 where x is positive, `at_zero` where x is
-    /// 0, and NaN where x is NaN.
+    /// Returns the step function of each element x: 0 if x is negative, `at_zero` if x is 0, 1 if x is positive, and
+    /// NaN if x is NaN.
     ///
     /// # Panics
     /// Panics if the dtypes are not the same float type, or if the shapes do not broadcast.
@@ -222,7 +224,7 @@ impl Tensor {
     /// Limits each element to the range from `low` to `high`.
     ///
     /// If an element equals a bound, the element and the bound receive half of the gradient each, as in `jnp.clip`. In
-    /// [`clamp`](Self::clamp), neither of them receives a gradient.
+    /// [`clamp`](Self::clamp), neither the element nor the bound receives a gradient in this case.
     ///
     /// # Panics
     /// Panics if the dtypes differ or the shapes do not broadcast.
@@ -239,9 +241,9 @@ impl Tensor {
         self.maximum(low).minimum(high)
     }
 
-    /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. If an element is
-    /// strictly between the bounds, the element receives the gradient. If the element is strictly outside of the
-    /// bounds, the nearer bound receives the gradient.
+    /// Limits each element to the range from `low` to `high`, with the gradient of `lax.clamp`. An element strictly
+    /// between the bounds receives the gradient. If an element is strictly outside of the bounds, the nearer bound
+    /// receives the gradient.
     ///
     /// # Panics
     /// Panics if the dtypes differ or the shapes do not broadcast.
@@ -264,7 +266,7 @@ impl Tensor {
         let inside = self.greater(&low) & self.less(&high);
         let below = low.greater(self) & low.less(&high);
         let above = high.less(self);
-        // Where the lower bound is NaN, the result is NaN, also where the upper bound would receive the gradient.
+        // If the lower bound is NaN, the result must be NaN. So make the upper bound NaN, too.
         let upper = if self.dtype().is_float() {
             let is_nan = low.isnan();
             let shift = Self::full_like(&low, f64::NAN);
@@ -276,13 +278,13 @@ impl Tensor {
         Ok(inside.select(self, &below.select(&low, &above)))
     }
 
-    /// Selects elements of `on_true` where this bool tensor is true, and elements of `on_false` elsewhere, with
-    /// broadcasting, like `jnp.where`.
+    /// Selects elements of `on_true` where this bool tensor is true, and elements of `on_false` elsewhere, like
+    /// `jnp.where`. The operands broadcast.
     ///
-    /// Both sides and their derivatives are computed everywhere. An infinite derivative of the side that is not
-    /// selected makes the gradient NaN, because zero times infinity is NaN. To avoid this, select twice: first replace
-    /// the operand of the function by a harmless number where the function's result is not used, then select the
-    /// result.
+    /// Both sides and their derivatives are computed for all elements. If the derivative of the side that is not
+    /// selected is infinite, the gradient is NaN, because zero times infinity is NaN. To avoid this, select twice.
+    /// First replace the operand of the function by a harmless number at the elements that are not selected. Then
+    /// select the result.
     ///
     /// # Panics
     /// Panics if this is not a tensor of bools, if the dtypes differ, or if the shapes do not broadcast.

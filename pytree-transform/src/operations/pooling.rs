@@ -12,7 +12,7 @@ use crate::primitives::reduce_window::{Window, extremum_of_windows, sum_windows}
 use crate::tensor::Tensor;
 
 /// A reduction of sliding windows over the spatial axes of a tensor `[…, space…, features]`. The window has one size
-/// for each spatial axis (an axis over which windows slide). All axes before the spatial axes, for instance the batch
+/// for each spatial axis (an axis over which windows slide). The axes before the spatial axes, for instance the batch
 /// axis, are kept.
 ///
 /// # Examples
@@ -32,14 +32,14 @@ pub struct Pooling {
     padding_count: PaddingCount,
 }
 
-/// Whether the divisor of an average counts the padding elements of a window, which are zeros: `count_include_pad` in
-/// Flax.
+/// Whether an average divides by the size of the window or by the number of input elements in the window
+/// (`count_include_pad` in Flax). Padding elements are zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PaddingCount {
-    /// Divides by the size of the window, as `count_include_pad=True`.
+    /// Divides by the size of the window, including padding elements (`count_include_pad=True`).
     #[default]
     Include,
-    /// Divides by the number of elements of the input in the window, as `count_include_pad=False`.
+    /// Divides by the number of input elements in the window (`count_include_pad=False`).
     Exclude,
 }
 
@@ -63,15 +63,14 @@ impl Pooling {
         Self { strides, ..self }
     }
 
-    /// Sets the padding. The padding elements count as zeros in a sum. They never are a maximum or a minimum, except in
-    /// a window of padding alone, whose maximum is the least value of the dtype. By default there is no padding, as in
-    /// Flax.
+    /// Sets the padding. A padding element counts as zero in a sum, and is ignored in a maximum or minimum. The maximum
+    /// of a window of padding alone is the least value of the dtype. The default is no padding, as in Flax.
     #[must_use]
     pub fn padding(self, padding: Padding) -> Self {
         Self { padding, ..self }
     }
 
-    /// Sets whether an [`average`](Self::average) counts the padding elements. It counts them by default, as in Flax.
+    /// Sets whether an [`average`](Self::average) counts padding elements. By default, it counts them, as in Flax.
     #[must_use]
     pub fn count_padding(self, padding_count: PaddingCount) -> Self {
         Self {
@@ -183,7 +182,7 @@ impl Pooling {
         extremum_of_windows(extremum, x, self.windows(operation, x)?)
     }
 
-    /// Returns the mistakes in the window, the strides and the padding.
+    /// Returns all mistakes in the window, the strides and the padding.
     fn mistakes(&self) -> Vec<Mistake> {
         let axes = self.window.len();
         let mut mistakes = Vec::new();
@@ -206,7 +205,7 @@ impl Pooling {
         mistakes
     }
 
-    /// Returns the windows that slide over `x`. They have one element along the axes that are not spatial.
+    /// Returns the windows that slide over `x`. Along an axis that is not spatial, a window has one element.
     #[track_caller]
     fn windows(&self, operation: &'static str, x: &Tensor) -> Result<Window, TensorError> {
         let axes = self.window.len();
@@ -239,8 +238,8 @@ impl Pooling {
     }
 }
 
-/// Returns one number for each axis: `numbers` for the spatial axes, which begin at axis `first`, and `other` for the
-/// axes before and for the feature axis.
+/// Returns one number for each axis: `numbers` for the spatial axes, and `other` for the other axes. The spatial axes
+/// begin at axis `first`.
 fn around<T: Copy>(first: usize, numbers: &[T], other: T) -> PerAxis<T>
 where
     [T; 4]: smallvec::Array<Item = T>,

@@ -10,8 +10,8 @@ use crate::tensor::Tensor;
 
 impl Tensor {
     /// Returns the matrix product by NumPy's rule: `[…, m, k] × […, k, n] → […, m, n]`. The axes before the last two
-    /// broadcast. A vector `[k]` is a row as left operand and a column as right operand; the additional axis is removed
-    /// from the result.
+    /// broadcast. A vector `[k]` is a row as left operand and a column as right operand. The result does not have the
+    /// axis of length 1 that makes the vector a matrix.
     ///
     /// # Panics
     /// Panics if the shapes do not match or the dtypes differ.
@@ -85,13 +85,13 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
 struct Pairing {
     left: Part,
     right: Part,
-    /// The position in the result of each axis of the product: first the shared axes, then the other axes of the left
-    /// operand, then those of the right operand.
+    /// The position in the result of each axis of the product. The product has first the shared axes, then the other
+    /// axes of the left operand, then the other axes of the right operand.
     places: AxisList,
 }
 
-/// One operand of the product. `shape` is its shape without the batch axes of length 1 that broadcast against the other
-/// operand. `shared` holds the positions in `shape` of the batch axes that both operands have.
+/// One operand of the product. `shape` omits the batch axes of length 1 that broadcast against the other operand.
+/// `shared` holds the positions in `shape` of the batch axes that both operands have.
 #[derive(Default)]
 struct Part {
     shape: Shape,
@@ -99,8 +99,8 @@ struct Part {
 }
 
 impl Pairing {
-    /// Pairs the batch axes. A batch axis that is absent or has length 1 in one operand is not paired. So the product
-    /// broadcasts without copying an operand.
+    /// Pairs the batch axes. A batch axis is not paired if one operand lacks the axis or has length 1 there. So the
+    /// product broadcasts without copying an operand.
     fn of(left: &Tensor, right: &Tensor) -> Result<Self, TensorError> {
         let batch_rank = |tensor: &Tensor| tensor.rank().saturating_sub(2);
         let rank = batch_rank(left).max(batch_rank(right));

@@ -1,4 +1,4 @@
-//! Conversion of a model to one vector of all its leaves, and back, inside of any transformation.
+//! Conversion of a model to one vector of all its leaves, and back. Both directions work inside of any transformation.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,11 +21,10 @@ pub struct Unravel<M> {
     model: PhantomData<fn() -> M>,
 }
 
-/// Returns all leaves of a model concatenated into one vector, and the [`Unravel`] that rebuilds a model from such a
-/// vector.
+/// Returns one vector of all leaves of a model, and the [`Unravel`] that rebuilds a model from the vector.
 ///
-/// The leaves are in the order of the tree, and the elements of each leaf in row-major order. A shared leaf is in the
-/// vector once. For a model without leaves, the vector is empty and has the dtype `f32`.
+/// The leaves are in the order of the tree, and the elements of each leaf in row-major order. A shared leaf occurs once
+/// in the vector. For a model without leaves, the vector is empty and has the dtype `f32`.
 ///
 /// Both directions consist of tensor operations, so they can be differentiated, compiled and batched.
 ///
@@ -55,7 +54,7 @@ pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
     }
 }
 
-/// Returns the same as [`ravel`], or an error instead of a panic.
+/// Returns the same as [`ravel`]. Returns an error where `ravel` panics.
 ///
 /// # Errors
 /// Returns [`TreeError::LeafTypes`] if the dtypes of the leaves differ. The error lists each leaf whose dtype differs
@@ -107,8 +106,8 @@ impl<M: Traceable> Unravel<M> {
     /// Returns the model whose leaves are the elements of `vector`.
     ///
     /// # Errors
-    /// Returns [`TreeError::Unravel`] if `vector` does not have one axis of the expected length, and
-    /// [`TreeError::LeafTypes`] if its dtype is not the dtype of the leaves.
+    /// Returns [`TreeError::Unravel`] if `vector` does not have one axis of the expected length. Returns
+    /// [`TreeError::LeafTypes`] if the dtype of `vector` is not the dtype of the leaves.
     pub fn unravel(&self, vector: &Tensor) -> Result<M, TreeError> {
         if vector.shape() != [self.length] {
             return Err(TreeError::Unravel {

@@ -1,7 +1,7 @@
-//! The three forms of each reduction, and sums, means and maxima.
+//! The three forms of each reduction. This file also defines sums, means and maxima.
 //!
 //! `sum` reduces all axes. `sum_axes` reduces some axes and removes them. `sum_keep` reduces some axes and keeps them
-//! with length 1, so that the result broadcasts against the original. Negative axes count from the end.
+//! with length 1, so that the result broadcasts against the operand. Negative axes count from the end.
 
 use pytree_derive::panicking_twin;
 
@@ -13,7 +13,7 @@ use crate::primitives::reduce::Reduction;
 use crate::primitives::{reduce, shape};
 use crate::tensor::Tensor;
 
-/// Returns the reduced tensor, with each reduced axis restored as an axis of length 1.
+/// Returns `reduced` with each reduced axis restored as an axis of length 1.
 #[track_caller]
 pub(super) fn keep_axes(reduced: &Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
     let length = |axis: usize| {
@@ -45,7 +45,7 @@ pub(crate) fn check_float(operation: &'static str, tensor: &Tensor) -> Result<()
     ))
 }
 
-/// Returns a tensor of floats in the dtype for computations that round once: f32 for half-precision floats.
+/// Converts half-precision floats to f32, so that a computation rounds only once. Returns other floats unchanged.
 #[track_caller]
 pub(super) fn wide_floats(tensor: &Tensor) -> Result<Tensor, TensorError> {
     convert(tensor, tensor.dtype().wide())
@@ -68,20 +68,20 @@ fn max_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     reduce::reduce_by(Reduction::Max, tensor, axes)
 }
 
-/// The form of a reduction whose axes are removed: returns the reduced tensor as it is.
+/// Returns the result of a reduction whose axes are removed: `reduced` itself.
 pub(super) fn removed(reduced: Tensor, _: &Tensor, _: &[usize]) -> Tensor {
     reduced
 }
 
-/// The form of a reduction whose axes are kept with length 1.
+/// Returns the result of a reduction whose axes are kept with length 1.
 #[track_caller]
 pub(super) fn kept(reduced: Tensor, original: &Tensor, axes: &[usize]) -> Tensor {
     keep_axes(&reduced, original, axes)
 }
 
-/// Defines the methods of a reduction, each with its fallible version, from a function of a tensor and distinct axes.
-/// The text in the first row completes "Panics if". Each method reduces `all` axes, or some axes, which are [`removed`] or
-/// [`kept`].
+/// Defines the methods of a reduction from a function of a tensor and distinct axes. Each method has a fallible
+/// version. The text in the first row completes "Panics if". Each method reduces `all` axes, or reduces some axes,
+/// which are [`removed`] or [`kept`].
 macro_rules! reductions {
     (
         ($reduce:path, $operation:literal, $when:literal):
@@ -161,7 +161,7 @@ reductions! {
 reductions! {
     (mean_over, "take the mean of", " the elements are not floats."):
 
-    /// Returns the mean of all elements as a scalar, or NaN if there are none.
+    /// Returns the mean of all elements as a scalar. The result is NaN if there are no elements.
     ///
     /// # Examples
     /// ```
@@ -193,9 +193,9 @@ reductions! {
 reductions! {
     (max_over, "take the maximum of", " there are no elements to choose from."):
 
-    /// Returns the maximum of all elements as a scalar, or NaN if any element is NaN.
+    /// Returns the maximum of all elements as a scalar. The result is NaN if any element is NaN.
     ///
-    /// Equal maxima share the gradient equally, as in JAX.
+    /// Equal maxima receive equal shares of the gradient, as in JAX.
     ///
     /// # Examples
     /// ```

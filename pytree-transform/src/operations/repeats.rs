@@ -14,7 +14,7 @@ use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
 
-/// Returns the part of a tensor from `start` up to, but not including, `limit` along one axis.
+/// Returns the part of a tensor from `start` to `limit` along one axis, without the element at `limit`.
 #[track_caller]
 fn along(tensor: &Tensor, axis: usize, start: usize, limit: usize) -> Result<Tensor, TensorError> {
     let mut starts: PerAxis = tensor.shape().iter().map(|_| 0).collect();
@@ -57,8 +57,8 @@ impl Tensor {
         concatenate(&[&last, &first], axis)
     }
 
-    /// Repeats the whole tensor along each axis. If there are fewer repeats than axes, they apply to the last axes. If
-    /// there are more repeats than axes, the tensor gets new leading axes.
+    /// Repeats the whole tensor along each axis. If `repeats` has fewer numbers than axes, they apply to the last axes.
+    /// If `repeats` has more numbers than axes, the tensor gets new leading axes.
     ///
     /// # Panics
     /// Panics if the size overflows, or if the allocation fails.
@@ -86,7 +86,7 @@ impl Tensor {
         let own: AxisList = (0..rank).map(|axis| 2 * axis + 1).collect();
         let whole = or_panic(reshape(self, &lengths));
         let repeated = or_panic(broadcast_in_dim(&whole, &pairs, &own));
-        // The broadcast to the shape `pairs` succeeded, so the products of the lengths in `pairs` do not overflow.
+        // The broadcast to the shape `pairs` succeeded. So the products of the lengths in `pairs` do not overflow.
         let joined: Shape = (0..rank)
             .map(|axis| at(repeats, axis) * lengths[axis])
             .collect();
@@ -124,7 +124,7 @@ impl Tensor {
     /// accepts a length that is not a multiple of `parts`.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, or if its length is not a multiple of `parts`.
+    /// Panics if `axis` is out of range, or if the length of the axis is not a multiple of `parts`.
     ///
     /// # Examples
     /// ```
@@ -196,8 +196,8 @@ impl Tensor {
         self.try_split_at(&places, axis)
     }
 
-    /// Splits the tensor along `axis` before each of the ascending `positions`. As in NumPy, the part after a position
-    /// beyond the end is empty.
+    /// Splits the tensor along `axis` before each of the ascending `positions`. As in NumPy, a position beyond the end
+    /// is followed by an empty part.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, or if the positions are not in ascending order.
@@ -289,9 +289,10 @@ impl Tensor {
         or_panic(concatenate(&[&inner, &Self::full(dtype, [1], end)], 0))
     }
 
-    /// Returns the coordinates of a grid of tensors, or of references to them. Result `i` has the elements of tensor `i` along axis `i`, repeated along all
-    /// other axes. The shape of each result consists of the lengths of all tensors. This is `np.meshgrid` with
-    /// `indexing="ij"`; the default of NumPy swaps the first two axes.
+    /// Returns the coordinates of a grid. Result `i` has the elements of tensor `i` along axis `i`, and repeats them
+    /// along all other axes. The lengths of the tensors are the shape of each result. The tensors may be references.
+    ///
+    /// Equivalent to `np.meshgrid` with `indexing="ij"`. NumPy's default swaps the first two axes.
     ///
     /// # Panics
     /// Panics unless each tensor has exactly one axis.

@@ -1,5 +1,4 @@
-//! The reshape operations, and the type of the shapes that they accept. A shape is a list of lengths; one of the lengths
-//! may be -1.
+//! Operations that reshape a tensor, and the types of shapes that they accept. One of the lengths of a shape may be -1.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;
@@ -9,7 +8,7 @@ use crate::base::shape::Shape;
 use crate::primitives::shape;
 use crate::tensor::Tensor;
 
-/// The length of an axis in a new shape: an integer. -1 means that the length is computed from the other lengths.
+/// The length of an axis in a new shape: an integer. A length of -1 is computed from the other lengths.
 pub trait NewLength: Copy {
     /// Returns the length, with its sign.
     #[doc(hidden)]
@@ -20,7 +19,7 @@ macro_rules! lengths {
     ($($integer:ty),*) => {$(
         impl NewLength for $integer {
             fn signed(self) -> i128 {
-                // A length that does not fit into i128 would be rejected anyway, because it is too large.
+                // The check of the shape rejects a length that does not fit into i128, because it is too large.
                 self.try_into().unwrap_or(i128::MAX)
             }
         }
@@ -108,7 +107,7 @@ tuples! {
     A 0, B 1, C 2, D 3, E 4, F 5;
 }
 
-/// Returns the shape. A length of -1 is replaced by the length that `count` elements and the other lengths require.
+/// Returns the shape. Replaces a length of -1 by the length that `count` elements and the other lengths require.
 fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
     let usable = "pass a length of at least 0 for each axis, or -1 for at most one axis";
     if let Some(length) = lengths.iter().find(|&&length| length < -1) {
@@ -149,12 +148,12 @@ fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
 }
 
 impl Tensor {
-    /// Returns the same elements in row-major order with another shape. One length may be -1: it is computed from the
+    /// Returns the same elements in row-major order with another shape. One length may be -1. It is computed from the
     /// number of elements and the other lengths.
     ///
     /// # Panics
-    /// Panics if the number of elements differs, if it is not a multiple of the product of the other lengths, or if -1
-    /// occurs twice.
+    /// Panics if the new shape has a different number of elements, or if -1 occurs twice. With a length of -1, panics
+    /// if the number of elements is not a multiple of the product of the other lengths.
     ///
     /// # Examples
     /// ```

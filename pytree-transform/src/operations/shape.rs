@@ -1,4 +1,4 @@
-//! Operations that permute, insert and remove axes, broadcast tensors, stack them and concatenate them.
+//! Operations that permute, insert and remove axes, and operations that broadcast, stack and concatenate tensors.
 
 use std::borrow::Borrow;
 
@@ -49,9 +49,7 @@ impl Tensor {
         shape::transpose(self, &permutation)
     }
 
-    /// Moves one axis to another position. The other axes keep their order.
-    ///
-    /// Negative positions count from the end.
+    /// Moves one axis to another position. The other axes keep their order. Negative positions count from the end.
     ///
     /// # Panics
     /// Panics if an axis is out of range.
@@ -70,11 +68,11 @@ impl Tensor {
         shape::move_axis(self, from, to)
     }
 
-    /// Inserts new axes of length 1: one axis, or several. `axes` are their positions in the result. The axis -1 is the
-    /// last axis of the result.
+    /// Inserts one or several new axes of length 1. `axes` are their positions in the result. The axis -1 is the last
+    /// axis of the result.
     ///
     /// # Panics
-    /// Panics if an axis is out of range for the result, or if an axis is given twice. The message lists all such axes.
+    /// Panics if an axis is out of range for the result or given twice. The message lists all wrong axes.
     ///
     /// # Examples
     /// ```
@@ -91,11 +89,11 @@ impl Tensor {
         expand_dims(self, axes.axes())
     }
 
-    /// Removes axes of length 1: one axis, or several. Negative axes count from the end.
+    /// Removes one or several axes of length 1. Negative axes count from the end.
     ///
     /// # Panics
-    /// Panics if an axis is out of range, if it is given twice, or if its length is not 1. The message lists all such
-    /// axes.
+    /// Panics if an axis is out of range or given twice, or if the length of an axis is not 1. The message lists all
+    /// wrong axes.
     ///
     /// # Examples
     /// ```
@@ -110,8 +108,8 @@ impl Tensor {
         squeeze(self, axes.axes())
     }
 
-    /// Broadcasts the tensor to a shape by NumPy's rule: its axes align with the trailing axes of the result, and
-    /// axes of length 1 repeat.
+    /// Broadcasts the tensor to a shape by NumPy's rule: the tensor's axes align with the trailing axes of the shape,
+    /// and axes of length 1 are repeated.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast.
@@ -128,7 +126,8 @@ impl Tensor {
         shape::broadcast_to(self, shape.as_ref())
     }
 
-    /// Stacks tensors of equal shapes, or references to them, along a new axis, which is axis `axis` of the result.
+    /// Stacks tensors of equal shapes along a new axis, which is axis `axis` of the result. The tensors may be
+    /// references.
     ///
     /// # Panics
     /// Panics if the shapes or dtypes differ, if there are no tensors, or if `axis` is out of range.
@@ -170,11 +169,11 @@ impl Tensor {
         slice::concatenate(&parts.iter().collect::<Vec<_>>(), place)
     }
 
-    /// Concatenates tensors, or references to them, along `axis`.
+    /// Concatenates tensors along `axis`. The tensors may be references.
     ///
     /// # Panics
-    /// Panics if the dtypes or the lengths of another axis differ, if there are no tensors, or if `axis` is out of
-    /// range.
+    /// Panics if the dtypes differ, if the lengths of an axis other than `axis` differ, if there are no tensors, or if
+    /// `axis` is out of range.
     ///
     /// # Examples
     /// ```
@@ -208,7 +207,7 @@ fn expand_dims(tensor: &Tensor, axes: &[isize]) -> Result<Tensor, TensorError> {
         _ => "add axes to",
     };
     let mut places = new_axes_of(operation, tensor.info(), axes)?;
-    // In ascending order, each insertion leaves the earlier axes where they are.
+    // In ascending order, an insertion does not move the axes that were inserted before.
     places.sort_unstable();
     let mut shape = tensor.info().shape.clone();
     for &place in &places {

@@ -1,7 +1,7 @@
-//! Sorting along an axis, and reading along an axis at indices that are elements of another tensor.
+//! Sorting along an axis, and reading along an axis at the indices in another tensor.
 //!
-//! Sorting reads the tensor at the sorting indices, so the gradient of each sorted element is added at the element's
-//! original position.
+//! Sorting reads the tensor at the sorting indices. So the gradient of a sorted element is added at the original
+//! position of the element.
 
 use std::panic::Location;
 
@@ -23,7 +23,7 @@ use crate::tensor::elementwise::Comparison;
 use crate::tensor::trace::at_line_by_default;
 
 impl Tensor {
-    /// Sorts the elements along `axis` in ascending order. The sort is stable, and NaN comes last.
+    /// Sorts the elements along `axis` in ascending order. The sort is stable, and NaN is last.
     ///
     /// # Panics
     /// Panics if `axis` is out of range.
@@ -42,7 +42,7 @@ impl Tensor {
         self.try_take_along_axis(&order, axis)
     }
 
-    /// Returns the i32 indices that sort the tensor along `axis` in ascending order. The sort is stable, and NaN comes
+    /// Returns the i32 indices that sort the tensor along `axis` in ascending order. The sort is stable, and NaN is
     /// last.
     ///
     /// # Panics
@@ -62,7 +62,7 @@ impl Tensor {
 
     /// Returns the `k` greatest elements along the last axis, in descending order, and their indices as i32.
     ///
-    /// Equal elements keep their order. NaN comes before all numbers. Equivalent to `jax.lax.top_k`.
+    /// Equal elements keep their order. NaN is greater than all numbers. Equivalent to `jax.lax.top_k`.
     ///
     /// # Panics
     /// Panics if there is no axis, or if the last axis is shorter than `k`.
@@ -100,8 +100,8 @@ impl Tensor {
     /// Returns the elements at `indices` along one axis. For a matrix and axis 1, element `(i, j)` of the result is
     /// `self[i, indices[i, j]]`.
     ///
-    /// `indices` has as many axes as the tensor, and the axes other than `axis` broadcast. As in [`take`](Self::take),
-    /// a negative index counts from the end, and an index that is out of range is clamped to the nearest end.
+    /// `indices` has as many axes as the tensor. The axes other than `axis` broadcast. As in [`take`](Self::take), a
+    /// negative index counts from the end, and an index out of range is clamped to the nearest end.
     ///
     /// # Panics
     /// Panics if `axis` is out of range, if the numbers of axes differ, if the axes other than `axis` do not broadcast,
@@ -150,14 +150,14 @@ impl Tensor {
         })
     }
 
-    /// Returns, for each value, the i32 index at which the value can be inserted into this sorted tensor of shape
-    /// `[n]`, so that the tensor stays sorted.
+    /// Returns the i32 index at which each value can be inserted into this sorted vector, so that the vector stays
+    /// sorted.
     ///
-    /// The index is before equal elements, as in `jnp.searchsorted` with `side="left"`. Each value is compared with
-    /// each element.
+    /// If elements equal the value, the index is before them, as in `jnp.searchsorted` with `side="left"`. The search
+    /// compares each value with each element.
     ///
     /// # Panics
-    /// Panics unless this tensor has exactly one axis, or if the dtypes differ.
+    /// Panics if this tensor does not have exactly one axis, or if the dtypes differ.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Stacks pytrees that have the same structure, for instance the models of an ensemble, and unstacks them.
+//! Stacks pytrees of the same structure, for instance the models of an ensemble. Also unstacks them.
 
 use pytree_core::graph;
 
@@ -76,7 +76,7 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
     );
 }
 
-/// Returns the members of a stack. This is the inverse of [`stack`].
+/// Returns the members of a stack. This function is the inverse of [`stack`].
 ///
 /// # Panics
 /// Panics if the tree has no leaves, if a leaf has no axis, or if the first axes differ in length.

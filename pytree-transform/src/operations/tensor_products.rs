@@ -25,9 +25,9 @@ fn refused(
 impl Tensor {
     /// Returns the product of two tensors, summed over pairs of axes, like `jax.lax.dot_general`.
     ///
-    /// The contracted axes `contract.0[i]` of this tensor and `contract.1[i]` of the other tensor are summed over and
-    /// removed. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result has the batch axes, then the
-    /// other axes of this tensor, then those of the other tensor. Negative axes count from the end.
+    /// Sums over and removes the contracted axes `contract.0[i]` of this tensor and `contract.1[i]` of the other
+    /// tensor. The batch axes `batch.0[i]` and `batch.1[i]` become one axis. The result has the batch axes, then the
+    /// other axes of this tensor, then the other axes of the other tensor. Negative axes count from the end.
     ///
     /// # Panics
     /// Panics if an axis is out of range or given twice, if the lengths or dtypes differ, or if the elements are
@@ -164,8 +164,8 @@ impl Tensor {
         dot_general(&self.flatten(), &other.flatten(), (&[0], &[0]), (&[], &[]))
     }
 
-    /// Returns the Kronecker product: each element of this tensor is replaced by its product with the whole other
-    /// tensor. If one tensor has fewer axes, it first gets leading axes of length 1.
+    /// Returns the Kronecker product: replaces each element of this tensor by the product of this element with the
+    /// whole other tensor. If one tensor has fewer axes, it first gets leading axes of length 1.
     ///
     /// # Panics
     /// Panics if the dtypes differ, or if the elements are bool.

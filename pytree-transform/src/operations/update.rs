@@ -1,4 +1,4 @@
-//! Updates of a part of a tensor: [`Tensor::at`] returns a new tensor, where NumPy's `x[1:] = y` changes `x`.
+//! Updates of a part of a tensor. NumPy's `x[1:] = y` changes `x`, but [`Tensor::at`] returns a new tensor.
 //!
 //! An update at ranges and positions pads the value to the shape of the tensor. An update at a tensor of indices is a
 //! scatter. A tensor of indices may be traced, but ranges are static.
@@ -36,7 +36,7 @@ pub struct At<'t> {
 #[derive(Clone, Debug)]
 enum Place {
     Basic(Vec<Index>),
-    /// Indices along an axis, as the user passed them. Negative indices and a negative axis count from the end.
+    /// Indices along an axis, in the user's notation. Negative indices and a negative axis count from the end.
     Indices(Tensor, isize),
 }
 
@@ -50,8 +50,8 @@ enum Update {
 }
 
 impl Tensor {
-    /// Selects the part at positions and ranges for an update, as in [`index`](Self::index): JAX's `x.at[1:].set(y)`
-    /// is `x.at(ix![1..]).set(&y)`.
+    /// Selects the part at positions and ranges for an update, as in [`index`](Self::index). JAX's `x.at[1:].set(y)` is
+    /// `x.at(ix![1..]).set(&y)`.
     ///
     /// # Examples
     /// ```
@@ -68,11 +68,11 @@ impl Tensor {
         }
     }
 
-    /// Selects the slices along `axis` at an integer tensor of indices for an update: JAX's `x.at[i].set(y)` is
+    /// Selects the slices along `axis` at an integer tensor of indices for an update. JAX's `x.at[i].set(y)` is
     /// `x.at_indices(&i, 0).set(&y)`. In the shape of the selected part, the axes of `indices` replace `axis`.
     ///
-    /// As in JAX, a negative index counts from the end. An index that is out of range updates nothing. For such an
-    /// index, [`get`](At::get) reads the nearest element.
+    /// As in JAX, a negative index counts from the end. An index out of range updates nothing, and [`get`](At::get)
+    /// reads the nearest element for this index.
     ///
     /// # Examples
     /// ```
@@ -177,7 +177,7 @@ impl At<'_> {
     }
 
     /// Returns the tensor with the selected part replaced by the elementwise minimum of the part and `value`. The
-    /// result is NaN where either of them is NaN.
+    /// minimum is NaN if either element is NaN.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or
@@ -197,7 +197,7 @@ impl At<'_> {
     }
 
     /// Returns the tensor with the selected part replaced by the elementwise maximum of the part and `value`. The
-    /// result is NaN where either of them is NaN.
+    /// maximum is NaN if either element is NaN.
     ///
     /// # Panics
     /// Panics if the part is out of range, if the value does not broadcast to the part, or if the dtypes differ or

@@ -1,4 +1,4 @@
-//! The padding of spatial axes, over which the windows of convolutions and pooling slide.
+//! The padding of spatial axes. The windows of convolutions and pooling slide over spatial axes.
 
 use crate::base::error::Mistake;
 
@@ -7,11 +7,11 @@ use crate::base::error::Mistake;
 #[non_exhaustive]
 pub enum Padding {
     /// Pads so that there are `⌈length / stride⌉` windows along each axis. If the number of padding elements is odd,
-    /// there is one more after the elements than before them. This is the default, as in Flax.
+    /// one more element is added after the axis than before it. This is the default, as in Flax.
     #[default]
     Same,
-    /// Pads like [`Padding::Same`]. If the number of padding elements is odd, there is one more before the elements
-    /// than after them.
+    /// Pads like [`Padding::Same`]. If the number of padding elements is odd, one more element is added before the axis
+    /// than after it.
     SameLower,
     /// Does not pad, so all windows are inside of the tensor.
     Valid,
@@ -19,8 +19,8 @@ pub enum Padding {
     Explicit(Vec<(isize, isize)>),
 }
 
-/// Returns the padding before and after an axis of length `length`, so that there are `⌈length / stride⌉` windows of
-/// `span` elements.
+/// Returns the padding before and after an axis of length `length`, for which `⌈length / stride⌉` windows of `span`
+/// elements fit.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let windows = length.div_ceil(stride);
     let needed = (windows.saturating_sub(1) * stride)

@@ -4,8 +4,8 @@ use super::{ConvDimensionNumbers, Convolution};
 use crate::base::error::Mistake;
 
 impl Convolution {
-    /// Reports an input or a kernel with a wrong number of axes. The right number is the number of strides plus two,
-    /// because two axes are not spatial.
+    /// Reports an input or a kernel with a wrong number of axes. The right number is the number of strides plus two:
+    /// the spatial axes, and two other axes.
     pub(super) fn wrong_ranks(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let strides = self.strides.len();
         let rank = strides + 2;

@@ -1,5 +1,5 @@
 //! The plan of an indexing operation: a slice, a reversal and a reshape. The plan can also write a part back to the
-//! positions that it selects.
+//! selected positions.
 
 use std::ops::Bound;
 
@@ -35,12 +35,10 @@ impl Positions {
             Bound::Unbounded => length,
         };
         let start = start.map_or(0, |start| clipped(from_front(start))).min(end);
-        // A step longer than the axis selects one element. Clamping the stride prevents an overflow in later
-        // products.
+        // A step longer than the axis selects one element. Clamping the stride prevents an overflow in later products.
         let stride = step.unsigned_abs().min(length.max(1));
         if step < 0 && start < end {
-            // The step counts backwards from the last element, so the selection may omit the first positions of the
-            // range.
+            // The step counts backward from the last element, so the first positions of the range may be omitted.
             return Self {
                 start: start + (end - 1 - start) % stride,
                 limit: end,
@@ -59,8 +57,8 @@ impl Positions {
     }
 }
 
-/// An indexing plan: the slice to take, the axes to reverse, and the shape of the result. The shape of the result lacks
-/// each axis whose index is a single position.
+/// The slice to take, the axes to reverse, and the shape of the result. The shape of the result lacks each axis whose
+/// index is a single position.
 pub(in crate::operations) struct Plan {
     start: PerAxis,
     limit: PerAxis,
@@ -126,7 +124,7 @@ impl Plan {
         shape::reshape(&part, &self.shape)
     }
 
-    /// Returns a tensor of shape `whole` with `part` at the positions that the plan selects, and `value` elsewhere.
+    /// Returns a tensor of shape `whole` with `part` at the selected positions, and `value` elsewhere.
     #[track_caller]
     pub(in crate::operations) fn put_back(
         &self,

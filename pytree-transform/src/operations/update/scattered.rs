@@ -1,4 +1,4 @@
-//! Updates at indices that are elements of a tensor, by scatters along an axis.
+//! Updates at the indices in a tensor, by scatters along an axis.
 
 use std::panic::Location;
 
@@ -16,7 +16,8 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Comparison};
 use crate::tensor::trace::at_line_by_default;
 
-/// Indices along an axis, and whether each index is in range. Negative indices count from the end.
+/// Indices along an axis, and a tensor of bools that is true for the indices in range. Negative indices count from the
+/// end.
 pub(super) struct Scattered {
     axis: usize,
     indices: Tensor,
@@ -43,7 +44,7 @@ impl Scattered {
             convert(indices, DType::I64)?
         };
         let number = |number: f64| Tensor::constant(indices.dtype(), number);
-        // In an unsigned dtype the least index is 0.
+        // `-length` is the least index. An unsigned dtype cannot hold `-length`, and the conversion replaces it by 0.
         let (first, length) = (number(-(length as f64)), number(length as f64));
         let not_before = compare(Comparison::Ge, &indices, &first)?;
         let below = compare(Comparison::Lt, &indices, &length)?;
@@ -60,7 +61,7 @@ impl Scattered {
         [before, self.indices.shape(), &after[1..]].concat()
     }
 
-    /// Replaces each update whose index is out of range by `neutral`. An update with this value changes nothing.
+    /// Replaces each update whose index is out of range by `neutral`, so that this update changes nothing.
     #[track_caller]
     fn dropped(&self, updates: &Tensor, neutral: f64) -> Result<Tensor, TensorError> {
         let places = self.axis..self.axis + self.indices.rank();
@@ -96,14 +97,14 @@ impl Scattered {
                 binary(Binary::Add, tensor, &added)
             }
             Update::Multiply => by(ScatterBy::Multiply, 1.0),
-            // The infinities are converted to the dtype of the tensor. For integers, they become the greatest and the
-            // least value.
+            // The infinities are converted to the dtype of the tensor. In an integer dtype, they become the greatest
+            // and the least value.
             Update::Min => by(ScatterBy::Min, f64::INFINITY),
             Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
         })
     }
 
-    /// Finds the last update of each position, and writes this update to the position.
+    /// Writes the last update of each position to the position.
     #[track_caller]
     fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
         let (axis, length) = (self.axis, tensor.shape()[self.axis]);
