@@ -7,7 +7,10 @@ mod depthwise;
 mod evaluation;
 mod lowering;
 mod packed;
+mod phases;
+mod problem;
 mod rules;
+mod single_product;
 #[cfg(test)]
 mod tests;
 

@@ -5,10 +5,13 @@
 //! this gather is a scatter.
 
 mod evaluation;
+mod extrema;
 mod lowering;
+mod scatter;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::fmt;
 use std::sync::Arc;
@@ -231,7 +234,7 @@ impl Primitive for ReduceWindowExtremum {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [operand] = take(operands);
-        one(evaluation::extrema(self.extremum, &self.window, &operand))
+        one(extrema::extrema(self.extremum, &self.window, &operand))
     }
 
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents {

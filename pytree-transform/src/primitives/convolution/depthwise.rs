@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::evaluation::{Problem, WindowAxis};
+use super::problem::{Problem, WindowAxis};
 use crate::base::array::{give_back, reused};
 use crate::base::instructions::arch;
 use crate::base::threads;

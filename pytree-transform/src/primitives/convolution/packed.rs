@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::evaluation::Problem;
+use super::problem::Problem;
 use crate::base::array::{give_back, reused};
 use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PARALLEL, Write};

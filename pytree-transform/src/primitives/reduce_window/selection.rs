@@ -4,7 +4,7 @@ use std::fmt;
 
 use smallvec::smallvec;
 
-use super::{Window, evaluation};
+use super::{Window, extrema, scatter};
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
@@ -117,7 +117,7 @@ impl Primitive for SelectAndGatherAdd {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [tangents, operand] = take(operands);
-        one(evaluation::gather(
+        one(extrema::gather(
             self.extremum,
             &self.window,
             &tangents,
@@ -179,7 +179,7 @@ impl Primitive for SelectAndScatterAdd {
 
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [source, operand] = take(operands);
-        one(evaluation::scatter(
+        one(scatter::scatter(
             self.extremum,
             &self.window,
             &source,

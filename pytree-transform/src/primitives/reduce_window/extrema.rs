@@ -1,0 +1,157 @@
+//! The evaluation of extrema of windows, and of the elements of another array at their positions.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+use super::Window;
+use super::evaluation::Kernel;
+use super::windows::windows_of;
+use crate::base::array::{Array, reused};
+use crate::base::dtype::DType;
+use crate::primitives::reduce::{Extremum, Ordered, with_number};
+
+/// The order in which a maximum or a minimum prefers elements.
+pub(super) trait Preference<T>: Sync + Copy {
+    /// The result for a window without elements.
+    const NONE: T;
+    /// Returns whether `candidate` replaces `best`: whether `candidate` is better or is the first NaN.
+    fn prefers(self, candidate: T, best: T) -> bool;
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Greatest;
+
+#[derive(Clone, Copy)]
+pub(super) struct Least;
+
+impl<T: Ordered> Preference<T> for Greatest {
+    const NONE: T = T::LEAST;
+    #[inline(always)]
+    fn prefers(self, candidate: T, best: T) -> bool {
+        (candidate > best) | (candidate.is_nan() & !best.is_nan())
+    }
+}
+
+impl<T: Ordered> Preference<T> for Least {
+    const NONE: T = T::GREATEST;
+    #[inline(always)]
+    fn prefers(self, candidate: T, best: T) -> bool {
+        (candidate < best) | (candidate.is_nan() & !best.is_nan())
+    }
+}
+
+/// Runs an expression with the preference for an extremum.
+macro_rules! with_preference {
+    ($extremum:expr, $preference:ident => $body:expr) => {
+        match $extremum {
+            Extremum::Max => {
+                let $preference = $crate::primitives::reduce_window::extrema::Greatest;
+                $body
+            }
+            Extremum::Min => {
+                let $preference = $crate::primitives::reduce_window::extrema::Least;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_preference;
+
+/// Returns the extremum of each window.
+pub(super) fn extrema(extremum: Extremum, window: &Window, operand: &Array) -> Array {
+    let windows = match windows_of(window, None, &operand.info) {
+        Ok(windows) => windows,
+        Err(empty) => return empty,
+    };
+    with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
+        let mut target = reused::<T>(windows.shape.iter().product());
+        windows.share(&mut target, Best { preference, source: operand.elements::<T>() });
+        Array::new(&windows.shape, target)
+    }))
+}
+
+/// Finds the extremum of a window.
+#[derive(Clone, Copy)]
+pub(super) struct Best<'a, T, P> {
+    pub(super) preference: P,
+    pub(super) source: &'a [T],
+}
+
+impl<T: Ordered, P: Preference<T>> Kernel<T> for Best<'_, T, P> {
+    #[inline(always)]
+    fn block<const N: usize>(self, offsets: &[usize], done: usize, best: &mut [T; N]) {
+        let Some((&first, rest)) = offsets.split_first() else {
+            best.fill(P::NONE);
+            return;
+        };
+        best.copy_from_slice(&self.source[first + done..][..N]);
+        for &offset in rest {
+            let source = &self.source[offset + done..][..N];
+            for lane in 0..N {
+                let prefers = self.preference.prefers(source[lane], best[lane]);
+                best[lane] = if prefers { source[lane] } else { best[lane] };
+            }
+        }
+    }
+}
+
+impl<T: Ordered, P: Preference<T>> Best<'_, T, P> {
+    /// Returns, for each of `N` neighbouring windows, the number of the offset of the window's extremum. `offsets` must
+    /// not be empty.
+    #[inline(always)]
+    pub(super) fn places<const N: usize>(self, offsets: &[usize], done: usize) -> [u32; N] {
+        let mut best = [P::NONE; N];
+        let mut places = [0_u32; N];
+        best.copy_from_slice(&self.source[offsets[0] + done..][..N]);
+        for (place, &offset) in (0_u32..).zip(offsets).skip(1) {
+            let source = &self.source[offset + done..][..N];
+            for lane in 0..N {
+                let prefers = self.preference.prefers(source[lane], best[lane]);
+                best[lane] = if prefers { source[lane] } else { best[lane] };
+                places[lane] = if prefers { place } else { places[lane] };
+            }
+        }
+        places
+    }
+}
+
+/// Returns the element of `tangents` at the position of each window's extremum.
+pub(super) fn gather(
+    extremum: Extremum,
+    window: &Window,
+    tangents: &Array,
+    operand: &Array,
+) -> Array {
+    let windows = match windows_of(window, None, &operand.info) {
+        Ok(windows) => windows,
+        Err(empty) => return empty,
+    };
+    with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
+        let best = Best { preference, source: operand.elements::<T>() };
+        let mut target = reused::<T>(windows.shape.iter().product());
+        windows.share(&mut target, Gather { best, tangents: tangents.elements::<T>() });
+        Array::new(&windows.shape, target)
+    }))
+}
+
+/// Reads the tangents at the extrema of a window.
+#[derive(Clone, Copy)]
+struct Gather<'a, T, P> {
+    best: Best<'a, T, P>,
+    tangents: &'a [T],
+}
+
+impl<T: Ordered, P: Preference<T>> Kernel<T> for Gather<'_, T, P> {
+    #[inline(always)]
+    fn block<const N: usize>(self, offsets: &[usize], done: usize, target: &mut [T; N]) {
+        if offsets.is_empty() {
+            return;
+        }
+        let places = self.best.places::<N>(offsets, done);
+        for lane in 0..N {
+            target[lane] = self.tangents[offsets[places[lane] as usize] + done + lane];
+        }
+    }
+}

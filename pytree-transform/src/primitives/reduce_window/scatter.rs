@@ -1,0 +1,118 @@
+//! The evaluation of sums of cotangents at the positions of the extrema of windows.
+
+#![allow(
+    clippy::inline_always,
+    reason = "only what is inlined is compiled for the wide instruction sets"
+)]
+
+use super::Window;
+use super::evaluation::LANES;
+use super::extrema::{Best, Preference, with_preference};
+use super::windows::{Cursor, Windows, windows_of};
+use crate::base::array::{Array, reused};
+use crate::base::dtype::DType;
+use crate::base::instructions::arch;
+use crate::primitives::reduce::{Extremum, Number, Ordered, with_number};
+
+/// For windows of at most this many elements, each element is compared with the selected position. This is faster than
+/// reading and writing at many positions.
+const COMPARED: usize = 16;
+
+/// Adds each element of `cotangents` at the position of its window's extremum. Each outer array belongs to one thread,
+/// so no two threads add to the same element.
+pub(super) fn scatter(
+    extremum: Extremum,
+    window: &Window,
+    cotangents: &Array,
+    operand: &Array,
+) -> Array {
+    let Ok(windows) = windows_of(window, None, &operand.info) else {
+        return Array::zeros(&operand.info);
+    };
+    with_number!(operand.dtype(), T => with_preference!(extremum, preference => {
+        let best = Best { preference, source: operand.elements::<T>() };
+        let cotangents = cotangents.elements::<T>();
+        let mut target = reused::<T>(operand.info.len());
+        let parts = target.chunks_mut(windows.array_length().max(1)).enumerate().collect();
+        windows.run_parts(parts, |(array, target): (usize, &mut [T])| {
+            arch().dispatch(Scatter { windows: &windows, best, cotangents, array, target });
+        });
+        Array::new(operand.shape(), target)
+    }))
+}
+
+/// Adds the cotangents of all windows of an outer array. The computation is compiled for several instruction sets.
+struct Scatter<'a, T, P> {
+    windows: &'a Windows,
+    best: Best<'a, T, P>,
+    cotangents: &'a [T],
+    array: usize,
+    target: &'a mut [T],
+}
+
+impl<T: Ordered + Number, P: Preference<T>> pulp::WithSimd for Scatter<'_, T, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let (count, inner) = (self.windows.count(), self.windows.inner);
+        let before = self.array * self.windows.array_length();
+        let mut cursor = Cursor::default();
+        self.target.fill(T::default());
+        for number in self.array * count..(self.array + 1) * count {
+            let offsets = cursor.move_to(number, self.windows);
+            if offsets.is_empty() {
+                continue;
+            }
+            let cotangents = &self.cotangents[number * inner..][..inner];
+            let mut done = 0;
+            done = add_blocks::<T, P, LANES>(
+                self.best,
+                offsets,
+                cotangents,
+                before,
+                self.target,
+                done,
+            );
+            done = add_blocks::<T, P, 8>(self.best, offsets, cotangents, before, self.target, done);
+            add_blocks::<T, P, 1>(self.best, offsets, cotangents, before, self.target, done);
+        }
+    }
+}
+
+/// Adds the cotangents of blocks of `N` elements, beginning at element `done`. `before` is the offset of the target.
+/// Returns the number of elements that are done.
+#[inline(always)]
+fn add_blocks<T: Ordered + Number, P: Preference<T>, const N: usize>(
+    best: Best<'_, T, P>,
+    offsets: &[usize],
+    cotangents: &[T],
+    before: usize,
+    target: &mut [T],
+    mut done: usize,
+) -> usize {
+    while done + N <= cotangents.len() {
+        let places = best.places::<N>(offsets, done);
+        let terms = &cotangents[done..done + N];
+        if N > 1 && offsets.len() <= COMPARED {
+            for (place, &offset) in (0_u32..).zip(offsets) {
+                let sums = &mut target[offset + done - before..][..N];
+                for lane in 0..N {
+                    let term = if places[lane] == place {
+                        terms[lane]
+                    } else {
+                        T::default()
+                    };
+                    sums[lane] = Number::plus(sums[lane], term);
+                }
+            }
+        } else {
+            for lane in 0..N {
+                let sum = &mut target[offsets[places[lane] as usize] + done + lane - before];
+                *sum = Number::plus(*sum, terms[lane]);
+            }
+        }
+        done += N;
+    }
+    done
+}

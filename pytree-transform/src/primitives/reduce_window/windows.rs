@@ -1,0 +1,189 @@
+//! The windows of an array: where their elements are in memory. No array of windows is made: each window is read where
+//! it is.
+
+use std::ops::Range;
+
+use super::Window;
+use crate::base::array::{Array, row_major_strides};
+use crate::base::dtype::AbstractArray;
+use crate::base::shape::{PerAxis, Shape};
+use crate::base::threads;
+use crate::primitives::sliding::Sliding;
+
+/// Several threads are used if all windows together have at least this many elements.
+const PARALLEL: usize = 1 << 20;
+
+/// The windows of an array: `outer` arrays, the axes over which windows slide, and `inner` neighbouring elements. Each
+/// of the `inner` elements belongs to its own window.
+pub(super) struct Windows {
+    pub(super) outer: usize,
+    axes: Vec<Axis>,
+    pub(super) inner: usize,
+    pub(super) shape: Shape,
+}
+
+/// An axis over which windows slide: its length, the distance in memory between neighbours, and the positions that each
+/// window contains.
+struct Axis {
+    length: usize,
+    stride: usize,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Windows {
+    /// Creates the windows of an array. The result must not be empty.
+    fn new(window: &Window, base_dilation: &[usize], info: &AbstractArray, result: &Shape) -> Self {
+        let shape = &info.shape;
+        let slides = |axis: usize| {
+            window.sliding(axis, shape[axis], base_dilation[axis]) != window_of_one(shape[axis])
+        };
+        let rank = shape.len();
+        let first = (0..rank).find(|&axis| slides(axis)).unwrap_or(0);
+        let end = (0..rank)
+            .rfind(|&axis| slides(axis))
+            .map_or(0, |axis| axis + 1);
+        let strides = row_major_strides(shape);
+        let axis = |axis: usize| {
+            let dilation = if shape[axis] > 1 {
+                base_dilation[axis] as i128
+            } else {
+                i128::from(u64::MAX)
+            };
+            let range = |number: usize| {
+                let start =
+                    number as i128 * window.strides[axis] as i128 - window.padding[axis].0 as i128;
+                let end = start + window.dimensions[axis] as i128;
+                let position = |at: i128| {
+                    let above = (at + dilation - 1).div_euclid(dilation);
+                    usize::try_from(above).unwrap_or(0).min(shape[axis])
+                };
+                position(start)..position(end).max(position(start))
+            };
+            Axis {
+                length: shape[axis],
+                stride: strides[axis],
+                ranges: (0..result[axis]).map(range).collect(),
+            }
+        };
+        Self {
+            outer: shape[..first].iter().product(),
+            axes: (first..end).map(axis).collect(),
+            inner: shape[end..].iter().product(),
+            shape: result.clone(),
+        }
+    }
+
+    /// Returns the number of elements of an outer array.
+    pub(super) fn array_length(&self) -> usize {
+        self.axes.iter().map(|axis| axis.length).product::<usize>() * self.inner
+    }
+
+    /// Returns the number of positions of windows in an outer array. Each position has `inner` windows.
+    pub(super) fn count(&self) -> usize {
+        self.axes.iter().map(|axis| axis.ranges.len()).product()
+    }
+
+    /// Returns the offsets of a line's elements on all axes except the last, in row-major order. A line has the windows
+    /// at one position on these axes.
+    fn offsets_of_line(&self, mut line: usize, offsets: &mut Vec<usize>) {
+        let leading = &self.axes[..self.axes.len().saturating_sub(1)];
+        let mut rest: usize = leading.iter().map(|axis| axis.ranges.len()).product();
+        offsets.clear();
+        offsets.push(line / rest * self.array_length());
+        line %= rest;
+        for axis in leading {
+            rest /= axis.ranges.len();
+            let range = axis.ranges[line / rest].clone();
+            line %= rest;
+            let count = offsets.len();
+            for place in 0..count {
+                let offset = offsets[place];
+                offsets.extend(range.clone().map(|at| offset + at * axis.stride));
+            }
+            offsets.drain(..count);
+        }
+    }
+
+    /// Runs parts of the windows on parallel threads if there is enough work.
+    pub(super) fn run_parts<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
+        let size: usize = self
+            .axes
+            .iter()
+            .map(|axis| axis.ranges.iter().map(Range::len).max().unwrap_or(0))
+            .product();
+        let work = self.outer * self.count() * self.inner * size;
+        if work < PARALLEL {
+            parts.into_iter().for_each(run);
+        } else {
+            threads::run_parts(parts, run);
+        }
+    }
+}
+
+/// A position among the windows of an array, and the offsets of the window's elements.
+#[derive(Default)]
+pub(super) struct Cursor {
+    /// The line of the window, and the offsets of the line's elements on all axes except the last.
+    line: Option<usize>,
+    leading: Vec<usize>,
+    offsets: Vec<usize>,
+}
+
+impl Cursor {
+    /// Moves to a window. Returns the offsets of the window's elements in row-major order.
+    pub(super) fn move_to(&mut self, number: usize, windows: &Windows) -> &[usize] {
+        let Some(last) = windows.axes.last() else {
+            // Each element is a window.
+            self.offsets.clear();
+            self.offsets.push(number * windows.array_length());
+            return &self.offsets;
+        };
+        let line = number / last.ranges.len();
+        if self.line != Some(line) {
+            windows.offsets_of_line(line, &mut self.leading);
+            self.line = Some(line);
+        }
+        let range = &last.ranges[number % last.ranges.len()];
+        self.offsets.clear();
+        for &offset in &self.leading {
+            for at in range.clone() {
+                self.offsets.push(offset + at * last.stride);
+            }
+        }
+        &self.offsets
+    }
+}
+
+/// Returns the geometry of an axis over which windows do not slide: each element is a window.
+fn window_of_one(length: usize) -> Sliding {
+    Sliding {
+        length,
+        dilation: 1,
+        padding: (0, 0),
+        size: 1,
+        window_dilation: 1,
+        stride: 1,
+    }
+}
+
+/// Returns the windows of an array. If the result is empty, returns the result instead.
+pub(super) fn windows_of(
+    window: &Window,
+    base_dilation: Option<&[usize]>,
+    info: &AbstractArray,
+) -> Result<Windows, Array> {
+    let ones: PerAxis = info.shape.iter().map(|_| 1).collect();
+    let result = match window.result("reduce windows of", info, base_dilation) {
+        Ok(result) => result,
+        Err(error) => panic!("{error}"),
+    };
+    if result.is_empty() {
+        return Err(Array::zeros(&result));
+    }
+    Ok(Windows::new(
+        window,
+        base_dilation.unwrap_or(&ones),
+        info,
+        &result.shape,
+    ))
+}
