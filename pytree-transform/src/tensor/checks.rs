@@ -1,4 +1,4 @@
-//! Checks that find the origin of NaN and infinities: each result of an operation is checked as soon as it is computed.
+//! Checks that find the origin of NaN and infinities. Each result of an operation is checked as soon as it is computed.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use crate::base::error::TensorError;
 use crate::tensor::evaluation;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
-/// Selects the values for which results are checked: NaN, infinities, both or none.
+/// The kinds of values that results are checked for: NaN, infinities, both, or neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
     nans: bool,
@@ -29,7 +29,7 @@ impl Checks {
         Self { infs: true, ..self }
     }
 
-    /// Runs a function with these checks, in addition to the checks that are already active.
+    /// Runs a function with these checks added to the checks that are already active.
     pub(crate) fn within<R>(self, function: impl FnOnce() -> R) -> R {
         struct Restore(Checks);
         impl Drop for Restore {
@@ -61,12 +61,12 @@ thread_local! {
     static CHECKS: Cell<Checks> = Cell::new(Checks::of_environment());
 }
 
-/// Runs a function and panics if one of its operations returns NaN. The message names the operation and its line in the
-/// source, and summarises its operands. Compiled functions run operation by operation while the check is on.
+/// Runs a function, and panics if one of its operations returns NaN. The message names the operation and its source
+/// line, and summarises its operands. While the check is active, compiled functions run operation by operation.
 ///
-/// The check applies to this thread. The environment variable `PYTREE_DEBUG_NANS=1` turns the check on for the whole
-/// program, and [`Jit::check_nans`](crate::Jit::check_nans) turns it on for one compiled function. The counterpart in
-/// JAX is `jax.debug_nans`.
+/// The check applies to this thread. The environment variable `PYTREE_DEBUG_NANS=1` activates the check for the whole
+/// program. [`Jit::check_nans`](crate::Jit::check_nans) activates the check for one compiled function. The counterpart
+/// in JAX is `jax.debug_nans`.
 ///
 /// # Examples
 /// ```
@@ -87,8 +87,8 @@ pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_nans().within(function)
 }
 
-/// Runs a function and panics if one of its operations returns an infinity. This check works like [`debug_nans`], but
-/// its environment variable is `PYTREE_DEBUG_INFS`, and its counterpart in JAX is `jax.debug_infs`.
+/// Runs a function, and panics if one of its operations returns an infinity. This check works like [`debug_nans`]. Its
+/// environment variable is `PYTREE_DEBUG_INFS`, and its counterpart in JAX is `jax.debug_infs`.
 ///
 /// # Examples
 /// ```should_panic
@@ -107,8 +107,8 @@ pub(crate) fn active() -> bool {
     CHECKS.get().any()
 }
 
-/// A summary of the elements of an array: the numbers of NaN and of infinite elements, and the range of all other
-/// elements.
+/// A summary of the elements of an array: the number of NaNs, the number of infinite elements, and the range of the
+/// other elements.
 struct Summary {
     nans: usize,
     infs: usize,
@@ -152,8 +152,8 @@ impl Summary {
     }
 }
 
-/// Evaluates a primitive, and returns its results if they pass the active checks. An error contains the text of the
-/// equation: `equation` or, if it is `None`, a text made from the primitive.
+/// Evaluates a primitive. Returns the results if they pass the active checks. An error contains the text of the
+/// equation. If `equation` is `None`, the text is made from the primitive.
 pub(crate) fn evaluate(
     primitive: &dyn Primitive,
     operands: Operands,
@@ -197,7 +197,7 @@ pub(crate) fn evaluate(
     Ok(results)
 }
 
-/// Returns the text of an operation that belongs to no jaxpr: an equation with dtypes and shapes in place of variables.
+/// Returns the text of an operation that belongs to no jaxpr. Dtypes and shapes replace the variables.
 fn written(primitive: &dyn Primitive, result: &Array, operands: &Operands) -> String {
     let operands: Vec<String> = operands
         .iter()

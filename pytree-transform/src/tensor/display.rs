@@ -1,7 +1,7 @@
 //! The display of tensors, which follows NumPy's display of arrays.
 //!
-//! The code follows NumPy's `arrayprint.py` with its default options: eight digits, and lines of 75 characters. If
-//! there are more than 1000 elements, only three items are written at each end of a long axis.
+//! The code follows NumPy's `arrayprint.py` with its default options: eight digits, and lines of 75 characters. In an
+//! array of more than 1000 elements, only the first and last three items of a long axis are written.
 
 mod numbers;
 
@@ -20,15 +20,15 @@ const PRECISION: usize = 8;
 impl fmt::Display for Tensor {
     /// Writes the elements like NumPy's `str`. For a traced tensor, writes its transformation, dtype and shape.
     ///
-    /// In a format string, the precision is the number of digits after the decimal point of each element, and the width
-    /// is the minimum width of each element.
+    /// In a format string, the precision is the number of digits after the decimal point of each element. The width is
+    /// the minimum width of each element.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_display(self, f, false)
     }
 }
 
 impl fmt::LowerExp for Tensor {
-    /// Writes the elements like `Display`, but each with an exponent.
+    /// Writes the elements like `Display`, with an exponent for each element.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_display(self, f, true)
     }
@@ -64,7 +64,8 @@ pub(crate) fn write_debug(tensor: &Tensor, f: &mut fmt::Formatter<'_>) -> fmt::R
     }
 }
 
-/// Writes a tensor whose elements the device could not return. An error of a display cannot hold a message.
+/// Writes a tensor whose elements the device could not return. A display cannot return this error, so the text contains
+/// it.
 fn write_unread(tensor: &Tensor, error: &TensorError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "Tensor({}, not read: {error})", tensor.info())
 }
@@ -115,14 +116,14 @@ fn debug(array: &Array, prefix: &str, dtype: Option<&str>) -> String {
     format!("{text} {extras}")
 }
 
-/// The separator between elements, and the maximum width of a line.
+/// The text between elements, and the maximum width of a line.
 #[derive(Clone, Copy)]
 struct Layout {
     separator: &'static str,
     width: usize,
 }
 
-/// An array to write, and the settings that are the same for all its parts.
+/// An array to write, with the settings that are the same for all its parts.
 struct Writer<'a> {
     layout: Layout,
     array: &'a Array,
@@ -156,7 +157,7 @@ impl Layout {
     }
 }
 
-/// Returns the indices of an axis that are displayed. `None` marks the position of the omitted indices.
+/// Returns the displayed indices of an axis. `None` marks the position of the omitted indices.
 fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>> {
     let summary = summarised && 2 * EDGE_ITEMS < length;
     let leading = if summary { EDGE_ITEMS } else { 0 };
@@ -168,8 +169,8 @@ fn shown(length: usize, summarised: bool) -> impl Iterator<Item = Option<usize>>
 }
 
 impl Writer<'_> {
-    /// Writes the subarray that has `axis` and all later axes. `start` is the row-major position of this subarray among
-    /// all subarrays with these axes.
+    /// Writes the subarray over `axis` and all later axes. `start` is the row-major position of this subarray among all
+    /// subarrays over these axes.
     fn axis(&self, axis: usize, start: usize, indent: usize, width: usize) -> String {
         let shape = self.array.shape();
         let Some(&length) = shape.get(axis) else {
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn tensors_print_as_numpy_prints_arrays() {
-        // The expected texts are from NumPy 2. There are many more in tests/golden/display.json.
+        // These expected texts are from NumPy 2. Many more are in tests/golden/display.json.
         assert_eq!(
             Tensor::from([0.1_f32, 0.25, -3.5]).to_string(),
             "[ 0.1   0.25 -3.5 ]"

@@ -1,7 +1,7 @@
 //! The evaluation of a primitive on arrays of any dtype.
 //!
 //! The kernels of primitives compute in wide dtypes: in f32 for half-precision floats, and in 32 bits for narrower
-//! integers. So no kernel is compiled for a narrow dtype. Primitives that only move elements accept narrow dtypes.
+//! integers. So no kernel is compiled for a narrow dtype. Only primitives that move elements accept narrow dtypes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::base::narrow::{Extension, narrowed, widened};
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
-/// Evaluates a primitive. If an operand has a narrow dtype and the primitive does not accept narrow dtypes, evaluates
-/// the primitive on widened operands, and converts each result to the dtype that the shape rule returns.
+/// Evaluates a primitive. If the primitive does not accept narrow dtypes, widens the operands that have a narrow dtype,
+/// and converts each result to the dtype that the shape rule returns.
 pub(crate) fn evaluate(primitive: &dyn Primitive, operands: Operands) -> Outputs<Array> {
     let is_narrow = |operand: &Arc<Array>| operand.dtype().is_narrow();
     if !operands.iter().any(is_narrow) || primitive.accepts_narrow() {
@@ -48,8 +48,8 @@ fn expected_results(primitive: &dyn Primitive, operands: &Operands) -> Outputs<A
     or_panic(primitive.abstract_evaluation(&infos))
 }
 
-/// Returns how integers are widened for a primitive. A shift to the right moves the upper bits into the result, and
-/// `population_count` counts them.
+/// Returns how integers are widened for a primitive. Shifts to the right and `population_count` read the upper bits. So
+/// the upper bits must be zeros, or copies of the sign for an arithmetic shift.
 pub(crate) fn extension(primitive: &dyn Primitive) -> Extension {
     match primitive.elementwise() {
         Some(

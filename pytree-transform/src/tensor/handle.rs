@@ -13,11 +13,11 @@ use crate::base::error::TensorError;
 use crate::tensor::device::{Device, DeviceArray};
 use crate::tensor::trace::{Payload, Tracer};
 
-/// An array of any shape and dtype or, inside a transformation, a tracer that represents an array.
+/// An array of any shape and dtype. Inside a transformation, a tensor can be a tracer, which represents an array.
 ///
-/// Clones share their elements. Operations never change a tensor, but return new tensors. Dtypes are never promoted:
-/// adding an `f32` tensor to an `f64` tensor is an error. A Rust number takes the dtype of the tensor with which it is
-/// combined. Shapes broadcast as in NumPy.
+/// Clones share their elements. Operations return new tensors and never change a tensor. Dtypes are never promoted:
+/// adding an `f32` tensor to an `f64` tensor is an error. A Rust number that is combined with a tensor takes the dtype
+/// of the tensor. Shapes broadcast as in NumPy.
 ///
 /// # Examples
 /// ```
@@ -41,8 +41,8 @@ impl Tensor {
     /// Creates a tensor of a shape from its elements in row-major order.
     ///
     /// # Panics
-    /// Panics if the number of elements does not fit the shape, or if the lengths of its axes are too large for memory,
-    /// even in a shape without elements.
+    /// Panics if the number of elements does not fit the shape. Also panics if the lengths of the axes are too large
+    /// for memory, even if one length is 0.
     #[panicking_twin(new, Length | TooLarge)]
     pub fn try_new<T: TensorElement>(
         shape: impl AsRef<[usize]>,
@@ -67,7 +67,7 @@ impl Tensor {
         Self::from_array(Array::new([], vec![value]))
     }
 
-    /// Creates a scalar constant of a dtype. The constant is never recorded as an equation, so displayed jaxprs write
+    /// Creates a scalar constant of a dtype. The constant is never recorded as an equation. So displayed jaxprs write
     /// its value inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
         with_type!(dtype, T => Self::scalar(<T as TensorElement>::from_number(value)))
@@ -89,8 +89,8 @@ impl Tensor {
         Self(Handle::OnDevice(array))
     }
 
-    /// Returns the array of a tensor on the host, or `None` if the tensor is traced or on a device. This function never
-    /// transfers elements; see [`value`](Self::value).
+    /// Returns the array of a tensor on the host, or `None` if the tensor is traced or on a device. Never transfers
+    /// elements; see [`value`](Self::value).
     pub(crate) fn array(&self) -> Option<&Arc<Array>> {
         match &self.0 {
             Handle::Concrete(array) => Some(array),
@@ -132,8 +132,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the address of the array or tracer. While two tensors are alive, their addresses are equal exactly if
-    /// both refer to the same array or tracer.
+    /// Returns the address of the array or tracer. While two tensors exist, their addresses are equal exactly if both
+    /// tensors refer to the same array or tracer.
     pub(crate) fn handle(&self) -> usize {
         match &self.0 {
             Handle::Concrete(array) => Arc::as_ptr(array).addr(),
@@ -181,7 +181,7 @@ impl Tensor {
         self.tracer().is_some()
     }
 
-    /// Returns where the tensor is. Under `grad` and `vmap`, this is the device of the current values.
+    /// Returns the device of the tensor. Under `grad` and `vmap`, returns the device of the current values.
     ///
     /// # Panics
     /// Panics under `jit`, because a compiled function may run on any device.
@@ -198,8 +198,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the device of a tensor, or `None` if the tensor is on the host or recorded. Under `grad` and `vmap`, this
-    /// is the device of the current values.
+    /// Returns the device of a tensor, or `None` if the tensor is on the host or recorded. Under `grad` and `vmap`,
+    /// returns the device of the current values.
     pub(crate) fn placed_on(&self) -> Option<&Device> {
         match &self.0 {
             Handle::Concrete(_) => None,
@@ -213,8 +213,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the same tensor on the host. Waits until the elements are computed. Transfers them, unless they were
-    /// read before. A tensor on the host is returned as it is.
+    /// Returns the same tensor on the host. Waits until the elements are computed. Transfers the elements if they were
+    /// not read before. A tensor on the host is returned unchanged.
     ///
     /// # Panics
     /// Panics under `jit` and `vmap`, and if the device reports an error.
@@ -223,8 +223,8 @@ impl Tensor {
         self.value().cloned().map(Self::from_shared)
     }
 
-    /// Returns the array of a tensor's value on the host. Under `grad`, this is the value of the primal. The elements of
-    /// a tensor on a device are transferred when they are first read.
+    /// Returns the array of a tensor's value on the host. Under `grad`, returns the value of the primal. The elements
+    /// of a tensor on a device are transferred when they are first read.
     pub(crate) fn value(&self) -> Result<&Arc<Array>, TensorError> {
         match &self.0 {
             Handle::Concrete(array) => Ok(array),
@@ -236,13 +236,13 @@ impl Tensor {
         }
     }
 
-    /// Returns the only element of a tensor, for printing and for Rust's `if`.
+    /// Returns the only element of a tensor, for printing or for Rust's `if`.
     ///
-    /// Under `grad`, returns the current value. Under `jit` and `vmap`, no value is known yet.
+    /// Under `grad`, returns the current value. Under `jit` and `vmap`, the value is not known.
     ///
     /// # Panics
-    /// Panics if the tensor does not have exactly one element, if the element is of another type, or under `jit` and
-    /// `vmap`.
+    /// Panics if the tensor does not have exactly one element or if the element has another type. Panics under `jit`
+    /// and `vmap`.
     #[panicking_twin(item, Shape | Read | Traced | Device)]
     pub fn try_item<T: TensorElement>(&self) -> Result<T, TensorError> {
         if self.len() != 1 {
@@ -260,7 +260,7 @@ impl Tensor {
     /// Returns the elements in row-major order.
     ///
     /// # Panics
-    /// Panics if the elements are of another type, or under `jit` and `vmap`.
+    /// Panics if the elements have another type. Panics under `jit` and `vmap`.
     #[panicking_twin(to_vec, Read | Traced | Device)]
     pub fn try_to_vec<T: TensorElement>(&self) -> Result<Vec<T>, TensorError> {
         self.read::<T>().map(<[T]>::to_vec)
@@ -269,7 +269,7 @@ impl Tensor {
     /// Returns the elements by reference, in row-major order.
     ///
     /// # Errors
-    /// Returns [`TensorError::Read`] if the elements are of another type, and [`TensorError::Traced`] under `jit` and
+    /// Returns [`TensorError::Read`] if the elements have another type. Returns [`TensorError::Traced`] under `jit` and
     /// `vmap`.
     pub fn read<T: TensorElement>(&self) -> Result<&[T], TensorError> {
         T::slice(&self.value()?.data).ok_or_else(|| TensorError::Read {
@@ -366,8 +366,8 @@ impl PartialEq for Tensor {
     /// Returns whether two tensors have the same dtype, shape and elements. Under `grad`, compares the current values.
     ///
     /// # Panics
-    /// Panics under `jit` and `vmap`, because values are not known there. The exceptions are tensors that differ in
-    /// dtype or shape, and two handles of one tensor. Under `jit` and `vmap`, compare with [`equal`](Self::equal) and
+    /// Panics under `jit` and `vmap`, because values are not known there. Does not panic if the tensors differ in dtype
+    /// or shape, or if both are handles of one tensor. Under `jit` and `vmap`, compare with [`equal`](Self::equal) and
     /// choose with [`select`](Self::select).
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {

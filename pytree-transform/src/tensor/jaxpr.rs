@@ -1,8 +1,8 @@
-//! Jaxprs, which are recorded functions of tensors.
+//! Jaxprs, the recorded functions of tensors.
 //!
 //! Invariants: each variable is assigned once, before its first use. A finished jaxpr holds no traced tensors, because
-//! captured tensors become inputs. Each equation stores the line of the user's program that recorded it.
-//! [`verify`](crate::verify()) checks the first two invariants.
+//! captured tensors become inputs. [`verify`](crate::verify()) checks these two invariants. Each equation stores the
+//! line of the user's program that recorded it.
 
 mod builder;
 
@@ -26,8 +26,8 @@ use crate::tensor::primitive::Primitive;
 pub(crate) struct Variable(pub(crate) u32);
 
 impl Variable {
-    /// Returns the variable at a position in the list of all variables. A jaxpr with more than 2^32 variables would
-    /// need over 100 GB.
+    /// Returns the variable at a position in the list of all variables. The position fits into 32 bits, because 2^32
+    /// variables would need over 100 GB.
     pub(crate) fn at(position: usize) -> Self {
         match u32::try_from(position) {
             Ok(position) => Self(position),
@@ -42,8 +42,8 @@ impl Variable {
     }
 }
 
-/// What the code that runs a jaxpr expects, as texts for the panic messages of a library bug. If a value were missing,
-/// all later values would be assigned to the wrong variables.
+/// Expected numbers of values while a jaxpr runs, as texts for the panic messages of a library bug. If a value were
+/// missing, all later values would be assigned to the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";
 pub(crate) const RESULTS: &str = "as many results as an equation has outputs";
@@ -72,9 +72,9 @@ pub(crate) struct Equation {
 /// A function of tensors that was recorded as inputs, equations and outputs, for instance by
 /// [`make_jaxpr`](crate::make_jaxpr).
 ///
-/// A jaxpr is displayed in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` is the function from a
-/// vector `a` to the sines of its elements. Captured tensors are before the semicolon. Captured scalars are written
-/// inline where they are used, as `2.0:f32[]`. A result that nothing uses is called `_`.
+/// A jaxpr is displayed in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` maps a vector `a` to
+/// the sines of its elements. Captured tensors are listed before the semicolon. Captured scalars are written where they
+/// are used, for instance as `2.0:f32[]`. The name `_` is a result that is not used.
 ///
 /// # Examples
 /// ```
@@ -96,7 +96,7 @@ pub struct Jaxpr {
     pub(crate) constants: Vec<(Variable, Tensor)>,
     pub(crate) equations: Vec<Equation>,
     pub(crate) outputs: Vec<Variable>,
-    /// The batch axes on which the jaxpr depends, with the lengths that the axes had during recording.
+    /// The batch axes on which the jaxpr depends. Each has the length that it had during recording.
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 
@@ -123,12 +123,12 @@ impl Jaxpr {
             .any(|equation| equation.primitive.has_effect())
     }
 
-    /// Evaluates the jaxpr operation by operation on inputs of the recorded shapes and dtypes, and returns the outputs.
-    /// Inputs may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
+    /// Evaluates the jaxpr operation by operation, and returns the outputs. The inputs must have the recorded shapes
+    /// and dtypes. They may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
     ///
     /// # Panics
-    /// Panics if the number of inputs, or the shape or dtype of an input, differs from the recorded jaxpr. The message
-    /// names every difference.
+    /// Panics if the number of inputs differs from the recorded jaxpr, or if the shape or dtype of an input differs.
+    /// The message names every difference.
     #[panicking_twin(evaluate, Shape)]
     pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let expected = self.inputs();
@@ -261,7 +261,7 @@ impl Jaxpr {
         needed
     }
 
-    /// Removes the equations and constants that no output needs. Removes even equations with a side effect.
+    /// Removes the equations and constants that no output needs. Also removes equations with a side effect.
     pub(crate) fn only_needed(mut self) -> Self {
         let needed = self.needed_by(self.outputs.iter().copied());
         self.equations

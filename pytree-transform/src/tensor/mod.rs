@@ -1,4 +1,4 @@
-//! Tensors and their foundations: traces, the trait of primitives, and recorded functions.
+//! Tensors, traces, the trait of primitives, and recorded functions.
 
 pub(crate) mod checks;
 pub(crate) mod device;

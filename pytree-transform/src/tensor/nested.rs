@@ -6,10 +6,10 @@ use crate::base::nested::{NestedArray, numbers_of, shape_of};
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// Makes a tensor from nested vectors or arrays, as [`Tensor::from`] does: one axis for each level of nesting.
+    /// Makes a tensor from nested vectors or arrays, like [`Tensor::from`]. Each level of nesting becomes one axis.
     ///
     /// # Errors
-    /// Returns [`TensorError::Ragged`] if vectors of one level differ in length.
+    /// Returns [`TensorError::Ragged`] if two vectors of the same level differ in length.
     ///
     /// # Examples
     /// ```
@@ -33,7 +33,7 @@ impl Tensor {
 
 impl<T: NestedArray> From<Vec<T>> for Tensor {
     /// # Panics
-    /// Panics if vectors of one level differ in length; see [`try_from_nested`](Tensor::try_from_nested).
+    /// Panics if two vectors of the same level differ in length; see [`try_from_nested`](Tensor::try_from_nested).
     #[track_caller]
     fn from(items: Vec<T>) -> Self {
         or_panic(Self::try_from_nested(items))
@@ -42,7 +42,7 @@ impl<T: NestedArray> From<Vec<T>> for Tensor {
 
 impl<T: NestedArray> From<&[T]> for Tensor {
     /// # Panics
-    /// Panics if vectors of one level differ in length.
+    /// Panics if two vectors of the same level differ in length.
     #[track_caller]
     fn from(items: &[T]) -> Self {
         let shape = shape_of(items);
@@ -53,7 +53,7 @@ impl<T: NestedArray> From<&[T]> for Tensor {
 
 impl<T: NestedArray, const N: usize> From<[T; N]> for Tensor {
     /// # Panics
-    /// Panics if vectors of one level differ in length.
+    /// Panics if two vectors of the same level differ in length.
     #[track_caller]
     fn from(array: [T; N]) -> Self {
         Self::from(array.as_slice())

@@ -1,7 +1,7 @@
 //! A primitive: one operation with all its rules.
 //!
-//! Every rule is a required method, so a primitive without one of its rules does not compile. Rules are written in
-//! tensor operations, which are traced, too. For this reason, transformations can be nested.
+//! Every rule is a required method, so a primitive without one of its rules does not compile. Rules consist of tensor
+//! operations, which can be traced. For this reason, transformations can be nested.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -24,8 +24,8 @@ use crate::tensor::trace::Recorder;
 /// The results of a primitive. Nearly all primitives have a single result.
 pub(crate) type Outputs<T> = SmallVec<[T; 1]>;
 
-/// The operands of an evaluation rule. If the rule holds the only handle of an operand, it may reuse the operand's
-/// memory.
+/// The operands of an evaluation rule. If the rule holds the only handle of an operand, the rule may reuse the
+/// operand's memory.
 pub(crate) type Operands = SmallVec<[Arc<Array>; 4]>;
 
 /// The result of a shape rule: the dtypes and shapes of the primitive's results, or an error.
@@ -46,7 +46,7 @@ pub(crate) type Lowered = Result<Outputs<Value>, TensorError>;
 /// An operand of a transpose rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Linear {
-    /// An operand in which the primitive is linear. The transpose rule computes its cotangent.
+    /// An operand in which the primitive is linear. The transpose rule computes the cotangent of this operand.
     Unknown(AbstractArray),
     /// An operand with a known value.
     Known(Tensor),
@@ -56,7 +56,7 @@ impl Linear {
     /// Returns the value of a known operand.
     ///
     /// # Panics
-    /// Panics if the operand is unknown. In this case the transpose rule has a bug.
+    /// Panics if the operand is unknown, which means that the transpose rule has a bug.
     #[track_caller]
     pub(crate) fn known(&self) -> &Tensor {
         match self {
@@ -87,7 +87,7 @@ impl Linear {
     }
 }
 
-/// The dtypes and shapes that the inputs and outputs of a body (a jaxpr that a primitive holds) must have.
+/// The dtypes and shapes of the inputs and outputs that a body must have. A body is a jaxpr that a primitive holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub(crate) inputs: Vec<AbstractArray>,
@@ -106,7 +106,7 @@ impl Signature {
     }
 }
 
-/// Returns the operands at a range of positions, or an error message if there are too few operands.
+/// Returns the operands at a range of positions. Returns an error message if there are too few operands.
 pub(crate) fn operands_at<'a>(
     operands: &[&'a AbstractArray],
     range: std::ops::Range<usize>,
@@ -140,7 +140,7 @@ impl Fold {
 }
 
 /// **Equality**: two primitives are equal exactly if they compute the same results from the same operands. The executor
-/// computes equal equations only once. Every primitive that derives `Eq` and `Hash` implements this trait.
+/// computes only one of several equal equations. Every primitive that derives `Eq` and `Hash` implements this trait.
 pub(crate) trait Equality {
     /// Returns whether `other` is a primitive of the same type with the same parameters.
     fn equals(&self, other: &dyn Any) -> bool;
@@ -160,7 +160,7 @@ impl<P: Any + Eq + Hash> Equality for P {
     }
 }
 
-/// **Copy**: every primitive can be cloned, so that a jaxpr can hold it.
+/// **Copy**: every primitive can be copied into a jaxpr.
 pub(crate) trait ToShared {
     /// Returns a copy of the primitive.
     fn to_shared(&self) -> Arc<dyn Primitive>;
@@ -194,25 +194,26 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// **Shape**: returns the dtypes and shapes of the results.
     fn abstract_evaluation(&self, operands: &[&AbstractArray]) -> AbstractResults;
 
-    /// **Evaluation**: computes the results on concrete arrays that the shape rule accepts. The arrays have wide dtypes
-    /// unless the primitive [`accepts_narrow`](Self::accepts_narrow). Call
-    /// [`evaluate`](crate::tensor::evaluation::evaluate) instead of this rule.
+    /// **Evaluation**: computes the results on arrays that the shape rule accepts. The arrays have wide dtypes unless
+    /// the primitive [`accepts_narrow`](Self::accepts_narrow). Call [`evaluate`](crate::tensor::evaluation::evaluate)
+    /// instead of this rule.
     fn evaluate(&self, operands: Operands) -> Outputs<Array>;
 
     /// **JVP**: returns the results and their tangents. A tangent of `None` means zeros.
     fn jvp(&self, primals: &[Tensor], tangents: &[Option<Tensor>]) -> WithTangents;
 
-    /// **Transpose**: returns the cotangents of the operands in which the primitive is linear, from the cotangents of
-    /// the results. A cotangent of `None` means zeros. A primitive that is linear in no operand calls [`not_linear`].
+    /// **Transpose**: returns the cotangents of the operands in which the primitive is linear. `cotangents` holds the
+    /// cotangents of the results. A cotangent of `None` means zeros. A primitive that is linear in no operand calls
+    /// [`not_linear`].
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents;
 
     /// **Batching**: returns the results for a batch of operands, and the batch axis of each result. `axes` holds the
-    /// batch axis of each operand, or `None` if the operand is not batched. If `batch` has a name, the primitive is a
-    /// collective over this batch axis, and the rule combines the examples.
+    /// batch axis of each operand, or `None` if the operand is not batched. `batch` has a name only if the primitive is
+    /// a collective over this batch axis. In this case, the rule combines the examples.
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched;
 
     /// **Lowering**: writes operations of StableHLO that compute the results, and returns the values of the results.
-    /// `results` holds the dtypes and shapes of the results. If the primitive has no form in StableHLO, returns the
+    /// `results` holds the dtypes and shapes of the results. If StableHLO cannot express the primitive, returns the
     /// error of [`Block::refused`].
     fn lower(
         &self,
@@ -221,31 +222,30 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         results: &[&AbstractArray],
     ) -> Lowered;
 
-    /// **Display**: writes the parameters as displayed jaxprs contain them, for instance `axes=(0,)`.
+    /// **Display**: writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// **Width**: returns whether `evaluate` accepts operands of narrow dtypes, because the primitive only moves elements
-    /// or runs its bodies. For all other primitives, [`evaluate`](crate::tensor::evaluation::evaluate) widens such
-    /// operands and narrows the results.
+    /// **Width**: returns whether `evaluate` accepts operands of narrow dtypes. A primitive accepts them if it only
+    /// moves elements or runs its bodies. For all other primitives, [`evaluate`](crate::tensor::evaluation::evaluate)
+    /// widens the operands and narrows the results.
     fn accepts_narrow(&self) -> bool {
         !self.bodies().is_empty()
     }
 
-    /// Returns the reduction and its axes, if the primitive is a reduction that the executor fuses.
+    /// Returns the reduction and its axes. Returns `None` if the executor cannot fuse the primitive as a reduction.
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
     }
 
-    /// **Bodies**: returns the parameters that are jaxprs, each with its name in displayed equations. Jaxprs that have
-    /// the same name are displayed as a list. [`write_parameters`](Self::write_parameters) does not write these
-    /// parameters.
+    /// **Bodies**: returns the parameters that are jaxprs. Each has a name in displayed equations. Jaxprs with the same
+    /// name are displayed as a list. [`write_parameters`](Self::write_parameters) does not write these parameters.
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         Vec::new()
     }
 
-    /// **Signatures**: returns, for each of the [`bodies`](Self::bodies), the dtypes and shapes that its inputs and
-    /// outputs must have if the equation has these operands and results. [`verify`](crate::verify) compares the
-    /// signatures with the bodies.
+    /// **Signatures**: returns the dtypes and shapes that the inputs and outputs of each of the
+    /// [`bodies`](Self::bodies) must have. They depend on the operands and results of the equation.
+    /// [`verify`](crate::verify) compares the signatures with the bodies.
     ///
     /// # Errors
     /// Returns an error message if the operands differ from the expected number, dtypes or shapes.
@@ -258,37 +258,40 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         Ok(Vec::new())
     }
 
-    /// If the primitive is a call, returns the called jaxpr, and the function of the library that recorded this jaxpr,
-    /// for instance `jit`. The inputs of the jaxpr are the operands. If the primitive is not a call, returns `None`.
+    /// Returns the called jaxpr and its recorder if the primitive is a call. The recorder is the function of the
+    /// library that recorded the jaxpr, for instance `jit`. The inputs of the jaxpr are the operands. Returns `None` if
+    /// the primitive is not a call.
     fn callee(&self) -> Option<(Recorder, &Jaxpr)> {
         None
     }
 
-    /// **Effect**: returns whether the primitive has a side effect, for instance printing. The equations of such a
-    /// primitive are never removed, merged with equal equations, or moved before another equation with a side effect.
+    /// **Effect**: returns whether the primitive has a side effect, for instance printing. An equation with a side
+    /// effect is never removed, never merged with an equal equation, and never moved before another equation with a
+    /// side effect.
     fn has_effect(&self) -> bool {
         self.bodies().iter().any(|(_, body)| body.has_effect())
     }
 
-    /// Returns the elementwise operation, or `None` if the executor cannot fuse the primitive as such an operation.
+    /// Returns the elementwise operation. Returns `None` if the executor cannot fuse the primitive as an elementwise
+    /// operation.
     fn elementwise(&self) -> Option<Elementwise> {
         None
     }
 
-    /// Returns the names of the batch axes over which the primitive works. Most primitives work over no batch axis.
-    /// `bind` returns an error if a name is not bound.
+    /// Returns the names of the batch axes over which the primitive works. Most primitives have none. `bind` returns an
+    /// error if a name is not bound.
     fn axis_names(&self) -> &[AxisName] {
         &[]
     }
 
-    /// Returns the length of the batch axis over which the primitive works, if the primitive's parameters depend on
-    /// this length. `bind` returns an error if the axis has another length.
+    /// Returns the length of the batch axis over which the primitive works. Returns `None` if the parameters of the
+    /// primitive do not depend on this length. `bind` returns an error if the axis has another length.
     fn axis_length(&self) -> Option<usize> {
         None
     }
 }
 
-/// A batch axis: the number of its examples and its name, if it has a name.
+/// A batch axis: the number of its examples, and its name if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BatchAxis {
     pub(crate) size: usize,
@@ -297,16 +300,16 @@ pub(crate) struct BatchAxis {
 }
 
 impl BatchAxis {
-    /// Creates a batch axis without a name, so that no collective can work over it.
+    /// Creates a batch axis without a name. No collective can work over it.
     pub(crate) fn unnamed(size: usize) -> Self {
         Self { size, name: None }
     }
 }
 
-/// A primitive that is linear in its single operand. So the tangent of its result is the primitive applied to the
-/// tangent of its operand.
+/// A primitive that is linear in its single operand. The tangent of its result is the primitive applied to the tangent
+/// of its operand.
 ///
-/// An implementation contains only the rules in which linear primitives differ. The other rules are in the
+/// An implementation contains only the rules that differ between linear primitives. The other rules are in the
 /// implementation of [`Primitive`] below.
 pub(crate) trait LinearPrimitive:
     fmt::Debug + Clone + Eq + Hash + Send + Sync + Any
@@ -327,8 +330,8 @@ pub(crate) trait LinearPrimitive:
     /// result.
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize);
 
-    /// **Lowering**: writes operations of StableHLO that compute the result, whose dtype and shape is `result`, and
-    /// returns its value; see [`Primitive::lower`].
+    /// **Lowering**: writes operations of StableHLO that compute the result, and returns the value of the result.
+    /// `result` is the dtype and shape of the result; see [`Primitive::lower`].
     fn lower(
         &self,
         block: &mut Block<'_>,
@@ -359,8 +362,8 @@ pub(crate) trait LinearPrimitive:
         None
     }
 
-    /// **Batching over a named axis**: combines the examples of a batch, for primitives with
-    /// [`axis_names`](Self::axis_names); see [`Primitive::batch`].
+    /// **Batching over a named axis**: combines the examples of a batch. Only primitives with
+    /// [`axis_names`](Self::axis_names) have this rule; see [`Primitive::batch`].
     fn batch_over(&self, _: &AxisName, operand: &Tensor, axis: Option<usize>, _: usize) -> Batched {
         bug(format_args!(
             "a batching rule of `{}` over named axes, for the operand {} with the batch axis {axis:?}",
@@ -369,8 +372,8 @@ pub(crate) trait LinearPrimitive:
         ))
     }
 
-    /// Applies the primitive to a tensor. If the primitive is a no-op for this tensor, an implementation may return the
-    /// tensor itself, without an equation.
+    /// Applies the primitive to a tensor. If the primitive does not change this tensor, an implementation may return
+    /// the tensor itself, without an equation.
     #[track_caller]
     fn apply(&self, operand: &Tensor) -> Result<Tensor, TensorError> {
         crate::tensor::trace::bind_one(self, &[operand])
@@ -445,8 +448,8 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 }
 
-/// Applies a primitive, and returns its results and a list with a `None` for each result. JVP rules call this function
-/// if all tangents are 0, and batching rules call it if no operand is batched.
+/// Applies a primitive. Returns its results, and a `None` for each result. JVP rules call this function if all tangents
+/// are zeros. Batching rules call it if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(
     primitive: &dyn Primitive,

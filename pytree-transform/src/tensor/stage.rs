@@ -14,7 +14,7 @@ use crate::tensor::jaxpr::{Builder, Jaxpr};
 use crate::tensor::trace::{Interpreter, Payload, Recorder, Trace, standing_in};
 
 /// Records the function `run` of tensors as a jaxpr. Also returns the traced tensors that `run` captured from lower
-/// trace levels, and the second result of `run`. The captured tensors are the last inputs of the jaxpr.
+/// trace levels, and the extra result of `run`. The captured tensors are the last inputs of the jaxpr.
 pub(crate) fn stage<R>(
     recorder: Recorder,
     inputs: &[AbstractArray],
@@ -29,7 +29,7 @@ pub(crate) fn stage<R>(
             trace.tensor(info.clone(), Payload::Stage(variable, recorder))
         })
         .collect();
-    // Operations on constants run where a compiler can fold them.
+    // Run operations on constants on the host, where a compiler can fold them.
     let host = on_host();
     let (results, rest) = run(tensors);
     drop(host);
@@ -47,8 +47,8 @@ pub(crate) fn stage<R>(
     (jaxpr, captured, rest)
 }
 
-/// Gives all recorded functions the same inputs: first the `given` inputs, which are already the same, then the traced
-/// tensors that at least one of the functions captured.
+/// Gives all recorded functions the same inputs: the `given` inputs, which are already equal, followed by all traced
+/// tensors that a function captured.
 pub(crate) fn with_all_captured(
     given: usize,
     recorded: Vec<(Jaxpr, Vec<Tensor>)>,

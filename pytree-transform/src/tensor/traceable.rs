@@ -4,7 +4,7 @@ use pytree_core::{PytreeOf, TreeDef, TreeError, graph};
 
 use crate::tensor::Tensor;
 
-/// A pytree whose leaves are all tensors. Transformations take and return such values.
+/// A pytree whose leaves are all tensors. Transformations take and return these pytrees.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be traced: every leaf must be a `Tensor`",
     label = "has leaves that are not tensors, or is not a pytree",

@@ -1,4 +1,4 @@
-//! An array on a device, with its copy on the host once it was read.
+//! An array on a device. It stores a copy of its elements on the host after they are first read.
 
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -14,21 +14,21 @@ use crate::tensor::Tensor;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct DeviceArray {
-    /// The first field; see `Array`.
+    /// The first field of the struct; see `Array`.
     pub(crate) info: AbstractArray,
     pub(crate) device: Device,
     buffer: Box<dyn Buffer>,
-    /// The elements on the host, once they were read.
+    /// The elements on the host. Empty until the elements are first read.
     host: OnceLock<Arc<Array>>,
-    /// The operation whose result this is, for errors that appear only when the elements are read.
+    /// The operation that computed the array. An error that appears when the elements are read names this operation.
     made_by: Arc<str>,
 }
 
-/// A panic leaves an array as it was: its elements never change, and its engine serves several threads.
+/// A panic does not change an array: its elements never change, and its engine can be used by several threads.
 impl RefUnwindSafe for DeviceArray {}
 
 impl DeviceArray {
-    /// Returns the array of a buffer that the operation `made_by` has returned.
+    /// Returns the array of a buffer. `made_by` is the operation that returned the buffer.
     pub(super) fn new(
         device: Device,
         info: AbstractArray,
@@ -44,7 +44,7 @@ impl DeviceArray {
         }
     }
 
-    /// Returns the elements on the host. The first call waits until they are computed, and transfers them.
+    /// Returns the elements on the host. The first call waits until the elements are computed, and transfers them.
     pub(crate) fn host(&self) -> Result<&Arc<Array>, TensorError> {
         if let Some(array) = self.host.get() {
             return Ok(array);
@@ -82,8 +82,8 @@ impl DeviceArray {
 }
 
 impl Attached {
-    /// Returns the array of a tensor on this device. A tensor on the host is transferred. The tensor is not traced and
-    /// on no other device.
+    /// Returns the array of a tensor on this device. Transfers a tensor that is on the host. The tensor must not be
+    /// traced or be on another device.
     pub(super) fn array_of(
         self: &Arc<Self>,
         tensor: &Tensor,
@@ -111,11 +111,11 @@ impl Attached {
 }
 
 impl Device {
-    /// Returns a tensor with the same elements on this device. If the tensor is already there, returns the tensor. A
-    /// tensor of another device is read and then transferred.
+    /// Returns a tensor with the same elements on this device. A tensor that is already on this device is returned
+    /// unchanged. A tensor of another device is transferred through the host.
     ///
     /// # Errors
-    /// Returns [`TensorError::Traced`] if the tensor is traced, and [`TensorError::Device`] if a transfer fails.
+    /// Returns [`TensorError::Traced`] if the tensor is traced. Returns [`TensorError::Device`] if a transfer fails.
     pub(crate) fn put(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
         if tensor.try_device()? == self {
             return Ok(tensor.clone());

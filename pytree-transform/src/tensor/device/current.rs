@@ -1,4 +1,4 @@
-//! The device that a part of a program has chosen with `with_device`.
+//! The device that part of a program has chosen by `with_device`.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,12 +11,12 @@ thread_local! {
     static CHOSEN: RefCell<Device> = const { RefCell::new(Device::HOST) };
 }
 
-/// Calls a function, and runs on a device what has no place yet: compiled functions, operations and new tensors whose
-/// operands are all on the host.
+/// Calls a function with `device` as the chosen device. Compiled functions, operations and new tensors use the chosen
+/// device if all their operands are on the host.
 ///
-/// An operation on tensors of another device still runs on that device. The choice applies to this thread only, and
-/// ends with the call, also if the function panics. Inside of it, another `with_device` may choose another device or
-/// [`Device::HOST`].
+/// An operation on tensors of another device still runs on that device. The choice applies only to this thread. It ends
+/// with the call, even if the function panics. Inside of the function, another `with_device` may choose another device
+/// or [`Device::HOST`].
 ///
 /// # Examples
 /// ```
@@ -42,9 +42,9 @@ pub(crate) fn on_host() -> Chosen {
     Chosen::set(Device::HOST)
 }
 
-/// Chooses the device of the first of these tensors that is on a device, until the returned guard is dropped. If all of
-/// them are on the host, or are recorded, returns `None`. So a tensor that a rule creates is on the device of the
-/// operands, and is not transferred.
+/// Chooses the device of the first tensor that is on a device, until the returned guard is dropped. Returns `None` if
+/// all tensors are on the host or are recorded. A rule calls this function, so that the tensors that it creates are on
+/// the device of its operands and need no transfer.
 #[must_use]
 #[inline]
 pub(crate) fn beside<'t>(tensors: impl IntoIterator<Item = &'t Tensor>) -> Option<Chosen> {
@@ -63,7 +63,7 @@ pub(crate) fn chosen() -> Device {
     CHOSEN.with_borrow(Clone::clone)
 }
 
-/// A guard that restores the device that was chosen before.
+/// A guard that restores the previously chosen device.
 #[derive(Debug)]
 pub(crate) struct Chosen(Device);
 
@@ -78,7 +78,7 @@ impl Drop for Chosen {
     fn drop(&mut self) {
         IS_CHOSEN.set(!self.0.is_host());
         let before = std::mem::replace(&mut self.0, Device::HOST);
-        // The device may end here, and its engine may run any code, so the thread-local variable is not borrowed.
+        // Dropping the device may run any code of its engine, so the thread-local variable is not borrowed here.
         let ended = CHOSEN.replace(before);
         drop(ended);
     }

@@ -1,4 +1,4 @@
-//! The interface that an engine implements: what the library needs from a device.
+//! The interface that an engine implements. It consists of everything that the library needs from a device.
 
 use std::any::Any;
 use std::fmt;
@@ -8,18 +8,19 @@ use crate::base::device_error::DeviceError;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 
-/// A device that compiles and runs recorded functions, and holds arrays.
+/// An engine: a device that compiles and runs recorded functions, and that holds arrays.
 ///
-/// An engine is one place: all buffers of an engine can be operands of all its executables.
-/// [`Device::new`](crate::device::Device::new) makes a device of an engine, and the library does the rest: it chooses
-/// the device of each operation, caches executables, transfers tensors of the host, and names the operation and the
-/// device in errors. The executor of the host is not an engine. It lends and reuses the memory of arrays directly.
+/// All buffers of an engine can be operands of all executables of the engine.
+/// [`Device::new`](crate::device::Device::new) creates a device from an engine. The library does the rest: it chooses
+/// the device of each operation, caches executables, transfers tensors from the host, and names the operation and the
+/// device in errors. The executor of the host is not an engine, because it lends and reuses the memory of arrays
+/// directly.
 ///
-/// The library calls all methods with the [host](crate::device::Device::HOST) as the current device. So an engine may
-/// itself compute with tensors of the host. Methods may be called from several threads at the same time.
+/// The library calls all methods with the [host](crate::device::Device::HOST) as the chosen device. So an engine itself
+/// can compute with tensors on the host. Methods may be called from several threads at the same time.
 ///
 /// # Examples
-/// An engine that has its own copies of arrays, and computes with the operations of tensors:
+/// An engine that has its own copies of arrays and computes with the operations of tensors:
 /// ```
 /// use std::sync::Arc;
 /// use pytree_transform::device::{Buffer, Device, DeviceError, Engine, Executable, Input, device_put};
@@ -73,19 +74,20 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
     /// Compiles a recorded function.
     ///
     /// The library prepares the jaxpr: each input is an operand of an equation, each output is the result of an
-    /// equation, and no output is listed twice. Constants are small tensors of the host. A constant of a nested jaxpr,
-    /// such as the body of a loop, may be large or on a device; its methods transfer it. Equations with effects, such as
-    /// `debug_callback`, may occur.
+    /// equation, and no output occurs twice. Constants of the jaxpr are small tensors on the host. Constants of a
+    /// nested jaxpr, such as the body of a loop, may be large or on a device. The methods of such a constant transfer
+    /// it. Equations with effects, such as `debug_callback`, may occur.
     ///
     /// # Errors
-    /// Returns [`DeviceError::Unsupported`] if the engine does not know an equation or a dtype.
+    /// Returns [`DeviceError::Unsupported`] if the engine does not support an equation or a dtype.
     fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn Executable>, DeviceError>;
 
-    /// Begins to transfer a tensor of the host to the device. The elements of the tensor never change. If the transfer
-    /// ends later, or if the device uses the memory of the host, the engine keeps a clone of the tensor.
+    /// Begins to transfer a tensor from the host to the device. The elements of the tensor never change. The engine
+    /// must keep a clone of the tensor if the transfer ends after this call, or if the device uses the memory of the
+    /// host.
     ///
     /// # Errors
-    /// Returns an error if the device has not enough memory, or if it does not know the dtype.
+    /// Returns an error if the device has too little memory or does not support the dtype.
     fn put(&self, tensor: &Tensor) -> Result<Box<dyn Buffer>, DeviceError>;
 }
 
@@ -93,20 +95,20 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
 pub trait Executable: fmt::Debug + Send + Sync + Any {
     /// Begins to run the function on buffers of the same engine, and returns a buffer for each output.
     ///
-    /// The function may return before the results are computed. Then an error of the computation is returned by
-    /// [`Buffer::read`] for each result, and by each run that takes such a result. The inputs are given in the order
-    /// of the jaxpr's inputs.
+    /// The function may return before the results are computed. If the computation fails later, [`Buffer::read`]
+    /// returns the error for each result, and so does each run that takes one of the results. The inputs are in the
+    /// order of the jaxpr's inputs.
     ///
     /// # Errors
-    /// Returns an error if the function could not be started. The owned inputs are then lost.
+    /// Returns an error if the function could not be started. The owned inputs are lost in this case.
     fn run(&self, inputs: Vec<Input<'_>>) -> Result<Vec<Box<dyn Buffer>>, DeviceError>;
 }
 
-/// An array on a device, which may still be computed. If it is dropped, the device frees its memory as soon as no
-/// running computation uses it.
+/// An array on a device. Its elements may still be computed. After the buffer is dropped, the device frees its memory
+/// as soon as no running computation uses it.
 pub trait Buffer: fmt::Debug + Send + Sync + Any {
-    /// Waits until the elements are computed, and returns them as a tensor of the host. The library keeps this tensor,
-    /// so it reads each buffer at most once, unless several threads read at the same time.
+    /// Waits until the elements are computed, and returns them as a tensor on the host. The library stores this tensor,
+    /// so it reads a buffer only once. Only threads that read at the same time may read a buffer more than once.
     ///
     /// # Errors
     /// Returns an error if the computation of the elements, or their transfer, has failed.
@@ -116,7 +118,7 @@ pub trait Buffer: fmt::Debug + Send + Sync + Any {
 /// An operand of a running [`Executable`].
 #[derive(Debug)]
 pub enum Input<'b> {
-    /// A buffer that nobody else holds. The executable may write its results into the memory of this buffer (donation).
+    /// A buffer without other handles. The executable may overwrite its memory with results (donation).
     Owned(Box<dyn Buffer>),
     /// A buffer that stays unchanged.
     Borrowed(&'b dyn Buffer),
@@ -136,7 +138,7 @@ impl Input<'_> {
         }
     }
 
-    /// Returns the buffer as the type of a certain engine, or `None` if the buffer has another type.
+    /// Returns the buffer as the buffer type `B` of an engine, or `None` if the buffer has another type.
     pub fn downcast_ref<B: Buffer>(&self) -> Option<&B> {
         let buffer: &dyn Any = self.buffer();
         buffer.downcast_ref()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::operations::Operations;
 
-/// Where a tensor is: the host, or a device with its own engine. Clones are the same device.
+/// The place of a tensor: the host, or a device with its own engine. Clones are the same device.
 ///
 /// # Examples
 /// ```
@@ -34,8 +34,8 @@ impl Device {
     /// The host: the memory of this process, and the library's own executor.
     pub const HOST: Self = Self(None);
 
-    /// Creates a device from its engine. Each call creates a different device, so a client of a device calls this
-    /// function once and keeps the result.
+    /// Creates a device from its engine. Each call creates a different device. So a program calls this function once
+    /// for an engine, and keeps the result.
     pub fn new(engine: impl Engine) -> Self {
         Self(Some(Arc::new(Attached {
             name: engine.name().into(),
@@ -68,7 +68,7 @@ impl Device {
     }
 }
 
-/// A panic in an engine must not harm other threads that use it, so it does not harm its own thread either.
+/// The engine must remain usable in other threads after a panic, so it also remains usable in the thread that panicked.
 impl RefUnwindSafe for Attached {}
 
 impl Attached {
@@ -85,7 +85,7 @@ impl From<&Self> for Device {
 }
 
 impl PartialEq for Device {
-    /// Returns whether two handles are the same device.
+    /// Returns whether two handles refer to the same device.
     fn eq(&self, other: &Self) -> bool {
         self.address() == other.address()
     }

@@ -1,11 +1,16 @@
-//! Devices: where tensors are, and which engine computes with them.
+//! Devices: the places of tensors, and the engines that compute with them.
 //!
-//! A tensor is on the host or on one device. `handle.rs` is the handle of a device, `engine.rs` is the interface that an engine implements, `current.rs` the
-//! device that a part of a program has chosen, `array.rs` an array on a device, `program.rs` a jaxpr that is compiled for
-//! a device, and `operations.rs` single operations.
+//! A tensor is on the host or on one device. The files are:
+//! - `handle.rs`: the handle of a device
+//! - `engine.rs`: the interface that an engine implements
+//! - `current.rs`: the device that part of a program has chosen
+//! - `placement.rs`: the choice of the device for an operation
+//! - `array.rs`: an array on a device
+//! - `program.rs`: a jaxpr that is compiled for a device
+//! - `operations.rs`: single operations
 //!
-//! Invariants: an operation runs on the device of its operands. Operands of the host are transferred to it. Operands of
-//! two devices are an error. A tensor leaves a device only where its elements are read.
+//! Invariants: an operation runs on the device of its operands. Operands on the host are transferred to this device.
+//! Operands on two devices are an error. The elements of a tensor are transferred to the host only if they are read.
 
 mod array;
 mod current;

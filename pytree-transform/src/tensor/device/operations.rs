@@ -1,4 +1,4 @@
-//! Single operations on a device: each is compiled once for its parameters and the shapes of its operands.
+//! Single operations on a device. An operation is compiled once for its parameters and the shapes of its operands.
 
 use std::hash::{BuildHasher, Hash};
 use std::panic::Location;
@@ -71,7 +71,7 @@ impl Operations {
         };
         known.by_hash.insert_unique(hash, operation, |it| it.hash);
         drop(known);
-        // Dropping a program runs code of the engine, so the lock is released first.
+        // Dropping a program runs code of the engine, so release the lock first.
         drop(removed);
         slot
     }
@@ -82,7 +82,7 @@ impl Operations {
 struct Key<'a>(&'a dyn Primitive, &'a [&'a AbstractArray]);
 
 impl Known {
-    /// Removes the least recently used operation if there are too many.
+    /// Removes the least recently used operation if the cache is full.
     fn remove_oldest(&mut self) -> Option<Operation> {
         if self.by_hash.len() < MOST_OPERATIONS {
             return None;
@@ -94,7 +94,8 @@ impl Known {
     }
 }
 
-/// Evaluates a primitive on the device of its operands or, if all operands are on the host, on the chosen device.
+/// Evaluates a primitive on the device of its operands. If all operands are on the host, evaluates it on the chosen
+/// device.
 #[cold]
 pub(crate) fn evaluate(
     primitive: &dyn Primitive,
@@ -125,7 +126,7 @@ pub(crate) fn evaluate(
     Ok(program.run(attached, operands)?.into())
 }
 
-/// Evaluates a primitive on the host. Reads operands that are on a device.
+/// Evaluates a primitive on the host. Transfers operands that are on a device.
 fn on_host_arrays(
     primitive: &dyn Primitive,
     operands: &[&Tensor],

@@ -1,12 +1,12 @@
-//! On which device an operation runs.
+//! The choice of the device on which an operation runs.
 
 use super::{Device, is_chosen};
 use crate::base::error::{TensorError, name_of};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 
-/// Returns whether an operation on these tensors may run on a device other than the host. If not, all operands are on
-/// the host, and no device is chosen.
+/// Returns whether an operation on these tensors may run on a device other than the host. If the result is false, all
+/// operands are on the host and no device is chosen.
 #[inline]
 pub(crate) fn uses_device(operands: &[&Tensor]) -> bool {
     is_chosen()
@@ -37,7 +37,8 @@ pub(crate) fn of_tensors<'t>(
     Ok(found.map(|(_, device)| device))
 }
 
-/// Returns the devices of the tensors that a recorded function has captured, its nested functions included, each once.
+/// Returns the devices of the tensors that a recorded function and its nested functions captured. Each device occurs
+/// once.
 pub(crate) fn of_jaxpr(jaxpr: &Jaxpr) -> Vec<Device> {
     let mut found = Vec::new();
     add_devices(jaxpr, &mut found);
@@ -59,7 +60,7 @@ fn add_devices(jaxpr: &Jaxpr, found: &mut Vec<Device>) {
     }
 }
 
-/// Returns a tensor and its device as text, for messages, for instance `f32[3] on host`.
+/// Returns a tensor and its device as text for messages, for instance `f32[3] on host`.
 pub(crate) fn described(tensor: &Tensor) -> String {
     let device = tensor.try_device().unwrap_or(&Device::HOST);
     format!("{} on {device}", tensor.info())

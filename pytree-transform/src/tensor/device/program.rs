@@ -1,8 +1,9 @@
 //! A jaxpr that is compiled for a device.
 //!
-//! The engine gets only what must be computed. An output that is an input or a constant of the jaxpr is returned
-//! without a copy. An input that no equation reads is not transferred. A captured tensor that is large, or is already on
-//! the device, is transferred once and becomes an operand of each run, so a program does not contain its elements.
+//! The engine compiles only the necessary part of a jaxpr. An output that is an input or a constant of the jaxpr is
+//! returned without a copy. An input that no equation reads is not transferred. A captured tensor that is large, or is
+//! already on the device, becomes an operand of each run. It is transferred once, and the program does not contain its
+//! elements.
 
 use std::sync::Arc;
 
@@ -23,9 +24,9 @@ const MOST_ELEMENTS: usize = 16;
 pub(crate) struct Program {
     /// The name of the function or operation, for messages.
     name: Arc<str>,
-    /// The number of operands of a run.
+    /// The number of operands that a run takes.
     arity: usize,
-    /// The compiled equations, or `None` if the jaxpr has none.
+    /// The compiled equations. `None` if the jaxpr has no equations.
     executable: Option<Arc<dyn Executable>>,
     /// The positions of the operands that the equations read.
     read: Vec<usize>,
@@ -36,7 +37,7 @@ pub(crate) struct Program {
     outputs: Vec<Output>,
 }
 
-/// Where a program finds one of its outputs.
+/// The source of an output of a program.
 #[derive(Debug)]
 enum Output {
     Operand(usize),
@@ -45,7 +46,7 @@ enum Output {
 }
 
 impl Program {
-    /// Compiles a jaxpr for a device. The constants of the jaxpr are on the host or on this device.
+    /// Compiles a jaxpr for a device. The constants of the jaxpr must be on the host or on this device.
     pub(crate) fn compile(
         device: &Arc<Attached>,
         name: &str,
@@ -73,8 +74,8 @@ impl Program {
         })
     }
 
-    /// Runs the program. An operand on the host is transferred. The program may reuse the memory of an operand that
-    /// nobody else holds.
+    /// Runs the program. Transfers operands that are on the host. The program may reuse the memory of an operand that
+    /// has no other handle.
     pub(crate) fn run(
         &self,
         device: &Arc<Attached>,
@@ -107,7 +108,7 @@ impl Program {
         Ok(outputs.map(output).map(Tensor::on_device).collect())
     }
 
-    /// Returns the operands that the program reads or returns as arrays of the device.
+    /// Returns the operands that the program reads or returns, as arrays on the device.
     fn placed(
         &self,
         device: &Arc<Attached>,
@@ -199,7 +200,7 @@ impl Attached {
     }
 }
 
-/// Returns the places of all outputs, and the variables of the outputs that equations compute, each once.
+/// Returns the sources of all outputs. Also returns each variable of an output that an equation computes, once.
 fn outputs(
     device: &Arc<Attached>,
     jaxpr: &Jaxpr,
@@ -226,7 +227,7 @@ fn outputs(
     Ok((outputs, computed))
 }
 
-/// Keeps only the inputs that an equation reads, and returns their positions.
+/// Removes the inputs that no equation reads. Returns the positions of the remaining inputs.
 fn keep_read_inputs(jaxpr: &mut Jaxpr) -> Vec<usize> {
     let mut is_read = vec![false; jaxpr.variables.len()];
     for input in jaxpr.equations.iter().flat_map(|equation| &equation.inputs) {
@@ -239,7 +240,8 @@ fn keep_read_inputs(jaxpr: &mut Jaxpr) -> Vec<usize> {
     read
 }
 
-/// Makes the constants that are large or on the device inputs of the jaxpr, behind its own inputs. Returns their arrays.
+/// Turns the constants that are large or on the device into inputs, which follow the other inputs. Returns their
+/// arrays.
 fn captured_as_inputs(
     device: &Arc<Attached>,
     jaxpr: &mut Jaxpr,

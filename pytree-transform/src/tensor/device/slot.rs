@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Device, Program};
 use crate::base::error::TensorError;
 
-/// A program that is compiled when it is first needed. Other threads that need it wait for it.
+/// A program that is compiled when it is first needed. Other threads that need the program wait until it is compiled.
 #[derive(Debug, Default)]
 pub(super) struct Slot(Mutex<Option<Arc<Program>>>);
 
 impl Slot {
-    /// Returns the program. If there is none, compiles it. An error is not kept.
+    /// Returns the program. Compiles it if necessary. An error is not stored, so the next call compiles again.
     pub(super) fn get_or_compile(
         &self,
         compile: impl FnOnce() -> Result<Program, TensorError>,
@@ -31,7 +31,7 @@ impl Slot {
 pub(crate) struct Slots(Mutex<Vec<(Device, Arc<Slot>)>>);
 
 impl Slots {
-    /// Returns the program for a device. If there is none, compiles it.
+    /// Returns the program for a device. Compiles it if necessary.
     pub(crate) fn get_or_compile(
         &self,
         device: &Device,

@@ -1,4 +1,4 @@
-//! The text of numbers: of a single number, and of the elements of an array, which get a common width.
+//! The text of numbers: of single numbers, and of the elements of an array, which have a common width.
 
 use half::{bf16, f16};
 use pytree_core::half_text::{shortest_f16, write_bf16, write_f16};
@@ -100,11 +100,11 @@ fn positional(digits: &str, exponent: i32) -> (String, String) {
 struct Parts {
     whole: String,
     fraction: String,
-    /// The exponent with its sign and at least two digits; empty if the float is written without an exponent.
+    /// The exponent with its sign and at least two digits. Empty if the float is written without an exponent.
     exponent: String,
 }
 
-/// A float to print: its exact value, and the shortest digits that identify it among the floats of its type.
+/// A float to print: its exact value, and the fewest digits that identify the value among the floats of its type.
 #[derive(Clone)]
 pub(super) struct Float {
     value: f64,
@@ -112,8 +112,8 @@ pub(super) struct Float {
 }
 
 impl Float {
-    /// Returns the parts of the shortest text. If the text has more than [`PRECISION`] digits after the decimal point,
-    /// rounds the exact value instead.
+    /// Returns the parts of the shortest text. If this text would have more than [`PRECISION`] digits after the decimal
+    /// point, rounds the exact value to [`PRECISION`] digits.
     fn parts(&self, with_exponent: bool) -> Parts {
         let Decimal {
             negative,
@@ -147,7 +147,7 @@ impl Float {
     }
 }
 
-/// The common format of the elements of one array, which aligns them.
+/// The common format of the elements of one array. It aligns the elements.
 pub(super) enum Format {
     /// Right-aligned text of a common width.
     Padded { width: usize },
@@ -171,7 +171,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Returns whether the text of an element does not depend on the other elements.
+    /// Returns whether the options determine the text of an element without the other elements.
     pub(super) fn is_given(self) -> bool {
         self.precision.is_some() || self.exponent
     }
@@ -278,7 +278,8 @@ impl Format {
             width = width.max(5);
         }
         if matches!(array.data, Data::BF16(_)) && !style.is_given() {
-            // NumPy does not align the elements of dtypes of other packages, and bf16 is a dtype of `ml_dtypes`.
+            // NumPy does not align the elements of a dtype from another package, and bf16 is from the package
+            // `ml_dtypes`.
             width = style.width;
         }
         if floats.is_empty() {
@@ -315,7 +316,7 @@ impl Format {
         let (least, greatest) = sizes.fold((f64::INFINITY, 0.0), |(least, greatest), size| {
             (size.min(least), size.max(greatest))
         });
-        // An f16 has only three certain digits.
+        // Only three digits of an f16 are certain.
         let greatest_without_exponent = if dtype == DType::F16 { 1e3 } else { 1e8 };
         let with_exponent = greatest > 0.0
             && (greatest >= greatest_without_exponent
@@ -372,8 +373,7 @@ impl Format {
             );
         }
         if with_exponent {
-            // All elements get as many digits as the longest element. The additional digits are digits of the exact
-            // value.
+            // All elements get as many digits as the longest element. The added digits are digits of the exact value.
             let text = format!("{:.right$e}", float.value);
             let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             let (sign, digits) = exponent
@@ -392,7 +392,7 @@ impl Format {
     }
 }
 
-/// Returns whether a magnitude is so small that it needs an exponent. Compares in the array's dtype, like NumPy.
+/// Returns whether a magnitude is so small that it needs an exponent. Like NumPy, compares in the array's dtype.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the value comes from an f32"

@@ -1,4 +1,4 @@
-//! The builder of a jaxpr. A trace uses it to record a function equation by equation.
+//! The builder of a jaxpr. A trace records a function with it, equation by equation.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -41,9 +41,9 @@ impl Builder {
         variable
     }
 
-    /// Returns the variable of a tensor from a lower trace level. If necessary, the tensor is added as a constant.
+    /// Returns the variable of a tensor from a lower trace level. A new tensor is added as a constant.
     pub(crate) fn constant(&mut self, tensor: &Tensor) -> Variable {
-        // Search only recent constants, because the uses of one constant are nearly always close together.
+        // Search only the recent constants, because the uses of a constant are nearly always close together.
         if let Some((variable, _)) = self
             .constants
             .iter()

@@ -1,4 +1,4 @@
-//! The writer of one function: its values, its operations and their regions.
+//! The writer of one function: its values, its operations, and the regions of its operations.
 
 use std::fmt::{self, Write as _};
 use std::panic::Location;
@@ -18,7 +18,7 @@ use crate::tensor::stablehlo::types::{write_number, write_type};
 /// A value of a module: the result of an operation, or an argument of a function or a region.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
-    /// The number of the value. Numbers are unique in a function, including the regions of its operations.
+    /// The number of the value. It is unique in a function, including the regions of the function's operations.
     number: usize,
     pub(crate) info: AbstractArray,
 }
@@ -37,11 +37,11 @@ impl Value {
     }
 }
 
-/// The text of a function. It contains no locations: `marks` stores where they belong.
+/// The text of a function, without source lines. `marks` stores the positions of the source lines.
 #[derive(Debug, Default)]
 pub(super) struct FunctionText {
     pub(super) text: String,
-    /// For each operation, the position in the text behind it, and the number of its source line.
+    /// For each operation, the position in the text after the operation, and the number of its source line.
     pub(super) marks: Vec<(usize, u32)>,
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct Block<'m> {
     module: &'m mut Module,
     function: FunctionText,
     values: usize,
-    /// The number of regions around the next operation.
+    /// The number of regions that enclose the next operation.
     depth: usize,
-    /// The constants of the module that the function takes as arguments, behind its other arguments.
+    /// The constants of the module that the function takes as arguments. They follow the other arguments.
     pub(super) constants: Vec<(usize, Value)>,
     equation: CurrentEquation,
     line_number: u32,
@@ -91,12 +91,12 @@ impl<'m> Block<'m> {
         self.equation = equation;
     }
 
-    /// Returns the named axes over which the replicas of the module work together.
+    /// Returns the named axes of the replicas of the module.
     pub(crate) fn mesh(&self) -> &Mesh {
         &self.module.mesh
     }
 
-    /// Returns the error for an equation that has no form in StableHLO.
+    /// Returns the error for an equation that StableHLO cannot express.
     pub(crate) fn refused(
         &self,
         operands: &[Value],
@@ -150,7 +150,7 @@ impl<'m> Block<'m> {
         results
     }
 
-    /// Writes an operation with regions, which `write` writes by calls of [`region`](Self::region).
+    /// Writes an operation with regions. `write` calls [`region`](Self::region) for each region.
     pub(crate) fn operation_with_regions(
         &mut self,
         name: &str,
@@ -194,7 +194,7 @@ impl<'m> Block<'m> {
         Ok(())
     }
 
-    /// Writes the operation that ends a region or a function with its results.
+    /// Writes the operation that ends a region or a function and returns `results`.
     pub(super) fn leave(&mut self, name: &str, results: &[Value]) {
         let results: SmallVec<[&Value; 4]> = results.iter().collect();
         self.open(&[], name, &results);
@@ -279,7 +279,7 @@ impl<'m> Block<'m> {
         self.function.text.push('\n');
     }
 
-    /// Writes a constant whose elements all equal the number that `literal` writes in the notation of StableHLO.
+    /// Writes a constant whose elements are all equal. `literal` is the element in the notation of StableHLO.
     pub(crate) fn splat(&mut self, info: &AbstractArray, literal: &str) -> Value {
         let literal = if info.is_empty() { "" } else { literal };
         let mut attribute = String::with_capacity(64);
@@ -312,7 +312,8 @@ impl<'m> Block<'m> {
         self.operation("stablehlo.constant", &[], attributes, info.clone())
     }
 
-    /// Returns a constant of a jaxpr: a literal, or an argument of the function if the constant is long.
+    /// Returns a constant of a jaxpr. A short constant becomes a literal, and a long constant an argument of the
+    /// function.
     pub(super) fn constant(&mut self, tensor: &Tensor, array: &Array) -> Value {
         if literals::is_literal(array) {
             return self.constant_operation(&array.info, &literals::dense(array));
@@ -332,8 +333,9 @@ impl<'m> Block<'m> {
         value
     }
 
-    /// Calls a function of the module. If the module does not have it yet, `write` writes it: it maps the arguments of
-    /// the function to its results. The operands of all calls with the same key must have the same dtypes and shapes.
+    /// Calls a function of the module. If the module does not have the function yet, `write` writes it: `write` maps
+    /// the arguments of the function to its results. All calls with the same key must have operands of the same dtypes
+    /// and shapes.
     pub(super) fn call_function(
         &mut self,
         key: FunctionKey,
@@ -360,8 +362,8 @@ impl<'m> Block<'m> {
         Ok(self.operation_of_many("func.call", &given, attributes, results))
     }
 
-    /// Calls a function that `write` writes where the module uses it first with operands of these dtypes and shapes.
-    /// This keeps the text short if a primitive needs many operations and is used several times.
+    /// Calls a function of the library. `write` writes the function at its first use with operands of these dtypes and
+    /// shapes. A shared function keeps the text short if a primitive needs many operations and is used several times.
     pub(crate) fn call_shared(
         &mut self,
         name: &'static str,

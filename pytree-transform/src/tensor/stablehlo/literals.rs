@@ -9,22 +9,22 @@ use crate::base::bits::with_bits;
 use crate::base::dtype::{DType, TensorElement};
 use crate::tensor::stablehlo::types::write_type;
 
-/// The number of elements up to which a constant is written as a list of numbers, which people can read. Longer
+/// The greatest number of elements of a constant that is written as a list of numbers, which people can read. Longer
 /// constants are written as hexadecimal digits.
 const READABLE: usize = 16;
 
-/// The number of elements up to which a constant is part of the text. Longer constants are arguments of the module,
-/// because a text of several megabytes is slow to parse, and XLA folds operations on large constants, which is slow,
-/// too. 1024 elements are at most 16 KiB of text.
+/// The greatest number of elements of a constant that is part of the text, which is at most 16 KiB of text. Longer
+/// constants are arguments of the module for two reasons: a text of several megabytes is slow to parse, and XLA folds
+/// operations on large constants, which is slow, too.
 const LITERAL: usize = 1024;
 
 /// An element that can be written as text.
 pub(crate) trait Literal: TensorElement {
-    /// Appends the element, for instance `1.5`. A float that has no exact decimal form, such as NaN, is written as its
+    /// Appends the element, for instance `1.5`. A float without an exact decimal form, such as NaN, is written as its
     /// bits in hexadecimal digits.
     fn write(self, text: &mut String);
 
-    /// Appends the bytes of the element, the lowest first, as hexadecimal digits.
+    /// Appends the bytes of the element as hexadecimal digits, beginning with the lowest byte.
     fn write_bytes(self, text: &mut String);
 }
 
@@ -75,7 +75,7 @@ macro_rules! float_literals {
                 let start = text.len();
                 let _ = write!(text, "{self:?}");
                 let written = &text[start..];
-                // A decimal number needs a point.
+                // StableHLO requires a decimal point.
                 match written.find('e') {
                     Some(exponent) if !written.contains('.') => {
                         text.insert_str(start + exponent, ".0");
@@ -104,12 +104,12 @@ float_literals!(
     f64 => |number| number
 );
 
-/// Returns whether a constant is part of the text: it is short, or all its elements are equal.
+/// Returns whether a constant is part of the text: whether it is short or all its elements are equal.
 pub(super) fn is_literal(array: &Array) -> bool {
     array.info.len() <= LITERAL || is_splat(array)
 }
 
-/// Returns whether there are elements, and all have the same bits.
+/// Returns whether the array has elements and all elements have the same bits.
 fn is_splat(array: &Array) -> bool {
     with_bits!(array.dtype(), T => {
         let elements = array.bits::<T>();
@@ -127,7 +127,7 @@ pub(super) fn dense(array: &Array) -> String {
         } else if array.info.rank() == 0 || is_splat(array) {
             elements[0].write(&mut text);
         } else if elements.len() <= READABLE || array.dtype() == DType::Bool {
-            // Bools have no hexadecimal form that all versions read in the same way.
+            // Versions of StableHLO read the hexadecimal form of bools in different ways.
             write_nested(&mut text, elements, array.shape());
         } else {
             text.push_str("\"0x");

@@ -1,4 +1,4 @@
-//! The lowering of a jaxpr: each equation by the rule of its primitive.
+//! The lowering of a jaxpr. The rule of each equation's primitive lowers the equation.
 
 use std::panic::Location;
 
@@ -17,10 +17,10 @@ use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
 
 impl Jaxpr {
-    /// Returns a module of StableHLO that computes the same results as the jaxpr, for XLA and other compilers.
+    /// Returns a module of StableHLO that computes the same results as the jaxpr, as input for XLA and other compilers.
     ///
-    /// Recorded functions that the jaxpr calls, and the bodies of loops and branches, become functions of the module.
-    /// So a function that is used several times is written once. A collective over a named axis works over the
+    /// Each recorded function that the jaxpr calls, and each body of a loop or branch, becomes a function of the
+    /// module. So a function that is used several times is written once. A collective over a named axis combines
     /// replicas of the module; see [`StableHlo::replica_axes`].
     ///
     /// # Examples
@@ -34,7 +34,8 @@ impl Jaxpr {
     /// ```
     ///
     /// # Panics
-    /// Panics if an equation has no form in StableHLO, for instance a callback. The message names its source line.
+    /// Panics if StableHLO cannot express an equation, for instance a callback. The message names the equation's source
+    /// line.
     #[panicking_twin(to_stablehlo, Lowering)]
     pub fn try_to_stablehlo(&self) -> Result<StableHlo, TensorError> {
         let lines = self.equations.iter().map(|equation| equation.line);
@@ -51,7 +52,7 @@ impl Jaxpr {
 }
 
 impl Block<'_> {
-    /// Calls the function of a recorded body, which is written where the module uses it first.
+    /// Calls the function of a recorded body. Writes the function at its first use.
     pub(crate) fn call_body(
         &mut self,
         name: &str,
@@ -112,8 +113,8 @@ impl Block<'_> {
         infos: &[&AbstractArray],
     ) -> Lowered {
         let primitive = &equation.primitive;
-        // Empty results need no computation. So no rule must handle operations that StableHLO does not allow on empty
-        // tensors.
+        // Empty results need no computation. StableHLO does not allow some operations on empty tensors, so no rule gets
+        // them.
         let is_empty = infos.iter().all(|info| info.is_empty());
         if is_empty && !infos.is_empty() && !primitive.has_effect() {
             return Ok(infos.iter().map(|info| self.number(info, 0.0)).collect());
@@ -125,8 +126,9 @@ impl Block<'_> {
         self.lower_widened(&**primitive, operands, infos)
     }
 
-    /// Lowers a primitive on widened operands, and converts each result to its dtype. So the module computes in the same
-    /// dtypes as our kernels, and rounds in the same places; see [`evaluate`](crate::tensor::evaluation::evaluate).
+    /// Lowers a primitive on widened operands, and converts each result to its dtype. So the module computes in the
+    /// same dtypes as our kernels, and rounds at the same operations; see
+    /// [`evaluate`](crate::tensor::evaluation::evaluate).
     fn lower_widened(
         &mut self,
         primitive: &dyn Primitive,
@@ -152,7 +154,8 @@ impl Block<'_> {
         if !dtype.is_narrow() {
             return operand.clone();
         }
-        // A conversion between integers extends by the type of the operand, and keeps the bits otherwise.
+        // A conversion to a wider integer extends by the type of the operand. A conversion between integers of one
+        // width keeps the bits.
         let extended = match (extension, dtype) {
             (Extension::Sign, DType::U8) => Some(DType::I8),
             (Extension::Zeros, DType::I8) => Some(DType::U8),

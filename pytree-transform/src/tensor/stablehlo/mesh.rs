@@ -1,11 +1,11 @@
-//! The replicas of a module: one for each combination of positions on its named axes.
+//! The replicas of a module. One replica runs for each combination of positions on the named axes.
 
 use std::fmt::Write as _;
 
 use crate::base::axis_names::AxisName;
 
-/// The named axes over which collectives work. One replica runs for each combination of positions on the axes. The
-/// position on the last axis changes fastest between neighbouring replicas.
+/// The named axes of collectives. One replica runs for each combination of positions on the axes. Between neighbouring
+/// replicas, the position on the last axis changes fastest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mesh {
     axes: Vec<(AxisName, usize)>,
@@ -25,7 +25,7 @@ impl Mesh {
         self.axes.iter().map(|(_, length)| length).product()
     }
 
-    /// Returns the length of an axis, and the distance between replicas that are neighbours on this axis.
+    /// Returns the length of an axis, and the distance between replicas that are neighbours on the axis.
     pub(crate) fn axis(&self, name: &AxisName) -> Option<(usize, usize)> {
         let position = self.axes.iter().position(|(known, _)| known == name)?;
         let stride = self.axes[position + 1..].iter().map(|(_, length)| length);
@@ -55,7 +55,7 @@ impl Mesh {
     }
 }
 
-/// Returns lists of the same length as a constant attribute, for instance `dense<[[0, 1]]> : tensor<1x2xi64>`.
+/// Displays lists of the same length as an attribute, for instance `dense<[[0, 1]]> : tensor<1x2xi64>`.
 pub(crate) fn table(rows: &[Vec<usize>]) -> String {
     let width = rows.first().map_or(0, Vec::len);
     let rows_text: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();

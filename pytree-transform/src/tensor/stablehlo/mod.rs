@@ -1,12 +1,13 @@
 //! StableHLO: the text of a module that computes the same results as a jaxpr.
 //!
-//! Each primitive writes its operations to a [`Block`] in its rule [`lower`](crate::tensor::primitive::Primitive::lower).
-//! This folder holds what the rules need: values with types, operations with attributes and regions, functions that are
-//! written once and called several times, and constants.
+//! Each primitive writes its operations to a [`Block`] in its rule
+//! [`lower`](crate::tensor::primitive::Primitive::lower). The rules need the contents of this folder: values with
+//! types, operations with attributes and regions, shared functions, and constants.
 //!
 //! Invariants: the text depends only on the jaxpr, so equal programs have equal texts. Writing takes time proportional
-//! to the text. No operation of the dialect `chlo` is written, so each module has a portable serialised form. Operations
-//! have the generic form `%2 = "stablehlo.add"(%0, %1) : (…) -> …`, which all versions of StableHLO read.
+//! to the length of the text. No operation of the dialect `chlo` is written, so each module has a portable serialised
+//! form. Operations have the generic form `%2 = "stablehlo.add"(%0, %1) : (…) -> …`, which all versions of StableHLO
+//! can read.
 
 mod block;
 mod literals;

@@ -1,4 +1,4 @@
-//! Modules: functions, the constants that are arguments, and source lines.
+//! Modules: functions, constants, and source lines.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -16,11 +16,11 @@ use crate::tensor::stablehlo::literals;
 use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::types::TensorType;
 
-/// A program in StableHLO, the input language of XLA and other compilers: the result of
-/// [`Jaxpr::to_stablehlo`](crate::Jaxpr::to_stablehlo).
+/// A program in StableHLO, the input language of XLA and other compilers.
+/// [`Jaxpr::to_stablehlo`](crate::Jaxpr::to_stablehlo) returns it.
 ///
-/// The module has one public function, `main`. Its arguments are the inputs of the jaxpr, followed by the
-/// [`constants`](Self::constants). The text contains no operation of a dialect other than `stablehlo` and `func`.
+/// The module has one public function, `main`. The arguments of `main` are the inputs of the jaxpr, followed by the
+/// [`constants`](Self::constants). All operations of the text are from the dialects `stablehlo` and `func`.
 ///
 /// # Examples
 /// ```
@@ -46,7 +46,7 @@ use crate::tensor::stablehlo::types::TensorType;
 #[derive(Clone)]
 pub struct StableHlo {
     text: String,
-    /// For each operation, the position in `text` behind it, and the number of its source line.
+    /// For each operation, the position in `text` after the operation, and the number of its source line.
     marks: Vec<(usize, u32)>,
     lines: Vec<&'static Location<'static>>,
     inputs: Vec<AbstractArray>,
@@ -58,24 +58,24 @@ pub struct StableHlo {
 }
 
 impl StableHlo {
-    /// The oldest version of StableHLO that has all operations of the modules that this library writes. Later versions
-    /// read them, too.
+    /// The oldest version of StableHLO that has all operations that this library writes. Later versions can read the
+    /// modules, too.
     pub const VERSION: &'static str = "1.9.0";
 
-    /// Returns the text of the module. Each operation has the source line of its equation as its location.
+    /// Returns the text of the module. The location of each operation is the source line of its equation.
     pub fn text(&self) -> String {
         self.to_string()
     }
 
-    /// Returns the text of the module without source lines. The texts of two programs that compute the same are equal,
-    /// even if their source lines differ, so this text can be the key of a cache.
+    /// Returns the text of the module without source lines. Two programs with the same operations have the same text,
+    /// even if their source lines differ. So this text can be the key of a cache.
     pub fn text_without_locations(&self) -> &str {
         &self.text
     }
 
-    /// Returns the text of the module without source lines, in which each input has the attribute
-    /// `jax.buffer_donor = true`: the compiler may place a result into the memory of such an input. XLA's runtime decides
-    /// for each run which inputs it donates. The constants do not have the attribute.
+    /// Returns the text of the module without source lines, with the attribute `jax.buffer_donor = true` at each input.
+    /// The attribute allows the compiler to place a result into the memory of the input. XLA's runtime decides for each
+    /// run which inputs it donates. The constants do not have the attribute.
     ///
     /// # Examples
     /// ```
@@ -89,7 +89,7 @@ impl StableHlo {
         let mut text = String::with_capacity(self.text.len() + self.inputs.len() * DONOR.len());
         let mut rest = &self.text[..];
         for input in &self.inputs {
-            // The text begins with `main`, whose first arguments are the inputs in their order.
+            // The text begins with `main`. The first arguments of `main` are the inputs in their order.
             let declared = format!(": {}", TensorType(input));
             let end = rest.find(&declared).map(|at| at + declared.len());
             let (before, after) = rest.split_at(expect_some(end, "the type of each input"));
@@ -106,8 +106,8 @@ impl StableHlo {
         &self.inputs
     }
 
-    /// Returns the last arguments of `main`: the constants of the jaxpr that are too long for a text. These are the
-    /// constants with more than 1024 elements that are not all equal.
+    /// Returns the last arguments of `main`: the constants of the jaxpr that are too long for the text. A constant is
+    /// too long if it has more than 1024 elements that are not all equal.
     pub fn constants(&self) -> &[Tensor] {
         &self.constants
     }
@@ -117,9 +117,9 @@ impl StableHlo {
         &self.outputs
     }
 
-    /// Returns the name of each of the [`inputs`](Self::inputs): the key path of the leaf in the argument of the
-    /// compiled function, for instance `[0].layers[0].weight`. An argument that is a tensor has the name `value`. The
-    /// inputs of a jaxpr without a structure have the names `[0]`, `[1]` and so on.
+    /// Returns the name of each of the [`inputs`](Self::inputs). The name is the key path of the leaf in the argument
+    /// of the compiled function, for instance `[0].layers[0].weight`. If the argument is a tensor, the name is `value`.
+    /// Without a structure, the names are `[0]`, `[1]` and so on.
     ///
     /// # Examples
     /// ```
@@ -133,14 +133,14 @@ impl StableHlo {
         &self.input_names
     }
 
-    /// Returns the name of each of the [`outputs`](Self::outputs): the key path of the leaf in the result, as for
-    /// [`input_names`](Self::input_names). If the function writes references, the names are those of a tuple of the
-    /// result and the written values.
+    /// Returns the name of each of the [`outputs`](Self::outputs). The name is the key path of the leaf in the result,
+    /// as for [`input_names`](Self::input_names). If the function writes to references, the names are those of a tuple
+    /// of the result and the written values.
     pub fn output_names(&self) -> &[String] {
         &self.output_names
     }
 
-    /// Names the inputs and outputs after the leaves of an argument and a result. Inputs behind the leaves of the
+    /// Names the inputs and outputs after the leaves of an argument and a result. The inputs after the leaves of the
     /// argument are captured tensors.
     pub(crate) fn with_names_of(mut self, argument: &TreeDef, result: &TreeDef) -> Self {
         rename(&mut self.input_names, argument);
@@ -148,8 +148,8 @@ impl StableHlo {
         self
     }
 
-    /// Returns the module with its [`constants`](Self::constants) in the text, as hexadecimal digits. So the text is
-    /// complete: the arguments of `main` are the [`inputs`](Self::inputs) alone.
+    /// Returns the module with its [`constants`](Self::constants) in the text, as hexadecimal digits. Then the text is
+    /// complete: `main` has no arguments except the [`inputs`](Self::inputs).
     ///
     /// # Examples
     /// ```
@@ -194,24 +194,24 @@ impl StableHlo {
         module
     }
 
-    /// Returns the name and the length of each named axis over which the jaxpr has collectives. One replica must run
-    /// for each combination of positions on these axes. The position on the last axis changes fastest between
-    /// neighbouring replicas.
+    /// Returns the name and the length of each named axis of the jaxpr's collectives. One replica must run for each
+    /// combination of positions on these axes. Between neighbouring replicas, the position on the last axis changes
+    /// fastest.
     pub fn replica_axes(&self) -> Vec<(&str, usize)> {
         let axes = self.mesh.axes().iter();
         axes.map(|(name, length)| (&**name, *length)).collect()
     }
 }
 
-/// The head of the function `main`.
+/// The beginning of the function `main`.
 const MAIN: &str = "func.func public @main(";
 
-/// Returns the names of leaves without a structure.
+/// Returns the names of leaves that have no structure.
 fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("[{number}]")).collect()
 }
 
-/// Replaces names by the key paths of the leaves of a tree. Names behind these leaves are those of captured tensors.
+/// Replaces names by the key paths of the leaves of a tree. The names after these leaves belong to captured tensors.
 fn rename(names: &mut [String], treedef: &TreeDef) {
     let paths = treedef.leaf_paths();
     let leaves = paths.len();
@@ -259,12 +259,12 @@ pub(super) enum FunctionKey {
     Shared(&'static str, Vec<AbstractArray>),
 }
 
-/// What a call of a function must know.
+/// The information that a call of a function needs.
 #[derive(Debug)]
 pub(super) struct FunctionHead {
     pub(super) name: String,
     pub(super) results: Vec<AbstractArray>,
-    /// The constants of the module that the function takes behind its other arguments.
+    /// The constants of the module that the function takes. They follow the function's other arguments.
     pub(super) constants: Vec<(usize, AbstractArray)>,
 }
 
@@ -302,10 +302,10 @@ impl Module {
         })
     }
 
-    /// Returns the position of a constant among the constants of the module. A new constant is added.
+    /// Returns the position of a constant among the constants of the module. Adds a new constant.
     pub(super) fn constant(&mut self, tensor: &Tensor) -> usize {
         let constants = &mut self.constants;
-        // The list keeps the tensors alive, so no address is reused.
+        // The list keeps the tensors alive, so an address is never reused.
         *self
             .constant_positions
             .entry(tensor.handle())
@@ -349,7 +349,7 @@ impl Module {
             .iter()
             .chain(constants.iter().map(|(_, value)| value));
         let all: Vec<Value> = all.cloned().collect();
-        // The head is written last, because only then all constants are known.
+        // The head is written last, because all constants are known only then.
         let mut head = Block::new(self, equation);
         head.declare(&all);
         let (parameters, _) = head.finish();
@@ -428,8 +428,8 @@ impl Module {
             );
         }
         text.push_str("}\n");
-        // The calls of `main` pass all constants that any function needs, so `main` has each of them, in the order of
-        // their first uses in `main`.
+        // The calls in `main` pass all constants that any function needs. So `main` has each constant once, in the
+        // order of the first uses in `main`.
         let constants = head.constants.iter();
         let constants = constants.map(|&(at, _)| self.constants[at].clone());
         Ok(StableHlo {

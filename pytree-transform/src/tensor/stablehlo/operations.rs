@@ -10,8 +10,8 @@ use crate::base::shape::{AxisList, PerAxis, Shape};
 use crate::tensor::stablehlo::block::{Block, Value, single};
 use crate::tensor::stablehlo::types::Array64;
 
-/// Which axes of the operand, the indices and the slices correspond to each other in a gather or scatter. The names of
-/// the fields are those of a gather; a scatter uses the same axes in the other direction.
+/// The correspondence between the axes of the operand, the indices and the slices in a gather or scatter. The fields
+/// have the names of a gather. A scatter uses the same axes in the other direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GatherAxes {
     /// The axes of the slices that are axes of the operand.
@@ -22,7 +22,7 @@ pub(crate) struct GatherAxes {
     pub(crate) operand_batch: AxisList,
     /// The axes of the indices that the operand shares.
     pub(crate) indices_batch: AxisList,
-    /// For each component of an index, the axis of the operand on which it is a position.
+    /// For each component of an index, the axis of the operand whose position the component gives.
     pub(crate) indexed: AxisList,
     /// The axis of the indices that holds the components of an index.
     pub(crate) components: usize,
@@ -39,7 +39,7 @@ impl Block<'_> {
         self.operation(name, &[left, right], format_args!(""), left.info.clone())
     }
 
-    /// Writes an operation on a value and a number.
+    /// Writes an operation on a value and a number, which becomes a constant.
     pub(crate) fn binary_with(&mut self, name: &str, left: &Value, right: f64) -> Value {
         let right = self.number_like(left, right);
         self.binary(name, left, &right)
@@ -78,7 +78,7 @@ impl Block<'_> {
         self.operation("stablehlo.select", &operands, format_args!(""), result)
     }
 
-    /// Converts a value by `stablehlo.convert`, which does not define the result for floats outside of the range of an
+    /// Converts a value by `stablehlo.convert`. The result is not defined for a float outside of the range of an
     /// integer dtype.
     pub(crate) fn converted(&mut self, operand: &Value, dtype: DType) -> Value {
         if operand.dtype() == dtype {
@@ -200,7 +200,7 @@ impl Block<'_> {
         self.operation("stablehlo.pad", &[operand, value], attributes, result)
     }
 
-    /// Reduces a value over axes by an operation on two elements, which starts from `start`.
+    /// Reduces a value over axes by an operation on two elements. The reduction begins with `start`.
     pub(crate) fn reduced(
         &mut self,
         name: &str,
@@ -217,8 +217,8 @@ impl Block<'_> {
         Ok(single(results))
     }
 
-    /// Reduces several values of the same shape together. `combine` maps one element of each value, and again one
-    /// element of each value, to a combined element for each value.
+    /// Reduces several values of the same shape together. `combine` takes one element of each value twice: first the
+    /// left elements, then the right elements. It returns a combined element for each value.
     pub(crate) fn reduced_by(
         &mut self,
         operands: &[&Value],
@@ -287,7 +287,8 @@ impl Block<'_> {
         )
     }
 
-    /// Combines one slice of the operand for each index with a slice of the updates, by an operation on two elements.
+    /// Combines slices of the operand with slices of the updates, by an operation on two elements. Each index selects
+    /// one slice of the operand.
     pub(crate) fn scattered(
         &mut self,
         name: &str,
@@ -339,7 +340,7 @@ impl Block<'_> {
         })
     }
 
-    /// Reads the part at `position` on the first axis, without this axis. `position` is an integer without axes.
+    /// Reads the element at `position` on the first axis, without this axis. `position` is a scalar integer.
     pub(crate) fn element_at(&mut self, stacked: &Value, position: &Value) -> Value {
         let zero = self.number_like(position, 0.0);
         let mut sizes = PerAxis::from_slice(stacked.shape());
@@ -352,7 +353,7 @@ impl Block<'_> {
         self.reshaped(&part, &stacked.shape()[1..])
     }
 
-    /// Returns a stacked value in which `part` replaces the part at `position` on the first axis.
+    /// Returns a stacked value with the element at `position` on the first axis replaced by `part`.
     pub(crate) fn with_element(
         &mut self,
         stacked: &Value,

@@ -1,4 +1,4 @@
-//! The types of values, and what the lowering must know about each dtype. A new dtype is added here.
+//! The types of values, and the properties of each dtype that the lowering needs. A new dtype is added here.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ pub(crate) enum Bound {
     Greatest,
 }
 
-/// Returns the smallest or the greatest number of a dtype as text. For floats, this is an infinity.
+/// Returns the smallest or the greatest number of a dtype as text. The bounds of a float dtype are infinities.
 pub(crate) fn bound(dtype: DType, bound: Bound) -> String {
     let is_least = bound == Bound::Least;
     let of = |least: i64, greatest: i64| if is_least { least } else { greatest }.to_string();
@@ -73,7 +73,7 @@ pub(crate) fn bound(dtype: DType, bound: Bound) -> String {
     }
 }
 
-/// Returns the number of a dtype whose bits are all set, as text: `true`, -1 or the greatest number.
+/// Returns the number of a dtype whose bits are all 1, as text: `true`, -1 or the greatest number.
 pub(crate) fn all_bits(dtype: DType) -> String {
     match number_kind(dtype) {
         NumberKind::Signed => "-1".to_owned(),
@@ -103,7 +103,7 @@ pub(super) fn write_type(text: &mut String, info: &AbstractArray) {
     text.push('>');
 }
 
-/// Appends a number in decimal digits. This is several times as fast as `write!`, and most of a module is numbers.
+/// Appends a number in decimal digits. This is several times as fast as `write!`. Most of a module's text is numbers.
 pub(super) fn write_number(text: &mut String, mut number: usize) {
     let mut digits = [0_u8; 20];
     let mut first = digits.len();

@@ -1,4 +1,4 @@
-//! The names of batch axes: finds the trace level that binds a name, and marks the recorded functions that depend on
+//! The names of batch axes. Finds the trace level that binds a name, and marks the recorded functions that depend on
 //! the length of the axis.
 
 use pytree_core::level::{Level, with_levels};
@@ -9,8 +9,8 @@ use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
-/// Returns the trace level that interprets an operation over named batch axes if no operand belongs to a level further
-/// in. This is the innermost level that binds one of the names or records for compilation.
+/// Returns the trace level that interprets an operation over named batch axes, unless an operand belongs to a level
+/// further in. The result is the innermost level that binds one of the names or records for compilation.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
     let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())
@@ -40,8 +40,8 @@ pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
     binder(name).map(|(_, length)| length)
 }
 
-/// Returns the length of a named batch axis. If a function is being recorded above the trace level that binds the name,
-/// marks this function as dependent on the axis.
+/// Returns the length of a named batch axis. Marks the functions that are being recorded above the level that binds the
+/// name as dependent on the axis.
 ///
 /// # Errors
 /// Returns [`TensorError::UnboundAxis`] with all bound names if this name is not bound.
@@ -64,10 +64,10 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
     Ok(length)
 }
 
-/// Checks that each batch axis over which a primitive works is bound, and has the length that the primitive expects.
+/// Checks that each batch axis over which a primitive works is bound and has the length that the primitive expects.
 ///
 /// # Errors
-/// Returns [`TensorError::UnboundAxis`] if a name is not bound, and [`TensorError::Shape`] if a length differs.
+/// Returns [`TensorError::UnboundAxis`] if a name is not bound. Returns [`TensorError::Shape`] if a length differs.
 #[cold]
 pub(super) fn check_axes(
     primitive: &dyn Primitive,

@@ -1,5 +1,5 @@
-//! The dispatch of operations: an operation is evaluated if no operand is traced, on the host or on the device of its
-//! operands. Otherwise the innermost trace level among its operands interprets it.
+//! The dispatch of operations. If no operand is traced, an operation is evaluated on the host or on the device of its
+//! operands. Otherwise, the innermost trace level of its operands interprets the operation.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -79,9 +79,9 @@ pub(crate) fn bind(
     }
 }
 
-/// Returns an error if a result is too large for the address space, or if the operation is evaluated immediately on the
-/// host and the system does not grant the memory of the result. If an operand is at least as large as the result, the system is
-/// not asked, because the result may overwrite the operand.
+/// Returns an error if a result is too large for memory. A result is too large if the address space cannot hold it. A
+/// result that is computed immediately on the host is also too large if the system does not grant its memory. The
+/// system is not asked if an operand is at least as large as the result, because the result may overwrite the operand.
 #[cold]
 fn check_memory(
     operation: &'static str,
@@ -103,8 +103,8 @@ fn check_memory(
     Err(TensorError::too_large(operation, result))
 }
 
-/// Returns an error if a new tensor is too large for the address space, or if the tensor is created immediately and the
-/// system does not grant its memory.
+/// Returns an error if a new tensor is too large for the address space. For a tensor that is created immediately, also
+/// returns an error if the system does not grant its memory.
 pub(crate) fn check_creation(
     operation: &'static str,
     result: &AbstractArray,
@@ -185,7 +185,7 @@ fn interpret(
                 .collect::<Result<Vec<_>, _>>()?
                 .into_iter()
                 .unzip();
-            // Hide the name of the batch axis from the rule, unless the primitive works over this axis.
+            // Hide the name of the batch axis from a rule of a primitive that does not work over this axis.
             let name = batch.name.as_ref();
             let batch = BatchAxis {
                 size: batch.size,
@@ -224,7 +224,8 @@ fn interpret(
     }
 }
 
-/// Returns the handle and the data of a trace level that interprets an operation. The level stays on the stack.
+/// Returns the handle and the data of a trace level that interprets an operation. Does not remove the level from the
+/// stack.
 fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     let found = with_levels(|levels| {
         let found = levels.get(level)?;
@@ -245,7 +246,7 @@ fn level_at(level: usize, primitive: &dyn Primitive) -> (Place, Rc<Content>) {
     }
 }
 
-/// Adds an equation to the jaxpr that a trace level records, and returns the results as tensors of this level.
+/// Adds an equation to the jaxpr that a trace level records. Returns the results as tensors of this level.
 fn record(
     trace: Place,
     builder: &RefCell<Builder>,
@@ -271,8 +272,8 @@ fn record(
         .collect()
 }
 
-/// A guard. While a rule runs, it hides the trace level of the rule and all levels above from the tensors that the rule
-/// creates. These tensors belong to a lower level, and may outlive the hidden levels.
+/// A guard that hides the trace level of a running rule, and all levels above, from the tensors that the rule creates.
+/// These tensors belong to a lower level, and may outlive the hidden levels.
 struct InnermostGuard(Option<usize>);
 
 impl Drop for InnermostGuard {

@@ -1,4 +1,4 @@
-//! The line of the user's program to which an operation is attributed, for messages and jaxprs.
+//! The line of the user's program to which an operation is attributed. Messages and jaxprs show this line.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -9,7 +9,7 @@ thread_local! {
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
-/// A guard. Until it is dropped, operations are attributed to the line of the operation whose rule runs.
+/// A guard that attributes operations to the line of the operation whose rule runs.
 pub(super) struct LineGuard(Option<&'static Location<'static>>);
 
 impl LineGuard {
@@ -40,8 +40,8 @@ pub(crate) fn at_line<R>(line: &'static Location<'static>, function: impl FnOnce
     function()
 }
 
-/// Runs `function` and attributes its operations to `line`, unless an outer call already attributes them to another
-/// line.
+/// Runs `function` and attributes its operations to `line`. If an outer call already attributes them to a line, keeps
+/// that line.
 pub(crate) fn at_line_by_default<R>(
     line: &'static Location<'static>,
     function: impl FnOnce() -> R,
@@ -50,7 +50,7 @@ pub(crate) fn at_line_by_default<R>(
     function()
 }
 
-/// Runs a function of the user, and attributes each of its operations to the line that calls the operation.
+/// Runs a function of the user. Attributes each operation to the line that calls it.
 pub(crate) fn at_own_lines<R>(function: impl FnOnce() -> R) -> R {
     let _line = LineGuard(LINE.replace(None));
     let _called = called_by_user();

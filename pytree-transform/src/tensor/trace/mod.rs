@@ -1,14 +1,14 @@
-//! Traces: how a transformation interprets operations at its trace level, and which trace level interprets an
-//! operation.
+//! Traces. A trace level is the place of a transformation on the stack, and its interpreter is the way in which the
+//! transformation interprets operations.
 //!
 //! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`. The level holds the
-//! transformation's interpreter. The innermost level to which an operand belongs interprets an operation: a rule of the
-//! primitive turns the operation into operations of lower levels. A guard removes the level from the stack, even after
-//! a panic, so the thread stays usable. The number of a level is never reused, so a traced tensor that outlives its
-//! level is recognised.
+//! interpreter of the transformation. An operation is interpreted by the innermost level to which an operand belongs: a
+//! rule of the primitive turns the operation into operations of lower levels. A guard removes the level from the stack,
+//! even after a panic, so the thread stays usable. The number of a level is never reused, so a traced tensor that
+//! outlives its level is recognised.
 //!
-//! The innermost level that binds the name of a batch axis interprets operations over this axis, even if no operand is
-//! batched at this level. Levels above this level interpret the operation first.
+//! An operation over a named batch axis is interpreted by the innermost level that binds the name, even if no operand
+//! is batched at this level. Levels above this level interpret the operation first.
 
 mod batch_axes;
 mod bind;
@@ -43,7 +43,7 @@ use pytree_core::bug::bug;
 pub(crate) enum Interpreter {
     /// Computes the results and their tangents.
     Jvp,
-    /// Applies operations to a whole batch. Collectives refer to the batch axis by its name, if it has a name.
+    /// Applies operations to a whole batch. Collectives refer to the batch axis by its name, if the axis has a name.
     Batch(BatchAxis),
     /// Records operations on tangents, so that they can be transposed.
     Tape(Rc<RefCell<Builder>>),
@@ -53,7 +53,7 @@ pub(crate) enum Interpreter {
 
 impl Interpreter {
     /// Returns the name of the transformation for messages, and the kind of its trace level. The kind says whether a
-    /// function is recorded for later calls. Such a recording must not contain the current values of references.
+    /// function is recorded for later calls. If so, the recording must not contain the current values of references.
     fn of_level(&self) -> (&'static str, LevelKind) {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
@@ -77,7 +77,7 @@ struct Content {
     interpreter: Interpreter,
     /// The position of the level that was innermost when this level began.
     below: Option<usize>,
-    /// The keys of the random streams that were created inside of this level. `None` unless the level is a `vmap` of
+    /// The keys of the random streams that were created inside of this level. `None` if the level is not a `vmap` of
     /// the user.
     created_keys: Option<CreatedKeys>,
 }
@@ -89,12 +89,12 @@ impl Content {
     }
 }
 
-/// The data of a traced tensor, which has no array: its trace level, and the data that this level stores for the
-/// tensor.
+/// The data of a traced tensor: its trace level, and the data that the level stores for the tensor. A traced tensor has
+/// no array.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Tracer {
-    /// The first field; see `Array`.
+    /// The first field of the struct; see `Array`.
     pub(crate) info: AbstractArray,
     place: Place,
     pub(crate) payload: Payload,
@@ -112,8 +112,8 @@ pub(crate) enum Payload {
     Batch { value: Tensor, axis: usize },
     /// The tensor's variable in the tape that is being recorded.
     Tape(Variable),
-    /// The tensor's variable in the jaxpr that is being recorded, and the function of the library that records this
-    /// jaxpr.
+    /// The tensor's variable in the jaxpr that is being recorded, and the recorder: the function of the library that
+    /// records the jaxpr.
     Stage(Variable, Recorder),
 }
 
@@ -148,8 +148,8 @@ pub(crate) fn is_transforming() -> bool {
     with_levels(|levels| !levels.is_empty())
 }
 
-/// Returns whether operations on these tangents are recorded for transposition. If so, a separate operation must
-/// compute each value that does not depend on the tangents, so that the tape does not record this value.
+/// Returns whether operations on these tangents are recorded for transposition. If so, a value that does not depend on
+/// the tangents must be computed by a separate operation, so that the tape does not record this value.
 pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
     tangents.any(|tangent| {
         tangent
@@ -159,7 +159,7 @@ pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
 }
 
 thread_local! {
-    /// The innermost trace level that running code can use. While a rule runs, this level is below the level of the
+    /// The innermost trace level that running code can use. While a rule runs, this is a level below the level of the
     /// rule.
     static INNERMOST: Cell<Option<usize>> = const { Cell::new(None) };
     /// The number of levels that record functions with custom derivative rules.
@@ -173,13 +173,13 @@ pub(crate) struct Place {
     id: LevelId,
 }
 
-/// A transformation in progress. Its trace level is removed when this value is dropped.
+/// A transformation in progress. Dropping this value removes its trace level.
 #[derive(Debug)]
 pub(crate) struct Trace {
     place: Place,
     below: Option<usize>,
     has_rule: bool,
-    /// A guard that removes the level from the stack when it is dropped.
+    /// A guard that removes the level from the stack.
     _level: TraceLevel,
 }
 
@@ -279,7 +279,7 @@ impl Place {
         Ok(self.payload(tensor)?.map(Payload::variable))
     }
 
-    /// Returns the value that a tensor has at this level, and its tangent; `None` means zeros.
+    /// Returns the value that a tensor has at this level, and its tangent. A tangent of `None` means zeros.
     pub(crate) fn undual(&self, tensor: &Tensor) -> Result<(Tensor, Option<Tensor>), TensorError> {
         Ok(match self.payload(tensor)? {
             Some(Payload::Jvp { primal, tangent }) => (primal.clone(), tangent.clone()),
@@ -289,7 +289,7 @@ impl Place {
     }
 
     /// Returns the values that a tensor has at this level for all examples, and their batch axis. The axis is `None` if
-    /// the value is the same for all examples.
+    /// all examples have the same value.
     pub(crate) fn unbatched(
         &self,
         tensor: &Tensor,
@@ -331,15 +331,15 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
 }
 
 /// Returns the innermost level that records for compilation. This level records all operations that create tensors,
-/// because otherwise a `zeros` in a compiled function would become a stored constant. It also records all operations
-/// with side effects, because otherwise the effects would happen during recording.
+/// because a `zeros` that is not recorded would become a constant of the compiled function. It also records all
+/// operations with side effects, because an effect that is not recorded would happen during recording.
 fn innermost_stage() -> Option<usize> {
     innermost(|interpreter| matches!(interpreter, Interpreter::Stage(..)))
 }
 
 /// Returns the innermost level that records a function with a custom rule. This level records all operations on traced
-/// tensors. So the function captures the same traced tensors as its rule, and not values that it computes from these
-/// tensors.
+/// tensors. So the function captures the same traced tensors as its rule. Without the recording, the function would
+/// capture values that it computes from these tensors.
 fn innermost_with_rule() -> Option<usize> {
     if WITH_RULES.get() == 0 {
         return None;
@@ -347,7 +347,7 @@ fn innermost_with_rule() -> Option<usize> {
     innermost(Interpreter::has_rule)
 }
 
-/// Returns the innermost level whose interpreter `is_wanted` accepts, among the levels that running code can use.
+/// Returns the innermost level whose interpreter `is_wanted`, among the levels that running code can use.
 fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     let mut place = INNERMOST.get()?;
     with_levels(|levels| {
@@ -361,8 +361,8 @@ fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     })
 }
 
-/// Returns the data of the level at position `place` of the stack. A transformation of tensors must have begun this
-/// level.
+/// Returns the data of the level at position `place` of the stack. The level must belong to a transformation of
+/// tensors.
 #[track_caller]
 fn content_at(levels: &[Level], place: usize) -> &Content {
     match levels.get(place).and_then(Content::of) {

@@ -42,8 +42,8 @@ impl Recorder {
         }
     }
 
-    /// Returns the kind of the trace level that records the user's function. `Recording` means that the user's function
-    /// is recorded for later calls, so the recording must not contain the current values of references.
+    /// Returns the kind of the trace level that records the user's function. The kind `Recording` means that the
+    /// function is recorded for later calls. Such a recording must not contain the current values of references.
     pub(super) fn level_kind(self) -> LevelKind {
         match self {
             Self::Jit => LevelKind::Compiling,

@@ -1,9 +1,9 @@
 //! Stand-ins for captured tensors. While the custom rule of a function runs, stand-ins replace the traced tensors that
 //! the function captured.
 //!
-//! A rule runs when a recorded function is differentiated. A tensor that the rule captured may belong to a
-//! transformation that has finished by then. The function captured the same tensor, so the recorded call has an operand
-//! for it. While the rule runs, this operand replaces the captured tensor.
+//! A rule runs when a recorded function is differentiated. Until then, the transformation of a tensor that the rule
+//! captured may have finished. The function captured the same tensor, so the recorded call has an operand for the
+//! tensor. While the rule runs, this operand is the stand-in of the captured tensor.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,8 +23,8 @@ type StandIns = HashMap<usize, (Tensor, Tensor)>;
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     infos: Vec<AbstractArray>,
-    /// Each captured tensor with its position. If a captured tensor was a stand-in for other tensors, these are also
-    /// listed, with the same position. The tensors are kept alive, so that no handle is reused.
+    /// Each captured tensor with its position. If a captured tensor was itself a stand-in, the tensors that it replaced
+    /// are also listed, with the same position. The list keeps the tensors alive, so no handle is reused.
     positions: Vec<(Tensor, usize)>,
 }
 
@@ -44,7 +44,7 @@ impl Captured {
         &self.infos
     }
 
-    /// Runs `function`, in which each captured tensor is replaced by the tensor at the same position of `stand_ins`.
+    /// Runs `function` with each captured tensor replaced by the tensor at the same position of `stand_ins`.
     pub(crate) fn replaced<R>(&self, stand_ins: &[Tensor], function: impl FnOnce() -> R) -> R {
         if self.positions.is_empty() {
             return function();
@@ -60,7 +60,7 @@ impl Captured {
     }
 }
 
-/// A guard that registers stand-ins. Until it is dropped, these stand-ins replace captured tensors.
+/// A guard that registers stand-ins. The stand-ins replace captured tensors until the guard is dropped.
 struct Guard;
 
 impl Guard {
@@ -88,8 +88,8 @@ pub(super) fn has_stand_in(tensor: &Tensor) -> bool {
     stand_in(tensor).is_some()
 }
 
-/// Returns the stand-in of a tensor, or `None` if the tensor has none. If rules are nested, returns the stand-in of the
-/// innermost rule.
+/// Returns the stand-in of a tensor, or `None` if the tensor has no stand-in. If rules are nested, returns the stand-in
+/// of the innermost rule.
 fn stand_in(tensor: &Tensor) -> Option<Tensor> {
     tensor.tracer()?;
     let handle = tensor.handle();
@@ -111,7 +111,7 @@ pub(crate) fn standing_in(mut tensors: Vec<Tensor>) -> Vec<Tensor> {
     tensors
 }
 
-/// Returns the tensors that `tensor` currently replaces as their stand-in.
+/// Returns the tensors whose stand-in is currently `tensor`.
 fn replaced_by(tensor: &Tensor) -> Vec<Tensor> {
     STAND_INS.with_borrow(|all| {
         let all = all.iter().flat_map(HashMap::values);

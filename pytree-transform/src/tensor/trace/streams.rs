@@ -1,4 +1,4 @@
-//! Finds random streams that come from outside of a `vmap` and are therefore the same for all examples.
+//! Finds random streams that were created outside of a `vmap`. Such a stream is the same for all examples.
 
 use std::cell::RefCell;
 
@@ -7,11 +7,11 @@ use pytree_core::level::{LevelId, with_levels};
 use crate::tensor::Tensor;
 use crate::tensor::trace::{Content, Interpreter, Payload};
 
-/// The keys of the streams that were created inside of a `vmap`. The keys are kept alive, so that no handle is reused.
+/// The keys of the streams that were created inside of a `vmap`. The list keeps the keys alive, so no handle is reused.
 pub(super) type CreatedKeys = RefCell<Vec<Tensor>>;
 
-/// Registers the key of a new stream with the innermost `vmap` of the user, so that the stream does not count as coming
-/// from outside of this `vmap`.
+/// Registers the key of a new stream with the innermost `vmap` of the user. The stream then counts as created inside of
+/// this `vmap`.
 pub(crate) fn note_created_key(key: &Tensor) {
     with_levels(|levels| {
         let mut inward = levels.iter().rev().filter_map(Content::of);
@@ -21,11 +21,11 @@ pub(crate) fn note_created_key(key: &Tensor) {
     });
 }
 
-/// Returns whether a stream came from outside of a `vmap` and is the same for all examples of this `vmap`, so that all
-/// examples would draw the same random numbers. The arguments are the key and the count of the stream.
+/// Returns whether a stream was created outside of a `vmap` and is the same for all its examples. Then all examples
+/// would draw the same random numbers. The arguments are the key and the count of the stream.
 ///
-/// Returns false inside of a recorded function, such as the body of a loop, because the origin of the stream is not
-/// known there.
+/// Returns false inside of a recorded function, such as the body of a loop, because the place where the stream was
+/// created is not known there.
 pub(crate) fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
     with_levels(|levels| {
         for level in levels.iter().rev() {
@@ -57,7 +57,7 @@ fn is_batched(tensor: &Tensor, level: LevelId) -> bool {
     match &tracer.payload {
         Payload::Batch { value, .. } => tracer.place.id == level || is_batched(value, level),
         Payload::Jvp { primal, .. } => is_batched(primal, level),
-        // For a recorded value, it is not known whether the value is batched.
+        // It is not known whether a recorded value is batched.
         Payload::Tape(_) | Payload::Stage(..) => false,
     }
 }
