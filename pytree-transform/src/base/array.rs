@@ -1,4 +1,4 @@
-//! Concrete arrays: contiguous, row-major storage with its shape.
+//! Arrays on the host: elements in row-major order, with their shape.
 
 use std::sync::Arc;
 
@@ -53,9 +53,10 @@ impl Data {
     }
 }
 
-/// A concrete array: elements in row-major order, with their dtype and shape.
+/// An array on the host: elements in row-major order, with their dtype and shape.
 ///
-/// `info` is first in this struct, in `Tracer` and in `DeviceArray`, so that a tensor finds it without a branch.
+/// `info` is the first field of this struct, of `Tracer` and of `DeviceArray`. So a tensor reads `info` without a
+/// branch.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub(crate) struct Array {
@@ -63,8 +64,8 @@ pub(crate) struct Array {
     pub(crate) data: Data,
 }
 
-/// Runs an expression in which `$type` is an alias of the Rust type that corresponds to a dtype. The expression is
-/// compiled for each dtype, so use this macro only for a few instructions, [`with_wide`] for computations, and
+/// Runs an expression with `$type` as an alias of the Rust type of a dtype. The expression is compiled for each dtype,
+/// so use this macro only for a few instructions. Use [`with_wide`] for computations, and
 /// [`with_bits`](crate::base::bits::with_bits) to move elements.
 macro_rules! with_type {
     ($dtype:expr, $type:ident => $body:expr) => {
@@ -122,8 +123,8 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// Runs an expression in which `$type` is an alias of the Rust type that corresponds to a dtype, which must not be
-/// narrow: [`evaluate`](crate::tensor::evaluation::evaluate) widens the operands of kernels.
+/// Runs an expression with `$type` as an alias of the Rust type of a dtype. The dtype must not be narrow:
+/// [`evaluate`](crate::tensor::evaluation::evaluate) widens the operands of kernels.
 macro_rules! with_wide {
     ($dtype:expr, $type:ident => $body:expr) => {
         match $dtype {
@@ -163,23 +164,23 @@ pub(crate) fn not_widened(dtype: DType) -> ! {
     bug(format_args!("a wide dtype, found {dtype}"))
 }
 
-/// The size in bytes below which arrays are allocated without a check. If the system cannot grant even so little
-/// memory, nothing else works.
+/// The size in bytes from which an allocation is first tried. Smaller arrays are allocated without a trial, because a
+/// system that cannot grant so little memory cannot run the program at all.
 const TRIED: usize = 64 << 20;
 
-/// Returns whether an array is so small that its memory is allocated without a check.
+/// Returns whether an array is small enough to be allocated without a trial; see [`TRIED`].
 pub(crate) fn is_surely_granted(info: &AbstractArray) -> bool {
     info.spanned_bytes().is_some_and(|bytes| bytes < TRIED)
 }
 
-/// Tries to allocate the memory of an array, and returns whether the system grants it. Without this check, a failed
-/// allocation of a `Vec` would abort the process.
+/// Returns whether the system grants the memory of an array. Without this trial, a failed allocation of a `Vec` would
+/// abort the process.
 pub(crate) fn is_granted(info: &AbstractArray) -> bool {
     let bytes = info.len().checked_mul(info.dtype.bytes());
     bytes.is_some_and(is_bytes_granted)
 }
 
-/// Tries to allocate this many bytes, and returns whether the system grants them.
+/// Returns whether the system grants this many bytes.
 pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
@@ -213,8 +214,8 @@ impl Array {
         }
     }
 
-    /// Returns an array whose elements are arbitrary: zeros, or old values of reused memory. The caller must overwrite
-    /// all elements.
+    /// Returns an array with arbitrary elements: zeros, or old values of reused memory. The caller must overwrite all
+    /// elements.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
         let pooled = match info.dtype {
             DType::F32 => memory::take(info.len()).map(Data::F32),
@@ -235,8 +236,8 @@ impl Array {
     /// # Panics
     /// Panics if the system does not grant the memory.
     pub(crate) fn zeros(info: &AbstractArray) -> Self {
-        // `vec!` gets zeroed memory from the system, which costs no time until the memory is used. But `vec!` aborts
-        // the process if the allocation fails, so a fallible allocation is tried first.
+        // `vec!` gets zeroed memory from the system, which takes no time until the memory is used. But `vec!` aborts
+        // the process if the allocation fails, so try a fallible allocation first.
         if !is_surely_granted(info) && !is_granted(info) {
             no_memory(info);
         }
@@ -257,7 +258,7 @@ impl Array {
         }
     }
 
-    /// Returns the bits of the elements. `T` must be the type that `with_bits` chooses for the dtype.
+    /// Returns the bits of the elements. `T` must be the type that `with_bits` selects for the dtype.
     #[track_caller]
     pub(crate) fn bits<T: Bits>(&self) -> &[T] {
         match T::slice(&self.data) {
@@ -276,7 +277,7 @@ impl Array {
         }
     }
 
-    /// Returns the bits of the elements by value. They are moved if `this` is the only handle of the array, and copied
+    /// Returns the bits of the elements by value. Moves them if `this` is the only handle of the array, and copies them
     /// otherwise.
     #[track_caller]
     pub(crate) fn into_bits<T: Bits>(this: Arc<Self>) -> Vec<T> {
@@ -287,7 +288,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. They are moved if `this` is the only handle of the array, and copied otherwise.
+    /// Returns the elements by value. Moves them if `this` is the only handle of the array, and copies them otherwise.
     pub(crate) fn into_data(this: Arc<Self>) -> Data {
         match Arc::try_unwrap(this) {
             Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
@@ -312,7 +313,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. They are moved if `this` is the only handle of the array, and copied otherwise.
+    /// Returns the elements by value. Moves them if `this` is the only handle of the array, and copies them otherwise.
     #[track_caller]
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
@@ -363,8 +364,8 @@ pub(crate) fn row_major_strides(shape: &[usize]) -> PerAxis {
     strides
 }
 
-/// Returns memory for `length` elements of a result. The elements have arbitrary values, and the caller must overwrite
-/// all of them.
+/// Returns memory for `length` elements of a result. The elements are arbitrary, and the caller must overwrite all of
+/// them.
 pub(crate) fn reused<T: TensorElement>(length: usize) -> Vec<T> {
     Array::into_elements(Arc::new(Array::reused(&AbstractArray::new(
         T::DTYPE,
@@ -380,7 +381,7 @@ pub(crate) fn reused_bits<T: Bits>(dtype: DType, length: usize) -> Vec<T> {
     ))))
 }
 
-/// Gives the memory of an array back to the pool, for the next array of the same size.
+/// Returns the memory of an array to the pool, which reuses it for the next array of the same size.
 pub(crate) fn give_back<T: TensorElement>(elements: Vec<T>) {
     drop(Array::new([elements.len()], elements));
 }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 /// The name of a batch axis.
 pub(crate) type AxisName = Arc<str>;
 
-/// The names of one or more batch axes, outermost first. Collectives such as [`psum`](crate::psum) work over them.
+/// The names of one or more batch axes, outermost first. Collectives such as [`psum`](crate::psum) work over these
+/// axes.
 ///
 /// A string is one name. An array, slice or tuple of strings holds several names.
 ///

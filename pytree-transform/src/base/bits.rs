@@ -1,6 +1,5 @@
-//! The bits of elements, for kernels that only move elements.
-//!
-//! Such a kernel is compiled once for each width of elements, and not once for each dtype.
+//! The bits of elements, for kernels that only move elements. Such a kernel is compiled once for each width of
+//! elements, and not for each dtype.
 
 use half::slice::HalfFloatSliceExt;
 use half::vec::{HalfBitsVecExt, HalfFloatVecExt};
@@ -10,7 +9,7 @@ use pytree_core::bug::bug;
 use crate::base::array::Data;
 use crate::base::dtype::DType;
 
-/// The bits of an element: an unsigned integer with the width of the element, or a bool.
+/// The bits of an element: a bool, or an unsigned integer with the width of the element.
 pub(crate) trait Bits: Copy + Default + Send + Sync + 'static {
     /// Returns the bits, extended with zeros.
     fn to_u64(self) -> u64;
@@ -20,11 +19,11 @@ pub(crate) trait Bits: Copy + Default + Send + Sync + 'static {
     fn slice_mut(data: &mut Data) -> Option<&mut [Self]>;
     /// Returns the bits of the elements by value, or `None` if elements have another width.
     fn vector(data: Data) -> Option<Vec<Self>>;
-    /// Returns the elements of a dtype that have these bits. The dtype must have the width of the bits.
+    /// Returns elements of a dtype from their bits. The dtype must have the width of the bits.
     fn data(bits: Vec<Self>, dtype: DType) -> Data;
 }
 
-/// Runs an expression in which `$type` is an alias of the type of the bits of a dtype.
+/// Runs an expression with `$type` as an alias of the type of the bits of a dtype.
 macro_rules! with_bits {
     ($dtype:expr, $type:ident => $body:expr) => {{
         use $crate::base::dtype::DType as D;
@@ -89,7 +88,7 @@ fn wrong_width(dtype: DType) -> ! {
     bug(format_args!("elements as wide as the bits, found {dtype}"))
 }
 
-/// Implements [`Bits`] for an unsigned integer, with the dtypes of its width. `unsigned` is the dtype of the integer
+/// Implements [`Bits`] for an unsigned integer and the dtypes of its width. `unsigned` is the dtype of the integer
 /// itself, `cast` lists number types, and `half` lists half-precision floats.
 macro_rules! bits {
     ($($bits:ty: $(unsigned $unsigned:ident,)? cast [$($cast:ident)*], half [$($half:ident)*];)*) => {$(

@@ -1,18 +1,18 @@
-//! The errors that engines report, without the device and the operation, which the library adds.
+//! The errors that engines report. They do not contain the device and the operation, which the library adds.
 
 use thiserror::Error;
 
-/// An error that an [`Engine`](crate::device::Engine) reports. The library adds the device and the operation to it; see
+/// An error that an [`Engine`](crate::device::Engine) reports. The library adds the device and the operation; see
 /// [`TensorError::Device`](crate::TensorError::Device).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The device cannot do this, for instance because the engine does not know an operation.
+    /// The device does not support an operation or a dtype.
     #[error("the device does not support {what}; {fix}")]
     Unsupported {
-        /// What the device does not support, as a noun phrase, for instance `` the operation `debug_callback` ``.
+        /// The unsupported operation or dtype, as a noun phrase, for instance `` the operation `debug_callback` ``.
         what: Box<str>,
-        /// How to avoid it, as a command.
+        /// How to avoid the unsupported operation or dtype, as a command.
         fix: Box<str>,
     },
     /// The memory of the device is too small.
@@ -20,19 +20,20 @@ pub enum DeviceError {
         "the device has not enough free memory: {message}; drop tensors that are not needed, pass tensors by value, or use a smaller batch"
     )]
     OutOfMemory {
-        /// What the runtime of the device reported.
+        /// The message of the device's runtime.
         message: Box<str>,
     },
     /// The runtime of the device reported another error.
     #[error("the device reported: {message}")]
     Failed {
-        /// What the runtime of the device reported.
+        /// The message of the device's runtime.
         message: Box<str>,
     },
 }
 
 impl DeviceError {
-    /// Creates the error for something that the device does not support. `what` is a noun phrase, and `fix` a command.
+    /// Creates the error for something that the device does not support. `what` is a noun phrase, and `fix` is a
+    /// command.
     pub fn unsupported(what: impl Into<Box<str>>, fix: impl Into<Box<str>>) -> Self {
         Self::Unsupported {
             what: what.into(),
@@ -40,14 +41,14 @@ impl DeviceError {
         }
     }
 
-    /// Creates the error for too little memory from the message of the runtime.
+    /// Creates the error for too little memory. `message` is the message of the runtime.
     pub fn out_of_memory(message: impl Into<Box<str>>) -> Self {
         Self::OutOfMemory {
             message: message.into(),
         }
     }
 
-    /// Creates the error for any other failure from the message of the runtime.
+    /// Creates the error for any other failure. `message` is the message of the runtime.
     pub fn failed(message: impl Into<Box<str>>) -> Self {
         Self::Failed {
             message: message.into(),

@@ -10,15 +10,14 @@ use crate::base::shape::Shape;
 
 /// The element type (dtype) of a tensor.
 ///
-/// **Half-precision floats**, [`BF16`](Self::BF16) and [`F16`](Self::F16): each equation computes in f32 and rounds its
-/// result to the dtype, to the nearest number and ties to even. Sums, products of matrices, convolutions and cumulative
-/// reductions accumulate in f32 and round once at the end. A number is converted from f64 or from an integer by way of
-/// f32, as in XLA.
+/// **Half-precision floats** are [`BF16`](Self::BF16) and [`F16`](Self::F16). Each equation computes in f32, and rounds
+/// its result to the nearest number of the dtype, ties to even. Sums, products of matrices, convolutions and cumulative
+/// reductions accumulate in f32 and round once at the end. An f64 or an integer is first converted to f32, as in XLA.
 ///
-/// **Integers of 8 and 16 bits**: arithmetic wraps around, as in JAX. A conversion from a float saturates, and NaN
+/// **Integers of 8 and 16 bits** wrap around in arithmetic, as in JAX. A conversion from a float saturates, and NaN
 /// becomes 0.
 ///
-/// A computation returns the same bits with and without `jit`, in each dtype.
+/// In each dtype, a computation returns the same bits with and without `jit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -45,7 +44,7 @@ impl DType {
         self.element().bytes()
     }
 
-    /// Returns whether this is a float type. Only tensors of floats have gradients.
+    /// Returns whether this is a float type. Only float tensors have gradients.
     pub const fn is_float(self) -> bool {
         self.element().is_float()
     }
@@ -55,8 +54,8 @@ impl DType {
         self.element().is_integer()
     }
 
-    /// Returns the dtype in which the kernels of primitives compute: f32 for half-precision floats, an integer of 32
-    /// bits for narrower integers, and otherwise the dtype itself.
+    /// Returns the dtype in which the kernels of primitives compute: f32 for half-precision floats, and an integer of
+    /// 32 bits for narrower integers. For all other dtypes, returns the dtype itself.
     pub(crate) const fn wide(self) -> Self {
         match self {
             Self::BF16 | Self::F16 => Self::F32,
@@ -209,7 +208,7 @@ elements! {
     f64 => F64, |x| x as Self, |at| at as Self;
 }
 
-/// The dtype and shape of a tensor. It is displayed as `f32[2,3]`.
+/// The dtype and shape of a tensor. Displayed as, for instance, `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AbstractArray {
     /// The dtype of the elements.
@@ -232,16 +231,16 @@ impl AbstractArray {
         self.shape.len()
     }
 
-    /// Returns the number of elements, or `usize::MAX` if the number does not fit into a `usize`. No tensor is so
-    /// large.
+    /// Returns the number of elements. Returns `usize::MAX` if the number does not fit into a `usize`, but no tensor is
+    /// so large.
     pub fn len(&self) -> usize {
         self.shape
             .iter()
             .fold(1, |product: usize, &length| product.saturating_mul(length))
     }
 
-    /// Returns the size of all elements in bytes, or `None` if it does not fit into a `usize`. An axis of length 0
-    /// counts as length 1, so that no stride is greater than the result.
+    /// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`. An axis of length
+    /// 0 counts as length 1, so no stride is greater than the result.
     pub(crate) fn spanned_bytes(&self) -> Option<usize> {
         self.shape
             .iter()
@@ -250,8 +249,7 @@ impl AbstractArray {
             })
     }
 
-    /// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of the address space
-    /// of a process.
+    /// Returns whether memory for all elements could exist: less than 64 TiB, and less than half of the address space.
     pub(crate) fn fits_memory(&self) -> bool {
         const LARGEST: usize = match 1_usize.checked_shl(46) {
             Some(bytes) => bytes,

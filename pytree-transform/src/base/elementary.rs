@@ -1,10 +1,12 @@
-//! Exponentials, logarithms and related functions. They contain no branches, so that the compiler vectorises loops over
+//! Exponentials, logarithms and related functions. They contain no branches, so the compiler can vectorise loops over
 //! them.
 //!
 //! Each function reduces its argument to a small interval, evaluates a polynomial on this interval, and replaces the
-//! result in special cases. `tools/fit_polynomials.py` computes the polynomials by minimax approximation. Results are
-//! within two units in the last place of the exact results, which the tests below check. Fused multiply-adds are not
-//! used: without hardware support they are slow function calls, and the results would depend on the machine.
+//! result in special cases. `tools/fit_polynomials.py` computes the polynomials by minimax approximation. The tests
+//! below check that results are within two units in the last place of the exact results.
+//!
+//! The functions do not use fused multiply-adds. Without hardware support, these are slow function calls. Results would
+//! also depend on the machine.
 
 #![allow(
     clippy::inline_always,
@@ -45,7 +47,8 @@ macro_rules! elementary {
             fn exp(self) -> Self {
                 let x = if self > $exp_greatest { $exp_greatest } else { self };
                 let x = if x < $exp_least { $exp_least } else { x };
-                // Adding `$round`, which is 1.5·2^mantissa, rounds to an integer. The low bits hold this integer.
+                // Adding `$round`, which is 1.5·2^mantissa, rounds to an integer. The low bits of the sum are this
+                // integer.
                 let shifted = x * std::$float::consts::LOG2_E + $round;
                 let n = shifted - $round;
                 let integer = shifted.to_bits().wrapping_sub(Self::to_bits($round)).cast_signed();
@@ -60,8 +63,8 @@ macro_rules! elementary {
                 y * power(half) * power(integer.wrapping_sub(half))
             }
 
-            /// Computes the logarithm of x = 2ᵉ·m, with √½ ≤ m < √2, as e·ln 2 + log(1 + f), where f = m - 1, log(1 +
-            /// f) = 2·artanh(s) and s = f/(2 + f).
+            /// Computes the logarithm of x = 2ᵉ·m with √½ ≤ m < √2 as e·ln 2 + log(1 + f), where f = m - 1. Computes
+            /// log(1 + f) as 2·artanh(s) with s = f/(2 + f).
             #[inline(always)]
             fn log(self) -> Self {
                 let two_to_mantissa = Self::from_bits(($bias + $mantissa) << $mantissa);

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::{AbstractArray, DType};
 
-/// An error of a tensor operation. The operation has computed nothing.
+/// An error of a tensor operation. The operation has no result.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TensorError {
@@ -65,7 +65,7 @@ pub enum TensorError {
         /// The length of the list at this path.
         found: usize,
     },
-    /// A number does not fit the dtype of the tensor with which it is combined.
+    /// A number does not fit the dtype of the tensor that it is combined with.
     #[error(
         "cannot combine the number {number} with {found}: {} cannot represent this number; {}convert the tensor first, for instance with `.convert(DType::F32)`",
         .found.dtype,
@@ -77,7 +77,7 @@ pub enum TensorError {
         /// The dtype and shape of the tensor.
         found: AbstractArray,
     },
-    /// Memory for the result is not available: the result is too large to be addressed, or the system does not grant
+    /// Memory for the result is not available. The result is too large to be addressed, or the system does not grant
     /// the memory.
     #[error(
         "cannot make {found} by `{operation}`: {} of memory are not available; check the lengths of the axes",
@@ -89,10 +89,10 @@ pub enum TensorError {
         /// The dtype and shape of the result.
         found: AbstractArray,
     },
-    /// Elements were read as a type that is not the dtype of the tensor.
+    /// Elements were read as a type other than the dtype of the tensor.
     #[error("cannot read {found} as {expected}; read the tensor as `{}`, or convert it first", .found.dtype)]
     Read {
-        /// The dtype as which the elements were read.
+        /// The dtype that the elements were read as.
         expected: DType,
         /// The dtype and shape of the tensor.
         found: AbstractArray,
@@ -132,14 +132,14 @@ pub enum TensorError {
         /// The name that was passed twice.
         name: String,
     },
-    /// An operation returned NaN or an infinity while results are checked; see [`debug_nans`](crate::debug_nans).
+    /// An operation returned NaN or an infinity while results were checked; see [`debug_nans`](crate::debug_nans).
     #[error("`{operation}` at {line} returned {what}: {equation}; {operands}")]
     NotFinite {
         /// The name of the primitive.
         operation: &'static str,
         /// The line of the user's program that called the operation.
         line: &'static std::panic::Location<'static>,
-        /// The kind of invalid value in the result (NaN or infinity), and the number of elements that have it.
+        /// The kind of invalid value in the result (NaN or infinity), and the number of elements with this value.
         what: Box<str>,
         /// The equation of the operation, as text.
         equation: Box<str>,
@@ -172,11 +172,11 @@ pub enum TensorError {
         /// The transformation that created the tensor.
         transformation: &'static str,
     },
-    /// A device reported an error. A device may compute later than the program calls it, so the error of an operation may
-    /// appear where its result is read.
+    /// A device reported an error. A device may compute later than the program calls it, so an error may appear where
+    /// the result is read.
     #[error("cannot {operation} on {device}: {source}")]
     Device {
-        /// What was done, as a verb phrase for messages, for instance `` run `sin` ``.
+        /// The failed action as a verb phrase for messages, for instance `` run `sin` ``.
         operation: Box<str>,
         /// The name of the device.
         device: Box<str>,
@@ -191,7 +191,7 @@ pub enum TensorError {
     Devices {
         /// The operation as a verb phrase for messages, for instance `add`.
         operation: Box<str>,
-        /// Operands on other devices than expected as text, for instance `f32[3] on cuda:0`.
+        /// The tensors on different devices as text, for instance `f32[3] on cuda:0`.
         found: Vec<String>,
     },
 }
@@ -205,7 +205,7 @@ impl TensorError {
         fix: impl Into<String>,
     ) -> Self {
         let mut fix = fix.into();
-        // The names of axes that the user knows, and which the operation does not.
+        // Add the user's names of axes, which the operation does not know.
         if let Some(running) = pytree_core::axes::describe_running() {
             fix = format!("{fix}; {running}");
         }
@@ -243,7 +243,7 @@ impl TensorError {
         }
     }
 
-    /// Creates the error for an operation that a device could not do.
+    /// Creates the error for an operation that failed on a device.
     pub(crate) fn of_device(
         operation: impl Into<Box<str>>,
         device: &impl fmt::Display,
@@ -277,7 +277,7 @@ thread_local! {
     static CALLED: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// A guard. Until it is dropped, errors name the function that the user called, not an operation inside this function.
+/// A guard that makes errors name the function that the user called, and not an operation inside this function.
 #[derive(Debug)]
 #[doc(hidden)]
 #[must_use]
@@ -289,7 +289,8 @@ impl Drop for Called {
     }
 }
 
-/// Makes errors name `function` until the guard is dropped, unless errors already name a caller of `function`.
+/// Makes errors name `function` until the guard is dropped. If errors already name a caller of `function`, keeps that
+/// name.
 #[doc(hidden)]
 pub fn called(function: &'static str) -> Called {
     let outer = CALLED.get();
@@ -297,7 +298,8 @@ pub fn called(function: &'static str) -> Called {
     Called(outer)
 }
 
-/// Makes errors name the operation itself until the guard is dropped. Used while a function of the user runs.
+/// Makes errors name the operation itself until the guard is dropped. The library calls this before a function of the
+/// user.
 pub(crate) fn called_by_user() -> Called {
     Called(CALLED.replace(None))
 }
@@ -311,7 +313,7 @@ fn cloned(operands: &[&AbstractArray]) -> Vec<AbstractArray> {
     operands.iter().map(|&operand| operand.clone()).collect()
 }
 
-/// A problem and its fix. A check that reports all problems at once collects a list of mistakes.
+/// A problem and its fix. A check that reports all problems together collects a list of mistakes.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) problem: String,
@@ -326,7 +328,7 @@ impl Mistake {
         }
     }
 
-    /// Joins all mistakes into one mistake, which lists all problems and then all fixes in the same order. Equal fixes
+    /// Joins all mistakes into one mistake. It lists all problems, and then all fixes in the same order. Equal fixes
     /// are listed once.
     pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
         let (mut problems, mut fixes) = (Vec::new(), Vec::new());
@@ -361,7 +363,7 @@ fn expected_elements(shape: &[usize]) -> String {
     count.map_or_else(|| "more than 2^128".to_owned(), |count| count.to_string())
 }
 
-/// Returns the advice to write a whole float as an integer, if the dtype can hold it.
+/// Returns the advice to write a whole float as an integer. Returns an empty text if the dtype cannot hold the number.
 fn as_integer(number: &str, dtype: DType) -> String {
     match number.strip_suffix(".0") {
         Some(integer) if dtype != DType::Bool => format!("write `{integer}`, or "),
@@ -382,8 +384,8 @@ impl fmt::Debug for TensorError {
     }
 }
 
-/// Returns advice on how to convert operands of wrong dtypes, or an empty text if the expected dtypes are advice
-/// enough.
+/// Returns advice on how to convert operands of wrong dtypes. Returns an empty text if the expected dtypes already
+/// contain advice.
 fn conversion(found: &[AbstractArray], expected: &str) -> String {
     let has = |dtype: DType| found.iter().any(|operand| operand.dtype == dtype);
     let floats = [DType::F64, DType::F32, DType::BF16, DType::F16]
@@ -406,7 +408,7 @@ fn conversion(found: &[AbstractArray], expected: &str) -> String {
     format!("; convert {what}, for instance with `.convert(DType::{name})`")
 }
 
-/// Returns the text that lists the valid axes of a tensor with `rank` axes, for an error about an axis.
+/// Returns text for an error about an axis: the valid axes of a tensor with `rank` axes.
 pub(crate) fn valid_axes(rank: usize) -> String {
     match rank {
         0 => "the tensor has no axes".to_owned(),
@@ -433,7 +435,7 @@ fn operands(found: &[AbstractArray]) -> String {
     text
 }
 
-/// Returns the value of `outcome`, or panics with its error at the caller's line.
+/// Returns the value of `outcome`. If `outcome` is an error, panics with this error at the caller's line.
 #[track_caller]
 pub(crate) fn or_panic<T>(outcome: Result<T, TensorError>) -> T {
     match outcome {

@@ -1,17 +1,18 @@
 //! The order in which reductions combine elements.
 //!
-//! Floating-point addition is not associative, so this order decides the bits of a result. The order depends only on
-//! the shape and the axes: not on the number of threads, not on the tiles of a fused kernel, and not on whether a
+//! Floating-point addition is not associative, so the order determines the bits of a result. The order depends only on
+//! the shape and the axes. It does not depend on the number of threads, on the tiles of a fused kernel, or on whether a
 //! function is compiled. Single operations and fused kernels both use the functions below.
 //!
 //! - A **row** (neighbouring elements) is divided into parts of [`PART`] elements. Element `i` of a part is combined
-//!   into lane `i % LANES`. Then the lanes are combined pairwise. The results of the parts form a shorter row, to which
-//!   the same rule applies.
+//!   into lane `i % LANES`. Then the lanes are combined pairwise. The results of the parts form a shorter row, which is
+//!   reduced in the same way.
 //! - **Columns** (rows that are combined into one row) are divided into blocks of [`block_rows`] rows. The rows of a
-//!   block are combined one after the other. The results of the blocks are fewer rows, to which the same rule applies.
+//!   block are combined one after the other. The results of the blocks form fewer rows, which are reduced in the same
+//!   way.
 //!
-//! So each thread may compute any parts or blocks without an effect on the result, and rounding errors grow with the
-//! logarithm of the length (Higham, "The accuracy of floating point summation", 1993).
+//! So any thread may compute any part or block without an effect on the result. Rounding errors grow with the logarithm
+//! of the length (Higham, "The accuracy of floating point summation", 1993).
 
 #![allow(
     clippy::inline_always,
@@ -21,7 +22,7 @@
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::TensorElement;
 
-/// The number of lanes: accumulators that combine different elements of a part at the same time.
+/// The number of lanes. A lane is an accumulator. The lanes combine different elements of a part at the same time.
 pub(crate) const LANES: usize = 32;
 
 /// The number of elements of a part. Rows are divided into parts.
@@ -96,8 +97,8 @@ pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T
     part(&results, start, combine)
 }
 
-/// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. Because blocks
-/// are short, threads can share even few rows. As in XLA, up to 32 rows are added one after the other.
+/// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. Short blocks let
+/// threads share even few rows. As in XLA, up to 32 rows are added one after the other.
 pub(crate) fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
@@ -110,8 +111,8 @@ pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T,
     }
 }
 
-/// Combines rows into one row, which is written to `target`. There must be at least one row, and each row must be as
-/// long as `target`.
+/// Combines rows into one row, and writes it to `target`. At least one row must exist, and each row must be as long as
+/// `target`.
 #[inline(always)]
 pub(crate) fn columns<T: TensorElement>(
     target: &mut [T],
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn long_sums_stay_accurate() {
-        // 0.1 in f32 is 0.100000001490116. A single accumulator would stay at 2^21, where 0.1 is less than half of the
+        // 0.1 in f32 is 0.100000001490116. A single accumulator would stop at 2^21, where 0.1 is less than half of the
         // distance between neighbouring floats. This order rounds at most 64 times at each of four levels.
         let tenths = vec![0.1_f32; 20_000_000];
         let expected = 2_000_000.029_802_32;

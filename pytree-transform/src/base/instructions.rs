@@ -1,16 +1,16 @@
-//! The choice of the instruction set for kernels: the widest instruction set of the processor, or the instruction set
-//! that every processor has.
+//! The choice of the instruction set for kernels. The default is the widest instruction set of the processor. The
+//! alternative is the instruction set that every processor has.
 
 use std::sync::OnceLock;
 
 /// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
-/// requests this. Results are then the same on all machines with the same word size, but kernels are slower.
+/// selects them. Then results are the same on all machines with the same word size, but kernels are slower.
 pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
 }
 
-/// Returns the instruction set that kernels use. It is detected once.
+/// Returns the instruction set that kernels use. Detects it at the first call.
 pub(crate) fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {

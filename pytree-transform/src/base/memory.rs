@@ -1,9 +1,11 @@
-//! The pool of freed memory, which keeps the memory of a freed array for the next array of the same size.
+//! The pool of freed memory. It stores the memory of a freed array for the next array of the same size.
 //!
-//! The system's allocator returns large blocks to the operating system, and each page of a new block costs a page
-//! fault. A training step frees and allocates the same sizes repeatedly. So the library keeps freed memory in one pool
-//! for all threads, up to [`limit`] bytes. Beyond the limit, the least recently used memory is freed first. The pool
-//! keeps only sizes that were allocated before, and only as many arrays of a size as were in use at the same time.
+//! The system's allocator returns large blocks to the operating system. Each page of a new block then costs a page
+//! fault. A training step frees and allocates the same sizes repeatedly, so the library stores freed memory in a pool.
+//!
+//! All threads share one pool of at most [`limit`] bytes. When the pool is full, it frees the least recently used
+//! memory. The pool stores only sizes that were allocated before, and only as many arrays of a size as were in use at
+//! the same time.
 //!
 //! # Examples
 //! ```
@@ -20,13 +22,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The smallest array that the pool keeps, in bytes. The system's allocator is fast for smaller arrays.
+/// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
 
 /// The default limit of the pool, in bytes.
 const LIMIT: usize = 256 << 20;
 
-/// The maximum number of different array lengths for which the pool has a [`Bucket`].
+/// The greatest number of array lengths that have a [`Bucket`].
 const LENGTHS: usize = 1 << 10;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new(LIMIT));
@@ -35,19 +37,19 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the size of the freed arrays that the process currently keeps, in bytes.
+/// Returns the size of the freed memory that the process currently stores, in bytes.
 pub fn held() -> usize {
     pool().bytes
 }
 
-/// Returns the maximum size of the freed arrays that the process keeps, in bytes: 256 MiB, unless [`set_limit`] changes
-/// it.
+/// Returns the greatest size of the freed memory that the process stores, in bytes. The default is 256 MiB; see
+/// [`set_limit`].
 pub fn limit() -> usize {
     pool().limit
 }
 
-/// Sets the maximum size of the freed arrays that the process keeps, in bytes, and frees the excess. With 0, the memory
-/// of freed arrays returns to the system at once.
+/// Sets the greatest size of the freed memory that the process stores, in bytes, and frees the excess. With 0, the
+/// memory of a freed array returns to the system at once.
 ///
 /// # Examples
 /// ```
@@ -60,7 +62,7 @@ pub fn set_limit(bytes: usize) {
     drop(evicted);
 }
 
-/// Frees all memory of freed arrays that the process keeps, and returns the number of freed bytes.
+/// Frees all freed memory that the process stores. Returns the number of freed bytes.
 pub fn release() -> usize {
     let mut pool = pool();
     let empty = Pool::new(pool.limit);
@@ -69,7 +71,7 @@ pub fn release() -> usize {
     released.bytes
 }
 
-/// Gives the memory of a freed array to the pool, which keeps it or frees it.
+/// Gives the memory of a freed array to the pool, which stores it or frees it.
 pub(crate) fn give<T: Pooled>(elements: Vec<T>) {
     if elements.len() * size_of::<T>() >= SMALLEST {
         let evicted = pool().give(elements);
@@ -85,14 +87,14 @@ pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
     pool().take(length)
 }
 
-/// The freed arrays that the process keeps, by element type and length.
+/// The stored memory of freed arrays, by element type and length.
 pub(crate) struct Pool {
     f32: Lengths<f32>,
     f64: Lengths<f64>,
     bytes: usize,
     limit: usize,
-    /// The number of uses of the pool so far. Each bucket stores this number at its last use, so that the least
-    /// recently used length can be found.
+    /// The number of uses of the pool so far. Each bucket stores this number at its last use, which identifies the
+    /// least recently used length.
     clock: u64,
 }
 
@@ -101,20 +103,20 @@ pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
 /// The freed arrays of one length.
 pub(crate) struct Bucket<T> {
     kept: Vec<Vec<T>>,
-    /// The number of allocations for which the pool had no array of this length. It is the maximum number of arrays of
-    /// this length that were in use at the same time.
+    /// The number of allocations for which the pool had no array of this length. This number is also the greatest
+    /// number of arrays of this length that were in use at the same time.
     misses: usize,
     last_use: u64,
 }
 
-/// Memory that was removed from the pool. It is dropped after the pool is unlocked, because freeing takes time.
+/// Memory that was removed from the pool. It is dropped after the pool is unlocked, because freeing memory takes time.
 #[derive(Default)]
 pub(crate) struct Evicted {
     f32: Vec<Vec<f32>>,
     f64: Vec<Vec<f64>>,
 }
 
-/// An element type whose arrays the pool keeps.
+/// An element type whose arrays the pool stores.
 pub(crate) trait Pooled: Sized {
     fn lengths(pool: &mut Pool) -> &mut Lengths<Self>;
     fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>>;
@@ -210,7 +212,7 @@ impl Pool {
         evicted
     }
 
-    /// Removes arrays of the least recently used lengths until the pool holds no more bytes than its limit.
+    /// Removes arrays of the least recently used lengths until the pool is within its limit.
     fn evict_to_limit(&mut self, evicted: &mut Evicted) {
         while self.bytes > self.limit {
             let (oldest_f32, oldest_f64) = (oldest(&self.f32), oldest(&self.f64));
@@ -228,7 +230,7 @@ impl Pool {
     }
 }
 
-/// Finds the least recently used length with an array in the pool. Returns the time of its last use, and the length.
+/// Returns the least recently used length with an array in the pool, after the time of its last use.
 fn oldest<T>(lengths: &Lengths<T>) -> Option<(u64, usize)> {
     let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
     kept.map(|(&length, bucket)| (bucket.last_use, length))
@@ -251,8 +253,8 @@ fn evict_one<T>(lengths: &mut Lengths<T>, length: usize, evicted: &mut Vec<Vec<T
 mod tests {
     use super::*;
 
-    /// Allocates memory as arrays do: from the pool or, on a miss, new memory. Also returns whether the memory is from
-    /// the pool.
+    /// Allocates memory as arrays do: from the pool, or new memory if the pool has none. Also returns whether the
+    /// memory is from the pool.
     fn allocate(pool: &mut Pool, length: usize) -> (Vec<f32>, bool) {
         match pool.take(length) {
             Some(elements) => (elements, true),
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!((pool.bytes, evicted.f32.len()), (80_000, 6));
     }
 
-    /// Returns the lengths of the arrays that the pool keeps.
+    /// Returns the lengths of the arrays in the pool.
     fn kept<T>(lengths: &Lengths<T>) -> Vec<usize> {
         let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
         kept.map(|(&length, _)| length).collect()

@@ -1,4 +1,4 @@
-//! The layer below tensors: concrete arrays, dtypes, errors, numeric functions, memory and threads.
+//! The layer below tensors: arrays on the host, dtypes, errors, numeric functions, memory and threads.
 
 pub(crate) mod array;
 pub(crate) mod axis_names;

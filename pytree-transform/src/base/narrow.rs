@@ -1,6 +1,6 @@
 //! Conversions between narrow dtypes and the wider dtypes in which kernels compute.
 //!
-//! The conversions of single numbers contain no branches, so that loops over them use vector instructions.
+//! The conversions of single numbers contain no branches, so the compiler can vectorise loops over them.
 
 #![allow(
     clippy::inline_always,
@@ -31,7 +31,7 @@ impl Half {
         }
     }
 
-    /// Rounds each number to the nearest number of this type.
+    /// Rounds each number to the nearest number of this type. The numbers remain f32.
     #[inline(always)]
     pub(crate) fn round(self, numbers: &mut [f32]) {
         match self {
@@ -74,10 +74,10 @@ pub(crate) fn rounded_to(dtype: DType, number: f64) -> f64 {
     })
 }
 
-/// The bits of an f32 without its sign.
+/// The bits of an f32 except its sign bit. These bits are called the size of the number.
 const SIZE: u32 = 0x7fff_ffff;
 
-/// The bits of ∞ as an f32. A size with greater bits is NaN.
+/// The size of ∞ as an f32. A greater size is NaN.
 const INFINITY: u32 = 0x7f80_0000;
 
 /// The bit that makes a NaN quiet.
@@ -88,7 +88,7 @@ fn widen_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// Rounds to the nearest number with the upper 16 bits of an f32, ties to even.
+/// Rounds to the nearest f32 whose lower 16 bits are 0, ties to even.
 #[inline(always)]
 fn round_bf16(number: f32) -> f32 {
     let bits = number.to_bits();
@@ -112,7 +112,7 @@ const SCALE: f32 = f32::from_bits((127 + 112) << 23);
 #[inline(always)]
 fn widen_f16(bits: u16) -> f32 {
     let (sign, size) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
-    // The exponent of an f16 is 112 less than the exponent of an equal f32. The product is exact, also for subnormals.
+    // The exponent of an f16 is 112 less than the exponent of an equal f32. The product is exact, even for subnormals.
     let finite = (f32::from_bits(size << 13) * SCALE).to_bits();
     let widened = if size < 0x7c00 {
         finite
@@ -132,7 +132,8 @@ fn round_f16(number: f32) -> f32 {
     let bits = number.to_bits();
     let size = bits & SIZE;
     let normal = (size + (0x0fff + (size >> 13 & 1))) & 0xffff_e000;
-    // Numbers near 1/2 have a distance of 2⁻²⁴, like the subnormal numbers of f16. So the sum is rounded like an f16.
+    // The distance between floats near 1/2 is 2⁻²⁴, like the distance between subnormals of f16. So the sum is rounded
+    // like an f16.
     let subnormal = ((f32::from_bits(size) + 0.5) - 0.5).to_bits();
     let finite = if size < NORMAL { subnormal } else { normal };
     let rounded = if size < LARGE { finite } else { INFINITY };
@@ -157,12 +158,12 @@ fn narrow_f16(number: f32) -> u16 {
     (sign | narrowed) as u16
 }
 
-/// How the upper bits of a widened integer are filled.
+/// How a conversion to a wider integer fills the upper bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
-    /// By the sign if the dtype is signed, otherwise with zeros.
+    /// With copies of the sign bit if the dtype is signed, otherwise with zeros.
     ByType,
-    /// By the highest bit.
+    /// With copies of the highest bit.
     Sign,
     Zeros,
 }
@@ -243,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns f32s of all sizes, among them ties, and neighbours of the numbers of both half-precision types.
+    /// Returns f32s of all sizes, including ties and the neighbours of all half-precision numbers.
     fn numbers() -> impl Iterator<Item = f32> {
         let near = |bits: u32| [bits.wrapping_sub(1), bits, bits.wrapping_add(1)];
         let halves = (0..=u16::MAX).flat_map(move |bits| {

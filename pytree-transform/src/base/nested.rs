@@ -1,4 +1,4 @@
-//! Nested arrays, vectors and slices of numbers: their shapes, and their numbers in row-major order.
+//! Nested arrays, vectors and slices of numbers. Finds their shapes, and their numbers in row-major order.
 
 use half::{bf16, f16};
 
@@ -10,13 +10,13 @@ pub trait NestedArray: Sized {
     /// The type of the numbers.
     type Number: TensorElement;
 
-    /// Appends the length of each level of nested lists, as read from the first item of each level. `value` is `None`
-    /// inside an empty vector, which has no first item.
+    /// Appends the length of each level of nested lists. The first item of each level determines the length. `value` is
+    /// `None` inside an empty vector, which has no first item.
     #[doc(hidden)]
     fn push_shape(value: Option<&Self>, shape: &mut Vec<usize>);
 
     /// Appends the numbers of `items` in row-major order. Each item must have the shape `shape`. `place` is the path of
-    /// the items in the outermost list, for error messages.
+    /// the items in the outermost list, and is used in error messages.
     #[doc(hidden)]
     fn push_numbers(
         items: &[Self],
@@ -118,13 +118,14 @@ pub(crate) fn numbers_of<T: NestedArray>(
     let count = shape
         .iter()
         .fold(items.len(), |count, &length| count.saturating_mul(length));
-    // If the lists differ in length, there may be far fewer than `count` numbers, and the next call returns an error.
+    // If the lists differ in length, `count` may be far too large. So ignore an error here; the next call reports the
+    // difference.
     let _ = numbers.try_reserve_exact(count);
     T::push_numbers(items, shape, &mut Vec::new(), &mut numbers)?;
     Ok(numbers)
 }
 
-/// Returns the shape of nested lists, which is the length of `items` followed by the shape of the first item.
+/// Returns the shape of nested lists: the length of `items`, followed by the shape of the first item.
 pub(crate) fn shape_of<T: NestedArray>(items: &[T]) -> Vec<usize> {
     let mut shape = vec![items.len()];
     T::push_shape(items.first(), &mut shape);

@@ -1,7 +1,7 @@
 //! The shape of a tensor, and lists of numbers for its axes. Up to four axes need no allocation.
 //!
-//! A [`Shape`] contains only the lengths of all axes of a tensor. Axes, strides and the bounds of slices have types of
-//! their own, which are not part of the public interface.
+//! A [`Shape`] contains only the lengths of all axes of a tensor. Axes, strides and the bounds of slices have other
+//! types, which are not part of the public interface.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -12,12 +12,12 @@ use smallvec::SmallVec;
 /// Positions of axes, for instance the reduced axes of a sum, or a permutation.
 pub(crate) type AxisList = SmallVec<[usize; 4]>;
 
-/// One number for each axis: strides, the bounds of a slice, the sizes of a window.
+/// One number for each axis, for instance strides, the bounds of a slice, or the sizes of a window.
 pub(crate) type PerAxis<N = usize> = SmallVec<[N; 4]>;
 
 /// The length of each axis of a tensor.
 ///
-/// It dereferences to a slice of the lengths, and is equal to slices, arrays and vectors with the same lengths.
+/// A `Shape` dereferences to a slice of the lengths. It equals slices, arrays and vectors with the same lengths.
 ///
 /// # Examples
 /// ```
@@ -32,7 +32,7 @@ pub(crate) type PerAxis<N = usize> = SmallVec<[N; 4]>;
 pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
-    /// Creates the shape of a scalar, which has no axes.
+    /// Creates the shape of a scalar, without axes.
     #[inline]
     pub fn new() -> Self {
         Self(SmallVec::new())
@@ -44,7 +44,7 @@ impl Shape {
         &self.0
     }
 
-    /// Adds an axis of the given length behind the last axis.
+    /// Adds an axis of the given length after the last axis.
     #[inline]
     pub fn push(&mut self, length: usize) {
         self.0.push(length);
@@ -59,10 +59,10 @@ impl Shape {
         self.0.insert(axis, length);
     }
 
-    /// Removes axis `axis`, and returns its length.
+    /// Removes axis `axis`. Returns the length of this axis.
     ///
     /// # Panics
-    /// Panics if there is no such axis.
+    /// Panics if `axis` is out of range.
     #[inline]
     pub fn remove(&mut self, axis: usize) -> usize {
         self.0.remove(axis)
@@ -70,7 +70,7 @@ impl Shape {
 }
 
 impl Clone for Shape {
-    /// Copies the lengths at once. The `clone` of a `SmallVec` copies them one by one.
+    /// Copies the lengths all at once. The `clone` of a `SmallVec` copies them one by one.
     #[inline]
     fn clone(&self) -> Self {
         Self::from(self.as_slice())
@@ -205,7 +205,7 @@ impl PartialEq for Shape {
     }
 }
 
-/// Implements `==` between shapes and other lists of lengths, in both orders.
+/// Implements `==` between shapes and other lists of lengths, in both directions.
 macro_rules! compared_with {
     ($([$($generics:tt)*] $other:ty),*) => {$(
         impl<$($generics)*> PartialEq<$other> for Shape {

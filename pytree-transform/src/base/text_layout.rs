@@ -1,13 +1,12 @@
 //! The layout of text with optional line breaks. Jaxprs are displayed in this layout.
 //!
-//! A group is written on the current line if the rest of this line is long enough. Otherwise each break of the group
-//! ends a line, and the same rule applies to the groups inside (Wadler, "A prettier printer", 2003). Texts and tokens
-//! are stored in sequence, as in Oppen, "Prettyprinting" (1980), so that a long jaxpr needs no tree of small
-//! allocations.
+//! A group is written on the current line if it fits on the rest of this line. Otherwise, each break of the group ends
+//! a line, and the groups inside are treated in the same way (Wadler, "A prettier printer", 2003). Texts and tokens are
+//! stored in sequence (Oppen, "Prettyprinting", 1980), so a long jaxpr needs no tree of small allocations.
 
 use std::fmt::{Display, Write as _};
 
-/// A text with possible line breaks. [`format`](Self::format) chooses which of them end a line.
+/// A text with possible line breaks. [`format`](Self::format) decides which breaks end a line.
 #[derive(Default)]
 pub(crate) struct Layout {
     /// All texts, in sequence.
@@ -19,12 +18,12 @@ pub(crate) struct Layout {
 enum Token {
     /// The text from the end of the previous text token up to this position, in bytes.
     TextUpTo(usize),
-    /// A possible line break. If the group of the break is written on one line, this text replaces the break.
+    /// A possible line break. If the group of the break is on one line, this text replaces the break.
     Break(&'static str),
     /// Indents the following lines by two more spaces.
     Nest,
     EndNest,
-    /// Begins a group: the tokens up to its end are written on one line if they fit.
+    /// Begins a group. The tokens of a group are written on one line if they fit.
     Group,
     EndGroup,
 }
@@ -55,8 +54,8 @@ impl Layout {
         self.tokens.push(Token::EndGroup);
     }
 
-    /// Writes items with a possible line break between them. If the items are on one line, `separator` replaces the
-    /// break.
+    /// Writes items with a possible line break between neighbours. If the items are on one line, `separator` replaces
+    /// the break.
     pub(crate) fn joined<I: IntoIterator>(
         &mut self,
         separator: &'static str,
@@ -112,7 +111,7 @@ impl Layout {
     pub(crate) fn format(&self, width: usize) -> String {
         let mut lines = String::with_capacity(self.text.len() + self.tokens.len());
         let (mut start, mut column, mut indent) = (0, 0, 0);
-        // For each group that has begun and not ended, whether it is written on one line.
+        // For each open group, whether it is written on one line.
         let mut flat = vec![false];
         for (position, &token) in self.tokens.iter().enumerate() {
             let is_flat = flat.last().copied().unwrap_or(false);

@@ -1,12 +1,13 @@
-//! Worker threads, which share long work with the thread that calls [`run_parts`].
+//! Worker threads. They share long work with the thread that calls [`run_parts`].
 //!
-//! Waking a thread takes some ten microseconds, so callers divide only work of a tenth of a millisecond or more.
+//! Waking a thread takes about ten microseconds, so callers divide only work that takes at least a tenth of a
+//! millisecond.
 //!
 //! Invariants:
 //! - A thread that waits in this module runs only parts of its own job. It never runs a task of the user, because the
-//!   task would run inside the waiting thread's trace. So the library does not wait in a general thread pool.
-//! - The workers have one job at a time. A caller runs its parts alone if the workers are busy or if it runs inside a
-//!   job. So no caller waits for another caller's job, and nested calls cannot deadlock.
+//!   task would run inside the waiting thread's trace. For this reason the library does not use a general thread pool.
+//! - The workers have one job at a time. A caller runs its parts alone if the workers are busy or if the caller runs
+//!   inside a job. So no caller waits for another caller's job, and nested calls cannot deadlock.
 //! - The division of work never changes a result: see [`crate::base::fold`] for sums, and
 //!   [`Loops::halves`](crate::primitives) for products.
 
@@ -17,16 +18,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 
-/// The environment variables that set the number of threads. The second variable is rayon's, which is set on many
-/// machines.
+/// The environment variables that set the number of threads. The second variable is rayon's, which many machines set.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
 /// The number of times that a waiting thread yields to other threads before it sleeps. In a training step, the next
-/// fused kernel often begins earlier than a sleeping thread would wake up.
+/// fused kernel often begins before a sleeping thread would wake up.
 const YIELDS: usize = 64;
 
-/// Returns the number of threads that share long work, including the calling thread. The environment variable
-/// `PYTREE_NUM_THREADS` sets this number, otherwise `RAYON_NUM_THREADS`. The default is the number of cores.
+/// Returns the number of threads that share long work, including the calling thread. `PYTREE_NUM_THREADS` sets this
+/// number. If this environment variable is not set, `RAYON_NUM_THREADS` sets it. The default is the number of cores.
 pub(crate) fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -46,7 +46,7 @@ fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
 /// Runs a function on every part, and returns when all parts are done. Free workers share the parts with the caller.
 ///
 /// # Panics
-/// Panics if a part panics, with the same message, after all other parts have stopped.
+/// Panics if a part panics, with the same message. The panic occurs after all other parts have stopped.
 pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     let helpers = parts.len().min(count()).saturating_sub(1);
     let parts = Mutex::new(parts.into_iter());
@@ -58,17 +58,17 @@ pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     });
 }
 
-/// The function that all threads of a job run: it takes parts until none is left.
+/// The function that all threads of a job run. It takes parts until no part is left.
 type Job<'a> = &'a (dyn Fn() + Sync);
 
 /// The worker threads of the process.
 struct Workers {
     /// The number of worker threads, which are started at the first use.
     started: OnceLock<usize>,
-    /// Locked by the thread whose job the workers currently run.
+    /// The lock of the thread whose job the workers currently run.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// The number of jobs so far. It is written while `state` is locked, but workers that wait for a job and do not
+    /// The number of jobs so far. It is written only while `state` is locked. Workers that wait for a job and do not
     /// sleep yet read it without the lock.
     jobs: AtomicUsize,
     /// The number of workers that run the current job. Like `jobs`, it is also read without the lock.
@@ -79,7 +79,7 @@ struct Workers {
 
 struct State {
     job: Option<Job<'static>>,
-    /// The number of further workers that may join the job.
+    /// The number of workers that may still join the job.
     places: usize,
     sleeping: usize,
     panic: Option<Box<dyn Any + Send>>,
@@ -105,7 +105,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Workers {
-    /// Runs a job on this thread and on up to `helpers` workers, or on this thread alone if the workers are busy.
+    /// Runs a job on this thread and on at most `helpers` workers. If the workers are busy, runs the job on this thread
+    /// alone.
     fn run(&'static self, helpers: usize, job: Job<'_>) {
         let helpers = helpers.min(if helpers > 0 { self.started() } else { 0 });
         let claimed = match self.claimed.try_lock() {
@@ -125,8 +126,8 @@ impl Workers {
         }
     }
 
-    /// Starts [`count`] - 1 worker threads at the first call, and returns their number. If the system refuses threads,
-    /// callers work alone.
+    /// Starts [`count`] - 1 worker threads at the first call. Returns the number of started threads. If the system
+    /// refuses to start threads, callers work alone.
     fn started(&'static self) -> usize {
         *self.started.get_or_init(|| {
             let start = |_: &usize| {
@@ -159,7 +160,7 @@ impl Workers {
         (0..woken).for_each(|_| self.job_arrives.notify_one());
     }
 
-    /// Runs one job after another until the process ends. This is the main function of a worker thread.
+    /// Runs one job after the other until the process ends. This is the main function of a worker thread.
     fn serve(&self) {
         loop {
             let job = self.next_job();
@@ -174,7 +175,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a job that further workers may join, and joins this job.
+    /// Waits for a job that more workers may join, and joins this job.
     fn next_job(&self) -> Job<'static> {
         let mut state = locked(&self.state);
         let mut rested = false;
@@ -203,7 +204,7 @@ impl Workers {
     }
 }
 
-/// Yields to other threads until a condition holds, but at most [`YIELDS`] times. Returns whether the condition holds.
+/// Yields to other threads at most [`YIELDS`] times, until a condition holds. Returns whether the condition holds.
 fn rest_until(holds: impl Fn() -> bool) -> bool {
     (0..YIELDS).any(|_| {
         thread::yield_now();
@@ -323,7 +324,7 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         // If no worker wakes the caller, the caller sleeps for ever.
         thread::spawn(move || {
-            // Repeat the test, because on a busy machine a caller yields for longer before it sleeps.
+            // Repeat the test, because a caller yields for longer on a busy machine before it sleeps.
             for round in 0..7 {
                 run_parts(vec![0, 1], |_: usize| {
                     let is_worker = thread::current().name() == Some("pytree-worker");
@@ -364,7 +365,7 @@ mod tests {
 
     #[test]
     fn idle_workers_run_waiting_parts() {
-        // A single thread would wait for the other part for ever, so skip the test.
+        // A single thread would wait forever for the other part, so skip the test.
         if count() < 2 {
             return;
         }

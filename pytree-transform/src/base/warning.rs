@@ -1,6 +1,7 @@
-//! Warnings about programs that run, but not as intended, such as a compiled function that is traced in every call.
+//! Warnings about programs that run, but not as intended. An example is a compiled function that is traced in every
+//! call.
 //!
-//! Each warning is given once for its source line. A hook receives the warning; the default hook prints it on stderr.
+//! Each warning is given once for its source line. A hook receives the warning. The default hook prints it on stderr.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// A source line builds compiled functions repeatedly, and each of them is traced.
+    /// A source line builds compiled functions repeatedly, and each of these functions is traced.
     Rebuilt,
     /// A compiled function is traced again in most of its calls.
     Retraced,
@@ -19,7 +20,7 @@ pub enum WarningKind {
     DroppedState,
 }
 
-/// A warning about a program, as a hook receives it. Its display is its message.
+/// A warning about a program. A hook receives it. Its display is its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
@@ -46,10 +47,10 @@ static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
 static GIVEN: LazyLock<Mutex<HashSet<(WarningKind, &'static Location<'static>)>>> =
     LazyLock::new(Mutex::default);
 
-/// Sets the function that receives the warnings of this process, in place of printing them on stderr.
+/// Sets the function that receives the warnings of this process. Without a hook, warnings are printed on stderr.
 ///
-/// Each warning is given once for its source line. The hook runs in the thread that causes the warning, and no lock is
-/// held meanwhile.
+/// Each warning is given once for its source line. The hook runs in the thread that causes the warning. No lock is held
+/// while the hook runs.
 ///
 /// # Examples
 /// ```
@@ -70,12 +71,12 @@ pub fn reset_warning_hook() {
 fn replace(hook: Option<Hook>) {
     let mut current = HOOK.write().unwrap_or_else(PoisonError::into_inner);
     let before = std::mem::replace(&mut *current, hook);
-    // Dropping a hook runs code of the user, so no lock is held.
+    // Dropping a hook runs code of the user, so hold no lock.
     drop(current);
     drop(before);
 }
 
-/// Gives a warning, unless a warning of this kind was already given for this line.
+/// Gives a warning. Does nothing if a warning of this kind was already given for this line.
 pub(crate) fn warn(
     kind: WarningKind,
     line: &'static Location<'static>,

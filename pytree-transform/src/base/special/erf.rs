@@ -1,4 +1,4 @@
-//! The error function `erf`, and its complement `erfc`, which is 1 - erf(x).
+//! The error function erf(x), and the complementary error function 1 - erf(x).
 #![allow(
     clippy::unreadable_literal,
     clippy::excessive_precision,
@@ -9,7 +9,8 @@
 
 use crate::base::special::polynomial_f64;
 
-/// Computes 1 - erf(x) in double precision, and rounds the result to f32. No digits are lost where erf(x) is near 1.
+/// Computes 1 - erf(x) in double precision, and rounds the result to f32. The result is accurate even if erf(x) is near
+/// 1.
 #[allow(clippy::cast_possible_truncation, reason = "the result is rounded")]
 pub(crate) fn erfc_f32(x: f32) -> f32 {
     erfc_f64(f64::from(x)) as f32
@@ -27,7 +28,7 @@ pub(crate) fn erf_f64(x: f64) -> f64 {
     if x.is_nan() { x } else { value.copysign(x) }
 }
 
-/// Returns 1 - erf(x) by the approximations of [`erf_f64`], without loss of digits where erf(x) is near 1.
+/// Returns 1 - erf(x) by the approximations of [`erf_f64`]. The result is accurate even if erf(x) is near 1.
 pub(crate) fn erfc_f64(x: f64) -> f64 {
     if x.abs() <= 0.46875 {
         return 1.0 - erf_near_zero(x);
@@ -39,7 +40,7 @@ pub(crate) fn erfc_f64(x: f64) -> f64 {
     if x < 0.0 { 2.0 - value } else { value }
 }
 
-/// Computes erf(x) for |x| up to 0.46875.
+/// Computes erf(x) for |x| ≤ 0.46875.
 fn erf_near_zero(x: f64) -> f64 {
     let square = x * x;
     let numerator = polynomial_f64(square, NEAR_NUMERATOR);
@@ -47,7 +48,7 @@ fn erf_near_zero(x: f64) -> f64 {
     x * (numerator / denominator)
 }
 
-/// Computes 1 - erf(x) for x from 0.46875 on, as exp(-x²) times a rational function.
+/// Computes 1 - erf(x) for x ≥ 0.46875, as exp(-x²) times a rational function.
 fn erfc_beyond(x: f64) -> f64 {
     let factor = if x <= 4.0 {
         polynomial_f64(x, MIDDLE_NUMERATOR) / polynomial_f64(x, MIDDLE_DENOMINATOR)
@@ -56,15 +57,16 @@ fn erfc_beyond(x: f64) -> f64 {
         let rest = z * polynomial_f64(z, FAR_NUMERATOR) / polynomial_f64(z, FAR_DENOMINATOR);
         (std::f64::consts::FRAC_2_SQRT_PI / 2.0 - rest) / x
     };
-    // The exponential would enlarge the rounding error of x². So compute this error, and correct it.
+    // The exponential would magnify the rounding error of x². So compute this error and correct the result.
     let square = x * x;
     let rest = x.mul_add(x, -square);
     let exponential = (-square).exp();
     (-rest).mul_add(exponential, exponential) * factor
 }
 
-// The coefficients of numerators and denominators, for |x| up to 0.46875 as polynomials of x², up to 4 of |x|, and beyond
-// of 1/x². The lowering to StableHLO uses them, too.
+// The coefficients of numerators and denominators. `NEAR` is for |x| ≤ 0.46875, with polynomials of x². `MIDDLE` is for
+// |x| ≤ 4, with polynomials of |x|. `FAR` is for greater |x|, with polynomials of 1/x². The lowering to StableHLO also uses
+// these coefficients.
 pub(crate) const NEAR_NUMERATOR: [f64; 5] = [
     1.85777706184603153e-1,
     3.16112374387056560e0,
@@ -150,8 +152,8 @@ mod tests {
             let (erf, erfc) = slow(x);
             assert!((erf_f64(x) - erf).abs() <= 1e-15, "erf({x})");
             assert!((erf_f64(-x) + erf).abs() <= 1e-15, "erf(-{x})");
-            // The reference itself is inaccurate: it loses digits of 1 - erf(x), and ten ulp in the exponential of
-            // large squares.
+            // The reference itself is inaccurate: it loses digits of 1 - erf(x), and up to ten units in the last place
+            // of the exponential of large squares.
             let tolerance = if x < 2.5 { 1e-15 } else { 2e-13 * erfc };
             assert!((erfc_f64(x) - erfc).abs() <= tolerance, "erfc({x})");
             assert!((erfc_f64(-x) - (2.0 - erfc)).abs() <= 1e-15, "erfc(-{x})");

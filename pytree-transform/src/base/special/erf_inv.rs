@@ -1,7 +1,7 @@
 //! The inverse of the error function.
 //!
-//! The f32 version follows each step of XLA's CPU version, including its fused multiply-adds, so that normal random
-//! numbers have the same bits as in JAX. `mul_add` rounds the same way on every machine, but is slow on some.
+//! The f32 version follows each step of XLA's CPU version, including its fused multiply-adds. So normal random numbers
+//! have the same bits as in JAX. `mul_add` rounds equally on every machine, but is slow on some machines.
 #![allow(
     clippy::unreadable_literal,
     clippy::excessive_precision,
@@ -107,7 +107,7 @@ pub(crate) fn erf_inv_f64(x: f64) -> f64 {
     factor * x
 }
 
-// The coefficients of the polynomials, which the lowering to StableHLO uses, too.
+// The coefficients of the polynomials. The lowering to StableHLO also uses them.
 pub(crate) const CENTRE_F32: [f32; 9] = [
     2.8102264e-8,
     3.4327394e-7,

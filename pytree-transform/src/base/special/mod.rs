@@ -1,4 +1,5 @@
-//! Special functions of single numbers that Rust's standard library lacks, or computes inaccurately for some arguments.
+//! Special functions of single numbers. Rust's standard library lacks them, or computes them inaccurately for some
+//! arguments.
 
 #![allow(
     clippy::inline_always,
@@ -35,8 +36,8 @@ pub(crate) fn asinh_f32(x: f32) -> f32 {
     f64::from(x).asinh() as f32
 }
 
-/// Computes the inverse hyperbolic sine. Unlike the standard library's version, this function does not overflow for
-/// large arguments.
+/// Computes the inverse hyperbolic sine. For large arguments, the standard library's version overflows, but this
+/// version does not.
 pub(crate) fn asinh_f64(x: f64) -> f64 {
     if x.abs() > LARGE {
         (x.abs().ln() + std::f64::consts::LN_2).copysign(x)
@@ -51,8 +52,8 @@ pub(crate) fn acosh_f32(x: f32) -> f32 {
     acosh_f64(f64::from(x)) as f32
 }
 
-/// Computes the inverse hyperbolic cosine from `x - 1`, which keeps all digits near 1. The formula of the standard
-/// library, log(x + √(x² - 1)), loses half of the digits near 1, and overflows for large `x`.
+/// Computes the inverse hyperbolic cosine from `x - 1`, which keeps all digits near 1. The standard library computes
+/// log(x + √(x² - 1)), which loses half of the digits near 1 and overflows for large `x`.
 pub(crate) fn acosh_f64(x: f64) -> f64 {
     if x < 1.0 {
         return f64::NAN;
@@ -70,7 +71,7 @@ pub(crate) fn atanh_f32(x: f32) -> f32 {
     atanh_f64(f64::from(x)) as f32
 }
 
-/// Computes the inverse hyperbolic tangent with the same accuracy near -1 and near 1.
+/// Computes the inverse hyperbolic tangent, with the same accuracy near -1 and near 1.
 pub(crate) fn atanh_f64(x: f64) -> f64 {
     let distance = x.abs();
     (0.5 * (2.0 * distance / (1.0 - distance)).ln_1p()).copysign(x)
