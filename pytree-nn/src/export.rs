@@ -1,8 +1,8 @@
-//! Programs in StableHLO as files that other tools read.
+//! Programs in StableHLO as files that other tools can read.
 //!
-//! A file is the text of one module behind two lines of comments, so every tool of MLIR reads it as it is. The first
-//! line names the format and its version. The second line has the names, dtypes and shapes of the inputs and outputs, in
-//! JSON. `docs/formats.md` specifies both lines. The text holds all constants, so the file is complete.
+//! A file consists of two lines of comments and the text of one module, so every tool of MLIR can read it. The first
+//! line names the format and its version. The second line lists the names, dtypes and shapes of the inputs and outputs
+//! in JSON. `docs/formats.md` specifies both lines. The text contains all constants, so the file is complete.
 
 mod error;
 mod signature;
@@ -19,9 +19,9 @@ pub use error::ExportError;
 
 /// Writes a module of StableHLO to a file, atomically.
 ///
-/// The module of a compiled function is that of [`Jit::stablehlo`](pytree_transform::Jit::stablehlo). Its inputs have
-/// the key paths of the argument's leaves as names. Constants of the module are written into its text. Source lines are
-/// left out, so equal programs give equal files.
+/// [`Jit::stablehlo`](pytree_transform::Jit::stablehlo) returns the module of a compiled function. The names of its
+/// inputs are the key paths of the argument's leaves. The text of the file contains the constants of the module. It
+/// does not contain source lines, so equal programs give equal files.
 ///
 /// # Examples
 /// ```
@@ -41,7 +41,7 @@ pub use error::ExportError;
 /// ```
 ///
 /// # Errors
-/// Returns [`ExportError::Io`] if the file cannot be written. The old file is then unchanged.
+/// Returns [`ExportError::Io`] if the file cannot be written. An existing file is then unchanged.
 pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportError> {
     let path = path.as_ref();
     let module = module.with_inlined_constants();
@@ -56,11 +56,11 @@ pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportErro
 
 /// Reads a file that [`save`] or `tools/export-convert` wrote. See [`save`] for an example.
 ///
-/// The first lines are checked. The text of the module is not parsed: the compiler that runs it does this.
+/// Checks the first two lines. Does not parse the text of the module, because the compiler of the module does.
 ///
 /// # Errors
-/// Returns [`ExportError::Io`] if the file cannot be read, [`ExportError::Version`] if a later version of this library
-/// wrote it, and [`ExportError::Format`] with the line of the defect for every other defect.
+/// Returns [`ExportError::Io`] if the file cannot be read. Returns [`ExportError::Version`] if a later version of this
+/// library wrote the file. Returns [`ExportError::Format`] for every other defect, with the line of the defect.
 pub fn load(path: impl AsRef<Path>) -> Result<Exported, ExportError> {
     let path = path.as_ref();
     let bytes = fs::read(path).map_err(|source| ExportError::Io {
@@ -71,10 +71,10 @@ pub fn load(path: impl AsRef<Path>) -> Result<Exported, ExportError> {
     read(path, bytes)
 }
 
-/// A program in StableHLO that was read from a file: see [`load`].
+/// A program in StableHLO that [`load`] read from a file.
 ///
-/// To run it, compile its [`text`](Self::text), for instance with `pytree_pjrt::Client::compile`, and pass one buffer for
-/// each of the [`inputs`](Self::inputs), in their order.
+/// To run the program, compile its [`text`](Self::text), for instance with `pytree_pjrt::Client::compile`. Then pass
+/// one buffer for each of the [`inputs`](Self::inputs), in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     version: String,
@@ -84,7 +84,7 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Returns the version of StableHLO that the text was written for, for instance `1.9.0`. Later versions read it,
+    /// Returns the version of StableHLO in which the text is written, for instance `1.9.0`. Later versions can read it,
     /// too.
     pub fn version(&self) -> &str {
         &self.version
@@ -110,8 +110,8 @@ impl Exported {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedArray {
-    /// The key path in the argument or in the result; `value` if this is a single tensor. Names that another program has
-    /// written may have another form.
+    /// The key path in the argument or in the result, or `value` if the argument or result is a single tensor. Other
+    /// programs may write names in another form.
     pub name: String,
     /// The dtype and the shape.
     pub array: AbstractArray,

@@ -1,6 +1,6 @@
-//! What loading, compiling, calling and copying cost with a plugin. `cargo bench -p pytree-pjrt`
+//! Measures the times of loading, compiling, calling and copying with a plugin: `cargo bench -p pytree-pjrt`
 //!
-//! `python benches/jax_calls.py` prints the same lines for JAX. Needs a plugin, as the tests do.
+//! `python benches/jax_calls.py` prints the same lines for JAX. Like the tests, this program needs a plugin.
 
 #![allow(
     clippy::pedantic,
@@ -122,7 +122,7 @@ fn main() {
         let read = median(|| buffer.read_bytes(&mut target).unwrap());
         print("GB/s", &name("read"), size / read / 1e9);
     }
-    /// A page of memory, which begins at a multiple of 64 bytes.
+    /// A page of memory that begins at a multiple of 64 bytes.
     #[derive(Clone)]
     #[repr(align(64))]
     struct Page([u8; 4096]);

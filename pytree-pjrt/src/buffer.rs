@@ -10,8 +10,9 @@ use crate::sys::{BufferHandle, Failure, ReadHandle};
 
 /// An array on a device.
 ///
-/// The content may still be computed: a run returns its results before it ends. Reading waits. If the run fails, reading
-/// returns its error. Dropping a buffer frees its memory when no run uses it any more.
+/// The content may still be computed, because a run returns its results before it ends. Reading waits for the content.
+/// If the run fails, reading returns the error of the run. The memory of a dropped buffer is freed when no run uses it
+/// any more.
 pub struct Buffer {
     handle: BufferHandle,
     array: Arc<ArrayType>,
@@ -57,17 +58,18 @@ impl Buffer {
         &self.array.dims
     }
 
-    /// Returns the device.
+    /// Returns the device that holds the array.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Returns whether the buffer was donated to a run. It has no memory then, and every use is an error.
+    /// Returns whether the buffer was donated to a run. A donated buffer has no memory, and every use of it is an
+    /// error.
     pub fn is_donated(&self) -> bool {
         self.donated.get().is_some()
     }
 
-    /// Returns whether the content is computed, or its computation has failed. Never waits.
+    /// Returns whether the content is computed or its computation has failed. Never waits.
     ///
     /// # Errors
     /// Returns an error if the buffer was donated.
@@ -107,7 +109,7 @@ impl Buffer {
         T::read(count, |bytes| self.read(bytes))
     }
 
-    /// Waits for the content, and copies it to the host as bytes, with the last axis contiguous.
+    /// Waits for the content, and copies it to the host as bytes. The last axis is contiguous.
     ///
     /// # Errors
     /// Returns an error if the run that computes the content fails, or if the buffer was donated.
@@ -118,7 +120,7 @@ impl Buffer {
         Ok(bytes)
     }
 
-    /// Waits for the content, and copies it to bytes of the caller, with the last axis contiguous.
+    /// Waits for the content, and copies it to `target`. The last axis is contiguous.
     ///
     /// # Errors
     /// Returns an error if the number of bytes differs, if the run that computes the content fails, or if the buffer was
@@ -137,7 +139,7 @@ impl Buffer {
         self.read(target)
     }
 
-    /// Starts to copy the content to the host, and does not wait.
+    /// Starts to copy the content to the host. Does not wait for the copy.
     ///
     /// # Errors
     /// Returns an error if the copy cannot start, or if the buffer was donated.
@@ -165,7 +167,7 @@ impl Buffer {
         }
     }
 
-    /// Returns the error of a use of this buffer after a donation.
+    /// Returns the error for a use of this buffer after a donation.
     pub(crate) fn was_donated(&self, doing: &str, executable: &str) -> PjrtError {
         PjrtError::Donated {
             doing: doing.to_owned(),
@@ -177,7 +179,7 @@ impl Buffer {
     /// Marks the buffer as donated, and frees its memory if the program did not take it.
     pub(crate) fn donate(&self, executable: &Arc<str>) {
         let _ = self.donated.set(Arc::clone(executable));
-        // The memory is freed with the buffer at the latest.
+        // If this fails, the memory is freed when the buffer is dropped.
         let _ = self.handle.delete();
     }
 
@@ -186,10 +188,10 @@ impl Buffer {
     }
 }
 
-/// What a read does, in messages.
+/// The operation of a read, for messages.
 const READING: &str = "read a buffer";
 
-/// Returns the error of an operation on a buffer that a program computes.
+/// Returns the error for an operation on a buffer. `maker` is the program that computes the buffer.
 fn failed(maker: Option<&str>, doing: &str, failure: Failure) -> PjrtError {
     match maker {
         Some(executable) => PjrtError::execute(executable, failure),
@@ -207,7 +209,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// A copy to the host that [`Buffer::start_read`] started. Dropping it waits for the end.
+/// A copy to the host that [`Buffer::start_read`] started. Dropping it waits until the copy has ended.
 #[derive(Debug)]
 pub struct Read {
     handle: ReadHandle,
@@ -224,7 +226,7 @@ impl Read {
         ready.map_err(|failure| PjrtError::plugin("ask whether a copy has ended", failure))
     }
 
-    /// Waits for the end, and returns the bytes, with the last axis contiguous.
+    /// Waits until the copy has ended, and returns the bytes. The last axis is contiguous.
     ///
     /// # Errors
     /// Returns an error if the run that computes the content fails.

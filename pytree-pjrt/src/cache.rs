@@ -1,4 +1,4 @@
-//! Compiled programs on disk.
+//! A cache of compiled programs on disk.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,18 +13,18 @@ use crate::error::PjrtError;
 
 /// The beginning of each file.
 const MAGIC: [u8; 8] = *b"pt-pjrt\n";
-/// The version of the file format. Another version is not read.
+/// The version of the file format. Files of other versions are not read.
 const VERSION: u32 = 1;
-/// The size of what stands before the program: the magic bytes, the version, the key, and the hash of the program.
+/// The size of the header before the program: the magic bytes, the version, the key, and the hash of the program.
 const HEADER: usize = 8 + 4 + 16 + 16;
 
-/// How often a cache of compiled programs was used.
+/// The numbers of hits and misses of a cache of compiled programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
     /// The programs that were loaded from the cache.
     pub hits: u64,
-    /// The programs that were compiled, because the cache did not contain them or a file was damaged.
+    /// The programs that were compiled because the cache did not contain them or because a file was damaged.
     pub misses: u64,
     /// The last file that could not be read or written, with the reason.
     pub last_problem: Option<String>,
@@ -56,7 +56,7 @@ impl Cache {
         count(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns the place of a program in the cache. `plugin` describes what compiles the program.
+    /// Returns the entry of a program in the cache. `plugin` describes the plugin that compiles the program.
     pub(crate) fn entry(&self, program: &str, options: &[u8], plugin: &str) -> Entry<'_> {
         let program = without_locations(program);
         let mut hash = Xxh3::new();
@@ -79,7 +79,7 @@ impl Cache {
     }
 }
 
-/// The place of a program in a cache.
+/// The entry of a program in a cache.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     cache: &'a Cache,
@@ -88,7 +88,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Loads the program with `load`, which gets its bytes. Counts a hit or a miss.
+    /// Loads the program from its bytes with `load`. Counts a hit or a miss.
     pub(crate) fn load<T>(&self, load: impl FnOnce(&[u8]) -> Result<T, String>) -> Option<T> {
         let loaded = match fs::read(&self.path) {
             Ok(file) => self.payload(&file).and_then(load).map_err(Some),
@@ -110,7 +110,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Writes a program, if the plugin could serialize it.
+    /// Writes a program to the cache. `program` is an error if the plugin could not serialize the program.
     pub(crate) fn store(&self, program: Result<Vec<u8>, PjrtError>) {
         let written = program
             .map_err(|error| error.to_string())
@@ -133,7 +133,7 @@ impl Entry<'_> {
         header
     }
 
-    /// Returns the program in a file, if the file is complete and of this place.
+    /// Returns the program in a file. Returns an error if the file is not complete or belongs to another entry.
     fn payload<'f>(&self, file: &'f [u8]) -> Result<&'f [u8], String> {
         let Some((header, program)) = file.split_at_checked(HEADER) else {
             return Err(format!(
@@ -153,7 +153,7 @@ impl Entry<'_> {
     }
 }
 
-/// Writes a file so that other processes see all of it or nothing.
+/// Writes a file atomically: other processes see the whole file or no file.
 fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     /// Distinguishes the threads of this process.
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -169,7 +169,7 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Describes the processor of this machine. A program for a CPU may use all its instructions.
+/// Describes the processor of this machine. A program for a CPU may use all instructions of the processor.
 fn processor() -> String {
     let mut described = std::env::consts::ARCH.to_owned();
     let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -181,7 +181,7 @@ fn processor() -> String {
     described
 }
 
-/// Returns a program without the places in source files that its operations come from: ` loc(…)` and lines `#loc…`.
+/// Returns a program without source locations, which are ` loc(…)` and lines that begin with `#loc`.
 fn without_locations(program: &str) -> String {
     let mut kept = String::with_capacity(program.len());
     let mut rest = program;
@@ -205,7 +205,7 @@ fn without_locations(program: &str) -> String {
     kept
 }
 
-/// Returns the end of a text in quotes, with which `rest` begins.
+/// Returns the end of the text in quotes at the beginning of `rest`.
 fn text_end(rest: &str) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -219,7 +219,7 @@ fn text_end(rest: &str) -> usize {
     rest.len()
 }
 
-/// Returns the end of the first pair of parentheses.
+/// Returns the end of the first pair of parentheses in `rest`.
 fn parentheses_end(rest: &str) -> usize {
     let mut depth = 0;
     let mut at = 0;

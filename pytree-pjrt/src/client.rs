@@ -20,8 +20,8 @@ const VARIABLE: &str = "PYTREE_PJRT_PLUGIN";
 
 /// A plugin with its devices. It compiles programs and copies arrays to the devices.
 ///
-/// A clone is another handle to the same client. Buffers and executables keep their client alive. A program uses the buffers of
-/// its own client only, even if two clients have the same plugin.
+/// A clone is another handle to the same client. Buffers and executables keep their client alive. A program accepts
+/// only the buffers of its own client, even if two clients have the same plugin.
 ///
 /// All methods can be called from several threads at once.
 #[derive(Clone)]
@@ -42,8 +42,8 @@ struct Inner {
 impl Client {
     /// Loads a plugin and creates a client with the plugin's default options.
     ///
-    /// The plugin is loaded once in a process, and stays loaded until the process ends. A plugin is trusted code: loading it
-    /// runs its initializers.
+    /// The plugin is loaded once in a process, and stays loaded until the process ends. A plugin is trusted code,
+    /// because loading a plugin runs its initializers.
     ///
     /// # Errors
     /// Returns an error if the file is not a plugin that this crate can use, or if the plugin finds no device.
@@ -54,7 +54,7 @@ impl Client {
     /// Loads a plugin and creates a client with options.
     ///
     /// # Errors
-    /// Returns the errors of [`load`](Self::load), and an error if the plugin refuses an option.
+    /// Returns the errors of [`load`](Self::load). Also returns an error if the plugin refuses an option.
     pub fn load_with(path: impl AsRef<Path>, options: &Options) -> Result<Self, PjrtError> {
         let plugin = Plugin::load(path.as_ref())?;
         let handle = ClientHandle::create(&plugin.api, &options.values)
@@ -90,7 +90,7 @@ impl Client {
     /// Loads the plugin whose path is in the environment variable `PYTREE_PJRT_PLUGIN`.
     ///
     /// # Errors
-    /// Returns the errors of [`load`](Self::load), and an error if the variable is not set.
+    /// Returns the errors of [`load`](Self::load). Also returns an error if the variable is not set.
     pub fn from_env() -> Result<Self, PjrtError> {
         Self::from_env_with(&Options::new())
     }
@@ -98,7 +98,7 @@ impl Client {
     /// Loads the plugin whose path is in the environment variable `PYTREE_PJRT_PLUGIN`, with options.
     ///
     /// # Errors
-    /// Returns the errors of [`load_with`](Self::load_with), and an error if the variable is not set.
+    /// Returns the errors of [`load_with`](Self::load_with). Also returns an error if the variable is not set.
     pub fn from_env_with(options: &Options) -> Result<Self, PjrtError> {
         let found = match std::env::var_os(VARIABLE) {
             Some(path) if !path.is_empty() => return Self::load_with(PathBuf::from(path), options),
@@ -116,33 +116,33 @@ impl Client {
         &self.inner.platform_name
     }
 
-    /// Returns the version of the platform in the plugin's words.
+    /// Returns the version of the platform as the plugin writes it.
     pub fn platform_version(&self) -> &str {
         &self.inner.platform_version
     }
 
-    /// Returns the version of the PJRT interface that the plugin has: the major and the minor version.
+    /// Returns the version of the plugin's PJRT interface: the major and the minor version.
     pub fn api_version(&self) -> (i32, i32) {
         self.inner.plugin.api.version
     }
 
-    /// Returns what the plugin reports about itself, such as `xla_version` and `stablehlo_current_version`. The names differ
-    /// between plugins.
+    /// Returns the properties that the plugin reports, such as `xla_version` and `stablehlo_current_version`. Their
+    /// names differ between plugins.
     pub fn attributes(&self) -> Vec<(String, OptionValue)> {
         self.inner.plugin.api.attributes().unwrap_or_default()
     }
 
-    /// Returns the path of the plugin, as it was when the process loaded it first.
+    /// Returns the path from which the process first loaded the plugin.
     pub fn plugin_path(&self) -> &Path {
         &self.inner.plugin.path
     }
 
-    /// Returns the devices that this process can use. There is at least one.
+    /// Returns the devices that this process can use. The list is never empty.
     pub fn devices(&self) -> &[Device] {
         &self.inner.devices
     }
 
-    /// Returns the counts of the cache of compiled programs, or `None` if the client has none.
+    /// Returns the numbers of hits and misses of the cache, or `None` if the client has no cache.
     pub fn cache_stats(&self) -> Option<CacheStats> {
         self.inner.cache.as_ref().map(Cache::stats)
     }
@@ -168,14 +168,14 @@ impl Client {
         self.devices()[0].put_bytes(element, dims, bytes)
     }
 
-    /// Compiles a program for one device, or loads it from the cache if the client has one.
+    /// Compiles a program for one device. If the client has a cache, first looks for the program there.
     ///
-    /// The text is a StableHLO module in the syntax of MLIR, whose function `main` is the program. In `main`, the attribute
-    /// `tf.aliasing_output = i : i32` of a parameter allows to donate its buffer to result `i`.
+    /// The text is a StableHLO module in the syntax of MLIR. The program is the function `main` of the module. If a
+    /// parameter of `main` has the attribute `tf.aliasing_output = i : i32`, its buffer can be donated to result `i`.
     ///
     /// # Errors
-    /// Returns an error if the device does not exist, or with the compiler's message if the program is malformed or the device
-    /// cannot run it.
+    /// Returns an error if the device does not exist. Returns the compiler's message if the program is malformed or the
+    /// device cannot run it.
     pub fn compile(
         &self,
         program: &str,
@@ -212,8 +212,8 @@ impl Client {
 
     /// Loads a program that [`Executable::serialize`] wrote.
     ///
-    /// The bytes are trusted: a plugin may crash on bytes that it did not write. They are valid only for the same version of the
-    /// same plugin, on the same kind of processor and devices.
+    /// The bytes must be trusted, because a plugin may crash on bytes that it did not write. They are valid only for
+    /// the same version of the same plugin, on the same kind of processor and devices.
     ///
     /// # Errors
     /// Returns an error if the plugin refuses the bytes.
@@ -230,8 +230,8 @@ impl Client {
         &self.places
     }
 
-    /// Returns a handle to the same client without the places of tensors, for the engines of these places: a place that had
-    /// itself would never be freed.
+    /// Returns a handle to the same client without the places of tensors. The engines of the places hold this handle.
+    /// With the places in the handle, a place would hold itself and would never be freed.
     pub(crate) fn without_places(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
@@ -248,7 +248,7 @@ impl Client {
         })
     }
 
-    /// Returns the place of a program in the cache.
+    /// Returns the entry of a program in the cache.
     fn entry<'a>(&self, cache: &'a Cache, program: &str, options: &[u8]) -> Entry<'a> {
         let kinds: Vec<&str> = self.devices().iter().map(Device::kind).collect();
         let plugin = format!(
@@ -280,7 +280,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Returns the error of a plugin that creates no client.
+/// Returns the error of a plugin that could not create a client.
 fn refused(path: PathBuf, options: &Options, failure: Failure) -> PjrtError {
     let Failure { code, message, .. } = failure;
     if message.to_lowercase().contains("no visible") {
@@ -304,7 +304,7 @@ fn refused(path: PathBuf, options: &Options, failure: Failure) -> PjrtError {
     }
 }
 
-/// Returns the name of a module, or the beginning of its text if it has none.
+/// Returns the name of a module. If the module has no name, returns the beginning of its text.
 fn name(program: &str) -> String {
     let ends = |c: char| !(c.is_alphanumeric() || "_.$-".contains(c));
     let named = program
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn missing_variable_says_how_to_set_it() {
-        // The variable is not set by tests of this file, which run beside each other.
+        // No test of this file sets the variable, because the tests run at the same time.
         if std::env::var_os(VARIABLE).is_none() {
             let error = Client::from_env().unwrap_err().to_string();
             assert!(

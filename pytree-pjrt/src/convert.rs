@@ -1,4 +1,4 @@
-//! Tensors as bytes of plugins, and back.
+//! Conversions between tensors and the bytes of plugins.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::element::{Element, ElementType};
 use crate::error::PjrtError;
 
-/// Returns the element type of a tensor of the host, and its elements as bytes, the last axis contiguous.
+/// Returns the element type of a tensor on the host, and its elements as bytes. The last axis is contiguous.
 pub(crate) fn bytes(tensor: &Tensor) -> Result<(ElementType, &[u8]), DeviceError> {
     fn plain<T: TensorElement + Element>(tensor: &Tensor) -> Result<&[u8], TensorError> {
         tensor.read::<T>().map(cast_slice)
@@ -50,12 +50,12 @@ pub(crate) fn bytes(tensor: &Tensor) -> Result<(ElementType, &[u8]), DeviceError
     Ok((element, bytes))
 }
 
-/// A tensor of the host that lends its bytes.
+/// A tensor on the host that lends its bytes.
 #[derive(Debug)]
 pub(crate) struct Bytes(Tensor);
 
 impl Bytes {
-    /// Shares a tensor whose elements [`bytes`] can borrow.
+    /// Creates the owner of the bytes of a tensor. [`bytes`] must be able to borrow the elements.
     pub(crate) fn of(tensor: &Tensor) -> Self {
         Self(tensor.clone())
     }
@@ -63,18 +63,18 @@ impl Bytes {
 
 impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
-        // Never fails; a shorter slice would be reported as a wrong size.
+        // `bytes` does not fail here. If it failed, the empty slice would be reported as a wrong size.
         bytes(&self.0).map_or(&[], |(_, bytes)| bytes)
     }
 }
 
-/// Waits for a buffer, and returns its elements as a tensor of the host.
+/// Waits for a buffer, and returns its elements as a tensor on the host.
 pub(crate) fn tensor(buffer: &Buffer) -> Result<Tensor, DeviceError> {
     fn plain<T: TensorElement + Element>(buffer: &Buffer) -> Result<Tensor, PjrtError> {
         let elements = buffer.to_vec::<T>()?;
         Ok(Tensor::new(buffer.dims(), elements))
     }
-    /// Reads elements from their bits.
+    /// Reads half-precision elements from their bits.
     fn halves<T: TensorElement>(
         buffer: &Buffer,
         of_bits: fn(Vec<u16>) -> Vec<T>,
@@ -104,7 +104,7 @@ pub(crate) fn tensor(buffer: &Buffer) -> Result<Tensor, DeviceError> {
     tensor.map_err(device_error)
 }
 
-/// Returns the error of a device for an error of its plugin.
+/// Converts the error of a plugin to the error of a device.
 pub(crate) fn device_error(error: PjrtError) -> DeviceError {
     match error {
         PjrtError::OutOfMemory { message, .. } => DeviceError::out_of_memory(message),

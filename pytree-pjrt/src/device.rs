@@ -9,9 +9,9 @@ use crate::error::PjrtError;
 use crate::stats::DeviceMemory;
 use crate::sys::{DeviceHandle, Failure};
 
-/// A device of a client. Two devices are equal if they are the same device of the same client.
+/// A device of a client. Two handles are equal if they refer to the same device of the same client.
 ///
-/// It is displayed in the plugin's words.
+/// A device is displayed as the plugin writes it.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -58,7 +58,8 @@ impl Device {
         &self.inner.kind
     }
 
-    /// Returns the use of the device's memory, or `None` if the plugin does not count it. Plugins for CPUs do not.
+    /// Returns the memory use of the device, or `None` if the plugin does not count memory. Plugins for CPUs do not
+    /// count it.
     pub fn memory(&self) -> Option<DeviceMemory> {
         self.inner.handle.memory().ok()
     }
@@ -66,17 +67,17 @@ impl Device {
     /// Copies elements to the device. The last axis is contiguous.
     ///
     /// # Errors
-    /// Returns an error if the number of elements is not that of the dimensions, or if the device has not enough memory.
+    /// Returns an error if the number of elements does not fit the dimensions, or if the device has too little memory.
     pub fn put<T: Element>(&self, elements: &[T], dims: &[usize]) -> Result<Buffer, PjrtError> {
         self.put_bytes(T::TYPE, dims, bytemuck::cast_slice(elements))
     }
 
-    /// Copies bytes to the device: elements in the order of the host's bytes, the last axis contiguous.
+    /// Copies bytes to the device. The elements have the byte order of the host, and the last axis is contiguous.
     ///
     /// The bytes of a bool must be 0 or 1.
     ///
     /// # Errors
-    /// Returns an error if the number of bytes is not that of the array, or if the device has not enough memory.
+    /// Returns an error if the number of bytes does not fit the array, or if the device has too little memory.
     pub fn put_bytes(
         &self,
         element: ElementType,
@@ -88,10 +89,11 @@ impl Device {
         self.buffer(array, put)
     }
 
-    /// Passes an owner of bytes to the device, as [`put_bytes`](Self::put_bytes) does, without a copy where possible.
+    /// Passes an owner of bytes to the device. Avoids a copy where possible, unlike [`put_bytes`](Self::put_bytes).
     ///
-    /// A CPU uses the owner's memory if it begins at a multiple of 64 bytes. A GPU reads from it while the program continues. The
-    /// owner is dropped when the memory is not used any more, possibly on another thread.
+    /// A CPU uses the owner's memory if the memory begins at a multiple of 64 bytes. A GPU copies from the memory while
+    /// the program continues. The owner is dropped when the device no longer uses the memory, possibly on another
+    /// thread.
     ///
     /// # Errors
     /// Returns the errors of [`put_bytes`](Self::put_bytes).
@@ -128,7 +130,8 @@ impl Device {
     }
 }
 
-/// Returns the type of an array and its dimensions for the plugin, if it has so many bytes.
+/// Returns the type of an array, and its dimensions for the plugin. Returns an error if the array has another size in
+/// bytes.
 fn checked(
     element: ElementType,
     dims: &[usize],

@@ -24,8 +24,8 @@ pub enum ElementType {
     F64,
 }
 
-/// Each element type with its name, its size, its `PJRT_Buffer_Type` in `pjrt_c_api.h`, and its `PrimitiveType` in
-/// `xla/xla_data.proto`.
+/// The element types with their names, their sizes, their `PJRT_Buffer_Type` in `pjrt_c_api.h`, and their
+/// `PrimitiveType` in `xla/xla_data.proto`.
 const TYPES: [(ElementType, &str, usize, i32, u64); 13] = [
     (ElementType::Bool, "bool", 1, 1, 1),
     (ElementType::I8, "i8", 1, 2, 2),
@@ -47,7 +47,7 @@ impl ElementType {
         TYPES[self as usize]
     }
 
-    /// Returns the size of one element in bytes. A bool takes a byte.
+    /// Returns the size of one element in bytes. A bool has one byte.
     pub const fn bytes(self) -> usize {
         self.row().2
     }
@@ -74,7 +74,7 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// The element type and the dimensions of an array. It is displayed as `f32[2,3]`.
+/// The element type and the dimensions of an array. Displayed as, for instance, `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayType {
     /// The type of the elements.
@@ -92,7 +92,7 @@ impl ArrayType {
         }
     }
 
-    /// Returns the number of elements, or `None` if it does not fit into a `usize`.
+    /// Returns the number of elements, or `None` if the number does not fit into a `usize`.
     pub fn len(&self) -> Option<usize> {
         if self.dims.contains(&0) {
             return Some(0);
@@ -106,7 +106,7 @@ impl ArrayType {
         self.dims.contains(&0)
     }
 
-    /// Returns the size of all elements in bytes, or `None` if it does not fit into a `usize`.
+    /// Returns the size of all elements in bytes, or `None` if the size does not fit into a `usize`.
     pub fn bytes(&self) -> Option<usize> {
         self.len()?.checked_mul(self.element.bytes())
     }
@@ -129,19 +129,19 @@ mod sealed {
 
 /// A Rust type whose slices can be copied to buffers and back.
 ///
-/// There is none for `bf16` and `f16`: use the bytes of their bits, as
-/// [`Client::put_bytes`](crate::Client::put_bytes) and [`Buffer::to_bytes`](crate::Buffer::to_bytes) do.
+/// `bf16` and `f16` have no such Rust type. Pass their bits as bytes to
+/// [`Client::put_bytes`](crate::Client::put_bytes), and read them by [`Buffer::to_bytes`](crate::Buffer::to_bytes).
 pub trait Element: NoUninit + sealed::Sealed {
     /// The element type of this Rust type.
     const TYPE: ElementType;
 
-    /// Returns elements that `read` writes as bytes.
+    /// Returns elements whose bytes `read` writes.
     #[doc(hidden)]
     fn read<E>(count: usize, read: impl FnOnce(&mut [u8]) -> Result<(), E>)
     -> Result<Vec<Self>, E>;
 }
 
-/// Returns elements of a type for which all bytes are valid.
+/// Returns elements of a type that allows all byte values.
 fn read_plain<T: Pod, E>(
     count: usize,
     read: impl FnOnce(&mut [u8]) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Tensors on the devices of a client: each device is an engine of the library, which compiles recorded functions for it.
+//! Tensors on the devices of a client. Each device has an engine, which compiles recorded functions for the device.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +15,16 @@ use crate::error::PjrtError;
 use crate::executable::Executable;
 use crate::options::CompileOptions;
 
-/// The size in bytes from which a tensor lends its memory to a transfer. The bytes of smaller tensors are copied.
+/// The size in bytes from which a tensor lends its memory to a transfer. Smaller tensors are copied.
 const SHARED: usize = 1 << 16;
 
-/// The size in bytes of inputs whose copies are worth a second program.
+/// The size in bytes from which copies of inputs cost more than compiling a second program.
 const COPIED: usize = 1 << 16;
 
-/// The devices of a client as places of tensors, each made when it is first used.
+/// The devices of a client as places of tensors. A place is created when it is first used.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// The number of the client in this process, from 1.
+    /// The number of the client in this process, starting at 1.
     number: usize,
     devices: Vec<OnceLock<device::Device>>,
 }
@@ -43,8 +43,8 @@ impl Places {
 }
 
 impl Client {
-    /// Returns a device of the client as a place for tensors and compiled functions. Calls with the same index return the same
-    /// place. `device::Device::from(&client)` is the place of the first device.
+    /// Returns a device of the client as a place for tensors and compiled functions. Calls with the same index return
+    /// the same place. `device::Device::from(&client)` returns the place of the first device.
     ///
     /// # Errors
     /// Returns an error if the device does not exist.
@@ -89,7 +89,7 @@ impl From<&Client> for device::Device {
 #[derive(Clone)]
 struct PjrtEngine {
     client: Client,
-    /// The number of the client, for the name.
+    /// The number of the client, which is part of the engine's name.
     number: usize,
     index: usize,
 }
@@ -98,7 +98,7 @@ impl PjrtEngine {
     fn compile_text(&self, text: &str) -> Result<Executable, DeviceError> {
         let mut options = CompileOptions::new().device(self.index);
         if self.client.platform_name() == "cpu" {
-            // Otherwise the maximum of a number and NaN is the number. Compilers for other platforms keep NaN.
+            // By default, the maximum of a number and NaN is the number on CPUs. On other platforms it is NaN.
             options = options.set("xla_cpu_enable_fast_min_max", false);
         }
         self.client.compile(text, &options).map_err(device_error)
@@ -112,8 +112,8 @@ impl fmt::Debug for PjrtEngine {
 }
 
 impl Engine for PjrtEngine {
-    /// Returns the platform and the number of the device with its kind, for instance `cuda:0 (NVIDIA H200)`. The devices of
-    /// all clients but the first of a process also have the number of their client.
+    /// Returns the platform, the number and the kind of the device, for instance `cuda:0 (NVIDIA H200)`. The name also
+    /// contains the number of the client, except for the first client of a process.
     fn name(&self) -> String {
         let (platform, device) = (
             self.client.platform_name(),
@@ -142,7 +142,7 @@ impl Engine for PjrtEngine {
         let constants = constants
             .map(|constant| self.transfer(constant))
             .collect::<Result<_, _>>()?;
-        // A single operation copies an operand that it may overwrite and that others hold, which costs as much as the operation.
+        // A run copies a donor that is not donated. For a single operation, this copy costs as much as the operation.
         let reuses = jaxpr.equations().len() > 1;
         let text = if reuses {
             module.text_with_donors()
@@ -172,7 +172,7 @@ impl PjrtEngine {
     }
 }
 
-/// Returns the error of a device for a function that has no form in StableHLO.
+/// Converts the error for a function that StableHLO cannot express to the error of a device.
 fn not_lowered(error: TensorError) -> DeviceError {
     match error {
         TensorError::Lowering {
@@ -191,24 +191,27 @@ fn not_lowered(error: TensorError) -> DeviceError {
 
 /// A recorded function that is compiled for a device.
 ///
-/// Which inputs a run may overwrite is known only when it starts, but where results lie is decided when the function is
-/// compiled. So all inputs are compiled as donors (`jax.buffer_donor`), for which XLA chooses results of the same size. The runtime
-/// copies an input that has such a result and is not donated to this run. If a run donates no input that has such a result, and
-/// the copies would be large, it uses a second program without donors, which is compiled then.
+/// Which inputs a run may overwrite is known only when the run starts. But the compiler decides where the results are
+/// stored. So all inputs are compiled as donors (`jax.buffer_donor`), and XLA assigns results of the same size to them.
+/// The runtime copies an assigned input that this run does not donate.
+///
+/// If a run donates no assigned input, and the copies would be large, the run uses a second program without donors. The
+/// second program is compiled when it is first needed.
 #[derive(Debug)]
 struct Program {
     engine: PjrtEngine,
     executable: Executable,
-    /// Large constants, which are the last arguments.
+    /// The large constants, which are the last arguments.
     constants: Vec<Buffer>,
     without_donors: Option<WithoutDonors>,
 }
 
-/// The program that reuses no memory.
+/// The program without donors.
 #[derive(Debug)]
 struct WithoutDonors {
     text: String,
-    /// The sizes in bytes of the inputs in whose memory a result of the other program lies, and 0 for the others.
+    /// The size in bytes of each input whose memory the other program uses for a result. The size is 0 for all other
+    /// inputs.
     reused: Vec<usize>,
     executable: OnceLock<Executable>,
 }
@@ -260,7 +263,7 @@ impl Program {
         if let Some(executable) = other.executable.get() {
             return Ok(executable);
         }
-        // Two threads may compile it at once; the first result is kept.
+        // Two threads may compile the program at the same time. The first result is stored.
         let compiled = self.engine.compile_text(&other.text)?;
         Ok(other.executable.get_or_init(|| compiled))
     }

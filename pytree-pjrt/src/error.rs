@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::element::ArrayType;
 use crate::sys::Failure;
 
-/// The kind of an error that a plugin reports: the codes of `absl::Status`.
+/// The kind of an error that a plugin reports. The kinds are the codes of `absl::Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(
@@ -34,7 +34,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The codes in the order of `PJRT_Error_Code`, from 1.
+    /// The codes in the order of `PJRT_Error_Code`, starting at 1.
     const ALL: [Self; 16] = [
         Self::Cancelled,
         Self::Unknown,
@@ -65,18 +65,18 @@ impl ErrorCode {
 
 /// The error of an operation with a PJRT plugin.
 ///
-/// A plugin that aborts the process cannot be caught: XLA ends the process when it finds a bug of its own.
+/// If a plugin aborts the process, no error is returned. XLA aborts the process when it finds a bug in itself.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PjrtError {
-    /// The environment variable names no plugin.
+    /// The environment variable does not name a plugin.
     #[error(
         "cannot load a PJRT plugin: expected the path of a plugin in the environment variable `{variable}`, found {found}; set it to a shared library such as `pjrt_c_api_gpu_plugin.so`, or pass the path to `Client::load`"
     )]
     NoPlugin {
         /// The name of the variable.
         variable: &'static str,
-        /// What the variable contains.
+        /// The content of the variable.
         found: String,
     },
     /// No file exists at the path of the plugin.
@@ -97,9 +97,9 @@ pub enum PjrtError {
     NotALibrary {
         /// The path.
         path: PathBuf,
-        /// What the file is.
+        /// A description of the file.
         found: String,
-        /// What to do.
+        /// How to fix the call.
         fix: &'static str,
         /// The error of the system.
         reason: String,
@@ -111,12 +111,12 @@ pub enum PjrtError {
     NotAPlugin {
         /// The path.
         path: PathBuf,
-        /// What the library is.
+        /// A description of the library.
         found: &'static str,
-        /// What to do.
+        /// How to fix the call.
         fix: &'static str,
     },
-    /// The plugin has a version of the PJRT interface that this crate does not know.
+    /// The plugin has an unsupported version of the PJRT interface.
     #[error(
         "cannot load the PJRT plugin {path:?}: expected PJRT {}.{} or newer with the major version {}, found {}.{}; use a plugin of a JAX release of 2025 or later",
         .oldest.0, .oldest.1, .oldest.0, .found.0, .found.1
@@ -124,7 +124,7 @@ pub enum PjrtError {
     Version {
         /// The path.
         path: PathBuf,
-        /// The oldest version that works: major and minor.
+        /// The oldest supported version: major and minor.
         oldest: (i32, i32),
         /// The version of the plugin.
         found: (i32, i32),
@@ -136,7 +136,7 @@ pub enum PjrtError {
     UnsupportedTarget {
         /// The path.
         path: PathBuf,
-        /// The architecture and the system.
+        /// The architecture and the operating system of the target.
         target: String,
     },
     /// The plugin finds no device.
@@ -163,7 +163,7 @@ pub enum PjrtError {
         /// The plugin's message.
         message: String,
     },
-    /// A client has no device with such an index.
+    /// A client has no device with the index.
     #[error(
         "cannot {doing}: expected the index of one of {count} devices, found {index}; use an index less than {count}, or load the plugin with more devices"
     )]
@@ -175,17 +175,17 @@ pub enum PjrtError {
         /// The number of devices.
         count: usize,
     },
-    /// The plugin does not compile a program.
+    /// The plugin could not compile a program.
     #[error("cannot compile the StableHLO program `{program}`: {} ({code:?}); correct the program at the place that the message names", first_lines(.message))]
     Compile {
-        /// The name of the module, or its first line.
+        /// The name of the module. If the module has no name, the first line of its text.
         program: String,
         /// The kind of the error.
         code: ErrorCode,
         /// The plugin's message.
         message: String,
     },
-    /// The device has not enough memory.
+    /// The device has too little memory.
     #[error(
         "cannot {doing}: the memory of the device is exhausted: {message}; drop buffers, donate inputs, or use smaller arrays"
     )]
@@ -207,7 +207,7 @@ pub enum PjrtError {
         /// The number of inputs.
         found: usize,
     },
-    /// An input differs from the program's parameter in its element type or its dimensions.
+    /// An input has another element type or other dimensions than the program's parameter.
     #[error(
         "cannot run `{executable}`: expected `{expected}` for input {index}, found `{found}`; pass a buffer of that type, or compile the program for this one"
     )]
@@ -254,12 +254,12 @@ pub enum PjrtError {
         executable: String,
         /// The index of the input.
         index: usize,
-        /// What is wrong.
+        /// The reason why the input cannot be donated.
         problem: String,
-        /// What to do.
+        /// How to fix the call.
         fix: &'static str,
     },
-    /// A run failed. This error may occur when a result is read.
+    /// A run failed. This error may be returned when a result is read.
     #[error("the run of `{executable}` failed: {message} ({code:?}); its results have no values")]
     Execute {
         /// The name of the program.
@@ -274,9 +274,9 @@ pub enum PjrtError {
     Size {
         /// The type of the array.
         array: ArrayType,
-        /// The size of such an array in bytes, or `None` if no memory has so many.
+        /// The size of the array in bytes, or `None` if the array does not fit into memory.
         expected: Option<usize>,
-        /// The number of bytes.
+        /// The number of bytes that were passed.
         found: usize,
     },
     /// A buffer is read as elements of another type.
@@ -287,7 +287,7 @@ pub enum PjrtError {
         /// The type of the buffer.
         found: ArrayType,
     },
-    /// A program has a parameter or a result of a type that this crate does not know.
+    /// A parameter or a result of a program has an element type that this crate does not support.
     #[error(
         "cannot use `{executable}`: expected results of known element types, found the PJRT type {found}; convert it in the program"
     )]
@@ -324,7 +324,7 @@ pub enum PjrtError {
 }
 
 impl PjrtError {
-    /// Returns the error of an operation in which a function of the plugin failed.
+    /// Returns the error for an operation during which a function of the plugin failed.
     pub(crate) fn plugin(doing: impl Into<String>, failure: Failure) -> Self {
         let doing = doing.into();
         if is_exhausted(&failure) {
@@ -344,7 +344,7 @@ impl PjrtError {
         }
     }
 
-    /// Returns the error of a run that failed at once or later.
+    /// Returns the error for a run that failed, immediately or later.
     pub(crate) fn execute(executable: &str, failure: Failure) -> Self {
         if is_exhausted(&failure) {
             return Self::plugin(format!("run `{executable}`"), failure);
@@ -359,12 +359,13 @@ impl PjrtError {
     }
 }
 
-/// Returns whether memory was exhausted. An error that arrives later may have another code and the first message in its own.
+/// Returns whether memory was exhausted. An error that is returned later may have another code, but its message
+/// contains the message of the first error.
 fn is_exhausted(failure: &Failure) -> bool {
     failure.code == ErrorCode::ResourceExhausted || failure.message.contains("Out of memory")
 }
 
-/// The number of lines of a compiler's message that an error displays. The field `message` contains all.
+/// The number of lines of a compiler's message that an error displays. The field `message` contains the whole message.
 const LINES: usize = 12;
 
 /// Returns the first lines of a message, which may contain a whole program.

@@ -13,9 +13,8 @@ use crate::signature::Signature;
 use crate::stats::CompiledMemory;
 use crate::sys::{ExecutableHandle, Failure};
 
-/// A compiled program on a device. A clone is another handle to the same program.
-///
-/// Several threads can run it at once.
+/// A compiled program on a device. A clone is another handle to the same program. Several threads can run a program at
+/// the same time.
 #[derive(Clone)]
 pub struct Executable {
     inner: Arc<Inner>,
@@ -25,10 +24,10 @@ struct Inner {
     handle: ExecutableHandle,
     name: Arc<str>,
     device: Device,
-    /// `None` if the plugin does not show the compiled program. Then the plugin alone checks inputs.
+    /// The parameters. `None` if the plugin does not return the compiled program. Then only the plugin checks inputs.
     signature: Option<Signature>,
     outputs: Vec<Arc<ArrayType>>,
-    /// The positions of the inputs that the program would use unless it is told not to.
+    /// The positions of the inputs whose memory the program uses unless a run forbids it.
     donatable: Vec<i64>,
 }
 
@@ -93,7 +92,7 @@ impl Executable {
         &self.inner.device
     }
 
-    /// Returns the type of each parameter, or `None` if the plugin does not tell it.
+    /// Returns the type of each parameter, or `None` if the plugin does not return the compiled program.
     pub fn parameters(&self) -> Option<&[ArrayType]> {
         self.inner
             .signature
@@ -106,15 +105,16 @@ impl Executable {
         self.inner.outputs.iter().map(AsRef::as_ref)
     }
 
-    /// Runs the program, and returns its results at once, while the device may still compute them.
+    /// Runs the program. Returns its results at once, while the device may still compute them.
     ///
-    /// `donated` lists the positions of the inputs whose memory the program may use for its results. These buffers are donated
-    /// if the run starts: every later use of them is an error. An input for which the program has no use is freed.
+    /// `donated` lists the positions of the inputs whose memory the program may use for its results. If the run starts,
+    /// these buffers are donated, and every later use of them is an error. A donated buffer that the program does not
+    /// use is freed.
     ///
     /// # Errors
-    /// Returns an error if the inputs differ from the parameters, if an input was donated before, if one buffer is donated and
-    /// passed a second time, or if the run does not start. An error of the run itself may be returned by the first read of a
-    /// result. A program without results is waited for.
+    /// Returns an error if the inputs differ from the parameters, if an input was donated before, or if a donated
+    /// buffer is passed twice. Returns an error if the run does not start. An error of the run itself may be returned
+    /// by the first read of a result. If the program has no results, the call waits for the run and returns its error.
     ///
     /// # Examples
     /// ```no_run
@@ -149,8 +149,8 @@ impl Executable {
         Ok(results)
     }
 
-    /// Starts to run the program on inputs that are known to fit. `not_donated` lists the positions of the inputs whose memory
-    /// the program must not use.
+    /// Starts to run the program on inputs that are already checked. `not_donated` lists the positions of the inputs
+    /// whose memory the program must not use.
     pub(crate) fn start<B: Borrow<Buffer>>(
         &self,
         inputs: &[B],
@@ -171,34 +171,36 @@ impl Executable {
         Ok(results.collect())
     }
 
-    /// Returns for each parameter whether a result lies in its memory if it is donated, or `None` if the plugin does not tell
-    /// it.
+    /// Returns whether the program stores a result in the memory of each parameter if the parameter is donated. Returns
+    /// `None` if the plugin does not return the compiled program.
     pub(crate) fn reused(&self) -> Option<&[bool]> {
         let signature = self.inner.signature.as_ref();
         signature.map(|signature| &signature.aliased[..])
     }
 
-    /// Returns the memory that the program uses, or `None` if the plugin does not tell it.
+    /// Returns the memory that the program uses, or `None` if the plugin does not report it.
     pub fn memory(&self) -> Option<CompiledMemory> {
         self.inner.handle.memory().ok()
     }
 
-    /// Returns the compiler's estimates by name, such as `flops` and `bytes accessed`. Plugins have different names, and some
-    /// have none.
+    /// Returns the compiler's estimates by name, such as `flops` and `bytes accessed`. The names differ between
+    /// plugins. Some plugins return no estimates.
     pub fn cost(&self) -> Vec<(String, OptionValue)> {
         self.inner.handle.cost().unwrap_or_default()
     }
 
-    /// Returns bytes from which [`Client::deserialize`](crate::Client::deserialize) loads the program without compiling it.
+    /// Returns the compiled program as bytes. [`Client::deserialize`](crate::Client::deserialize) loads them without
+    /// compiling.
     ///
     /// # Errors
-    /// Returns an error if the plugin cannot write this program.
+    /// Returns an error if the plugin cannot serialize this program.
     pub fn serialize(&self) -> Result<Vec<u8>, PjrtError> {
         let bytes = self.inner.handle.serialize();
         bytes.map_err(|failure| PjrtError::plugin(format!("serialize `{}`", self.name()), failure))
     }
 
-    /// Checks inputs against the parameters. The plugin for CPUs checks only sizes in bytes.
+    /// Checks inputs against the parameters. This check is necessary because the plugin for CPUs checks only sizes in
+    /// bytes.
     fn check<B: Borrow<Buffer>>(&self, inputs: &[B]) -> Result<(), PjrtError> {
         let executable = || self.name().to_owned();
         if let Some(signature) = &self.inner.signature {
@@ -249,7 +251,7 @@ impl Executable {
         }
     }
 
-    /// Checks that each donated input exists and is passed once.
+    /// Checks that each donated input exists and is passed only once.
     fn check_donated<B: Borrow<Buffer>>(
         &self,
         inputs: &[B],
@@ -297,9 +299,9 @@ impl Executable {
         }
     }
 
-    /// Returns the error of a run that did not start.
+    /// Returns the error for a run that did not start.
     ///
-    /// Another thread may have donated an input after the check. Then the plugin calls the input invalid.
+    /// Another thread may have donated an input after the check. In this case the plugin reports an invalid input.
     fn failed<B: Borrow<Buffer>>(
         &self,
         inputs: &[B],
@@ -330,7 +332,7 @@ impl Executable {
     }
 }
 
-/// Returns the positions of the values that are true.
+/// Returns the positions of the flags that are true.
 fn positions(flags: &[bool]) -> impl Iterator<Item = i64> {
     (0_i64..)
         .zip(flags)

@@ -1,6 +1,7 @@
 //! Compiles StableHLO and runs it on CPUs, GPUs and TPUs through PJRT plugins of XLA.
 //!
-//! [`Client`] loads a plugin and has its devices. [`Executable`] is a compiled program. [`Buffer`] is an array on a device.
+//! [`Client`] loads a plugin and lists its devices. [`Executable`] is a compiled program. [`Buffer`] is an array on a
+//! device.
 //!
 //! ```no_run
 //! use pytree_pjrt::{Client, CompileOptions};
@@ -20,23 +21,23 @@
 //! ```
 //!
 //! # Plugins
-//! A plugin is a shared library that implements the C interface of PJRT. It is loaded when the program runs; the build needs
-//! nothing of it. The Python packages `jax-cuda12-pjrt` and `jax-cuda13-pjrt` contain plugins for NVIDIA GPUs, and `libtpu` the
-//! one for TPUs. A wheel is a zip archive, from which the library must be unzipped.
+//! A plugin is a shared library that implements the C interface of PJRT. The program loads it at run time, so the build
+//! does not need it. The Python packages `jax-cuda12-pjrt` and `jax-cuda13-pjrt` contain plugins for NVIDIA GPUs. The
+//! package `libtpu` contains the plugin for TPUs. A wheel is a zip archive; unzip the library from it.
 //!
-//! A plugin is trusted code that runs in this process. **If a plugin aborts, the process ends**: XLA aborts when it finds a bug
-//! of its own, and an older plugin threw a C++ exception at an option of the wrong type. No error can be returned then. `libtpu` waits about a minute for the cloud's metadata on a machine without a
-//! TPU.
+//! A plugin is trusted code that runs in this process. **If a plugin aborts, the process ends**, and no error is
+//! returned. XLA aborts when it finds a bug in itself. An older plugin threw a C++ exception for an option of the wrong
+//! type. On a machine without a TPU, `libtpu` waits about a minute for the metadata of the cloud.
 //!
-//! Plugins for CPUs on PyPI are uploads of third parties. They are good enough for tests; build a plugin from the sources of XLA
-//! for anything else.
+//! Plugins for CPUs on PyPI are uploads of third parties. Use them only for tests. For all other purposes, build a
+//! plugin from the sources of XLA.
 //!
 //! # Asynchronous runs
-//! [`Executable::run`] returns when the run has started. Reading a result waits for it, and returns the error of the run if it
-//! failed. Runs of one device end in the order in which they started.
+//! [`Executable::run`] returns when the run has started. Reading a result waits for the run. If the run failed, reading
+//! returns its error. The runs of one device end in the order in which they started.
 //!
 //! # Targets
-//! Without shared libraries, as on wasm32, the crate builds and [`Client::load`] returns an error.
+//! On a target without shared libraries, such as wasm32, the crate builds, but [`Client::load`] returns an error.
 
 mod buffer;
 mod cache;

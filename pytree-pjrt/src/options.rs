@@ -31,9 +31,9 @@ macro_rules! option_values {
 }
 option_values!(String => String, &str => String, i64 => Int, i32 => Int, u32 => Int, Vec<i64> => Ints, &[i64] => Ints, f32 => Float, bool => Bool);
 
-/// The options of a client: those of its plugin by name, and the directory of compiled programs.
+/// The options of a client: the options of its plugin by name, and the directory of the cache of compiled programs.
 ///
-/// The plugin decides which names exist. XLA's plugin for CPUs has `cpu_device_count`, the one for NVIDIA GPUs has
+/// The plugin defines the names. XLA's plugin for CPUs has `cpu_device_count`. The plugin for NVIDIA GPUs has
 /// `visible_devices`, `memory_fraction`, `preallocate`, `allocator`, `node_id` and `num_nodes`.
 ///
 /// # Examples
@@ -63,11 +63,11 @@ impl Options {
         self
     }
 
-    /// Stores compiled programs in a directory, and loads them from there instead of compiling them again.
+    /// Stores compiled programs in a directory. Loads a stored program from there instead of compiling it again.
     ///
-    /// The directory is created if it does not exist. A file is used only for the same program, with the same options, on
-    /// the same devices, by the same plugin. A file that cannot be read or written never fails a compilation; see
-    /// [`Client::cache_stats`](crate::Client::cache_stats).
+    /// The directory is created if it does not exist. A file is used only for the same program with the same options,
+    /// on the same devices, by the same plugin. If a file cannot be read or written, the compilation still succeeds;
+    /// see [`Client::cache_stats`](crate::Client::cache_stats).
     #[must_use]
     pub fn cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cache_dir = Some(directory.into());
@@ -90,12 +90,12 @@ pub struct CompileOptions {
 }
 
 impl CompileOptions {
-    /// Creates options with which the first device runs the program.
+    /// Creates options that select the first device.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the device that runs the program: its index in [`Client::devices`](crate::Client::devices).
+    /// Selects the device that runs the program, by its index in [`Client::devices`](crate::Client::devices).
     #[must_use]
     pub fn device(mut self, index: usize) -> Self {
         self.device = index;
@@ -111,22 +111,24 @@ impl CompileOptions {
         self
     }
 
-    /// Returns the bytes of a `CompileOptionsProto` for these devices: a row for each replica, a column for each partition.
+    /// Returns the bytes of a `CompileOptionsProto` for these devices. Each row is a replica, and each column a
+    /// partition.
     ///
-    /// The numbers of the fields are those of `xla/pjrt/proto/compile_options.proto` and, for the device assignment, of
-    /// `xla/xla_data.proto`.
+    /// The field numbers are from `xla/pjrt/proto/compile_options.proto`. The field numbers of the device assignment
+    /// are from `xla/xla_data.proto`.
     pub(crate) fn encode(&self, devices: &[&[i32]]) -> Vec<u8> {
         let replicas = devices.len();
         let partitions = devices.first().map_or(0, |row| row.len());
         let mut options = Writer::default();
         // CompileOptionsProto.executable_build_options
         options.message(3, |build| {
-            // ExecutableBuildOptionsProto: device_ordinal, where -1 means that it is not set; num_replicas; num_partitions.
+            // ExecutableBuildOptionsProto: device_ordinal (-1 means that it is not set), num_replicas, num_partitions.
             build.int(1, -1);
             build.count(4, replicas).count(5, partitions);
             // ExecutableBuildOptionsProto.device_assignment
             build.message(9, |assignment| {
-                // DeviceAssignmentProto: replica_count; computation_count; computation_devices, one for each partition.
+                // DeviceAssignmentProto: replica_count, computation_count, computation_devices (one for each
+                // partition).
                 assignment.count(1, replicas).count(2, partitions);
                 for partition in 0..partitions {
                     let ids: Vec<i64> = devices.iter().map(|row| row[partition].into()).collect();
@@ -138,7 +140,7 @@ impl CompileOptions {
             });
         });
         for (name, value) in &self.flags {
-            // CompileOptionsProto.env_option_overrides: a map, whose entries have the fields key and value.
+            // CompileOptionsProto.env_option_overrides is a map. Its entries have the fields key and value.
             options.message(7, |entry| {
                 entry.bytes(1, name.as_bytes());
                 // OptionOverrideProto: string_field, bool_field, int_field, double_field.
@@ -157,7 +159,7 @@ impl CompileOptions {
     }
 }
 
-/// Returns a list as the compiler reads it from a text.
+/// Returns a list in the notation of the compiler's text options.
 fn list(values: &[i64]) -> String {
     let values: Vec<String> = values.iter().map(i64::to_string).collect();
     values.join(",")
@@ -178,7 +180,8 @@ mod tests {
             .collect()
     }
 
-    /// What jaxlib 0.10.2 writes for device 3 and these flags: `tests/golden/compile_options.py` prints it.
+    /// The expected bytes are those of jaxlib 0.10.2 for device 3 and these flags. `tests/golden/compile_options.py`
+    /// prints them.
     #[test]
     fn options_are_encoded_as_by_jax() {
         let options = CompileOptions::new()

@@ -1,4 +1,4 @@
-//! Loads plugins: each path once in a process, and never unloads them.
+//! Loads plugins. Each path is loaded once in a process, and is never unloaded.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::sys::Api;
 pub(crate) struct Plugin {
     pub(crate) api: Api,
     pub(crate) path: PathBuf,
-    /// The size of the file and the time of its last change, which differ between builds of a plugin.
+    /// The size of the file and the time of its last change. They differ between builds of a plugin.
     pub(crate) build: String,
 }
 
@@ -35,11 +35,11 @@ mod load {
     use super::{Api, Path, PathBuf, PjrtError, Plugin};
     use crate::sys::OpenError;
 
-    /// The plugins of this process by the canonical paths of their files.
+    /// The loaded plugins of this process, by the canonical paths of their files.
     static LOADED: Mutex<Option<HashMap<PathBuf, &'static Plugin>>> = Mutex::new(None);
 
     impl Plugin {
-        /// Loads a plugin, or returns it if this process has loaded it.
+        /// Loads a plugin. Returns the loaded plugin if this process has already loaded the file.
         pub(crate) fn load(path: &Path) -> Result<&'static Self, PjrtError> {
             let not_found = |_| PjrtError::NotFound {
                 path: path.to_owned(),
@@ -48,7 +48,7 @@ mod load {
                     .filter(|absolute| absolute != path),
             };
             let canonical = fs::canonicalize(path).map_err(not_found)?;
-            // Two threads must not initialize a plugin at once.
+            // Two threads must not initialize a plugin at the same time.
             let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
             let loaded = loaded.get_or_insert_default();
             if let Some(plugin) = loaded.get(&canonical) {
@@ -67,7 +67,7 @@ mod load {
         }
     }
 
-    /// Returns an error for files that nobody loads on purpose. For the others, the system decides.
+    /// Returns an error for a file that is clearly not a plugin. For other files, the operating system decides.
     fn check_kind(path: &Path) -> Result<(), PjrtError> {
         let refused = |found: &str, fix, reason: &str| {
             Err(PjrtError::NotALibrary {
@@ -101,7 +101,7 @@ mod load {
         }
     }
 
-    /// Returns whether the name is that of an extension module of Python.
+    /// Returns whether the file is an extension module of Python, judging by its name.
     fn is_python_extension(path: &Path, reason: &str) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.contains(".cpython-")

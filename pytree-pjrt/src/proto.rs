@@ -1,15 +1,15 @@
-//! Writes and reads protocol buffers: the few messages of XLA that this crate exchanges with plugins.
+//! Writes and reads protocol buffers: the messages of XLA that this crate exchanges with plugins.
 
-/// The wire type of numbers of variable length.
+/// The wire type of an integer of variable length.
 const VARINT: u64 = 0;
-/// The wire type of 8 bytes.
+/// The wire type of a value of 8 bytes.
 const FIXED_64: u64 = 1;
-/// The wire type of bytes, texts, messages and packed numbers, which begin with their length.
+/// The wire type of bytes, texts, messages and packed numbers. These values begin with their length.
 const BYTES: u64 = 2;
-/// The wire type of 4 bytes.
+/// The wire type of a value of 4 bytes.
 const FIXED_32: u64 = 5;
 
-/// Writes a message. Each function writes a field.
+/// Writes a message. Each method writes one field.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
@@ -31,7 +31,7 @@ impl Writer {
         self
     }
 
-    /// Writes a number of things.
+    /// Writes a count.
     pub(crate) fn count(&mut self, field: u64, value: usize) -> &mut Self {
         self.varint(field << 3 | VARINT);
         self.varint(value as u64);
@@ -82,12 +82,12 @@ pub(crate) enum Value<'a> {
     Int(u64),
     /// Bytes, a text, a message or packed numbers.
     Bytes(&'a [u8]),
-    /// A number of fixed size, which no message needs here.
+    /// A number of fixed size. The messages of this crate contain no such number.
     Fixed,
 }
 
 impl<'a> Value<'a> {
-    /// Returns the fields of a message, or no fields if the value is none.
+    /// Returns the fields of a message. Returns no fields if the value is not a message.
     pub(crate) fn fields(self) -> Fields<'a> {
         match self {
             Self::Bytes(bytes) => Fields { bytes },
@@ -95,8 +95,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Appends the integers of a field of repeated integers: one, or several in packed form. Returns `None` if the
-    /// value is malformed.
+    /// Appends the integers of a repeated field: one integer, or several in packed form. Returns `None` if the value is
+    /// malformed.
     pub(crate) fn extend_ints(self, target: &mut Vec<u64>) -> Option<()> {
         match self {
             Self::Int(value) => target.push(value),
@@ -111,7 +111,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Iterates over the fields of a message: pairs of the number and the value. A malformed field is `None`, and the last.
+/// Iterates over the fields of a message as pairs of number and value. A malformed field is `None` and ends the
+/// iteration.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
@@ -177,7 +178,7 @@ impl<'a> Iterator for Fields<'a> {
 mod tests {
     use super::*;
 
-    // The bytes are examples of https://protobuf.dev/programming-guides/encoding.
+    // The bytes are the examples of https://protobuf.dev/programming-guides/encoding.
     #[test]
     fn bytes_are_those_of_specification() {
         let mut writer = Writer::default();

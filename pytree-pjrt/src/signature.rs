@@ -1,4 +1,4 @@
-//! The parameters of a compiled program, which the C interface has no function for.
+//! The parameters of a compiled program. The C interface has no function that returns them.
 
 use crate::element::{ArrayType, ElementType};
 use crate::proto::{Fields, Value};
@@ -10,15 +10,16 @@ pub(crate) struct Signature {
     pub(crate) parameters: Vec<ArrayType>,
     /// Whether the program can use the memory of each parameter.
     pub(crate) donatable: Vec<bool>,
-    /// Whether a result lies in the memory of each parameter if the parameter is donated.
+    /// Whether the program stores a result in the memory of each parameter if the parameter is donated.
     pub(crate) aliased: Vec<bool>,
 }
 
 impl Signature {
-    /// Reads the signature from a compiled program: an `HloModuleProtoWithConfig`, or an `HloModuleProto` if the format says so.
-    /// Returns `None` for other formats, and if a parameter is not an array of a known type.
+    /// Reads the signature from a compiled program. `format` names the message: an `HloModuleProto` or an
+    /// `HloModuleProtoWithConfig`. Returns `None` for other formats, and if a parameter is not an array of a supported
+    /// type.
     ///
-    /// The numbers of the fields are those of `xla/service/hlo.proto` and `xla/xla_data.proto`.
+    /// The field numbers are from `xla/service/hlo.proto` and `xla/xla_data.proto`.
     pub(crate) fn decode(format: &str, bytes: &[u8]) -> Option<Self> {
         match format {
             "hlo" => Self::of_module(Fields::new(bytes)),
@@ -44,12 +45,13 @@ impl Signature {
         let mut aliased = donatable.clone();
         for field in module {
             match field? {
-                // HloModuleProto.input_output_alias: HloInputOutputAliasProto.entries, with the field parameter_number.
+                // HloModuleProto.input_output_alias holds HloInputOutputAliasProto.entries with the field
+                // parameter_number.
                 (8, aliases) => {
                     mark(aliases, 2, &mut donatable)?;
                     mark(aliases, 2, &mut aliased)?;
                 }
-                // HloModuleProto.buffer_donor: HloBufferDonorProto.entries, with the field parameter_number.
+                // HloModuleProto.buffer_donor holds HloBufferDonorProto.entries with the field parameter_number.
                 (18, donors) => mark(donors, 1, &mut donatable)?,
                 _ => {}
             }
@@ -62,7 +64,7 @@ impl Signature {
     }
 }
 
-/// Returns the value of a field that a message has once.
+/// Returns the value of a field that is not repeated.
 fn find(fields: Fields<'_>, number: u64) -> Option<Value<'_>> {
     for field in fields {
         let (found, value) = field?;
@@ -92,7 +94,7 @@ fn array_type(shape: Value<'_>) -> Option<ArrayType> {
     Some(ArrayType::new(element?, dims?))
 }
 
-/// Marks the parameters that the entries of a message name in a field. The number 0 is not written.
+/// Marks the parameters that the entries of a message name in a field. An entry without this field names parameter 0.
 fn mark(message: Value<'_>, field_of_parameter: u64, donatable: &mut [bool]) -> Option<()> {
     for field in message.fields() {
         if let (1, entry) = field? {

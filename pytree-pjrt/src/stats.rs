@@ -1,14 +1,14 @@
-//! What plugins report about memory.
+//! The memory statistics that plugins report.
 
 /// The use of a device's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceMemory {
-    /// The bytes that are in use now.
+    /// The bytes that are currently in use.
     pub in_use: i64,
-    /// The most bytes that were in use at once, if the plugin counts them.
+    /// The greatest number of bytes that were in use at the same time, if the plugin counts them.
     pub peak: Option<i64>,
-    /// The bytes that programs may use, if there is a limit.
+    /// The number of bytes that programs may use, if it is limited.
     pub limit: Option<i64>,
 }
 
@@ -16,14 +16,14 @@ pub struct DeviceMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompiledMemory {
-    /// The machine code.
+    /// The size of the machine code.
     pub code: i64,
-    /// The inputs.
+    /// The size of the inputs.
     pub inputs: i64,
-    /// The results.
+    /// The size of the results.
     pub outputs: i64,
-    /// The part of the results that lies in the memory of donated inputs.
+    /// The size of the results that are stored in the memory of donated inputs.
     pub aliased: i64,
-    /// The memory of intermediate values during a run.
+    /// The size of the intermediate values during a run.
     pub temporary: i64,
 }

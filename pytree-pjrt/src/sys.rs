@@ -1,12 +1,15 @@
-//! The boundary to the C interface: all unsafe code of the crate, and therefore a long file. What leaves it is safe to use.
+//! The boundary to the C interface. It contains all unsafe code of the crate, so the file is long. Its interface is
+//! safe.
 //!
-//! Each handle owns one object of the plugin, frees it when it is dropped, and keeps the objects alive that it depends on. A
-//! failure of a function is returned as a [`Failure`], and the plugin's error object is freed.
+//! Each handle owns one object of the plugin and frees the object when the handle is dropped. A handle also keeps the
+//! objects alive that its object depends on. If a function fails, the plugin's error object is converted to a
+//! [`Failure`] and freed.
 //!
 //! # Threads
-//! The handles are `Send` and `Sync` because PJRT requires thread-safe implementations: XLA documents `PjRtClient` as
-//! thread-safe, its functions lock what they change, and JAX calls them from any number of threads. Only freeing an object must
-//! not run beside another use of it. Rust drops a handle only when no reference to it exists.
+//! The handles are `Send` and `Sync` because PJRT requires thread-safe implementations. XLA documents `PjRtClient` as
+//! thread-safe, its functions lock the data that they change, and JAX calls them from any number of threads. Only the
+//! function that frees an object must not run at the same time as another use of the object. Rust drops a handle only
+//! when no reference to it exists.
 
 mod abi;
 
@@ -30,12 +33,12 @@ pub(crate) struct Failure {
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// A function of the table. Each takes a pointer to the struct of its arguments.
+/// A function of the table. It takes a pointer to the struct of its arguments.
 type Function = unsafe extern "C" fn(*mut c_void) -> *mut abi::Error;
-/// The type of the two functions that free an error and read its message.
+/// The type of the two functions without a result: one frees an error, and one reads its message.
 type VoidFunction = unsafe extern "C" fn(*mut c_void);
 
-/// The functions of a plugin, whose library is never unloaded.
+/// The functions of a plugin. Its library is never unloaded.
 #[derive(Debug)]
 pub(crate) struct Api {
     table: NonNull<abi::Table>,
@@ -43,42 +46,43 @@ pub(crate) struct Api {
     pub(crate) version: (i32, i32),
 }
 
-// SAFETY: the table is constant once the library is loaded, and the library is never unloaded.
+// SAFETY: the table is constant after the library is loaded, and the library is never unloaded.
 unsafe impl Send for Api {}
 // SAFETY: as above.
 unsafe impl Sync for Api {}
 
-/// Why a file is not a usable plugin.
+/// The reason why a file is not a usable plugin.
 #[derive(Debug)]
 #[cfg(any(unix, windows))]
 pub(crate) enum OpenError {
-    /// The system cannot load the file as a library, for this reason.
+    /// The system cannot load the file as a library. The text is the reason.
     NotALibrary(String),
-    /// The library has no function `GetPjrtApi`, or it returns null.
+    /// The library has no function `GetPjrtApi`, or the function returns null.
     NotAPlugin,
-    /// The version of the plugin's table.
+    /// The plugin's table has this unsupported version.
     Version(i32, i32),
-    /// The plugin refuses to be initialized.
+    /// The plugin could not be initialized.
     Initialize(Failure),
 }
 
 #[cfg(any(unix, windows))]
 impl Api {
-    /// The oldest version with a table in the known order.
+    /// The oldest version whose table has the known order.
     pub(crate) const OLDEST: (i32, i32) = (abi::MAJOR, abi::OLDEST_MINOR);
 
     /// Loads a plugin and initializes it. The library stays loaded until the process ends.
     pub(crate) fn open(path: &std::path::Path) -> std::result::Result<Self, OpenError> {
-        // SAFETY: initializers of a library may do anything. The caller of `Client::load` names the file and so trusts it.
+        // SAFETY: initializers of a library may do anything. The caller of `Client::load` names the file, and thereby
+        // trusts it.
         let library = unsafe { libloading::Library::new(path) }
             .map_err(|error| OpenError::NotALibrary(reason(&error)))?;
-        // Objects of the plugin and its threads may exist until the process ends.
+        // Leak the library, because objects and threads of the plugin may exist until the process ends.
         let library = Box::leak(Box::new(library));
         // SAFETY: the header declares `const PJRT_Api* GetPjrtApi()`.
         let get =
             unsafe { library.get::<unsafe extern "C" fn() -> *mut abi::Table>(b"GetPjrtApi\0") };
         let get = get.map_err(|_| OpenError::NotAPlugin)?;
-        // SAFETY: the function has no arguments, and returns a table that lives as long as the library.
+        // SAFETY: the function has no arguments. It returns a table that lives as long as the library.
         let table = NonNull::new(unsafe { get() }).ok_or(OpenError::NotAPlugin)?;
         // SAFETY: every version of the table begins with its size and its version.
         let head = unsafe { table.as_ref() };
@@ -99,13 +103,13 @@ impl Api {
 }
 
 impl Api {
-    /// Returns the function at a position of the table, or `None` if the plugin's table is shorter.
+    /// Returns the function of these arguments, or `None` if the plugin's table is too short.
     fn function<A: Arguments>(&self) -> Option<Function> {
         let offset = size_of::<abi::Table>() + A::SLOT * size_of::<Option<Function>>();
         if offset + size_of::<Option<Function>>() > self.size {
             return None;
         }
-        // SAFETY: the position lies inside of the table, and the table contains pointers to functions that may be null.
+        // SAFETY: the position is inside of the table. The table contains pointers to functions, which may be null.
         unsafe {
             self.table
                 .byte_add(offset)
@@ -114,10 +118,10 @@ impl Api {
         }
     }
 
-    /// Calls the function of these arguments, and returns them with what the function wrote.
+    /// Calls the function of these arguments. Returns the arguments with the values that the function wrote.
     ///
     /// # Safety
-    /// The pointers in the arguments must be valid for what the header says about the function.
+    /// The pointers in the arguments must satisfy the requirements of the function in the header.
     unsafe fn call<A: Arguments>(&self, mut arguments: A) -> Result<A> {
         let Some(function) = self.function::<A>() else {
             let (major, minor) = self.version;
@@ -131,7 +135,8 @@ impl Api {
             });
         };
         arguments.set_size();
-        // SAFETY: the function belongs to this type of arguments, and the caller vouches for the pointers.
+        // SAFETY: the function belongs to this type of arguments, and the caller guarantees that the pointers are
+        // valid.
         let error = unsafe { function(ptr::from_mut(&mut arguments).cast()) };
         match NonNull::new(error) {
             None => Ok(arguments),
@@ -139,16 +144,16 @@ impl Api {
         }
     }
 
-    /// Calls the function of these arguments, which returns nothing.
+    /// Calls the function of these arguments, which has no result.
     ///
     /// # Safety
-    /// The function must return nothing, and the pointers must be valid.
+    /// The function must have no result, and the pointers must be valid.
     unsafe fn call_void<A: Arguments>(&self, mut arguments: A) -> A {
         if let Some(function) = self.function::<A>() {
             arguments.set_size();
-            // SAFETY: the header declares the function without a result; the representation of the pointer is the same.
+            // SAFETY: the header declares the function without a result. The representation of the pointer is the same.
             let function = unsafe { std::mem::transmute::<Function, VoidFunction>(function) };
-            // SAFETY: the caller vouches for the pointers.
+            // SAFETY: the caller guarantees that the pointers are valid.
             unsafe { function(ptr::from_mut(&mut arguments).cast()) };
         }
         arguments
@@ -157,7 +162,7 @@ impl Api {
     /// Reads an error and frees it.
     fn take_error(&self, function: &'static str, error: NonNull<abi::Error>) -> Failure {
         let error = error.as_ptr();
-        // SAFETY: the error is alive until it is destroyed at the end. The message is copied before.
+        // SAFETY: the error exists until it is destroyed at the end. The message is copied before.
         unsafe {
             let code = self.call(abi::ErrorGetCode::of(error));
             let code = code.map_or(ErrorCode::Unknown, |got| ErrorCode::from_raw(got.code));
@@ -172,7 +177,7 @@ impl Api {
         }
     }
 
-    /// Returns what the plugin says about itself, such as the versions of XLA and StableHLO.
+    /// Returns the properties that the plugin reports, such as the versions of XLA and StableHLO.
     pub(crate) fn attributes(&self) -> Result<Vec<(String, OptionValue)>> {
         // SAFETY: the attributes live as long as the process.
         unsafe {
@@ -187,7 +192,7 @@ impl Api {
     }
 }
 
-/// Returns the message of the system that an error of `libloading` has as its source.
+/// Returns the message of the operating system that is the source of an error of `libloading`.
 #[cfg(any(unix, windows))]
 fn reason(error: &libloading::Error) -> String {
     use std::error::Error as _;
@@ -199,25 +204,25 @@ fn reason(error: &libloading::Error) -> String {
 /// Copies a text of the plugin.
 ///
 /// # Safety
-/// The pointer must be null or point to so many bytes.
+/// The pointer must be null or point to `size` bytes.
 unsafe fn text(pointer: *const c_char, size: usize) -> String {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     String::from_utf8_lossy(unsafe { slice(pointer.cast::<u8>(), size) }).into_owned()
 }
 
-/// Returns an array of the plugin, which may be null if it is empty.
+/// Returns an array of the plugin. The pointer may be null if the array is empty.
 ///
 /// # Safety
-/// The pointer must be null or point to so many values, which live for `'a`.
+/// The pointer must be null or point to `size` values that live for `'a`.
 unsafe fn slice<'a, T>(pointer: *const T, size: usize) -> &'a [T] {
     if pointer.is_null() || size == 0 {
         return &[];
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { std::slice::from_raw_parts(pointer, size) }
 }
 
-/// Returns the object that a successful function promised.
+/// Returns the object that a function created. Returns an error if the pointer is null.
 fn created<T>(function: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| Failure {
         function,
@@ -226,17 +231,17 @@ fn created<T>(function: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
     })
 }
 
-/// Copies named values of the plugin. Values of unknown types are left out.
+/// Copies named values of the plugin. Omits values of unknown types.
 ///
 /// # Safety
-/// The pointer must be null or point to so many values.
+/// The pointer must be null or point to `count` values.
 unsafe fn named_values(first: *const NamedValue, count: usize) -> Vec<(String, OptionValue)> {
     let mut values = Vec::new();
     if first.is_null() {
         return values;
     }
-    // A newer plugin may have longer structs. Each says its size without padding.
-    // SAFETY: there is a first value if the count is not 0.
+    // A newer plugin may have longer structs. Each struct contains its size without padding.
+    // SAFETY: a first value exists if the count is not 0.
     let stride = if count == 0 {
         0
     } else {
@@ -246,7 +251,7 @@ unsafe fn named_values(first: *const NamedValue, count: usize) -> Vec<(String, O
         .next_multiple_of(align_of::<NamedValue>())
         .max(size_of::<NamedValue>());
     for index in 0..count {
-        // SAFETY: the index is less than the count. The type says which field of the union is valid.
+        // SAFETY: the index is less than the count. The type of the value determines the valid field of the union.
         unsafe {
             let value = &*first.byte_add(index * stride);
             let data = value.value;
@@ -266,7 +271,7 @@ unsafe fn named_values(first: *const NamedValue, count: usize) -> Vec<(String, O
     values
 }
 
-/// Returns the C form of an option, which borrows from the option.
+/// Returns the C form of an option. It borrows from the option.
 fn named_value((name, value): &(String, OptionValue)) -> NamedValue {
     let (value_type, value, value_size) = match value {
         OptionValue::String(text) => (
@@ -298,7 +303,7 @@ fn named_value((name, value): &(String, OptionValue)) -> NamedValue {
     }
 }
 
-/// Declares a handle that frees its object with the function of these arguments.
+/// Declares a handle that frees its object by the given function.
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident of $raw:ident, kept by $keeper:ident: $keeper_type:ty, freed by $free:ident) => {
         $(#[$doc])*
@@ -315,7 +320,8 @@ macro_rules! handle {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: the handle owns the object, and nothing uses it any more. No error could be reported.
+                // SAFETY: the handle owns the object, and nothing uses the object any more. An error cannot be reported
+                // here.
                 let _ = unsafe { self.api().call(abi::$free::of(self.raw.as_ptr())) };
             }
         }
@@ -323,11 +329,11 @@ macro_rules! handle {
 }
 
 handle! {
-    /// An event, which becomes ready when asynchronous work is done.
+    /// An event. It becomes ready when asynchronous work is done.
     EventHandle of Event, kept by api: &'static Api, freed by EventDestroy
 }
 handle! {
-    /// A client, which owns devices.
+    /// A client. It owns devices.
     ClientHandle of Client, kept by api: &'static Api, freed by ClientDestroy
 }
 handle! {
@@ -335,7 +341,7 @@ handle! {
     LoadedHandle of LoadedExecutable, kept by client: Arc<ClientHandle>, freed by LoadedExecutableDestroy
 }
 handle! {
-    /// A compiled program without its device, which knows its properties.
+    /// A compiled program without its device. It has the properties of the program.
     ProgramHandle of Executable, kept by client: Arc<ClientHandle>, freed by ExecutableDestroy
 }
 handle! {
@@ -348,7 +354,7 @@ impl EventHandle {
         self.api
     }
 
-    /// Waits until the work is done, and returns its error.
+    /// Waits until the work is done. Returns the error of the work.
     pub(crate) fn wait(&self) -> Result<()> {
         // SAFETY: the event is alive.
         unsafe { self.api.call(abi::EventAwait::of(self.raw.as_ptr())) }.map(drop)
@@ -361,15 +367,15 @@ impl EventHandle {
         Ok(got.is_ready)
     }
 
-    /// Drops a value once the work is done, on a thread of the plugin.
+    /// Drops a value on a thread of the plugin, after the work is done.
     fn drop_when_ready(&self, owner: Box<dyn Any + Send + Sync>) -> Result<()> {
-        /// What the callback receives.
+        /// The argument of the callback.
         struct Kept {
             api: &'static Api,
             owner: Box<dyn Any + Send + Sync>,
         }
         extern "C" fn release(error: *mut abi::Error, argument: *mut c_void) {
-            // SAFETY: the argument comes from `Box::into_raw` below, and the plugin calls this function once.
+            // SAFETY: the argument is from `Box::into_raw` below, and the plugin calls this function only once.
             let kept = unsafe { Box::from_raw(argument.cast::<Kept>()) };
             drop(kept.owner);
             if let Some(error) = NonNull::new(error) {
@@ -385,7 +391,7 @@ impl EventHandle {
         arguments.callback = Some(release);
         arguments.user_arg = Box::into_raw(Box::new(kept)).cast();
         // SAFETY: the event is alive, and the argument stays alive until the callback runs. If the plugin refuses the
-        // callback, the owner is leaked: the plugin may still use its memory.
+        // callback, the owner is leaked, because the plugin may still use its memory.
         unsafe { self.api.call(arguments) }.map(drop)
     }
 }
@@ -420,7 +426,7 @@ impl ClientHandle {
         }
     }
 
-    /// Returns the version of the platform, in words of the plugin.
+    /// Returns the version of the platform as the plugin writes it.
     pub(crate) fn platform_version(&self) -> Result<String> {
         // SAFETY: the text lives as long as the client.
         unsafe {
@@ -443,7 +449,7 @@ impl ClientHandle {
         Ok(DeviceHandle::all(self, devices))
     }
 
-    /// Compiles StableHLO with the bytes of a `CompileOptionsProto`.
+    /// Compiles a StableHLO program. `options` holds the bytes of a `CompileOptionsProto`.
     pub(crate) fn compile(
         self: &Arc<Self>,
         program: &str,
@@ -516,7 +522,7 @@ impl DeviceHandle {
         Ok(got.device_description)
     }
 
-    /// Returns the number of the device among all devices of all processes.
+    /// Returns the number of the device among the devices of all processes.
     pub(crate) fn id(&self) -> Result<i32> {
         let arguments = abi::DeviceDescriptionId::of(self.description()?);
         // SAFETY: the description lives as long as the device.
@@ -534,7 +540,7 @@ impl DeviceHandle {
         }
     }
 
-    /// Returns the device in words of the plugin.
+    /// Returns the text by which the plugin displays the device.
     pub(crate) fn words(&self) -> Result<String> {
         let arguments = abi::DeviceDescriptionToString::of(self.description()?);
         // SAFETY: the description and the text live as long as the device.
@@ -544,7 +550,7 @@ impl DeviceHandle {
         }
     }
 
-    /// Returns the use of the device's memory. Plugins for CPUs do not count it.
+    /// Returns the memory use of the device. Plugins for CPUs do not count it.
     pub(crate) fn memory(&self) -> Result<DeviceMemory> {
         let arguments = abi::DeviceMemoryStats::of(self.raw.as_ptr());
         // SAFETY: the device lives as long as the client.
@@ -558,7 +564,7 @@ impl DeviceHandle {
         })
     }
 
-    /// Copies an array to the device. The bytes are read before the function returns.
+    /// Copies an array to the device. The plugin reads the bytes before the function returns.
     pub(crate) fn put(&self, element: i32, dims: &[i64], bytes: &[u8]) -> Result<BufferHandle> {
         let semantics = host_buffer::IMMUTABLE_ONLY_DURING_CALL;
         // SAFETY: with these semantics, the plugin does not read the bytes after the call.
@@ -567,8 +573,8 @@ impl DeviceHandle {
         Ok(buffer)
     }
 
-    /// Copies an array to the device, or uses its memory where the device can. The owner is dropped when the memory is not
-    /// used any more.
+    /// Copies an array to the device, or lends its memory to the device where possible. The owner is dropped when the
+    /// device no longer uses the memory.
     pub(crate) fn put_shared<O>(
         &self,
         element: i32,
@@ -582,14 +588,15 @@ impl DeviceHandle {
         let owner = Box::new(owner);
         let semantics = host_buffer::IMMUTABLE_ZERO_COPY;
         let bytes = (*owner).as_ref();
-        // Safe code may return other bytes each time, and the caller has checked those of an earlier call.
+        // Safe code may return different bytes in each call, and the caller has checked the bytes of an earlier call.
         assert_eq!(
             bytes.len(),
             size,
             "an owner of shared bytes changed their number"
         );
-        // SAFETY: the box keeps the bytes at their place, and nothing changes them. It is dropped when the event says that the
-        // memory is not used any more. Without an event, or if the event takes no callback, it is never dropped.
+        // SAFETY: the box keeps the bytes at their address, and nothing changes them. The owner is dropped when the
+        // event reports that the memory is no longer used. Without an event, or if the event takes no callback, the
+        // owner is never dropped.
         let (buffer, event) = unsafe { self.put_raw(element, dims, bytes, semantics)? };
         match event {
             Some(event) => event.drop_when_ready(owner)?,
@@ -601,7 +608,7 @@ impl DeviceHandle {
     /// Calls `PJRT_Client_BufferFromHostBuffer`.
     ///
     /// # Safety
-    /// The bytes must be those of such an array, and live as long as the semantics require.
+    /// The bytes must be the elements of the array, and must live as long as the semantics require.
     unsafe fn put_raw(
         &self,
         element_type: c_int,
@@ -618,7 +625,7 @@ impl DeviceHandle {
             device: self.raw.as_ptr(),
             ..abi::BufferFromHostBuffer::of(self.client.raw.as_ptr())
         };
-        // SAFETY: the dimensions live during the call, and the caller vouches for the bytes.
+        // SAFETY: the dimensions live during the call, and the caller guarantees that the bytes are valid.
         let got = unsafe { self.client.api.call(arguments)? };
         let event = self.client.api.event(got.done_with_host_buffer);
         let raw = created("PJRT_Client_BufferFromHostBuffer", got.buffer)?;
@@ -692,8 +699,9 @@ impl ExecutableHandle {
     /// Returns the element type and the dimensions of each result.
     pub(crate) fn outputs(&self) -> Result<Vec<(i32, Vec<i64>)>> {
         let (api, executable) = (self.api(), self.program.raw.as_ptr());
-        // SAFETY: the arrays live as long as the executable, and have a value for each result. The second array of the
-        // dimensions contains their numbers, and the first all dimensions, one result after the other.
+        // SAFETY: the arrays live as long as the executable, and have one value for each result. For the dimensions,
+        // the second array holds the rank of each result, and the first array holds the dimensions of all results in
+        // sequence.
         let (types, ranks, mut dims) = unsafe {
             let count = api
                 .call(abi::ExecutableNumOutputs::of(executable))?
@@ -739,8 +747,8 @@ impl ExecutableHandle {
     /// Returns the format and the bytes of the compiled program.
     pub(crate) fn optimized_program(&self) -> Result<(String, Vec<u8>)> {
         let mut program = abi::Program::empty();
-        // SAFETY: the first call writes the size, and the second call so many bytes to the vector. The format is a text of the
-        // executable.
+        // SAFETY: the first call writes the size, and the second call writes as many bytes to the vector. The format is
+        // a text that the executable owns.
         unsafe {
             self.describe(&mut program)?;
             let mut bytes = vec![0_u8; program.code_size];
@@ -754,17 +762,18 @@ impl ExecutableHandle {
     /// Calls `PJRT_Executable_OptimizedProgram`.
     ///
     /// # Safety
-    /// The code must be null, or have the size that the function has written.
+    /// The code must be null, or must have the size that the function has written.
     unsafe fn describe(&self, program: &mut abi::Program) -> Result<()> {
         let mut arguments = abi::ExecutableOptimizedProgram::of(self.program.raw.as_ptr());
         arguments.program = program;
-        // SAFETY: the executable is alive, the program lives during the call, and the caller vouches for the code.
+        // SAFETY: the executable is alive, the program lives during the call, and the caller guarantees that the code
+        // is valid.
         unsafe { self.api().call(arguments) }.map(drop)
     }
 
-    /// Returns the compiled program as bytes that only the same version of the same plugin reads.
+    /// Returns the compiled program as bytes that only the same version of the same plugin can read.
     pub(crate) fn serialize(&self) -> Result<Vec<u8>> {
-        // SAFETY: the bytes live until the deleter is called, once.
+        // SAFETY: the bytes live until the deleter is called. It is called once.
         unsafe {
             let arguments = abi::ExecutableSerialize::of(self.program.raw.as_ptr());
             let got = self.api().call(arguments)?;
@@ -777,9 +786,10 @@ impl ExecutableHandle {
         }
     }
 
-    /// Starts the program on its one device. The inputs at the given positions are not donated.
+    /// Starts the program on its device. The inputs at the given positions are not donated.
     ///
-    /// If there are no results, which could report an error later, the function waits for the end.
+    /// If the program has no results, no result can report an error later. So the function waits for the end of the
+    /// run.
     pub(crate) fn execute<'a>(
         &self,
         inputs: impl Iterator<Item = &'a BufferHandle>,
@@ -805,8 +815,8 @@ impl ExecutableHandle {
         if outputs == 0 {
             arguments.device_complete_events = &raw mut complete;
         }
-        // SAFETY: the executable and the inputs are alive. The lists live during the call, and that of the results has a place
-        // for each result: the caller passes the number that the executable reported.
+        // SAFETY: the executable and the inputs are alive. The lists live during the call. The list of the results has
+        // a place for each result, because the caller passes the number of results that the executable reported.
         unsafe { self.api().call(arguments)? };
         if let Some(event) = self.api().event(complete) {
             event.wait()?;
@@ -825,7 +835,7 @@ impl BufferHandle {
         self.client.api
     }
 
-    /// Frees the memory of the buffer when running programs do not use it any more.
+    /// Frees the memory of the buffer when running programs no longer use it.
     pub(crate) fn delete(&self) -> Result<()> {
         // SAFETY: the buffer is alive.
         unsafe { self.api().call(abi::BufferDelete::of(self.raw.as_ptr())) }.map(drop)
@@ -841,7 +851,7 @@ impl BufferHandle {
         Ok(got.is_deleted)
     }
 
-    /// Returns an event that is ready when the content is.
+    /// Returns an event that becomes ready when the content is computed.
     pub(crate) fn ready(&self) -> Result<EventHandle> {
         // SAFETY: the buffer is alive.
         let got = unsafe {
@@ -855,7 +865,7 @@ impl BufferHandle {
         })
     }
 
-    /// Copies the content to the host, with the last axis contiguous, and waits for it.
+    /// Waits for the content, and copies it to the host. The last axis is contiguous.
     pub(crate) fn read(&self, rank: usize, target: &mut [u8]) -> Result<()> {
         if !target.is_empty() && self.is_plain_memory(rank).unwrap_or(false) {
             return self.read_memory(target);
@@ -867,7 +877,7 @@ impl BufferHandle {
         }
     }
 
-    /// Returns whether the content lies in the memory of the host, with the last axis contiguous.
+    /// Returns whether the content is in the memory of the host with a contiguous last axis.
     fn is_plain_memory(&self, rank: usize) -> Result<bool> {
         let (api, buffer) = (self.api(), self.raw.as_ptr());
         // SAFETY: the buffer is alive, and the layout lives as long.
@@ -887,14 +897,14 @@ impl BufferHandle {
         }
     }
 
-    /// Waits for the content, and copies it from the memory of the host. A copy by the plugin takes 30 microseconds more,
-    /// because another thread does it.
+    /// Waits for the content, and copies it from the memory of the host. A copy by the plugin takes 30 microseconds
+    /// more, because it runs on another thread.
     fn read_memory(&self, target: &mut [u8]) -> Result<()> {
         const POINTER: &str = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer";
         self.ready()?.wait()?;
         let (api, buffer) = (self.api(), self.raw.as_ptr());
-        // SAFETY: the buffer is alive and ready. While it has an external reference, its memory stays and is not donated. The
-        // target has the size of the content, as `read_raw` requires, too.
+        // SAFETY: the buffer is alive and ready. While it has an external reference, its memory is not freed or
+        // donated. The target has the size of the content, which `read_raw` also requires.
         unsafe {
             api.call(abi::BufferIncreaseReferences::of(buffer))?;
             let got = api.call(abi::BufferPointer::of(buffer));
@@ -911,7 +921,8 @@ impl BufferHandle {
     /// Starts to copy the content to the host.
     pub(crate) fn start_read(&self, rank: usize, size: usize) -> Result<ReadHandle> {
         let mut bytes = vec![0_u8; size];
-        // SAFETY: the handle owns the bytes, does not touch them while the copy runs, and frees them after its end.
+        // SAFETY: the handle owns the bytes. It does not use them while the copy runs, and frees them after the end of
+        // the copy.
         let event = unsafe { self.read_raw(rank, bytes.as_mut_ptr(), size)? };
         Ok(ReadHandle { bytes, event })
     }
@@ -919,7 +930,7 @@ impl BufferHandle {
     /// Calls `PJRT_Buffer_ToHostBuffer`.
     ///
     /// # Safety
-    /// The target must have so many bytes, and be used by nobody else until the event is ready.
+    /// The target must have `size` bytes, and nothing else may use it until the event is ready.
     unsafe fn read_raw(
         &self,
         rank: usize,
@@ -938,7 +949,8 @@ impl BufferHandle {
             dst_size: size,
             ..abi::BufferToHostBuffer::of(self.raw.as_ptr())
         };
-        // SAFETY: the buffer is alive, the layout lives during the call, and the caller vouches for the target.
+        // SAFETY: the buffer is alive, the layout lives during the call, and the caller guarantees that the target is
+        // valid.
         let got = unsafe { self.api().call(arguments)? };
         Ok(self.api().event(got.event))
     }
@@ -957,7 +969,7 @@ impl ReadHandle {
         self.event.as_ref().map_or(Ok(true), EventHandle::is_ready)
     }
 
-    /// Waits for the end, and returns the bytes.
+    /// Waits until the copy has ended, and returns the bytes.
     pub(crate) fn wait(mut self) -> Result<Vec<u8>> {
         if let Some(event) = self.event.take() {
             event.wait()?;
@@ -968,7 +980,7 @@ impl ReadHandle {
 
 impl Drop for ReadHandle {
     fn drop(&mut self) {
-        // The plugin writes to the bytes until then.
+        // The plugin writes to the bytes until the copy has ended.
         if let Some(event) = &self.event {
             let _ = event.wait();
         }

@@ -25,16 +25,16 @@ pub enum ExportError {
     Format {
         /// The path of the file.
         path: PathBuf,
-        /// The number of the line with the defect, from 1.
+        /// The number of the line with the defect, starting at 1.
         line: usize,
         /// What the line must contain.
         expected: String,
         /// What the line contains.
         found: String,
-        /// How to repair it.
+        /// How to repair the line.
         fix: &'static str,
     },
-    /// The file has a newer format version than this library reads.
+    /// The file has a newer format version than this library can read.
     #[error("cannot read the exported program `{}`: line 1: expected a format up to version {newest}, found version {found}; load it with a later version of this library", .path.display())]
     Version {
         /// The path of the file.

@@ -83,7 +83,7 @@ pub(super) fn read(path: &Path, bytes: Vec<u8>) -> Result<Exported, ExportError>
     })
 }
 
-/// A defect of a line whose number its caller knows.
+/// A defect of a line. The caller knows the number of the line.
 struct Defect {
     expected: String,
     found: String,
@@ -151,7 +151,7 @@ fn signature(line: &str) -> Result<(String, Vec<NamedArray>, Vec<NamedArray>), D
     ))
 }
 
-/// Returns a field of an object. `place` is the position of the object, for messages.
+/// Returns a field of an object. `place` is the position of the object, and is used in messages.
 fn field<'v, T>(
     fields: &'v Map<String, Value>,
     (name, place): (&str, &str),

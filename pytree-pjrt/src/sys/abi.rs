@@ -1,16 +1,16 @@
 //! The C structs of PJRT, as `xla/pjrt/c/pjrt_c_api.h` declares them in version 0.81.
 //!
-//! Later versions of the header only append fields to structs and functions to the table. Each struct begins with its size, so
-//! a plugin knows which fields the caller has.
+//! Later versions of the header only append fields to structs, and functions to the table. Each struct begins with its
+//! size, so a plugin knows the fields that the caller has.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 
-/// The major version of this header. Another one has other structs.
+/// The major version of this header. Other major versions have other structs.
 #[cfg(any(unix, windows))]
 pub(super) const MAJOR: c_int = 0;
 
-/// The oldest minor version with the table in this order: 0.57 rearranged it.
+/// The oldest minor version whose table has this order. Version 0.57 rearranged the table.
 #[cfg(any(unix, windows))]
 pub(super) const OLDEST_MINOR: c_int = 57;
 
@@ -38,10 +38,10 @@ pub(super) trait Arguments {
     fn set_size(&mut self);
 }
 
-/// Declares the structs of arguments, each with the position of its function in the table and its function.
+/// Declares the structs of arguments. Each has its function, and the position of the function in the table.
 ///
-/// The size that a struct reports ends with its last field, without padding, as `PJRT_STRUCT_SIZE` does: a later version may
-/// put a field there.
+/// Each struct reports its size up to the end of its last field, without padding, as `PJRT_STRUCT_SIZE` does. In a
+/// later version, the padding may be a field.
 macro_rules! arguments {
     ($($slot:literal $function:literal $name:ident { $object:ident: $object_type:ty, $($field:ident: $type:ty,)* })*) => {$(
         #[repr(C)]
@@ -55,7 +55,7 @@ macro_rules! arguments {
         }
 
         impl $name {
-            /// Returns arguments with this first field. The other fields are 0.
+            /// Returns arguments with the given first field. The other fields are 0.
             #[allow(dead_code, reason = "not all functions are called with it")]
             pub(super) fn of($object: $object_type) -> Self {
                 Self { $object, ..Self::default() }
@@ -82,7 +82,7 @@ arguments! {
     1 "PJRT_Error_Message" ErrorMessage { error: *const Error, message: *const c_char, message_size: usize, }
     2 "PJRT_Error_GetCode" ErrorGetCode { error: *const Error, code: c_int, }
 
-    // The initialization has no fields of its own; the plugin does not read this one.
+    // This function has no arguments. The plugin does not read the field `none`.
     3 "PJRT_Plugin_Initialize" PluginInitialize { none: usize, }
     4 "PJRT_Plugin_Attributes" PluginAttributes { attributes: *const NamedValue, num_attributes: usize, }
 
@@ -219,7 +219,7 @@ arguments! {
     }
 
     58 "PJRT_Buffer_Destroy" BufferDestroy { buffer: *mut Buffer, }
-    // Deprecated in favour of an extension, and present in all versions.
+    // This function is deprecated in favour of an extension, but all versions have it.
     63 "PJRT_Buffer_GetMemoryLayout" BufferGetMemoryLayout { buffer: *mut Buffer, layout: MemoryLayout, }
     67 "PJRT_Buffer_Delete" BufferDelete { buffer: *mut Buffer, }
     68 "PJRT_Buffer_IsDeleted" BufferIsDeleted { buffer: *mut Buffer, is_deleted: bool, }
@@ -241,7 +241,7 @@ arguments! {
     91 "PJRT_Executable_OutputDimensions" ExecutableOutputDimensions {
         executable: *mut Executable, num_outputs: usize, dims: *const i64, dim_sizes: *const usize,
     }
-    // The last four fields are of 0.90 and 0.104.
+    // The last four fields were added in versions 0.90 and 0.104.
     96 "PJRT_Executable_GetCompiledMemoryStats" ExecutableGetCompiledMemoryStats {
         executable: *mut Executable,
         generated_code_size_in_bytes: i64,
@@ -260,7 +260,7 @@ arguments! {
     }
 }
 
-/// Declares structs that arguments point to. They begin with their size, too.
+/// Declares structs that arguments point to. These structs also begin with their size.
 macro_rules! structs {
     ($($name:ident { $($field:ident: $type:ty,)* })*) => {$(
         #[repr(C)]
@@ -272,7 +272,7 @@ macro_rules! structs {
         }
 
         impl $name {
-            /// The size that the struct reports: its end without padding.
+            /// The size that the struct reports: up to the end of its last field, without padding.
             pub(super) const SIZE: usize = {
                 let mut size = 0;
                 $(
@@ -322,7 +322,8 @@ structs! {
         incarnation_ids: *mut i64,
     }
     MemoryLayout {
-        // The union of a tiled layout, whose fields are these, and of strides, which are smaller.
+        // A union of a tiled layout and of strides. These are the fields of the tiled layout. The fields of strides are
+        // smaller.
         tiled_struct_size: usize,
         tiled_extension_start: *mut c_void,
         minor_to_major: *const i64,
@@ -337,11 +338,11 @@ structs! {
 /// The value of `PJRT_Buffer_MemoryLayout_Type` for a tiled layout.
 pub(super) const TILED: c_int = 0;
 
-/// The size of the struct of a tiled layout, with which the union of [`MemoryLayout`] begins.
+/// The size of the struct of a tiled layout. The union of [`MemoryLayout`] begins with this struct.
 pub(super) const TILED_SIZE: usize =
     offset_of!(MemoryLayout, layout_type) - offset_of!(MemoryLayout, tiled_struct_size);
 
-/// The value of a [`NamedValue`]. `value_type` says which field is valid.
+/// The value of a [`NamedValue`]. `value_type` determines the valid field.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union NamedValueData {
@@ -383,7 +384,7 @@ pub(super) mod host_buffer {
     pub(in crate::sys) const IMMUTABLE_ZERO_COPY: c_int = 2;
 }
 
-/// The beginning of the table of functions, which `GetPjrtApi` returns. The pointers to functions follow it.
+/// The beginning of the table of functions, which `GetPjrtApi` returns. The pointers to the functions follow.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Table {
