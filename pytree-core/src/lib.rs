@@ -61,7 +61,7 @@ pub use crate::trees::{filter, graph, partition, tree};
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object, shaped, shapes};
 
-// What pytree's other crates need besides the public API. Not for users.
+// Items that pytree's other crates need besides the public API. They are not for users.
 #[doc(hidden)]
 pub use crate::base::{bug, half_text, suggest};
 #[doc(hidden)]

@@ -1,11 +1,15 @@
 //! Treedefs: the structure of a tree as a value.
 //!
 //! A treedef is a flat array of nodes in preorder, and an array of their static values and keys. It is compared, hashed
-//! and walked without recursion, so its depth is not limited. Invariants: the subtree of node `i` is `nodes[i .. i +
-//! nodes[i].size]`; the static values of node `i` are `aux[nodes[i].aux .. nodes[i + 1].aux]`; leaves and absent leaves
-//! are nodes without children. A shape that was created at run time is in `dynamic`; its node refers to a stand-in,
-//! which represents all such shapes of a family. Other modules read the nodes through a [`NodeView`] and build treedefs
-//! with a [`Builder`].
+//! and walked without recursion, so its depth is not limited. Other modules read the nodes through a [`NodeView`] and
+//! build treedefs with a [`Builder`].
+//!
+//! Invariants:
+//! - The subtree of node `i` is `nodes[i .. i + nodes[i].size]`.
+//! - The static values of node `i` are `aux[nodes[i].aux .. nodes[i + 1].aux]`.
+//! - Leaves and absent leaves are nodes without children.
+//! - A shape that was created at run time is in `dynamic`. Its node refers to a stand-in, which represents all such
+//!   shapes of a family.
 
 mod aliases;
 mod axes;
@@ -59,7 +63,7 @@ struct Node {
     size: u32,
     /// The position of the node's first static value in [`Inner::aux`].
     aux: u32,
-    /// For an alias, the number of its target, or [`NOTHING`]; shared nodes and references are numbered in preorder.
+    /// For an alias, the number of its target, or [`NOTHING`]. Shared nodes and references are numbered in preorder.
     /// For a node that refers to a shared node or reference of a function's argument, the number that the target has in
     /// the argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. Zero
     /// for all other nodes.

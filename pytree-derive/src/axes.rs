@@ -71,13 +71,13 @@ pub(crate) fn constants<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Id
     integers.map(|parameter| &parameter.ident)
 }
 
-/// Returns whether the field is static and an integer. In shapes, the name of such a field has the value of the field
-/// as its length.
+/// Returns whether the field is static and an integer. In shapes, the name of such a field is a length: the value of
+/// the field.
 fn is_number(field: &Field) -> bool {
     field.is_static() && is_integer(&field.ty)
 }
 
-/// Generates the arm that compares the fields of a variant. The patterns are those of the node shape.
+/// Generates the arm that compares the fields of a variant. The arm uses the patterns of the node shape.
 fn bind(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let path = variant.path();

@@ -40,8 +40,8 @@ pub(crate) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
     })
 }
 
-/// Returns the hint of [`did_you_mean`] for the name of an axis. Short names are often different names that are close
-/// by chance, such as `in` and `n`.
+/// Returns the hint of [`did_you_mean`] for the name of an axis. Short names get no hint, because different short
+/// names, such as `in` and `n`, are often similar by chance.
 pub(crate) fn did_you_mean_axis(name: &str, candidates: &[&str]) -> String {
     if name.chars().count() <= EDITS + 1 {
         return String::new();

@@ -155,9 +155,8 @@ fn shape(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     }
 }
 
-/// Returns the kind of a field. If `checked` is true and the collection does not fit the attribute, the evaluation of
-/// the kind panics, and the error is at the collection. Only one evaluation of each kind is checked, so that one
-/// mistake causes one error.
+/// Returns the kind of a field. If `checked` is true, evaluating the kind panics at a collection that does not fit the
+/// attribute. Each kind is checked in only one evaluation, so that one mistake causes one error.
 fn field_kind(input: &Input<'_>, field: &Field, checked: bool) -> TokenStream {
     let root = &input.root;
     let in_collection = |check: TokenStream, collection: &Path| {

@@ -61,11 +61,14 @@ macro_rules! derives {
 derives! {
     /// Implements the traits of a module for a struct or enum: a pytree whose leaves all have a kind.
     ///
-    /// A field is `#[param]` or `#[param(Collection)]` (trained), `#[state]` or `#[state(Collection)]` (a leaf that is
-    /// not trained), or `#[r#static]` or `#[module(static)]` (part of the structure). A field without an attribute is a
-    /// module or a container of modules. `#[module(recursive)]` marks a field whose type contains the item indirectly,
-    /// through another type; a type that names the item itself needs no mark. `#[module(crate = path)]` on the item
-    /// sets the path of the crate.
+    /// The attribute of a field determines the kind of the field:
+    /// - `#[param]` or `#[param(Collection)]`: the leaves are trained.
+    /// - `#[state]` or `#[state(Collection)]`: the leaves are not trained.
+    /// - `#[r#static]` or `#[module(static)]`: the field is part of the structure.
+    /// - No attribute: the field is a module or a container of modules.
+    ///
+    /// `#[module(recursive)]` marks a field whose type contains the item through another type. A type that names the
+    /// item itself needs no mark. `#[module(crate = path)]` on the item sets the path of the crate.
     module: Module = module_core, FacadeModule = module_facade, [param state r#static module pytree];
 
     /// Implements the traits of a pytree for a struct or enum: a plain container, whose fields have no kind.
@@ -122,11 +125,13 @@ pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenS
 
 /// Checks the shapes of a function's arguments and result against named axes.
 ///
-/// `#[shapes(x = "... in", return = "... out")]` compares `x` before the body runs, and the result after it. In a
-/// method, the names of the axes of the fields, such as `#[param("in out")] weight`, have the lengths of the fields. A
-/// wrong argument causes a panic at the caller's line, and a wrong result causes a panic at the function's line. A
-/// function that returns a `Result` returns an error instead. `_` skips a value, `("batch in", "batch")` describes a
-/// tuple. `crate = path` sets the path of the crate.
+/// `#[shapes(x = "... in", return = "... out")]` compares `x` before the body runs, and the result after the body. In a
+/// method, the names of the axes of the fields, such as `#[param("in out")] weight`, have the lengths of the fields.
+///
+/// A wrong argument causes a panic at the caller's line, and a wrong result causes a panic at the function's line. A
+/// function that returns a `Result` returns an error instead.
+///
+/// `_` skips a value. `("batch in", "batch")` describes a tuple. `crate = path` sets the path of the crate.
 #[proc_macro_attribute]
 pub fn shapes(arguments: TokenStream, item: TokenStream) -> TokenStream {
     shapes::attribute(arguments.into(), item.into(), Entry::Core).into()

@@ -40,7 +40,7 @@ enum Element {
     Is(&'static str),
     Family(&'static str),
     Named(Word),
-    /// A name whose dtype is one of a family: `T: float`.
+    /// A name whose dtype belongs to a family: `T: float`.
     Bounded(Word, &'static str),
 }
 
@@ -87,7 +87,7 @@ pub(crate) enum Use {
 
 /// A name that occurs in a shape.
 pub(crate) struct Name {
-    /// The name; `*name` for the name of several axes, and `T[]` for the name of a dtype.
+    /// The key of the name: `*name` for several axes, `T[]` for a dtype, and otherwise the name itself.
     pub(crate) key: String,
     pub(crate) used: Use,
     range: Range<usize>,

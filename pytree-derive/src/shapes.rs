@@ -3,10 +3,12 @@
 //! The generated code compares the fields, then the arguments, then, after the body, the result. If a shape does not
 //! match, the same comparisons run again with a scope that records each shape for the message.
 //!
-//! The function becomes `#[track_caller]`, so that a panic about an argument has the line of the caller. The body runs in
-//! a closure, which is not `#[track_caller]`: a panic of an operation in the body has the line of the operation, and
-//! `return` and `?` end only the body, so that the result is still compared. If the user wrote `#[track_caller]`, a panic
-//! in the body must have the line of the caller, too. Then the body is a block, unless it may return early; see `body`.
+//! The function becomes `#[track_caller]`, so that a panic about an argument has the line of the caller. The body runs
+//! in a closure, which is not `#[track_caller]`. So a panic of an operation in the body has the line of the operation.
+//! In a closure, `return` and `?` end only the body, so the result is still compared.
+//!
+//! If the user wrote `#[track_caller]`, a panic in the body must have the line of the caller, too. Then the body is a
+//! block, unless the body may return early; see `body`.
 
 mod arguments;
 mod body;
@@ -46,7 +48,7 @@ impl Parse for Function {
     }
 }
 
-/// What the generated code needs to know about a function or closure.
+/// The properties of a function or closure that the generated code needs.
 struct Called<'a> {
     root: Root,
     /// The name in messages.
@@ -355,7 +357,7 @@ impl Called<'_> {
         })
     }
 
-    /// Generates an expression for the value of a body, from which `return` and `?` do not leave the function.
+    /// Generates an expression for the value of a body. In this expression, `return` and `?` do not leave the function.
     fn value(&self, body: &TokenStream) -> TokenStream {
         if self.is_tracked && !may_return(body.clone()) {
             return body.clone();
@@ -385,8 +387,8 @@ impl Called<'_> {
         self.value(body)
     }
 
-    /// Generates the comparison of a value with its shapes. The content of an `Option` or of a `Result` is compared if
-    /// there is one.
+    /// Generates the comparison of a value with its shapes. For an `Option` or a `Result`, compares the content if it
+    /// exists.
     fn compare(
         &self,
         shapes: &Shapes,

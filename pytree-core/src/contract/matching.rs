@@ -128,7 +128,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.path_of(self.next.position())
     }
 
-    /// Returns the path of a node of the treedef; after the last node, the path of the last node.
+    /// Returns the path of a node of the treedef. After the last node, returns the path of the last node.
     fn path_of(&self, node: usize) -> KeyPath {
         let last = self.treedef.num_nodes().saturating_sub(1);
         self.treedef.path_of(node.min(last))

@@ -1,4 +1,4 @@
-//! Obstacles: what a walk over a value cannot pass, such as a cycle in a tree.
+//! Obstacles that a walk over a value cannot pass, such as a cycle in a tree.
 //!
 //! A visitor returns nothing, so only unwinding ends a walk early. In a function that returns no error, an obstacle is
 //! a panic. A function that returns a `Result` walks inside of [`attempt`], which returns the obstacle as an error.

@@ -74,7 +74,7 @@ pub enum Single<'a> {
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// Calls `visit` with each leaf in order; visits a shared node at each of its paths.
     ///
-    /// The derive generates a walk over the fields; the default implementation uses [`Pytree::visit`].
+    /// The derive generates a walk over the fields. The default implementation uses [`Pytree::visit`].
     ///
     /// # Panics
     /// If a trait object in the tree holds a leaf of another type.
@@ -96,10 +96,10 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         false
     }
 
-    /// Applies `function` to each leaf in order and returns the value with the new leaves; copies a shared node to each
+    /// Applies `function` to each leaf in order and returns the value with the new leaves. Copies a shared node to each
     /// of its paths.
     ///
-    /// The derive generates a walk over the fields; the default implementation flattens and unflattens the tree.
+    /// The derive generates a walk over the fields. The default implementation flattens and unflattens the tree.
     ///
     /// # Panics
     /// If a trait object in the tree holds a leaf of another type.
@@ -132,7 +132,7 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     }
 }
 
-/// Returns the value of `outcome`, the result of unflattening a tree that was just flattened; panics if it is an error.
+/// Returns the value of `outcome`, the result of unflattening a tree that was just flattened. Panics if it is an error.
 #[track_caller]
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {

@@ -1,8 +1,8 @@
 //! Turns: after repeated conflicts, a call runs alone, while no other thread writes a reference.
 //!
 //! A conflict means that another call has succeeded, so the program as a whole always advances. A turn helps a call
-//! that would have a conflict again and again. Every wait for the end of a turn has a time limit, so a call that has
-//! the turn and waits for another thread cannot block the other thread forever.
+//! that would have repeated conflicts. Each wait for the end of a turn has a time limit. So a call that has the turn
+//! and waits for another thread cannot block this thread forever.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -54,8 +54,8 @@ impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
 
 /// Reads a treedef in preorder while a value is built from it.
 ///
-/// Each node calls [`enter`](Self::enter), then [`aux`](Self::aux) for its static values in order, then builds its
-/// children; a leaf calls [`leaf`](Self::leaf).
+/// Each node calls [`enter`](Self::enter), then [`aux`](Self::aux) for its static values in order, and then builds its
+/// children. A leaf calls [`leaf`](Self::leaf).
 pub struct Unflattener<'a> {
     treedef: &'a TreeDef,
     leaves: &'a mut dyn LeafSource,
@@ -403,8 +403,8 @@ impl<'a> Unflattener<'a> {
         })
     }
 
-    /// Completes the list of leaves of wrong types: `mismatches` holds the first such leaf, and each later leaf is
-    /// added if its type differs from the type in the treedef.
+    /// Completes the list of leaves of wrong types. `mismatches` holds the first such leaf. Adds each later leaf whose
+    /// type differs from the type in the treedef.
     fn all_mismatches(&mut self, mut mismatches: Vec<LeafMismatch>) -> Vec<LeafMismatch> {
         for node in self.treedef.nodes_in(self.node..self.treedef.num_nodes()) {
             let (NodeKind::Leaf, Shape::Static(shape)) = (node.kind(), node.shape()) else {

@@ -23,8 +23,8 @@ pub use crate::node::axes::{
 };
 pub use crate::node::axes::{ElementPattern, Scope, ShapePattern};
 
-/// Runs the body of a function with `#[shapes]`. The bound makes the body an `FnOnce`, which can return what it borrows
-/// mutably.
+/// Runs the body of a function with `#[shapes]`. The bound makes the body an `FnOnce`, which can return a value that it
+/// borrows mutably.
 #[doc(hidden)]
 #[inline]
 pub fn body<R>(body: impl FnOnce() -> R) -> R {
@@ -38,7 +38,7 @@ pub const CHECKS_RESULTS: bool = cfg!(debug_assertions) || !cfg!(feature = "unch
 
 /// A type whose fields may have named axes.
 ///
-/// `#[derive(Module)]` and `#[derive(Pytree)]` implement this trait; `#[shapes]` on a method needs it.
+/// `#[derive(Module)]` and `#[derive(Pytree)]` implement this trait. `#[shapes]` on a method requires it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no named axes",
     label = "`#[shapes]` on a method reads the axes of the fields",
@@ -212,15 +212,15 @@ impl Scope {
     }
 }
 
-/// Returns the name of the module, and the name of the function with its module, such as `Linear::forward`. A function
-/// without `self` has the type `()`.
+/// Returns the name of the module, and the name of the function with its module, such as `Linear::forward`. For a
+/// function without `self`, `S` is the type `()`.
 fn called<S: ?Sized>(function: &str) -> (String, String) {
     let module = std::any::type_name::<S>();
     let called = name_of_function(module, function);
     (short_name(module), called)
 }
 
-/// Compares each visited array with one pattern, and does not record the paths of the arrays.
+/// Compares each visited array with one pattern. Does not record the paths of the arrays.
 struct Compare<'s> {
     scope: &'s mut Scope,
     pattern: &'static ShapePattern,

@@ -431,9 +431,9 @@ impl fmt::Debug for AnyLeaf {
         self.0.fmt(f)
     }
 }
-/// Compares leaves as [`diff`](crate::diff()) does: arrays and numbers by shape, dtype and elements, where NaN equals
-/// NaN; other leaves by type and displayed text. Leaves whose elements cannot be read, as inside a compiled function,
-/// are not equal to any leaf.
+/// Compares leaves as [`diff`](crate::diff()) does. Arrays and numbers are compared by shape, dtype and elements, and
+/// NaN equals NaN. Other leaves are compared by type and displayed text. A leaf whose elements cannot be read, as
+/// inside a compiled function, is not equal to any leaf.
 impl PartialEq for AnyLeaf {
     fn eq(&self, other: &Self) -> bool {
         same(&*self.0, &*other.0)

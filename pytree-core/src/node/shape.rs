@@ -30,11 +30,11 @@ pub enum NodeKind {
     Struct,
     /// A struct or enum variant with unnamed fields.
     TupleStruct,
-    /// A named tuple: displayed as in Python; children are keyed by field.
+    /// A named tuple. Displayed as in Python. The keys of its children are fields.
     NamedTuple,
-    /// `Vec`, arrays and other sequences; children are keyed by index.
+    /// A `Vec`, an array or another sequence. The keys of its children are indices.
     List,
-    /// Tuples; children are keyed by index.
+    /// A tuple. The keys of its children are indices.
     Tuple,
     /// Maps with sorted keys.
     Dict,
@@ -44,19 +44,19 @@ pub enum NodeKind {
     None,
     /// `Some`: displayed as its child.
     Some,
-    /// A boxed trait object, which is rebuilt by the constructor in its static value; displayed as its child.
+    /// A boxed trait object. The constructor in its static value rebuilds it. Displayed as its child.
     Object,
-    /// The first occurrence of a shared node; displayed as its child.
+    /// The first occurrence of a shared node. Displayed as its child.
     Shared,
     /// A later occurrence of a shared node or a reference. It refers to the first occurrence by number.
     Alias,
-    /// The first occurrence of a mutable reference; displayed as its content. If the shape of the reference has a
-    /// field, the field determines the kind of the leaves in the content.
+    /// The first occurrence of a mutable reference. Displayed as its content. If the shape of the reference has a
+    /// field, this field determines the kind of the leaves in the content.
     Reference,
     /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
     Weak,
-    /// A node in the result of a function. It refers to a shared node or reference of the function's argument by the
-    /// number of that node in the argument.
+    /// A node in the result of a function that refers to a shared node or reference of the function's argument. It
+    /// stores the number that its target has in the argument.
     Argument,
 }
 
@@ -70,7 +70,8 @@ impl NodeKind {
         )
     }
 
-    /// Returns the name that all nodes of the family have; empty if each node shape of the family has its own name.
+    /// Returns the common name of all nodes of the family. Returns an empty text if each node shape of the family has
+    /// its own name.
     pub(crate) const fn family_name(self) -> &'static str {
         match self {
             Self::Leaf => LEAF.name,
@@ -114,7 +115,7 @@ impl NodeKind {
 /// A field of a struct that contains children.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name of the field; for an unnamed field, its position as text.
+    /// The name of the field. For an unnamed field, its position as text.
     pub name: &'static str,
     /// The kind of the field; `None` for the fields of plain containers.
     pub kind: Option<FieldKind>,
@@ -134,8 +135,8 @@ pub struct NodeShape {
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],
-    /// The integer const generics of the type, with their values. In named axes, such a name has the value as its length.
-    /// Comparisons of shapes ignore them, as they ignore type arguments.
+    /// The integer const generics of the type, with their values. In named axes, the name of a const generic is a
+    /// length. Comparisons of shapes ignore const generics and type arguments.
     pub constants: &'static [(&'static str, i128)],
     /// The identity of the node's type. For a generic type, it does not depend on the type arguments.
     pub identity: fn() -> TypeId,

@@ -61,7 +61,7 @@ pub struct Dictionary {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DictionaryEntry<'d> {
-    /// A node; its children have entries of their own.
+    /// A node. Its children have their own entries.
     Node(NodeView<'d>),
     /// `None`, or a weak edge without a target.
     None,

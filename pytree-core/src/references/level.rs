@@ -1,4 +1,4 @@
-//! Trace levels: the stack of transformations in which the code of a thread runs.
+//! Trace levels: the stack of the transformations that are running on a thread.
 //!
 //! This is the only such stack. A library of transformations begins levels on the stack, and stores in each level the
 //! data that it needs to trace operations. References need only the number and the kind of a level.

@@ -21,7 +21,7 @@ struct Begun<T> {
     value: Content<T>,
 }
 
-/// What happens to the content of a reference after it is built.
+/// The use of a reference's content after the content is built.
 enum Content<T> {
     /// The content is stored in a new reference.
     Filled,

@@ -54,10 +54,10 @@ use crate::trees::{graph, shapes};
 /// ```
 ///
 /// # Panics
-/// If the model contains no `N` (use [`paths_of`] to find out), if the changed arrays do not match the named axes of
-/// their modules although the arrays of the model did, if the model is nested too deep or a reference may not be read
-/// here, or if a handwritten impl of `Pytree` visits and unflattens differently. Before the panic, `change` may have
-/// been called.
+/// If the model contains no `N` (use [`paths_of`] to find out). If the changed arrays do not match the named axes of
+/// their modules although the arrays of the model did. If the model is nested too deep, or a reference may not be read
+/// here. If a handwritten impl of `Pytree` visits and unflattens differently. `change` may have been called before the
+/// panic.
 ///
 /// # Errors
 /// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::Shapes`] if the changed arrays do not match
@@ -145,7 +145,7 @@ pub fn try_apply_with_path<M: Pytree, N: 'static>(
 /// ```
 ///
 /// # Panics
-/// In the same cases as [`apply`], except that the model needs no node of a certain type.
+/// In the cases of [`apply`], except the case that the model contains no `N`.
 ///
 /// # Errors
 /// The errors of [`try_apply`] except for [`TreeError::NoNodeOfType`].

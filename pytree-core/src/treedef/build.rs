@@ -28,13 +28,13 @@ impl Builder {
         self.enter_with_target(shape, count(arity), 0);
     }
 
-    /// Begins a node whose shape was created at run time; the caller adds the children and calls [`exit`](Self::exit).
+    /// Begins a node whose shape was created at run time. The caller adds the children and calls [`exit`](Self::exit).
     pub(crate) fn enter_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) {
         let target = self.dynamic.position(shape);
         self.enter_with_target(StandIn::of(shape.kind()), count(arity), target);
     }
 
-    /// Begins a node of any shape; the caller adds the children and calls [`exit`](Self::exit).
+    /// Begins a node of any shape. The caller adds the children and calls [`exit`](Self::exit).
     pub(crate) fn enter_shape(&mut self, shape: Shape<'_>, arity: usize) {
         match shape {
             Shape::Static(shape) => self.enter(shape, arity),

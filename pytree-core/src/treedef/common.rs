@@ -15,7 +15,7 @@ impl TreeDef {
     ///
     /// As for prefixes, the comparison skips `Some`, shared nodes and boxed objects. If both structures have a leaf at
     /// a position, or neither has one, the result contains the skipped nodes of this structure. If this structure has
-    /// no skipped nodes there, the result contains those of `other`.
+    /// no skipped nodes at the position, the result contains the skipped nodes of `other`.
     ///
     /// # Errors
     /// Returns [`TreeError::Structure`] with all differences if there is no common suffix.

@@ -1,5 +1,4 @@
-//! The table in which a treedef stores its shapes that were created at run time. Also compares treedefs with such
-//! shapes.
+//! The table of the shapes of a treedef that were created at run time. Also compares treedefs with such shapes.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -26,8 +26,8 @@ impl TreeDef {
         self.is_static(path) || self.find(path, |_| true).is_some()
     }
 
-    /// Returns the error for a path that leads to no node. If a static field has this path, the error says so;
-    /// otherwise it suggests the most similar path.
+    /// Returns the error for a path without a node. If a static field has this path, the error says so. Otherwise, the
+    /// error suggests the most similar path.
     pub(crate) fn no_node(&self, path: &KeyPath) -> TreeError {
         let path = path.clone();
         if self.is_static(&path) {

@@ -129,10 +129,10 @@ impl TreeDef {
 
     /// Reads a treedef that [`to_bytes`](Self::to_bytes) wrote.
     ///
-    /// The result is equal to the written treedef and unflattens to the same types, unless a static value was written
-    /// only as a text, such as the constructor of a trait object. Such a value differs from every other value, and no
-    /// value can be built from it. A shape that is read matches every type with the same name, the same fields and
-    /// kinds, and the same static fields.
+    /// The result equals the written treedef and unflattens to the same types. The exception is a static value that was
+    /// written only as a text, such as the constructor of a trait object. Such a value differs from every other value,
+    /// and no value can be built from it. A shape that is read matches every type with the same name, the same fields
+    /// and kinds, and the same static fields.
     ///
     /// # Errors
     /// Returns [`TreeError::Bytes`] if the bytes are not a complete and valid treedef. In a valid treedef, static

@@ -321,8 +321,9 @@ impl<L: Leaf + Clone> Tree<L> {
     /// Builds a value from the tree. If the value has an `Option`, the tree may have `None`, a `Some` node or, as in
     /// JAX, the content of the `Some`.
     ///
-    /// A number is converted to another type if this does not change its value: an integer to an integer or a float, a
-    /// float to a float. Other functions, such as [`cast`](Tree::cast), need leaves of the exact type.
+    /// A number is converted to another type if the conversion does not change its value. Integers are converted to
+    /// integers and floats, and floats to floats. Other functions, such as [`cast`](Tree::cast), need leaves of the
+    /// exact type.
     ///
     /// # Errors
     /// [`TreeError`] if the structure of the tree does not match `T`, or if a number has no equal value of the type

@@ -149,7 +149,7 @@ impl Filter {
         Self(Rule::Predicate(Arc::new(predicate)))
     }
 
-    /// Accepts leaves that one of the filters accepts; without filters, no leaf.
+    /// Accepts leaves that one of the filters accepts. Without filters, accepts no leaf.
     ///
     /// # Examples
     /// ```
@@ -164,7 +164,7 @@ impl Filter {
             .unwrap_or_else(Self::nothing)
     }
 
-    /// Accepts leaves that all of the filters accept; without filters, every leaf.
+    /// Accepts leaves that all of the filters accept. Without filters, accepts every leaf.
     pub fn all_of<F: Borrow<Self>>(filters: impl IntoIterator<Item = F>) -> Self {
         let filters = filters.into_iter().map(|filter| filter.borrow().clone());
         filters

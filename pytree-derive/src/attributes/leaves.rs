@@ -108,7 +108,7 @@ pub(super) fn of_leaves(
     }
 }
 
-/// Returns whether a text is one word that is written as a type: it begins with a capital letter, and has small letters.
+/// Returns whether a text is one word that is written like a type: with a capital first letter and some small letters.
 fn looks_like_a_type(text: &str) -> bool {
     text.starts_with(char::is_uppercase)
         && text.contains(char::is_lowercase)

@@ -1,4 +1,4 @@
-//! Generates the traits that depend on the kinds of fields: those of a module, or those of a plain container.
+//! Generates the traits that depend on the kinds of fields, for a module or for a plain container.
 
 use proc_macro2::TokenStream;
 use quote::quote;

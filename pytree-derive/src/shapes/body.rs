@@ -20,10 +20,12 @@ pub(super) const MACROS: [&str; 11] = [
 /// Returns whether a body may return early: whether it contains `return` or `?`, or calls a macro whose expansion may
 /// contain them.
 ///
-/// A macro cannot know what other macros expand to, so every macro counts, except some that are known. A `return` in a
-/// nested function or closure counts, too. So the answer may be true for a body that does not return early: then the
-/// body is a closure without need, and its panics have the line of the operation instead of the caller's. The answer is
-/// never false for a body that returns early, which would skip the comparison of the result.
+/// The answer must never be false for a body that returns early, because the comparison of the result would be skipped.
+/// So every macro counts as an early return, except some known macros, because a macro cannot know the expansions of
+/// other macros. A `return` in a nested function or closure counts, too.
+///
+/// If the answer is true for a body that does not return early, the body becomes a closure without need. Then its
+/// panics have the line of the operation instead of the caller's line.
 pub(super) fn may_return(body: TokenStream) -> bool {
     let mut tokens = body.into_iter().peekable();
     let mut before = None;

@@ -1,4 +1,4 @@
-//! What differs between two structures or two parts: the items that errors list.
+//! The differences between two structures or between two parts. Errors list these differences.
 
 use std::fmt;
 

@@ -32,7 +32,7 @@ pub enum SelectionMistake {
 }
 
 impl SelectionMistake {
-    /// Returns the verb of the message: what cannot be done with the selected value.
+    /// Returns the verb of the message: the operation that failed on the selected value.
     pub(super) const fn doing(&self) -> &'static str {
         match self {
             Self::NoLeaves | Self::NoSize | Self::Elsewhere => "find",

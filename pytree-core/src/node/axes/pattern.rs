@@ -16,7 +16,7 @@ pub struct ShapePattern {
     pub text: &'static str,
     /// The dtype.
     pub element: ElementPattern,
-    /// The axes before `rest`; all axes if there is no `rest`.
+    /// The axes before `rest`, or all axes if there is no `rest`.
     pub before: &'static [AxisPattern],
     /// `...` or `*name`: any number of axes.
     pub rest: Option<Rest>,
@@ -40,7 +40,8 @@ pub enum ElementPattern {
     Number,
     /// A name that begins with a capital letter, for instance `T`: the same dtype wherever the name occurs in a scope.
     Named(&'static str),
-    /// A name with a family, for instance `T: float`: the same dtype wherever the name occurs, and one of the family.
+    /// A name with a family, for instance `T: float`. The dtype belongs to the family, and is the same at each
+    /// occurrence of the name.
     Bounded(&'static str, &'static ElementPattern),
 }
 

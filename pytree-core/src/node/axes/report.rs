@@ -155,8 +155,8 @@ impl Report {
         })
     }
 
-    /// Returns an axis of a recorded shape that has the given length. Skips an axis for which this length is correct,
-    /// because the pattern contains the number, or because another shape gave the name of the axis this length.
+    /// Returns an axis of a recorded shape that has the given length. Skips an axis whose length is certainly correct:
+    /// the pattern contains the number, or another shape gave the name of the axis this length.
     fn other_axis(
         &self,
         recorded: u32,

@@ -22,7 +22,7 @@ struct Stack {
 /// A function that runs.
 struct Frame {
     function: &'static str,
-    /// Returns the name of the type whose method runs; `()` for a function without `self`.
+    /// Returns the name of the type whose method is running. The name is `()` for a function without `self`.
     module: fn() -> &'static str,
     /// The position of the function's first name.
     first: usize,
@@ -62,8 +62,8 @@ impl Drop for Running {
     }
 }
 
-/// Calls a function with the stack of this thread. Returns `None` if the thread is ending and has dropped its stack: a
-/// destructor of a thread-local value may still call checked functions.
+/// Calls a function with the stack of this thread. Returns `None` if the thread is ending and has dropped its stack.
+/// Even then, a destructor of a thread-local value may call checked functions.
 #[inline]
 fn with_stack<R>(function: impl FnOnce(&mut Stack) -> R) -> Option<R> {
     STACK

@@ -22,11 +22,11 @@ pub enum Owner {
 /// Where a name got its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// The pattern of the field or argument. `None` for a static field, a constant or an integer argument, whose value is
-    /// the length.
+    /// The pattern of the field or argument. `None` if the value itself is a length: for a static field, a constant or
+    /// an integer argument.
     pub(super) pattern: Option<&'static ShapePattern>,
     pub(super) owner: Owner,
-    /// The position among the shapes that the report has recorded; `u32::MAX` without a report or a shape.
+    /// The position of the shape among the recorded shapes of the report. `u32::MAX` without a report or a shape.
     pub(super) recorded: u32,
 }
 

@@ -40,7 +40,7 @@ impl Outcome {
     /// Flattens the result of a function and the values of the written references. Returns the leaves of the result
     /// followed by the leaves of these values, and the outcome.
     ///
-    /// `argument` contains the references of the argument; `written` lists the positions of the written references in
+    /// `argument` contains the references of the argument. `written` lists the positions of the written references in
     /// `argument`.
     ///
     /// # Panics
@@ -95,8 +95,8 @@ impl Outcome {
     /// of a matching structure and the leaves, and returns the position of an outcome for this structure. This function
     /// returns the chosen position, the leaves and the references.
     ///
-    /// The argument is walked once. It is walked twice if the chosen outcome needs handles of other shared nodes than
-    /// the first outcome. Among structures that differ only in the targets of weak edges, only one is compared.
+    /// The argument is walked a second time if the chosen outcome needs handles of other shared nodes than the first
+    /// outcome. Among structures that differ only in the targets of weak edges, only one is compared.
     ///
     /// Drops the handles of the shared nodes that the chosen outcome does not contain. A function that owns its
     /// argument may then reuse the memory of these nodes.
@@ -131,7 +131,7 @@ impl Outcome {
     /// Returns this outcome restricted to the references at the positions `written`, and the positions of the remaining
     /// leaves.
     ///
-    /// The function must not have written the other references of the argument, so the values of these references
+    /// The function must not have written the other references of the argument. Then the values of these references
     /// contain only nodes of the argument.
     #[must_use]
     pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
@@ -198,8 +198,8 @@ impl Outcome {
     ///
     /// # Errors
     /// If there are too few or too many leaves, if a structure does not match the type of its value, or if a reference
-    /// may not be written here. A [conflict](TreeError::is_conflict) if a reference is to be written and another thread
-    /// has written a reference of the argument since it was read. If there is an error, nothing is written.
+    /// may not be written here. A [conflict](TreeError::is_conflict) if another thread has written a reference of the
+    /// argument since it was read, and a reference is to be written. If there is an error, nothing is written.
     pub fn unflatten_result<L: Leaf + Clone, R: Pytree>(
         &self,
         leaves: Vec<L>,

@@ -48,7 +48,7 @@ impl Places {
         })
     }
 
-    /// Returns what must be replaced in the graph form to replace the node at position `node`.
+    /// Returns the part of the graph form that must be replaced to replace the node at position `node`.
     pub(crate) fn target(&self, node: usize) -> Target<'_> {
         let inside = self.dynamic.iter().find_map(|(start, treedef)| {
             let local = node.checked_sub(*start)?;

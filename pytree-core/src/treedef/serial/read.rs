@@ -202,9 +202,9 @@ impl<'a> Reader<'a> {
         self.nodes.last().map(|node| self.kind(node.shape))
     }
 
-    /// Returns whether an alias at this position may refer to node `number`. This is allowed if the whole subtree of
-    /// the node has been read. It is also allowed if the alias is inside a reference, and this reference is the node or
-    /// is inside the node, because a reference exists before its content.
+    /// Returns whether an alias at this position may refer to node `number`. The alias may refer to a node whose whole
+    /// subtree has been read. Inside of a reference, the alias may also refer to the reference and to the nodes that
+    /// contain the reference, because a reference exists before its content.
     fn may_refer_to(&mut self, number: usize) -> bool {
         let Some(&at) = self.numbered.get(number) else {
             return false;

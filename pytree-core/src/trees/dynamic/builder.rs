@@ -95,7 +95,7 @@ enum Place<L> {
     Tree(Tree<L>),
     /// A further occurrence of the shared node or the reference with this label.
     Again(LabelAt),
-    /// A weak edge to the node with this label; without a target if `None`.
+    /// A weak edge to the node with this label. `None` means that the edge has no target.
     Weak(Option<LabelAt>),
     Node {
         /// The label of a shared node or a reference.

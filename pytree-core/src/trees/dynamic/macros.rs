@@ -12,7 +12,7 @@
 /// | `None` | a node without leaves |
 /// | any other expression | a leaf, or the tree of a value that is a [`Pytree`](crate::Pytree) |
 ///
-/// Keys and values are Rust expressions, so a key can be `key.clone()` or `-1`, and a key that is a text needs quotes.
+/// Keys and values are Rust expressions. So a key can be `key.clone()` or `-1`, and a key that is a text needs quotes.
 /// A tree may have any length and depth.
 ///
 /// # Examples

@@ -1,4 +1,4 @@
-//! Removes leaves from a model, for instance those that a forward pass has added.
+//! Removes leaves from a model, for instance leaves that a forward pass has added.
 //!
 //! The model is flattened as a graph, nodes with the selected leaves are cut, and a model is built from the rest.
 //! `plan` chooses the nodes, and this file cuts them.
