@@ -377,7 +377,7 @@ impl Inner {
 }
 
 impl Node {
-    /// Returns the number of an alias's target; `None` if the alias has no target, or if the node is not an alias.
+    /// Returns the number of an alias's target, or `None` if the alias has no target, or if the node is not an alias.
     #[inline]
     fn target(&self) -> Option<usize> {
         (self.shape.kind == NodeKind::Alias && self.target != NOTHING)

@@ -49,7 +49,7 @@ pub(crate) struct Input<'a> {
 
 /// The fields of a struct, or of a variant of an enum.
 pub(crate) struct Variant<'a> {
-    /// The name of the variant; `None` for a struct.
+    /// The name of the variant. `None` for a struct.
     pub(crate) ident: Option<&'a Ident>,
     pub(crate) is_tuple: bool,
     pub(crate) fields: Vec<Field>,

@@ -1,6 +1,6 @@
 //! The names of the axes of an array, for messages and tables.
 
-/// Returns the name of each axis of an array with `rank` axes; `None` for an axis without a name. `axes` are the
+/// Returns the name of each axis of an array with `rank` axes, or `None` for an axis without a name. `axes` are the
 /// declared axes: a name, `name?`, a computed length, a number, `_`, `...` or `*name`. A stacked array has further
 /// leading axes. Returns `None` if the array has too few axes.
 pub(crate) fn assigned(axes: &[String], rank: usize) -> Option<Vec<Option<&str>>> {
@@ -17,7 +17,7 @@ pub(crate) fn assigned(axes: &[String], rank: usize) -> Option<Vec<Option<&str>>
     Some(names(before).chain(middle).chain(names(after)).collect())
 }
 
-/// Returns the name of a declared axis; `None` for `_` and for a number.
+/// Returns the name of a declared axis, or `None` for `_` and for a number.
 fn name(axis: &str) -> Option<&str> {
     let name = axis.trim_end_matches('?');
     let is_name = name != "_" && !name.bytes().all(|byte| byte.is_ascii_digit());

@@ -87,7 +87,7 @@ impl IdentityMap {
         let _ = self.insert(identity);
     }
 
-    /// Returns the number of an identity; `None` if the identity has no number.
+    /// Returns the number of an identity, or `None` if the identity has no number.
     pub(crate) fn get(&self, identity: NodeIdentity) -> Option<usize> {
         if self.table.is_empty() {
             let mut few = self.few.iter();

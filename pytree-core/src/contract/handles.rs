@@ -102,7 +102,7 @@ pub struct References {
     /// The number of each node by its identity, computed at the first request. Boxed, because every call moves this
     /// struct.
     numbers: OnceCell<Box<IdentityMap>>,
-    /// The contents that were read from the references; `None` if they were not read, or if there are no references.
+    /// The contents that were read from the references. `None` if they were not read, or if there are no references.
     /// Boxed, because every call moves this struct.
     read: Option<Box<Read>>,
 }
@@ -222,7 +222,7 @@ impl References {
         kept
     }
 
-    /// Returns the number of the reference or shared node with this identity; `None` if `self` does not contain it.
+    /// Returns the number of the reference or shared node with this identity, or `None` if `self` does not contain it.
     pub(crate) fn number(&self, identity: NodeIdentity) -> Option<usize> {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
@@ -240,7 +240,7 @@ impl References {
         numbers.get(identity)
     }
 
-    /// Returns the handle of node `number`; `None` if the handle was not requested.
+    /// Returns the handle of node `number`, or `None` if the handle was not requested.
     #[inline]
     pub(crate) fn node(&self, number: usize) -> Option<Arc<dyn Any + Send + Sync>> {
         self.nodes.get(number).cloned().flatten()
@@ -259,7 +259,7 @@ impl References {
         self.nodes.len()
     }
 
-    /// Adds the next shared node; `None` if its handle was not requested.
+    /// Adds the next shared node. `node` is `None` if its handle was not requested.
     pub(crate) fn push(&mut self, node: Option<Arc<dyn Any + Send + Sync>>) {
         self.nodes.push(node);
     }

@@ -94,7 +94,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    /// Returns the visited references and the position of the matching treedef; `None` if no treedef matches.
+    /// Returns the visited references and the position of the matching treedef, or `None` if no treedef matches.
     pub(crate) fn run_visiting(
         &mut self,
         visit: impl FnOnce(&mut Self),

@@ -72,7 +72,7 @@ pub enum Single<'a> {
     note = "to make your own type a pytree, write `#[derive(Module)]` or `#[derive(Pytree)]` on it; a Rust reference such as `&T` is not a pytree: pass the value itself"
 )]
 pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
-    /// Calls `visit` with each leaf in order; visits a shared node at each of its paths.
+    /// Calls `visit` with each leaf in order. Visits a shared node at each of its paths.
     ///
     /// The derive generates a walk over the fields. The default implementation uses [`Pytree::visit`].
     ///
@@ -86,7 +86,7 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         });
     }
 
-    /// Calls `visit` with each leaf and the leaf at the same path in `other`, in order; visits a shared node at each of
+    /// Calls `visit` with each leaf and the leaf at the same path in `other`, in order. Visits a shared node at each of
     /// its paths. Returns whether the two values have the same structure. The walk ends at the first difference. By
     /// then, `visit` may have been called for earlier leaves.
     ///

@@ -87,7 +87,7 @@ pub struct Unflattener<'a> {
     /// deep that its typed value may exceed the depth limit.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
-    /// Collects the positions of the built nodes that have a fixed number of children; `None` if the caller does not
+    /// Collects the positions of the built nodes that have a fixed number of children. `None` if the caller does not
     /// need them.
     fixed: Option<&'a mut Vec<usize>>,
     numbers: Numbers,
@@ -238,8 +238,8 @@ impl<'a> Unflattener<'a> {
     /// Begins a node of the given shape, which must have `arity` children; see [`enter`](Self::enter).
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the next node of the treedef has another shape, or [`TreeError::Arity`] if it has a
-    /// different number of children.
+    /// - [`TreeError::NodeType`] if the next node of the treedef has another shape.
+    /// - [`TreeError::Arity`] if it has a different number of children.
     pub fn enter_fixed(
         &mut self,
         shape: &'static NodeShape,
@@ -350,8 +350,8 @@ impl<'a> Unflattener<'a> {
     /// Returns the next leaf.
     ///
     /// # Errors
-    /// [`TreeError::NodeType`] if the next node of the treedef is not a leaf, or [`TreeError::LeafTypes`] if the leaf
-    /// is not of type `L`.
+    /// - [`TreeError::NodeType`] if the next node of the treedef is not a leaf.
+    /// - [`TreeError::LeafTypes`] if the leaf is not of type `L`.
     pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
         match self.treedef.node(self.node) {
             Some(node) if node.kind() == NodeKind::Leaf => {}
@@ -369,7 +369,7 @@ impl<'a> Unflattener<'a> {
         Ok(leaf)
     }
 
-    /// Converts `leaf`, whose type is not `L`, to an `L` if conversions are allowed; otherwise returns an error.
+    /// Converts `leaf`, whose type is not `L`, to an `L` if conversions are allowed. Otherwise, returns an error.
     #[cold]
     fn converted<L: Leaf>(&mut self, leaf: Option<&dyn Leaf>) -> Result<L, TreeError> {
         let number = leaf.filter(|_| self.numbers == Numbers::Converted);

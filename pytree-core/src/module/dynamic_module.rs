@@ -276,7 +276,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         Ok(())
     }
 
-    /// Removes a field and returns its value; `None` for a static field.
+    /// Removes a field and returns its value. Returns `None` for a static field.
     ///
     /// # Errors
     /// [`TreeError::Registration`] if the field does not exist.

@@ -18,7 +18,7 @@ pub struct LeafDiff {
     pub right: String,
     /// The kind of the difference.
     pub change: LeafChange,
-    /// The difference of the elements, if the arrays have the same shape and can be read; `None` if all elements are
+    /// The difference of the elements, if the arrays have the same shape and can be read. `None` if all elements are
     /// equal.
     pub values: Option<ValueDiff>,
 }
@@ -105,7 +105,7 @@ fn compare_arrays(
     values.map(|values| (LeafChange::Values, Some(values)))
 }
 
-/// Returns the elements of an array of 64-bit integers, which an `f64` may round; `None` for other leaves.
+/// Returns the elements of an array of 64-bit integers, which an `f64` may round, or `None` for other leaves.
 pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     match info.element {
         ElementType::I64 => {

@@ -228,7 +228,7 @@ macro_rules! __leaf_is_pytree {
     };
 }
 
-/// Returns a number of any element type as an `f64`; `None` if the value is not a number.
+/// Returns a number of any element type as an `f64`, or `None` if the value is not a number.
 fn number(value: &dyn Any) -> Option<f64> {
     macro_rules! attempt {
         ($($exact:ty),*; $($rounded:ty),*) => {

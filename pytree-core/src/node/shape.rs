@@ -117,7 +117,7 @@ impl NodeKind {
 pub struct Field {
     /// The name of the field. For an unnamed field, its position as text.
     pub name: &'static str,
-    /// The kind of the field; `None` for the fields of plain containers.
+    /// The kind of the field. `None` for the fields of plain containers.
     pub kind: Option<FieldKind>,
     /// The named axes of the arrays in the field, if they are declared. Comparisons of shapes ignore them: two types
     /// that differ only in the names of their axes have equal shapes.
@@ -131,7 +131,7 @@ pub struct NodeShape {
     pub kind: NodeKind,
     /// The displayed name, for instance `Linear` or `Activation::Relu`.
     pub name: &'static str,
-    /// The fields that are children, in declaration order; empty for containers.
+    /// The fields that are children, in declaration order. Empty for containers.
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],

@@ -95,7 +95,7 @@ fn show<T: fmt::Debug + 'static>(value: &dyn Any, f: &mut fmt::Formatter<'_>) ->
         .map_or(Ok(()), |value| value.fmt(f))
 }
 
-/// Returns the type of a function pointer, without module paths; `None` for other types. A function pointer is
+/// Returns the type of a function pointer, without module paths, or `None` for other types. A function pointer is
 /// displayed by its type, because its value is an address that differs from run to run.
 fn function_type<T>() -> Option<String> {
     let name = std::any::type_name::<T>();

@@ -133,7 +133,8 @@ impl Dictionary {
     /// Returns the leaf at a path. The path may lead through a later occurrence of a shared node.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path of a leaf, or [`TreeError::PathSyntax`] if the path is invalid.
+    /// - [`TreeError::NoLeaf`] with the nearest path of a leaf.
+    /// - [`TreeError::PathSyntax`] if the path is invalid.
     pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&AnyLeaf, TreeError> {
         let path = path.as_key_path()?;
         let path = self.first_place(&path);

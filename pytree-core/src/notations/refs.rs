@@ -81,9 +81,12 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part has another structure, [`TreeError::Shapes`] if a new leaf does not match the named
-/// axes of its module, [`TreeError::NotInReference`] with each leaf of the part that is not in a reference, and
-/// [`TreeError::Reference`] if a reference cannot be written. If there is an error, nothing is written.
+/// - [`TreeError::Merge`] if the part has another structure.
+/// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module.
+/// - [`TreeError::NotInReference`] with each leaf of the part that is not in a reference.
+/// - [`TreeError::Reference`] if a reference cannot be written.
+///
+/// If there is an error, nothing is written.
 pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
@@ -149,8 +152,10 @@ impl<T: Pytree> RefsOf<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all differences between the structures, or [`TreeError::Reference`] if a reference
-    /// cannot be written. If there is an error, nothing is written.
+    /// - [`TreeError::Structure`] with all differences between the structures.
+    /// - [`TreeError::Reference`] if a reference cannot be written.
+    ///
+    /// If there is an error, nothing is written.
     pub fn update_from<L: Leaf + Clone>(&self, source: &T) -> Result<(), TreeError>
     where
         T: PytreeOf<L>,

@@ -7,7 +7,7 @@
 //! is unflattened. If the function returns an inner reference, the result contains the outer reference.
 //!
 //! All reads of the references of a call happen at one instant, and so do all writes. The writes happen only if the
-//! references that were read are unchanged; otherwise the error is a [conflict](TreeError::is_conflict).
+//! references that were read are unchanged. Otherwise, the error is a [conflict](TreeError::is_conflict).
 
 mod outcome;
 mod places;
@@ -42,8 +42,9 @@ pub fn flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
 /// Returns an error where [`flatten_with_references`] panics.
 ///
 /// # Errors
-/// [`TreeError::LeafType`] if a trait object in the value holds a leaf of another type; [`TreeError::Reference`] if a
-/// reference may not be read here; [`TreeError::TooDeep`] if the value is nested too deep.
+/// - [`TreeError::LeafType`] if a trait object in the value holds a leaf of another type.
+/// - [`TreeError::Reference`] if a reference may not be read here.
+/// - [`TreeError::TooDeep`] if the value is nested too deep.
 pub fn try_flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
     value: &T,
 ) -> Result<(Vec<L>, TreeDef, References), TreeError> {
@@ -134,8 +135,8 @@ pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
 /// Returns an error where [`flatten_any_with_references`] panics.
 ///
 /// # Errors
-/// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the value is nested too
-/// deep.
+/// - [`TreeError::Reference`] if a reference may not be read here.
+/// - [`TreeError::TooDeep`] if the value is nested too deep.
 pub fn try_flatten_any_with_references<T: Pytree + ?Sized>(
     value: &T,
 ) -> Result<(Vec<AnyLeaf>, TreeDef, References), TreeError> {

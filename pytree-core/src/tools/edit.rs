@@ -60,10 +60,11 @@ use crate::trees::{graph, shapes};
 /// panic.
 ///
 /// # Errors
-/// [`TreeError::NoNodeOfType`] if the model contains no `N`, [`TreeError::Shapes`] if the changed arrays do not match
-/// the named axes of their modules although the arrays of the model did, [`TreeError::NotRebuilt`] if a handwritten
-/// impl of `Pytree` visits and unflattens differently, or the errors of
-/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+/// - [`TreeError::NoNodeOfType`] if the model contains no `N`.
+/// - [`TreeError::Shapes`] if the changed arrays do not match the named axes of their modules although the arrays of
+///   the model did.
+/// - [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently.
+/// - The errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
 #[panicking_twin(apply)]
 #[must_use]
 pub fn try_apply<M: Pytree, N: 'static>(
@@ -245,9 +246,11 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Result<Vec<KeyPath>, TreeError>
 /// ```
 ///
 /// # Errors
-/// [`TreeError::PathSyntax`] if the path is invalid, [`TreeError::NoNode`] with the most similar existing path,
-/// [`TreeError::Replacement`] if the value does not fit, or [`TreeError::Shapes`] if the arrays of the new model do not
-/// match the named axes of their modules although the arrays of `model` do.
+/// - [`TreeError::PathSyntax`] if the path is invalid.
+/// - [`TreeError::NoNode`] with the most similar existing path.
+/// - [`TreeError::Replacement`] if the value does not fit.
+/// - [`TreeError::Shapes`] if the arrays of the new model do not match the named axes of their modules although the
+///   arrays of `model` do.
 pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Result<M, TreeError> {
     let path: KeyPath = path.parse()?;
     let places = Places::of(model)?;
@@ -293,9 +296,11 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// ```
 ///
 /// # Errors
-/// [`TreeError::NoStatic`] with all static fields of the type `T` if the filter selects none of them, or
-/// [`TreeError::NoNode`] if a path of the filter does not exist, or [`TreeError::Shapes`] if the arrays of the model no
-/// longer match their named axes. A static field may be the length of a named axis.
+/// - [`TreeError::NoStatic`] with all static fields of the type `T` if the filter selects none of them.
+/// - [`TreeError::NoNode`] if a path of the filter does not exist.
+/// - [`TreeError::Shapes`] if the arrays of the model no longer match their named axes.
+///
+/// A static field may be the length of a named axis.
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,

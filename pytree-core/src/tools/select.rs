@@ -199,7 +199,7 @@ fn filter_of<M: Pytree, T: Pytree>(
 /// The identity of a leaf in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Address {
-    /// The memory address of the leaf; `None` if its type has size zero, because such a leaf has no address of its own.
+    /// The memory address of the leaf. `None` if its type has size zero, because such a leaf has no address of its own.
     address: Option<usize>,
     kind: TypeId,
 }

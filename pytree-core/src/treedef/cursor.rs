@@ -134,7 +134,7 @@ impl<'t> Cursor<'t> {
         self.node
     }
 
-    /// Returns a cursor at the same position in another treedef; `None` if the treedefs differ before this position.
+    /// Returns a cursor at the same position in another treedef, or `None` if the treedefs differ before this position.
     pub(crate) fn in_another(self, other: &'t TreeDef) -> Option<Self> {
         let (treedef, other) = (self.treedef, &*other.0);
         let nodes = other.nodes.get(..self.node)?;
@@ -207,7 +207,7 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Returns the number of the target of the alias that the cursor has just passed; `None` if the alias has no
+    /// Returns the number of the target of the alias that the cursor has just passed, or `None` if the alias has no
     /// target.
     #[inline]
     pub(crate) fn passed_target(self) -> Option<usize> {
@@ -371,7 +371,7 @@ impl<'a> NodeView<'a> {
         self.child(position)
     }
 
-    /// Returns the key of the child at `position` among the children; `None` if this node is displayed as its child.
+    /// Returns the key of the child at `position` among the children, or `None` if this node is displayed as its child.
     pub(crate) fn key(&self, position: usize) -> Option<PathKey> {
         key_below(self.shape(), self.aux(), position)
     }
@@ -401,7 +401,7 @@ impl<'a> NodeView<'a> {
         self.node.is_place()
     }
 
-    /// Returns the number of an alias's target; `None` if the alias has no target, or the node is not an alias.
+    /// Returns the number of an alias's target, or `None` if the alias has no target, or the node is not an alias.
     #[inline]
     pub(crate) fn target(&self) -> Option<usize> {
         self.node.target()

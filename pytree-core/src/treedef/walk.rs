@@ -220,7 +220,7 @@ impl TreeDef {
 }
 
 impl Inner {
-    /// Returns the key of the child at `position` among the children of `node`; `None` if `node` is displayed as its
+    /// Returns the key of the child at `position` among the children of `node`, or `None` if `node` is displayed as its
     /// child.
     fn child_key(&self, node: usize, position: usize) -> Option<PathKey> {
         key_below(self.shape(node), self.aux_of(node), position)
@@ -231,7 +231,7 @@ impl Inner {
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a KeyPath,
-    /// The kind of the outermost field around the leaf whose kind is `Param` or `State`; `None` if there is no such
+    /// The kind of the outermost field around the leaf whose kind is `Param` or `State`. `None` if there is no such
     /// field.
     field: Option<&'a FieldKind>,
     pub(crate) holds_leaf: bool,
@@ -254,8 +254,8 @@ struct OpenNode<'a> {
 }
 
 impl<'a> OpenNode<'a> {
-    /// Returns the kind of the outermost field around the next child whose kind is `Param` or `State`; `None` if there
-    /// is no such field.
+    /// Returns the kind of the outermost field around the next child whose kind is `Param` or `State`, or `None` if
+    /// there is no such field.
     fn child_kind(&self, inner: &'a Inner) -> Option<&'a FieldKind> {
         self.inherited.or_else(|| {
             let kind = inner.shape(self.node).field_kind(self.next);

@@ -193,8 +193,9 @@ impl<L> Tree<L> {
     /// Returns the leaf at `path`. A leaf in a shared node is found at each path of the node.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
-    /// [`TreeError::PathSyntax`] if the path is invalid.
+    /// - [`TreeError::NoLeaf`] with the nearest path of a leaf.
+    /// - [`TreeError::InAnotherPart`] if the leaf is absent.
+    /// - [`TreeError::PathSyntax`] if the path is invalid.
     ///
     /// # Examples
     /// ```

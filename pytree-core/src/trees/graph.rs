@@ -39,7 +39,7 @@ use crate::trees::functions;
 /// The functions of this module visit a shared node once.
 const SHARING: Sharing = Sharing::Preserve;
 
-/// Returns the leaves in order, by reference; visits a shared node once.
+/// Returns the leaves in order, by reference. Visits a shared node once.
 ///
 /// See [`tree::leaves`](crate::tree::leaves).
 ///
@@ -60,7 +60,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
     functions::leaves(SHARING, tree)
 }
 
-/// Returns the leaves of any types in order, by reference; visits a shared node once.
+/// Returns the leaves of any types in order, by reference. Visits a shared node once.
 ///
 /// See [`tree::any_leaves`](crate::tree::any_leaves).
 ///
@@ -71,7 +71,7 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
     functions::any_leaves(SHARING, tree)
 }
 
-/// Returns the structure of a value as a treedef; visits a shared node once.
+/// Returns the structure of a value as a treedef. Visits a shared node once.
 ///
 /// See [`tree::structure`](crate::tree::structure).
 #[inline]
@@ -79,7 +79,7 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
     functions::structure(SHARING, tree)
 }
 
-/// Returns the leaves in order, and the structure; visits a shared node once.
+/// Returns the leaves in order, and the structure. Visits a shared node once.
 ///
 /// See [`tree::flatten`](crate::tree::flatten).
 ///
@@ -101,7 +101,7 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
     functions::flatten(SHARING, tree)
 }
 
-/// Returns the leaves of any types in order, and the structure; visits a shared node once.
+/// Returns the leaves of any types in order, and the structure. Visits a shared node once.
 ///
 /// See [`tree::flatten_any`](crate::tree::flatten_any).
 #[inline]
@@ -151,7 +151,7 @@ pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, Tr
     attempt(|| flatten_any(tree))
 }
 
-/// Builds a value from a structure and its leaves; builds a shared node once.
+/// Builds a value from a structure and its leaves. Builds a shared node once.
 ///
 /// See [`tree::unflatten`](crate::tree::unflatten).
 ///
@@ -176,7 +176,7 @@ pub fn unflatten<T: Pytree, L: Leaf + Clone>(
     crate::contract::unflatten::unflatten(treedef, leaves)
 }
 
-/// Returns the leaves with their paths, in order; visits a shared node once.
+/// Returns the leaves with their paths, in order. Visits a shared node once.
 ///
 /// See [`tree::leaves_with_path`](crate::tree::leaves_with_path).
 ///
@@ -188,7 +188,7 @@ pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPa
     functions::leaves_with_path(SHARING, tree)
 }
 
-/// Applies `function` to each leaf; visits a shared node once.
+/// Applies `function` to each leaf. Visits a shared node once.
 ///
 /// See [`tree::map`](crate::tree::map).
 ///
@@ -209,7 +209,7 @@ pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -
     functions::map(SHARING, tree, function)
 }
 
-/// Applies `function` to each leaf and returns a tree of the results; visits a shared node once.
+/// Applies `function` to each leaf and returns a tree of the results. Visits a shared node once.
 ///
 /// See [`tree::map_to`](crate::tree::map_to).
 ///
@@ -224,7 +224,7 @@ pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
     functions::map_to(SHARING, tree, function)
 }
 
-/// Applies `function` to each leaf and its path; visits a shared node once.
+/// Applies `function` to each leaf and its path. Visits a shared node once.
 ///
 /// See [`tree::map_with_path`](crate::tree::map_with_path).
 ///
@@ -239,7 +239,7 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::map_with_path(SHARING, tree, function)
 }
 
-/// Applies `function` to the pairs of leaves of two trees; visits a shared node once.
+/// Applies `function` to the pairs of leaves of two trees. Visits a shared node once.
 ///
 /// See [`tree::map2`](crate::tree::map2).
 ///
@@ -258,7 +258,7 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
     functions::map2(SHARING, tree, other, function)
 }
 
-/// Applies `function` to the pairs of leaves of two trees with leaves of any types; visits a shared node once.
+/// Applies `function` to the pairs of leaves of two trees with leaves of any types. Visits a shared node once.
 ///
 /// See [`tree::map2_any`](crate::tree::map2_any).
 ///
@@ -273,7 +273,7 @@ pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     functions::map2_any(SHARING, tree, other, function)
 }
 
-/// Combines all leaves into one value, from the first to the last; visits a shared node once.
+/// Combines all leaves into one value, from the first to the last. Visits a shared node once.
 ///
 /// See [`tree::reduce`](crate::tree::reduce).
 ///
@@ -297,7 +297,7 @@ pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
     leaves::<L, T>(tree).into_iter().fold(start, function)
 }
 
-/// Combines all leaves by an associative function; visits a shared node once.
+/// Combines all leaves by an associative function. Visits a shared node once.
 ///
 /// See [`tree::reduce_associative`](crate::tree::reduce_associative).
 ///
@@ -312,7 +312,7 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
     functions::dynamic::<L, T>(SHARING, tree).reduce_associative(function)
 }
 
-/// Returns whether `predicate` is true for all leaves; visits a shared node once.
+/// Returns whether `predicate` is true for all leaves. Visits a shared node once.
 ///
 /// See [`tree::all`](crate::tree::all).
 ///
@@ -323,7 +323,7 @@ pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
     leaves::<L, T>(tree).into_iter().all(predicate)
 }
 
-/// Returns whether `predicate` is true for any leaf; visits a shared node once.
+/// Returns whether `predicate` is true for any leaf. Visits a shared node once.
 ///
 /// See [`tree::any`](crate::tree::any).
 ///
@@ -334,7 +334,7 @@ pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
     leaves::<L, T>(tree).into_iter().any(predicate)
 }
 
-/// Returns whether each of the values is a leaf; visits a shared node once.
+/// Returns whether each of the values is a leaf. Visits a shared node once.
 ///
 /// See [`tree::all_leaves`](crate::tree::all_leaves).
 #[inline]
@@ -342,7 +342,7 @@ pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> boo
     functions::all_leaves(SHARING, values)
 }
 
-/// Returns the children of the root with their keys; visits a shared node once.
+/// Returns the children of the root with their keys. Visits a shared node once.
 ///
 /// See [`tree::flatten_one_level`](crate::tree::flatten_one_level).
 #[inline]
@@ -350,7 +350,7 @@ pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Pat
     functions::flatten_one_level(SHARING, tree)
 }
 
-/// Returns the subtrees for which `is_leaf` is true, and the other leaves; visits a shared node once.
+/// Returns the subtrees for which `is_leaf` is true, and the other leaves. Visits a shared node once.
 ///
 /// See [`tree::leaves_where`](crate::tree::leaves_where).
 ///
@@ -368,7 +368,7 @@ pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
         .0
 }
 
-/// Applies `function` to the subtrees for which `is_leaf` is true, and to the other leaves; visits a shared node once.
+/// Applies `function` to the subtrees for which `is_leaf` is true, and to the other leaves. Visits a shared node once.
 ///
 /// See [`tree::map_subtrees`](crate::tree::map_subtrees).
 ///
@@ -386,7 +386,7 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
         .map(function)
 }
 
-/// Transposes a tree of trees; visits a shared node once.
+/// Transposes a tree of trees. Visits a shared node once.
 ///
 /// See [`tree::transpose`](crate::tree::transpose).
 ///

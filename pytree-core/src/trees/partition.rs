@@ -102,8 +102,9 @@ impl<M, L> Partition<M, L> {
     /// Returns the leaf at a path such as `layers[0].weight`. A leaf in a shared node is found at each of its paths.
     ///
     /// # Errors
-    /// [`TreeError::NoLeaf`] with the nearest path of a leaf, [`TreeError::InAnotherPart`] if the leaf is absent, or
-    /// [`TreeError::PathSyntax`] if the path is invalid.
+    /// - [`TreeError::NoLeaf`] with the nearest path of a leaf.
+    /// - [`TreeError::InAnotherPart`] if the leaf is absent.
+    /// - [`TreeError::PathSyntax`] if the path is invalid.
     pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&L, TreeError> {
         self.tree.get(path)
     }

@@ -143,9 +143,10 @@ pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, Tr
 /// Returns an error where [`structure`] panics.
 ///
 /// # Errors
-/// [`TreeError::Cycle`] if a node contains itself; [`TreeError::WeakEdge`] if a weak edge leads to a node;
-/// [`TreeError::TooDeep`] if the value is nested too deep; [`TreeError::Reference`] if a reference may not be read
-/// here.
+/// - [`TreeError::Cycle`] if a node contains itself.
+/// - [`TreeError::WeakEdge`] if a weak edge leads to a node.
+/// - [`TreeError::TooDeep`] if the value is nested too deep.
+/// - [`TreeError::Reference`] if a reference may not be read here.
 pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
     attempt(|| structure(tree))
 }
@@ -301,8 +302,8 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
 /// leaves. The leaves may have any types.
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::LeafTypes`] if `function`
-/// returns a leaf of another type than the leaf that it replaces.
+/// - [`TreeError::Structure`] with all differences if the structures differ.
+/// - [`TreeError::LeafTypes`] if `function` returns a leaf of another type than the leaf that it replaces.
 ///
 /// # Examples
 /// ```

@@ -67,7 +67,7 @@ fn last_step(name: &str) -> &str {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherPrefix {
-    /// The prefix in the file; empty if the file lacks the prefix of the template.
+    /// The prefix in the file. Empty if the file lacks the prefix of the template.
     pub stored: String,
     /// The prefix in the template.
     pub expected: String,

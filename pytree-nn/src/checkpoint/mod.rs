@@ -65,9 +65,10 @@ pub struct Entry {
 /// ```
 ///
 /// # Errors
-/// Returns [`CheckpointError::Io`] if the file cannot be written, [`CheckpointError::DType`] if the dtype of a leaf is
-/// not supported, [`CheckpointError::SameName`] if two leaves have the same key path, and [`CheckpointError::Value`] if
-/// a leaf is traced.
+/// - [`CheckpointError::Io`] if the file cannot be written.
+/// - [`CheckpointError::DType`] if the dtype of a leaf is not supported.
+/// - [`CheckpointError::SameName`] if two leaves have the same key path.
+/// - [`CheckpointError::Value`] if a leaf is traced.
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
     let path = path.as_ref();
     // This reads all references at one instant, even if other threads write them.

@@ -179,7 +179,7 @@ impl Executable {
 
 /// A step of a schedule, as [`Lowered`](crate::Lowered) displays it.
 pub(crate) struct Planned {
-    /// The position of the equation in the jaxpr, if the step runs a single equation; `None` for a fused kernel.
+    /// The position of the equation in the jaxpr, if the step runs a single equation. `None` for a fused kernel.
     pub(crate) single: Option<usize>,
     pub(crate) inputs: Vec<Variable>,
     pub(crate) outputs: Vec<Variable>,

@@ -85,7 +85,7 @@ struct Group {
 /// The state of the scheduler.
 pub(super) struct Planner<'j> {
     pub(super) jaxpr: &'j Jaxpr,
-    /// For each equation, the view that is its result; `None` if the result is not a view.
+    /// For each equation, the view that is its result. `None` if the result is not a view.
     views: Vec<Option<View>>,
     /// For each variable, the source of its chain of reshapes, or the variable itself.
     roots: Vec<Variable>,

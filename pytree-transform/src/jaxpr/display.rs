@@ -160,7 +160,7 @@ struct Facts<'j> {
     name: Option<Name>,
     is_used: bool,
     is_input: bool,
-    /// The constant, if it is displayed as a number; `None` for other variables.
+    /// The constant, if it is displayed as a number. `None` for other variables.
     literal: Option<&'j Tensor>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Compiled<T, E> {
     of_type: FunctionType,
     rebuild: Rebuild<T>,
     pub(crate) checks: Checks,
-    /// The device that the user has chosen for this function; `None` if the arguments of a call choose it.
+    /// The device that the user has chosen for this function. `None` if the arguments of a call choose it.
     pub(crate) device: Option<Device>,
     pub(crate) cache: Cache,
     history: Mutex<History>,

@@ -169,7 +169,7 @@ fn input_infos(jaxpr: &Jaxpr) -> Vec<&AbstractArray> {
 }
 
 /// Returns, for each output of an equation, a state from which the output is computed, preferably a state of the same
-/// shape and dtype; `None` if the output is computed from no state.
+/// shape and dtype, or `None` if the output is computed from no state.
 fn origins_of_outputs(
     equation: &Equation,
     within: &Jaxpr,

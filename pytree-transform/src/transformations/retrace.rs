@@ -57,7 +57,7 @@ pub enum RetraceDifference {
         name: String,
         /// The length of the batch axis in the previous trace.
         before: usize,
-        /// The length of the batch axis in the newest trace; `None` if no `vmap` around that trace binds the axis name.
+        /// The length of the batch axis in the newest trace. `None` if no `vmap` around that trace binds the axis name.
         now: Option<usize>,
     },
     /// The function reads a captured reference, so each call traces the function.

@@ -96,7 +96,7 @@ impl fmt::Display for Difference {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrefixMisfit {
-    /// The index of the full tree in the argument `rest`; `None` if the call has only one full tree.
+    /// The index of the full tree in the argument `rest`. `None` if the call has only one full tree.
     pub tree: Option<usize>,
     /// The difference between the prefix (first) and the full tree (second).
     pub difference: Difference,

@@ -13,7 +13,7 @@ pub enum RegistrationProblem {
     Registered {
         /// The name of the field.
         name: String,
-        /// The kind of the field; `None` for a subtree.
+        /// The kind of the field. `None` for a subtree.
         kind: Option<FieldKind>,
     },
     /// No field with the name `name` exists.

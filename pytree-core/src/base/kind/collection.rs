@@ -122,7 +122,7 @@ impl CollectionId {
         })
     }
 
-    /// Returns the collection `name` below `parent`; `None` if the names are too long.
+    /// Returns the collection `name` below `parent`, or `None` if the names are too long.
     pub(super) const fn from_name(name: &str, parent: Option<&Self>) -> Option<Self> {
         let name = name.as_bytes();
         let behind = match parent {
@@ -176,7 +176,7 @@ impl CollectionId {
         }
     }
 
-    /// Returns the parent; `None` if the collection has no parent, or if its parent is [`Param`], which is a kind.
+    /// Returns the parent. Returns `None` if the collection has no parent or if its parent is [`Param`], which is a kind.
     pub fn parent(&self) -> Option<Self> {
         let at = usize::from(self.length);
         let length = self.bytes.get(at).copied().unwrap_or(0).checked_sub(1)?;

@@ -23,7 +23,7 @@ pub(crate) struct Numbered {
 }
 
 impl<'a> Unflattener<'a> {
-    /// If the next node is an alias, skips it and returns its target; otherwise returns `None`.
+    /// If the next node is an alias, skips it and returns its target. Otherwise, returns `None`.
     pub(crate) fn alias<N: Any + Send + Sync>(&mut self) -> Result<Option<Arc<N>>, TreeError> {
         let alias = self.node;
         let Some(node) = self.treedef.node(alias) else {
@@ -167,7 +167,7 @@ impl<'a> Unflattener<'a> {
         self.treedef.view(place).shape()
     }
 
-    /// Returns the existing node that the caller provides for `number`; `None` if a new node must be built.
+    /// Returns the existing node that the caller provides for `number`, or `None` if a new node must be built.
     fn used_as(&self, number: usize, shape: Shape<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let (used, contents) = self.used?;
         let is_used = shape.kind() == NodeKind::Reference || contents == Contents::Same;

@@ -33,7 +33,7 @@ pub(super) struct Layout {
     name: Arc<str>,
     fields: Vec<TreeField>,
     statics: Vec<Arc<str>>,
-    /// The position of each field by name; empty if there are at most [`FEW`] fields.
+    /// The position of each field by name. Empty if there are at most [`FEW`] fields.
     table: HashMap<Arc<str>, Place>,
     /// The shape of the module's node, created when it is first needed.
     shape: OnceLock<Arc<DynamicShape>>,

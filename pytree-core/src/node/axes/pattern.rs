@@ -110,7 +110,7 @@ pub enum Operator {
 pub(super) const VALUES: usize = 16;
 
 impl Expression {
-    /// Returns the computed length; `None` if a name has no length. A negative length and a division by zero are
+    /// Returns the computed length, or `None` if a name has no length. A negative length and a division by zero are
     /// errors: see [`Length`].
     pub(super) fn value(&self, length_of: impl Fn(&str) -> Option<usize>) -> Option<Length> {
         let mut values = [0_i128; VALUES];

@@ -72,12 +72,12 @@ pub trait Element: Copy + fmt::Debug + Send + Sync + PartialEq + 'static {
     const TYPE: ElementType;
 }
 
-/// The dtype and shape of an array or a number; displayed as `f32[2,3]`.
+/// The dtype and shape of an array or a number. Displayed as `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayInfo {
     /// The dtype.
     pub element: ElementType,
-    /// The length of each axis; empty for a number.
+    /// The length of each axis. Empty for a number.
     pub shape: Vec<usize>,
 }
 
@@ -86,7 +86,7 @@ pub struct ArrayInfo {
 pub struct ArrayShape<'a> {
     /// The dtype.
     pub element: ElementType,
-    /// The length of each axis; empty for a number.
+    /// The length of each axis. Empty for a number.
     pub shape: &'a [usize],
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Conversion {
 }
 
 impl Number {
-    /// Returns the leaf as a number; `None` if the leaf is not a number.
+    /// Returns the leaf as a number, or `None` if the leaf is not a number.
     pub(crate) fn of(leaf: &dyn Leaf) -> Option<Self> {
         macro_rules! attempt {
             ($($integer:ident)*; $($float:ident)*) => {
@@ -92,7 +92,7 @@ impl Number {
         Conversion::NotANumber
     }
 
-    /// Returns an equal `f64`; `None` if no `f64` equals the number.
+    /// Returns an equal `f64`, or `None` if no `f64` equals the number.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "an integer of up to 64 bits is far inside the range of the floats, so the way back is exact"

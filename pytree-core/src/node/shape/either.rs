@@ -142,7 +142,8 @@ impl<'a> Shape<'a> {
         }))
     }
 
-    /// Returns the kind of the field at `position` among the fields that are children; `None` if the field has no kind.
+    /// Returns the kind of the field at `position` among the fields that are children, or `None` if the field has no
+    /// kind.
     #[inline]
     pub fn field_kind(self, position: usize) -> Option<&'a FieldKind> {
         match self {
@@ -152,7 +153,7 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns the text of the named axes of the field at `position` among the fields that are children, for instance
-    /// `in out`; `None` if no axes are declared.
+    /// `in out`, or `None` if no axes are declared.
     #[inline]
     pub fn field_axes(self, position: usize) -> Option<&'a str> {
         match self {

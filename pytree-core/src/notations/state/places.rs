@@ -124,8 +124,8 @@ impl<L> Tree<L> {
     /// Merges trees of the same structure. Each leaf is taken from the last tree in which it is present.
     ///
     /// # Errors
-    /// [`TreeError::Structure`] with all differences, if the structures differ; [`TreeError::Build`] if there are no
-    /// trees.
+    /// - [`TreeError::Structure`] with all differences if the structures differ.
+    /// - [`TreeError::Build`] if there are no trees.
     pub fn merge_state(trees: impl IntoIterator<Item = Self>) -> Result<Self, TreeError> {
         merge_state_trees(trees.into_iter().collect())
     }

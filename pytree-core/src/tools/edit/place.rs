@@ -31,8 +31,8 @@ pub(crate) struct Places {
 
 impl Places {
     /// # Errors
-    /// [`TreeError::Reference`] if a reference may not be read here; [`TreeError::TooDeep`] if the model is nested too
-    /// deep.
+    /// - [`TreeError::Reference`] if a reference may not be read here.
+    /// - [`TreeError::TooDeep`] if the model is nested too deep.
     pub(crate) fn of<M: Pytree>(model: &M) -> Result<Self, TreeError> {
         let arena = Arena::default();
         let mut visitor = Recording {
@@ -61,7 +61,7 @@ impl Places {
         }
     }
 
-    /// Returns the identity of a shared node or reference; `None` for any other node, and for an alias.
+    /// Returns the identity of a shared node or reference. Returns `None` for any other node.
     pub(crate) fn identity_of(&self, node: usize) -> Option<NodeIdentity> {
         self.identities.get(&node).copied()
     }
@@ -75,8 +75,8 @@ impl Places {
     /// transparent node and its content have the same path.
     ///
     /// # Errors
-    /// [`TreeError::NoNode`] with the most similar existing path, or [`TreeError::StaticField`] if the path leads to a
-    /// static field.
+    /// - [`TreeError::NoNode`] with the most similar existing path.
+    /// - [`TreeError::StaticField`] if the path leads to a static field.
     pub(crate) fn at(&self, path: &KeyPath) -> Result<Vec<usize>, TreeError> {
         let node = self.treedef.follow(path);
         let node = node.map_err(|_| self.treedef.no_node(path))?;

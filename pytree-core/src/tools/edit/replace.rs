@@ -118,9 +118,9 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     /// The position of the next node in the new graph, minus its position in the old graph. A negative difference
     /// wraps.
     shift: usize,
-    /// The current depth inside a replaced node, whose content is skipped; 0 outside of such nodes.
+    /// The current depth inside a replaced node, whose content is skipped. It is 0 outside of such nodes.
     hidden: usize,
-    /// The current depth inside a shared node that is an alias in the old graph; 0 outside of such nodes.
+    /// The current depth inside a shared node that is an alias in the old graph. It is 0 outside of such nodes.
     beyond: usize,
     /// While the walk is inside a shared node that is an alias in the old graph: the position of this node in the new
     /// graph.

@@ -152,8 +152,8 @@ impl<L> Tree<L> {
         })
     }
 
-    /// Returns the children of the root with their keys; `None` if the tree is a leaf. The child of a transparent node,
-    /// such as `Some`, has no key.
+    /// Returns the children of the root with their keys, or `None` if the tree is a leaf. The child of a transparent
+    /// node, such as `Some`, has no key.
     ///
     /// # Examples
     /// ```

@@ -26,8 +26,8 @@ use crate::trees::{graph, tree};
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Prefix`] with all differences, if the flags are not a prefix of the tree; [`TreeError::FlagsDiffer`] if
-/// the places of a shared leaf have different flags.
+/// - [`TreeError::Prefix`] with all differences if the flags are not a prefix of the tree.
+/// - [`TreeError::FlagsDiffer`] if the places of a shared leaf have different flags.
 #[track_caller]
 pub fn split_by_flags<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,

@@ -14,9 +14,10 @@ use crate::trees::{graph, shapes};
 /// Merges parts into the whole tree that they were split from.
 ///
 /// # Errors
-/// [`TreeError::Merge`] with each leaf that is in no part or in more than one, and each difference between the
-/// structures of the parts; [`TreeError::Shapes`] with each array that does not match the named axes of its module, see
-/// [`check_any_stack`](crate::axes::check_any_stack).
+/// - [`TreeError::Merge`] with each leaf that is in no part or in more than one, and each difference between the
+///   structures of the parts.
+/// - [`TreeError::Shapes`] with each array that does not match the named axes of its module, see
+///   [`check_any_stack`](crate::axes::check_any_stack).
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
@@ -42,8 +43,8 @@ fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree
 /// Replaces the leaves of the whole tree by the leaves that are present in `part`.
 ///
 /// # Errors
-/// [`TreeError::Merge`] if the part has another structure; [`TreeError::Shapes`] if a new leaf does not match the named
-/// axes of its module, and the arrays of `whole` match.
+/// - [`TreeError::Merge`] if the part has another structure.
+/// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module, and the arrays of `whole` match.
 pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     part: &Partition<M, L>,

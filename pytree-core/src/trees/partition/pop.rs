@@ -55,9 +55,11 @@ use crate::trees::filter::Filter;
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Held`] with every selected leaf that must be present, as in a plain field, a tuple or an array;
-/// [`TreeError::NoLeaf`] if a path of the filter does not exist; [`TreeError::Reference`] if a reference may not be
-/// read or written here. If there is an error, nothing is changed.
+/// - [`TreeError::Held`] with every selected leaf that must be present, as in a plain field, a tuple or an array.
+/// - [`TreeError::NoLeaf`] if a path of the filter does not exist.
+/// - [`TreeError::Reference`] if a reference may not be read or written here.
+///
+/// If there is an error, nothing is changed.
 #[track_caller]
 pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,

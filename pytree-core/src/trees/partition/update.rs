@@ -25,9 +25,10 @@ use crate::trees::dynamic::Tree;
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the part has another structure; [`TreeError::Shapes`] if a new
-/// leaf does not match the named axes of its module, and the arrays of the model match; [`TreeError::Reference`] if a
-/// reference may not be read or written here.
+/// - [`TreeError::Structure`] with all differences if the part has another structure.
+/// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module, and the arrays of the model
+///   match.
+/// - [`TreeError::Reference`] if a reference may not be read or written here.
 #[track_caller]
 pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
@@ -64,8 +65,8 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Structure`] with all differences, if the parts have different structures; [`TreeError::Build`] if there
-/// are no parts.
+/// - [`TreeError::Structure`] with all differences if the parts have different structures.
+/// - [`TreeError::Build`] if there are no parts.
 pub fn merge_state<M, L>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<Partition<M, L>, TreeError> {

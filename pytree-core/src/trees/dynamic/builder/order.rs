@@ -18,7 +18,7 @@ use crate::trees::dynamic::Tree;
 struct Numbered {
     /// The number by which aliases refer to the node.
     number: usize,
-    /// The depth of the node while its children are added; `None` after the node has ended.
+    /// The depth of the node while its children are added. `None` after the node has ended.
     open: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ struct Order<'l, L> {
     open: Vec<Open>,
     /// The depths of those nodes in `open` that are references.
     references: Vec<usize>,
-    /// For each label, the number and depth of its node; `None` if the node has not begun.
+    /// For each label, the number and depth of its node. `None` if the node has not begun.
     numbered: Vec<Option<Numbered>>,
     /// The weak edges: the position of the alias in the treedef, the label of the target, and the path of the edge.
     weak: Vec<(usize, LabelAt, KeyPath)>,
