@@ -58,9 +58,9 @@ pub struct Embed {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmbedOptions {
-    /// The dtype of the table; by default f32.
+    /// The dtype of the table. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the table; by default the normal distribution with variance 1 / features.
+    /// The initializer of the table. The default is the normal distribution with variance 1 / features.
     pub embedding_init: Initializer,
 }
 

@@ -43,11 +43,11 @@ pub struct Linear {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearOptions {
-    /// The dtype of the parameters; by default f32.
+    /// The dtype of the parameters. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
-    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
     pub bias_init: Option<Initializer>,
 }
 

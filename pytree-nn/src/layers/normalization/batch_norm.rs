@@ -56,19 +56,19 @@ pub struct BatchNorm {
     /// The running variance, initially 1, with the dtype of `mean`.
     #[state(BatchStat, "float[features]")]
     pub variance: Tensor,
-    /// The weight of the old running statistics in an update; by default 0.99, as in Flax.
+    /// The weight of the old running statistics in an update. The default is 0.99, as in Flax.
     #[r#static]
     pub momentum: f64,
-    /// The number added to the variance to avoid a division by zero; by default 1e-5, as in Flax.
+    /// The number added to the variance to avoid a division by zero. The default is 1e-5, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axis of the features; by default -1, the last.
+    /// The axis of the features. The default is -1, the last.
     #[r#static]
     pub axis: isize,
-    /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken; by default none.
+    /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken. The default is none.
     #[r#static]
     pub axis_name: Option<String>,
-    /// The formula of the variance; by default [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
     pub variance_formula: VarianceFormula,
     /// In [`Mode::Train`] the layer uses the statistics of the batch; in [`Mode::Eval`] it uses the running statistics.

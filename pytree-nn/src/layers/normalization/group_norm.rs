@@ -35,14 +35,14 @@ pub struct GroupNorm {
     /// The number of groups, which divides the number of features.
     #[r#static]
     pub groups: usize,
-    /// The number added to the variance to avoid a division by zero; by default 1e-6, as in Flax.
+    /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
     /// The axes over which statistics are taken, including the last. By default all axes except the first, which
     /// is the batch.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
-    /// The formula of the variance; by default [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
     pub variance_formula: VarianceFormula,
 }

@@ -29,17 +29,17 @@ pub struct LayerNorm {
     /// The summand of the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
-    /// The number added to the variance to avoid a division by zero; by default 1e-6, as in Flax.
+    /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes over which statistics are taken; by default -1, the last.
+    /// The axes over which statistics are taken. The default is -1, the last.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes whose elements have a scale and bias of their own; by default -1, the last. If there are several axes,
-    /// the parameters are in row-major order.
+    /// The axes whose elements have a scale and bias of their own. The default is -1, the last. If there are several
+    /// axes, the parameters are in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
-    /// The formula of the variance; by default [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
     pub variance_formula: VarianceFormula,
 }
@@ -123,14 +123,14 @@ pub struct RmsNorm {
     /// The factor of the normalised features.
     #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The number added to the mean square to avoid a division by zero; by default 1e-6, as in Flax.
+    /// The number added to the mean square to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes over which the mean square is taken; by default -1, the last.
+    /// The axes over which the mean square is taken. The default is -1, the last.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes whose elements have a scale of their own; by default -1, the last. If there are several axes, the scale
-    /// is in row-major order.
+    /// The axes whose elements have a scale of their own. The default is -1, the last. If there are several axes, the
+    /// scale is in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
 }

@@ -31,18 +31,18 @@ pub enum VarianceFormula {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormOptions {
-    /// The dtype of the parameters and running statistics; by default f32.
+    /// The dtype of the parameters and running statistics. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the scale, by which the normalised features are multiplied; by default ones. `None` means
+    /// The initializer of the scale, by which the normalised features are multiplied. The default is ones. `None` means
     /// that the layer has no scale.
     pub scale_init: Option<Initializer>,
-    /// The initializer of the bias, which is added to the scaled features; by default zeros. `None` means that the
+    /// The initializer of the bias, which is added to the scaled features. The default is zeros. `None` means that the
     /// layer has no bias.
     pub bias_init: Option<Initializer>,
-    /// The number added to the variance to avoid a division by zero; by default `None`, which means 1e-5 for
+    /// The number added to the variance to avoid a division by zero. The default is `None`, which means 1e-5 for
     /// [`BatchNorm`](crate::BatchNorm) and 1e-6 for the other layers.
     pub epsilon: Option<f64>,
-    /// The formula of the variance; by default [`VarianceFormula::Fast`].
+    /// The formula of the variance. The default is [`VarianceFormula::Fast`].
     pub variance_formula: VarianceFormula,
 }
 
