@@ -127,8 +127,8 @@ pub mod raw {
         }
     }
 
-    /// Registers the key of a new random stream with the innermost running `vmap`, so that [`is_same_for_all_examples`]
-    /// does not treat the stream as coming from outside of this `vmap`.
+    /// Registers the key of a new random stream with the innermost running `vmap`. For [`is_same_for_all_examples`],
+    /// the stream then counts as created inside of this `vmap`.
     pub fn note_created_key(key: &Tensor) {
         crate::tensor::trace::note_created_key(key);
     }

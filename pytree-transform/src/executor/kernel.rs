@@ -4,8 +4,8 @@
 //! registers and are never written to memory. A tile holds whole rows, so that one step can reduce each row to a
 //! number, and later steps can read this number.
 //!
-//! Half-precision floats are loaded into registers of f32. A step rounds each of its results to the half-precision type,
-//! so the results have the same bits as if each equation ran alone.
+//! Half-precision floats are loaded into registers of f32. A step rounds each of its results to the half-precision
+//! type. So the results have the same bits as without the kernel.
 
 #![allow(
     clippy::inline_always,
@@ -39,19 +39,19 @@ const TILE: usize = 512;
 /// If a repeated row has at most this many elements, a tile may hold whole repetitions of the row.
 const LONGEST_UNIT: usize = 1024;
 
-/// A kernel with at least this much work uses several threads. Work is measured in steps times elements. One thread
-/// needs about a tenth of a millisecond for this much.
+/// A kernel with at least this much work uses several threads. Work is the number of steps times the number of
+/// elements. One thread needs about a tenth of a millisecond for this much work.
 const PARALLEL: usize = 1 << 21;
 
-/// The least work of a chunk, measured in steps times elements. A chunk consists of consecutive tiles that one thread
-/// runs.
+/// The least work of a chunk: the number of steps times the number of elements. A chunk consists of consecutive tiles
+/// that one thread runs.
 const SHORTEST_CHUNK: usize = PARALLEL / 4;
 
 /// The number of chunks per thread, if the chunks are long enough. With several chunks per thread, other threads can
 /// take over the work of a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// What a register must hold when it is read, as text for the panic message of a library bug.
+/// The expected content of a register, as text for the panic message of a library bug.
 const MADE: &str = "a register that an earlier step of the kernel has filled";
 
 /// Whether a kernel value has one number for each element, or one number for each row.

@@ -1,7 +1,7 @@
 //! The CPU executor: runs a jaxpr on concrete arrays.
 //!
 //! Chains of elementwise equations and reductions run in one fused kernel. Each value is dropped right after the last
-//! operation that uses it, so that this operation may write its result into the memory of the value.
+//! operation that uses it. So this operation may write its result into the memory of the value.
 
 mod kernel;
 mod schedule;

@@ -1,11 +1,14 @@
-//! Chooses the order of equations, and which equations run together in one fused kernel.
+//! Chooses the order of equations, and groups equations into fused kernels.
 //!
-//! The equations of a kernel have the same number of elements. Their results are bools or floats that the kernel holds in
-//! one dtype: in f64, or in f32 for f32 and for half-precision floats. A kernel
-//! may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation is one
-//! kernel. A kernel may also reduce all rows to one row, or all elements to one number. No later step of the kernel may
-//! read the result of such a reduction. An equation joins an earlier kernel if its operands are computed before or in
-//! that kernel, so unrelated equations in between do not split a kernel.
+//! The equations of a kernel have the same number of elements. Their results are bools or floats that the kernel holds
+//! in one dtype: in f64, or in f32 for f32 and for half-precision floats.
+//!
+//! A kernel may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation
+//! is one kernel. A kernel may also reduce all rows to one row, or all elements to one number. No later step of the
+//! kernel may read the result of such a reduction.
+//!
+//! An equation joins an earlier kernel if its operands are computed before or in that kernel. So unrelated equations in
+//! between do not split a kernel.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -23,7 +26,7 @@ use crate::tensor::primitive::Fold;
 const WINDOW: usize = 256;
 
 /// The maximum number of views of a chain that the planner follows one by one to find the nearest value in memory. In a
-/// longer chain the planner jumps to the source of the chain, so the planning time stays linear in the length of the
+/// longer chain, the planner jumps to the source of the chain. So the planning time is linear in the length of the
 /// jaxpr.
 const NEAR: usize = 32;
 
@@ -165,9 +168,9 @@ impl<'j> Planner<'j> {
         roots
     }
 
-    /// Finds the equations on small tensors that do not depend on larger tensors, for example those that compute a
-    /// learning rate or a bias correction. These equations run first, so that a kernel that needs such a value is not
-    /// split.
+    /// Finds the equations on small tensors that do not depend on larger tensors, for example the equations of a
+    /// learning rate or a bias correction. These equations run first, so that they do not split a kernel that needs
+    /// their results.
     fn small(&self) -> Vec<bool> {
         const FEW: usize = 16;
         let few = |variable: Variable| self.jaxpr.info(variable).len() <= FEW;

@@ -34,7 +34,7 @@ fn input(shape: &[usize], seed: usize) -> Tensor {
     Tensor::new(shape, (0..count).map(number).collect::<Vec<f32>>())
 }
 
-/// Returns the kernels of a schedule as text, and the number of equations that run alone.
+/// Returns the kernels of a schedule as text, and the number of equations that run outside of kernels.
 fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
     let scheduled = schedule(jaxpr);
     let alone = scheduled
@@ -48,8 +48,8 @@ fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
     (kernels.collect(), alone)
 }
 
-/// Checks that a compiled function returns the same bits as its operations run one by one. Also passes inputs without
-/// keeping handles of them.
+/// Checks that a compiled function returns the same bits as its operations run one by one. Also passes inputs that have
+/// no other handles.
 fn check(shapes: &[&[usize]], function: Function) {
     for dtype in [DType::F32, DType::BF16, DType::F16] {
         check_in(dtype, shapes, function);

@@ -27,7 +27,7 @@ use crate::tensor::primitive::Fold;
 /// The dtypes that a result of a kernel may have, as text for the panic message of a library bug.
 const STORED: &str = "floats of the kernel's dtype, half-precision floats or bools";
 
-/// What a repeated column must have, as text for the panic message of a library bug.
+/// The expected content of a repeated column, as text for the panic message of a library bug.
 const REPEATED: &str = "an element to repeat";
 
 /// A float type that tiles can hold: `f32` or `f64`.
@@ -47,8 +47,7 @@ pub(super) trait Float: Kernels + Send + Sync {
     fn spare() -> &'static std::thread::LocalKey<RefCell<Vec<Registers<Self>>>>;
 }
 
-/// What a kernel reads for one of its inputs: an array or, if a result overwrites the input, the position of this
-/// result.
+/// The source of a kernel's input: an array, or the position of the result that overwrites the input.
 pub(super) enum Source<'a> {
     Array(&'a Array),
     Result(usize),

@@ -1,4 +1,4 @@
-//! Views: values that need no memory of their own, because a kernel can read their elements from another value.
+//! Views: values without memory of their own. A kernel can read their elements from another value.
 
 use std::any::Any;
 
@@ -100,8 +100,8 @@ pub(super) enum Direction {
     Columns { period: usize },
 }
 
-/// Returns the direction of a reduction of `shape` over `axes`. Returns `None` if `axes` is empty, or lies in the
-/// middle of the shape.
+/// Returns the direction of a reduction of `shape` over `axes`. Returns `None` if `axes` is empty or is in the middle
+/// of the shape.
 pub(super) fn direction(shape: &[usize], axes: &[usize]) -> Option<Direction> {
     let count: usize = shape.iter().product();
     let long = || (0..shape.len()).filter(|&axis| shape[axis] != 1);

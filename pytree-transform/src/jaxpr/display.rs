@@ -1,9 +1,9 @@
-//! Writes jaxprs as text in JAX's notation and layout: whatever fits on a line of 80 characters, for instance an
+//! Writes jaxprs as text in JAX's notation and layout. A part that fits on a line of 80 characters, for instance an
 //! equation or a nested jaxpr, is written on one line.
 //!
-//! Variables are named in the order in which they appear, `a`, …, `z`, `ba`, …, across all nested jaxprs. The inputs
-//! and outputs of a call's jaxpr take the names of the call's operands and results. A nested jaxpr that is long, or is
-//! called twice, is written once, before the outermost jaxpr, and calls refer to it by name.
+//! Variables are named `a`, …, `z`, `ba`, … in the order in which they appear, across all nested jaxprs. The inputs and
+//! outputs of a call's jaxpr have the names of the call's operands and results. A nested jaxpr that is long or is
+//! called twice is written once, before the outermost jaxpr, and calls refer to it by name.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -40,7 +40,7 @@ impl fmt::Display for Jaxpr {
 }
 
 impl fmt::Debug for Jaxpr {
-    /// Writes the displayed text and the addresses of the constants, because jaxprs that are displayed alike may have
+    /// Writes the displayed text and the addresses of the constants. Jaxprs with the same displayed text may have
     /// different constants.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
@@ -85,8 +85,8 @@ fn is_literal(value: &Tensor) -> bool {
     value.rank() == 0 && value.array().is_some()
 }
 
-/// Splits parameters such as `a=1 b=(2, 3)` into pairs of key and text. Spaces outside brackets separate the
-/// parameters.
+/// Splits parameters such as `a=1 b=(2, 3)` into pairs of key and text. Parameters are separated by spaces outside of
+/// brackets.
 fn pairs(parameters: &str) -> Vec<(&str, &str)> {
     let mut depth = 0_usize;
     let parted = parameters.split(|character| {
@@ -154,7 +154,7 @@ struct Variables<'j> {
     facts: Vec<Facts<'j>>,
 }
 
-/// What the display needs to know about a variable.
+/// The properties of a variable that the display needs.
 #[derive(Clone, Default)]
 struct Facts<'j> {
     name: Option<Name>,
@@ -367,7 +367,7 @@ impl<'j> Names<'j> {
             .collect();
         let nested = bodies.chunk_by(|(name, _), (next, _)| name == next);
         written.extend(nested.map(|bodies| (bodies[0].0, Parameter::Bodies(bodies))));
-        // The parameter `name` of a call comes first; the other parameters are in alphabetical order.
+        // The parameter `name` of a call is first. The other parameters are in alphabetical order.
         written.sort_by_key(|&(key, _)| (!(is_call && key == "name"), key));
         if !written.is_empty() {
             layout.bracketed(["[", "]"], |layout| {

@@ -61,7 +61,7 @@ pub enum JaxprError {
         /// The error of the shape rule.
         error: TensorError,
     },
-    /// An equation whose recorded results differ from what its shape rule returns.
+    /// An equation whose recorded results differ from the results that its shape rule returns.
     #[error(
         "{place} has the results {}, but its shape rule gives {}",
         list(recorded),

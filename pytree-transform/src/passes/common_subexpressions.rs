@@ -16,8 +16,8 @@ use crate::tensor::jaxpr::{Equation, Jaxpr};
 /// The maximum number of elements of a constant that is compared by value. Larger constants are compared by address.
 const MOST_ELEMENTS: usize = 64;
 
-/// If several equations have the same primitive, parameters and operands, replaces their results by the results of the
-/// first such equation. Constants with the same bits are merged, too. Equations with effects are never merged.
+/// Merges equations with the same primitive, parameters and operands: their results are replaced by the results of the
+/// first of them. Constants with the same bits are merged, too. Equations with effects are never merged.
 ///
 /// The hash tables have their full capacity from the start, because growing a table would hash all entries again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {

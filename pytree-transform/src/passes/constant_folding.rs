@@ -19,16 +19,16 @@ const MOST_ELEMENTS: usize = 1024;
 /// compilation.
 const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 
-/// What is known about a variable before the program runs.
+/// The elements of a variable that are known before the program runs.
 #[derive(Clone)]
 enum Known {
-    /// The elements are those of this array.
+    /// All elements are known: the elements of this array.
     Value(Arc<Array>),
     /// All elements have the value of this array, which has no axes.
     Filled(Arc<Array>),
 }
 
-/// Replaces equations with known operands by constants. An equation whose result elements are all equal becomes a
+/// Replaces equations with known operands by constants. If all elements of a result are equal, the equation becomes a
 /// `full`, which needs no stored memory. An equation that creates a tensor without operands is not replaced.
 pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut known: Vec<Option<Known>> = vec![None; jaxpr.variables.len()];

@@ -1,8 +1,7 @@
 //! Compiler passes, which rewrite a jaxpr without changing a bit of its results.
 //!
-//! The passes run once, before a jaxpr is scheduled for execution; differentiation and batching use the recorded jaxpr.
-//! Each pass is a function from jaxpr to jaxpr. A pass may leave unused equations behind, and the last pass removes
-//! them.
+//! The passes run once, before a jaxpr is scheduled for execution. Differentiation and batching use the recorded jaxpr.
+//! Each pass is a function from jaxpr to jaxpr. A pass may leave unused equations, and the last pass removes them.
 
 mod common_subexpressions;
 mod constant_folding;

@@ -1,7 +1,7 @@
 //! Algebraic simplification of equations. Every rule keeps every bit of the results.
 //!
-//! Floats need care: `x + 0` turns a negative zero into a positive zero, so it differs from `x`, while `x + (-0)` and
-//! `x - 0` equal `x`. `x · 0` differs from 0 if `x` is infinite or NaN. These expressions are simplified:
+//! Floats need care. `x + 0` turns a negative zero into a positive zero, so it differs from `x`, but `x + (-0)` and `x
+//! - 0` equal `x`. `x · 0` differs from 0 if `x` is infinite or NaN. These expressions are simplified:
 //!
 //! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers `x + 0`, too;
 //! - `max(x, x)`, `min(x, x)`, `x & x`, `x | x`;
@@ -80,7 +80,7 @@ pub(crate) fn simplify(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// A jaxpr, and what is known about the equations before the current equation.
+/// A jaxpr, with the facts that are known about the equations before the current equation.
 struct View<'j> {
     jaxpr: &'j Jaxpr,
     makers: &'j [Option<usize>],
@@ -106,8 +106,8 @@ impl<'j> View<'j> {
         full.map_or(self.numbers[variable.index()], |(full, _)| Some(full.value))
     }
 
-    /// Moves the transpositions of a product's operands into the product's axes, if the order of the result's axes
-    /// stays the same.
+    /// Moves the transpositions of a product's operands into the product's axes. Does so only if the order of the
+    /// result's axes does not change.
     fn product(&self, product: &DotGeneral, equation: &Equation) -> Option<Found> {
         let (mut product, mut inputs) = (product.clone(), equation.inputs.clone());
         let DotGeneral { contract, batch } = &mut product;
@@ -206,7 +206,7 @@ impl<'j> View<'j> {
             return None;
         };
         let is_float = self.info(left).dtype.is_float();
-        // Integers have only one zero, so the sign of `number` matters only for floats.
+        // An integer has only one zero, so the sign of `number` matters only for floats.
         let is = |variable, number: f64| {
             let exactly = if is_float { number } else { number + 0.0 };
             self.number(variable)

@@ -1,5 +1,5 @@
-//! The argument of a function that is differentiated: its leaves, a flag for each leaf that says whether the leaf is
-//! differentiated, and the gradient.
+//! The argument of a function that is differentiated: its leaves, flags that mark the differentiated leaves, and the
+//! gradient.
 
 use std::panic::Location;
 

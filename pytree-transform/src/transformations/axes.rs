@@ -1,8 +1,8 @@
 //! `Axes`: the batch axis of each leaf of an argument or result.
 //!
-//! Axes are a prefix tree of the structure (they may end at a node where the structure continues): a number applies to
-//! all leaves of its subtree. Axes have no level for `Some`, shared nodes and boxed objects, as in other prefix trees:
-//! the axes at such a node apply to its child. All mismatches are reported at once.
+//! Axes are a prefix tree of the structure: they may end at a node where the structure continues. A number applies to
+//! all leaves of its subtree. As in other prefix trees, axes have no level for `Some`, shared nodes and boxed objects,
+//! so the axes at such a node apply to its child. All mismatches are reported together.
 
 use pytree_core::bug::{LEAVES, expect_at};
 use pytree_core::shape::NodeKind;
@@ -16,7 +16,7 @@ use crate::tensor::Tensor;
 /// The batch axis of each leaf of an argument or result, as a prefix tree: it may end at a node where the structure of
 /// the value continues.
 ///
-/// A number applies to all leaves of its subtree; `None` means that these leaves have no batch axis. Negative axes
+/// A number applies to all leaves of its subtree. `None` means that these leaves have no batch axis. Negative axes
 /// count from the end. Write a tuple for a tuple, and an array or `Vec` for a list. Use [`dict`](Axes::dict) for maps,
 /// and [`fields`](Axes::fields) or [`filter`](Axes::filter) for modules. A tree of axes that `Tree::map` returns for a
 /// model fits that model.
@@ -31,7 +31,7 @@ use crate::tensor::Tensor;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Axes {
-    /// One axis for all leaves; negative axes count from the end. `None` means that the leaves have no batch axis.
+    /// One axis for all leaves. A negative axis counts from the end. `None` means that the leaves have no batch axis.
     All(Option<isize>),
     /// Axes for each member of a tuple.
     Tuple(Vec<Axes>),

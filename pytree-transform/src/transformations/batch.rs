@@ -29,11 +29,11 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// What the code expects, as texts for the panic messages of a library bug.
+/// The expected items, as texts for the panic messages of a library bug.
 const AXES: &str = "an axis, or none, for each leaf";
 const PLACES: &str = "a path in the argument for each reference that is written";
 
-/// The value of a result leaf for the whole batch, and its batch axis; the axis is `None` if the value is the same for
+/// The value of a result leaf for the whole batch, and its batch axis. The axis is `None` if the value is the same for
 /// all examples.
 pub(crate) type Unbatched = (Tensor, Option<usize>);
 
@@ -179,7 +179,7 @@ impl Mapping {
         text
     }
 
-    /// Returns which nodes of the argument keep their identity in the result. References always keep their identity.
+    /// Returns the nodes of the argument that keep their identity in the result. References always keep their identity.
     /// Shared nodes keep their identity only if one axis applies to all leaves of both the argument and the result.
     pub(crate) fn known(&self) -> Known {
         match (&self.in_axes, &self.out_axes) {
@@ -378,8 +378,8 @@ macro_rules! mapping_options {
     ([$($generics:tt)*] $type:ty) => {
         impl<'f, $($generics)*> $type {
             /// Sets the mapped axes by a prefix tree of the argument. A number in the prefix applies to all leaves of
-            /// the subtree at its position; negative numbers count from the end. `None` marks leaves that are the same
-            /// for all examples. Pass a tuple of axes for a tuple of arguments; [`Axes`] lists the other forms.
+            /// the subtree at its position. Negative numbers count from the end. `None` marks leaves that are the same
+            /// for all examples. Pass a tuple of axes for a tuple of arguments. [`Axes`] lists the other forms.
             ///
             /// # Examples
             /// ```

@@ -3,7 +3,7 @@
 //!
 //! A call first compares its argument with the newest entries, by a walk that allocates nothing. If no entry matches,
 //! the call looks up the hash of the signature, so its time does not grow with the number of entries. The number of
-//! entries is limited; the least recently used entry is evicted.
+//! entries is limited. The least recently used entry is evicted.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -216,8 +216,8 @@ impl Cache {
         entry.used.store(now, Ordering::Relaxed);
     }
 
-    /// If the entry for an argument is among the newest entries, returns this entry, and the leaves and references of
-    /// the argument.
+    /// Returns the entry for an argument if the entry is among the newest entries. Also returns the leaves and
+    /// references of the argument.
     pub(crate) fn newest(
         &self,
         argument: &impl Visited<Tensor>,
@@ -243,12 +243,12 @@ impl Cache {
         Some(entry)
     }
 
-    /// Returns the entry for a signature. On a cache miss `trace` creates the entry, and other threads with the same
-    /// signature wait for this entry, so that the function is traced once. If threads would wait for each other
+    /// Returns the entry for a signature. On a cache miss, `trace` creates the entry. Other threads with the same
+    /// signature wait for this entry, so that the function is traced only once. If threads would wait for each other
     /// forever, each of them traces the function.
     ///
     /// # Errors
-    /// Returns the error of `trace`; in this case no entry is created.
+    /// Returns the error of `trace`. In this case no entry is created.
     ///
     /// # Panics
     /// If `trace` requests the same signature.
@@ -271,8 +271,8 @@ impl Cache {
         };
         self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature)?);
-        // Another thread may have traced the same signature meanwhile, because a thread does not wait if the wait would
-        // be a deadlock.
+        // Another thread may have traced the same signature in the meantime, because a thread does not wait if the wait
+        // would be a deadlock.
         if !entry.is_used_once && self.known(&entry.signature, hash).is_none() {
             self.insert(hash, Arc::clone(&entry));
         }
@@ -300,9 +300,10 @@ impl Cache {
 
 /// The newest entries of a cache whose batch axes are bound by enclosing `vmap`s, newest first.
 ///
-/// The entries are cloned `Arc`s: a comparison runs code of the user, and the cache must not be locked during such
-/// code. Most calls compare only the first entry, so the others are cloned only when they are needed. If another thread
-/// changes the cache in between, an entry may be missing in this list, but the lookup by hash still finds the entry.
+/// The entries are cloned `Arc`s, because a comparison runs code of the user, and the cache must not be locked during
+/// such code. Most calls compare only the first entry, so the other entries are cloned only when they are needed. If
+/// another thread changes the cache in between, an entry may be missing in this list. The lookup by hash still finds
+/// the entry.
 struct Newest<'c> {
     cache: &'c Cache,
     first: Arc<Entry>,

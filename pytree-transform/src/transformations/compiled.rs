@@ -109,7 +109,7 @@ impl<T, E> Compiled<T, E> {
     /// arguments.
     ///
     /// `release` is called when the arguments are no longer needed. If it receives an entry, the program of this entry
-    /// runs next, and may reuse the memory of leaves that nobody else holds.
+    /// runs next, and may reuse the memory of leaves that have no other handle.
     ///
     /// # Errors
     /// Returns the result of the call if the function is traced and returns an error.
@@ -201,8 +201,8 @@ impl<T, E> Compiled<T, E> {
         panic!("{error}{lost}")
     }
 
-    /// Runs a program that writes references. If another thread meanwhile writes a reference that the program has read,
-    /// runs the program again.
+    /// Runs a program that writes references. Runs the program again if another thread has written a reference after
+    /// the program read it.
     fn run_repeatedly(
         &self,
         given: &impl Visited<Tensor>,
@@ -304,7 +304,7 @@ impl<T, E> Compiled<T, E> {
     }
 }
 
-/// A cache entry with the leaves and references of the arguments for which the entry was looked up.
+/// A cache entry, with the leaves and references of the arguments that the entry was looked up for.
 type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
 /// Returns whether a call runs the compiled program immediately. Otherwise, an enclosing transformation records or
@@ -333,7 +333,7 @@ impl FunctionType {
         }
     }
 
-    /// Returns the name of the function without its path, for instance `forward`; `<closure>` for a closure.
+    /// Returns the name of the function without its path, for instance `forward`. For a closure, returns `<closure>`.
     fn short_name(self) -> String {
         let path = self.name.split('<').next().unwrap_or(self.name);
         match path.rsplit("::").next() {
@@ -355,11 +355,13 @@ macro_rules! compiled_options {
 
             /// Makes the function run on a device. The cache of the returned function is empty.
             ///
-            /// Tensors of the host are transferred to the device by each call, so move a model there once, with
-            /// [`device_put`](crate::device::device_put). The results are on the device. A tensor of another device is
-            /// an error. Without `on`, the function runs on the device of its argument and of its captured tensors or,
-            /// if all of them are on the host, on the device that [`with_device`](crate::device::with_device) has
-            /// chosen.
+            /// A call transfers tensors on the host to the device. To transfer a model only once, use
+            /// [`device_put`](crate::device::device_put). The results are on the device. A tensor on another device is
+            /// an error.
+            ///
+            /// Without `on`, the function runs on the device of its argument and of its captured tensors. If all of
+            /// these are on the host, the function runs on the device that [`with_device`](crate::device::with_device)
+            /// has chosen.
             ///
             /// Inside of another compiled function, the device of that function counts.
             ///
@@ -376,8 +378,8 @@ macro_rules! compiled_options {
                 Self::of(self.compiled.anew(checks, Some(device.into()), size))
             }
 
-            /// Sets how many signatures the cache holds: at most `size`, but at least one. The least recently used
-            /// program is evicted first. The default is 4096, as in JAX.
+            /// Sets the maximum number of signatures in the cache to `size`, but at least to one. The least recently
+            /// used program is evicted first. The default is 4096, as in JAX.
             ///
             /// # Examples
             /// ```
@@ -409,8 +411,8 @@ macro_rules! compiled_options {
                 self.anew(checks, self.compiled.cache.size())
             }
 
-            /// Makes calls panic if an operation of the compiled function returns an infinity; otherwise like
-            /// [`check_nans`](Self::check_nans).
+            /// Makes calls panic if an operation of the compiled function returns an infinity. For the other
+            /// properties, see [`check_nans`](Self::check_nans).
             #[must_use]
             pub fn check_infs(self) -> Self {
                 let checks = self.compiled.checks.with_infs();
@@ -427,12 +429,12 @@ macro_rules! compiled_options {
                 self.compiled.cache.len()
             }
 
-            /// Removes all compiled programs; the next call traces the function again.
+            /// Removes all compiled programs. The next call traces the function again.
             pub fn clear_cache(&self) {
                 self.compiled.cache.clear();
             }
 
-            /// Returns why the last trace was necessary: each difference between the arguments of the last two traces.
+            /// Returns the reason for the last trace: each difference between the arguments of the last two traces.
             /// Returns `None` if the function was traced at most once.
             ///
             /// # Examples

@@ -12,12 +12,13 @@ use crate::tensor::traceable::Traceable;
 
 /// Returns a pytree whose tensors are on a device: a model, a batch, or one tensor.
 ///
-/// Tensors that are already there are shared with the argument. The device may still copy the others when this function
-/// returns. A tensor of another device is read first, which waits for it. [`Device::HOST`] brings tensors back. A shared
-/// node stays shared; a reference is a new reference in the result.
+/// Tensors that are already on the device are shared with the argument. When this function returns, the device may
+/// still copy the other tensors. A tensor on another device is transferred through the host, which waits for its
+/// elements. [`Device::HOST`] moves tensors back to the host. A shared node stays shared. A reference becomes a new
+/// reference in the result.
 ///
 /// # Panics
-/// Panics if a tensor is traced, and if the device reports an error, for instance because it has not enough memory.
+/// Panics if a tensor is traced. Panics if the device reports an error, for instance because it has too little memory.
 ///
 /// # Examples
 /// ```

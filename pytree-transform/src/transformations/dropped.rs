@@ -25,9 +25,9 @@ const SHOWN: usize = 4;
 pub(crate) struct Dropped {
     /// The key paths of the changed states.
     paths: Vec<KeyPath>,
-    /// The positions of the leaves to compare between the first two calls: the states that the function changes, and
-    /// the keys of the random streams whose counts it changes. If the second call receives the same leaves as the
-    /// first, the caller has not kept the changes of the first call.
+    /// The positions of the leaves to compare between the first two calls. These are the states that the function
+    /// changes, and the keys of the random streams whose counts it changes. If the second call receives the same leaves
+    /// as the first, the caller has lost the changes of the first call.
     watched: Vec<usize>,
     /// The leaves at the positions `watched` in the first call.
     first: Mutex<Option<Vec<Tensor>>>,
@@ -35,8 +35,8 @@ pub(crate) struct Dropped {
 }
 
 impl Dropped {
-    /// Returns the states that a recorded function changes without returning them, or `None` if there are none. The
-    /// jaxpr must still contain its dead code; its first inputs are the leaves of the argument.
+    /// Returns the states that a recorded function changes without returning them. Returns `None` if there are none.
+    /// The jaxpr must still contain its dead code. Its first inputs are the leaves of the argument.
     pub(crate) fn find(signature: &Signature, jaxpr: &Jaxpr) -> Option<Box<Self>> {
         let kinds = signature.treedef.leaf_kinds();
         if !kinds.iter().copied().any(is_state) {
@@ -216,8 +216,8 @@ fn passes_through(equation: &Equation, position: usize) -> bool {
     operand_behind(equation, position).is_some()
 }
 
-/// Returns the operand that the output at `position` equals, if the bodies of the equation pass this operand through
-/// unchanged; otherwise `None`.
+/// Returns the operand that equals the output at `position`. Returns `None` unless the bodies of the equation return
+/// this operand unchanged.
 fn operand_behind(equation: &Equation, position: usize) -> Option<Variable> {
     let bodies = equation.primitive.bodies();
     let of_outputs = bodies

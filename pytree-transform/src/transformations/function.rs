@@ -195,8 +195,8 @@ pub(crate) fn or_no_leaves<T, E>(value: Result<(Vec<Tensor>, T), E>) -> TracedCa
     }
 }
 
-/// Calls a user's function as [`call_inside`] does, but returns the values of all references of the argument, and the
-/// positions of the written references in the list of all references.
+/// Calls a user's function as [`call_inside`] does. Returns the values of all references of the argument, and the
+/// positions of the written references among them.
 ///
 /// So two branches have outcomes of the same structure even if they write to different references.
 #[track_caller]

@@ -104,8 +104,8 @@ where
     }
 }
 
-/// Returns the function that computes a loss and its gradient, and updates the states of its argument, which the loss
-/// function may write; see [`value_and_grad`].
+/// Returns the function that computes a loss and its gradient, and updates the states of its argument. The loss
+/// function may write these states; see [`value_and_grad`].
 ///
 /// # Examples
 /// ```
@@ -242,7 +242,7 @@ fn check_loss(loss: &Tensor, line: &Location<'_>) {
 /// The result of a function, of type `R`, and the pullback to the argument, of type `M`: see [`vjp`].
 pub type WithPullback<M, R> = (R, Pullback<M, R>);
 
-/// Returns the result of a function, and the pullback: the function from a cotangent of the result to the cotangent of
+/// Returns the result of a function, and the pullback. The pullback maps a cotangent of the result to the cotangent of
 /// the argument. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples

@@ -35,7 +35,7 @@ pub trait Jacobian<P>: Traceable {
     type Rows: 'static;
 
     /// Builds the Jacobian of the result from the Jacobians of its tensors. Calls `of_tensor` once for each tensor, in
-    /// the order of the leaves; the call returns the Jacobian of this tensor.
+    /// the order of the leaves. Each call returns the Jacobian of one tensor.
     fn rows(&self, of_tensor: &mut dyn FnMut() -> P) -> Self::Rows;
 }
 
@@ -83,8 +83,8 @@ fn argument<M: SelectPart<Tensor>>(model: &M, line: &Location<'_>) -> Argument {
     Argument::new(leaves, treedef, None, line)
 }
 
-/// Assembles the Jacobian of one tensor from its blocks. There is one entry for each differentiated leaf of the
-/// argument: a block, or `None` for zeros.
+/// Assembles the Jacobian of one tensor from its blocks. Each differentiated leaf of the argument has one block, or
+/// `None` for zeros.
 fn jacobian<M: SelectPart<Tensor>>(
     argument: &Argument,
     result: &AbstractArray,
@@ -312,8 +312,8 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// Returns the function that computes the second derivatives of a loss: the Jacobian of its gradient, by forward mode
 /// over reverse mode.
 ///
-/// For a tensor `x` the result is a tensor of shape `[x…, x…]`; for a tuple, a tuple of tuples; for a model, a
-/// partition whose leaves are partitions. The loss may be a `Result`; see [`grad`](crate::grad).
+/// For a tensor `x`, the result is a tensor of shape `[x…, x…]`. For a tuple, it is a tuple of tuples. For a model, it
+/// is a partition whose leaves are partitions. The loss may be a `Result`; see [`grad`](crate::grad).
 ///
 /// # Examples
 /// ```

@@ -18,25 +18,26 @@ use crate::transformations::returned::Returned;
 
 /// Compiles a function of a pytree: the returned [`Jit`] records the function and runs the compiled program.
 ///
-/// The signature of a call consists of the treedef (static values included), shapes and dtypes of the argument. The
-/// first call with a signature traces the function. Later calls with this signature run the recorded program. Captured
-/// tensors become constants. The compiled function takes its argument by value and reuses the memory of tensors that
-/// nobody else holds. There is one exception: a program that writes references reuses no memory of the argument,
-/// because it may have to run again. The compiled function can be stored, called from several threads, and passed to
-/// every other transformation.
+/// The signature of a call consists of the argument's treedef (including static values), shapes and dtypes. The first
+/// call with a signature traces the function. Later calls with the signature run the recorded program. Captured tensors
+/// become constants. The compiled function can be stored, called from several threads, and passed to every other
+/// transformation.
+///
+/// The compiled function takes its argument by value, and reuses the memory of tensors that have no other handle. A
+/// program that writes references reuses no memory of the argument, because the program may have to run again.
 ///
 /// If several threads call the function at the same time with the same signature, one thread traces it and the others
-/// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX, or
-/// for the number that [`cache_size`](Jit::cache_size) sets.
+/// wait, as for a [`OnceLock`](std::sync::OnceLock). Compiled programs are cached for 4096 signatures, as in JAX.
+/// [`cache_size`](Jit::cache_size) changes this number.
 ///
 /// Inside of another transformation, the function may capture and read references of the outer transformation. The
 /// values of these references are inputs of the recorded program. Each call traces the function, because the values may
 /// have changed since the last call.
 ///
-/// Build a compiled function once and keep it: a function that is built for every call is also compiled for every call.
-/// When a source line has built and traced 32 compiled functions of one type, a [warning](crate::set_warning_hook)
-/// names the line. If most calls of a compiled function trace it again, another warning names the part of the argument
-/// that changes.
+/// Build a compiled function once and store it: a function that is built for every call is also compiled for every
+/// call. When a source line has built and traced 32 compiled functions of one type, a
+/// [warning](crate::set_warning_hook) names the line. If most calls of a compiled function trace it again, another
+/// warning names the part of the argument that changes.
 ///
 /// The function may return a `Result`; see [`Returned`]. If it returns an `Err` while it is traced, the call returns
 /// this `Err`: nothing is compiled, no reference is written, and the next call traces the function again.

@@ -133,8 +133,8 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
         entry.body.jaxpr.clone()
     }
 
-    /// Returns the program that runs for the given arguments; see [`Jit::lower`](crate::Jit::lower). This method itself
-    /// does not change the arguments.
+    /// Returns the program that runs for the given arguments; see [`Jit::lower`](crate::Jit::lower). Does not change
+    /// the arguments.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.
@@ -144,8 +144,8 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
         Lowered::new(&entry.body.jaxpr)
     }
 
-    /// Returns the function for the given arguments as a module of StableHLO; see [`Jaxpr::to_stablehlo`]. Its outputs
-    /// are those of [`jaxpr`](Self::jaxpr). This method itself does not change the arguments.
+    /// Returns the function for the given arguments as a module of StableHLO; see [`Jaxpr::to_stablehlo`]. The module
+    /// has the outputs of [`jaxpr`](Self::jaxpr). Does not change the arguments.
     ///
     /// # Panics
     /// If the function panics or returns an `Err`, or an equation has no form in StableHLO, for instance a callback.

@@ -11,10 +11,10 @@ use crate::tensor::traceable::{Traceable, rebuild};
 use crate::transformations::function::{Ending, Function, Known, call_inside, rebuild_result};
 use crate::transformations::returned::Returned;
 
-/// Returns the result of a function at `primals`, and the derivative of the function in the direction `tangents`, by
+/// Returns the result of a function at `primals`, and the derivative of the function in the direction `tangents`. Uses
 /// forward-mode differentiation.
 ///
-/// `tangents` has the structure of `primals`; tangents of leaves that are not floats are ignored. The function may
+/// `tangents` has the structure of `primals`. The tangents of leaves that are not floats are ignored. The function may
 /// return a `Result`; see [`Returned`].
 ///
 /// # Examples

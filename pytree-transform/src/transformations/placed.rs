@@ -18,16 +18,16 @@ pub(crate) enum Place {
     Device(Placed),
 }
 
-/// A program for a device. Without a program, the call runs on the host, which checks its results, and the results are
-/// transferred to the device.
+/// A program for a device. Without a program, the call runs on the host, which can check its results, and transfers the
+/// results to the device.
 pub(crate) struct Placed {
     device: Device,
     program: Option<Arc<Program>>,
 }
 
 impl Place {
-    /// Returns where the program of a cache entry runs: on `set` if it is a device, on the device of the leaves and
-    /// captured tensors, or on the chosen device. Compiles the program if necessary.
+    /// Returns the place where the program of a cache entry runs. The place is `set` if it is a device, otherwise the
+    /// device of the leaves and captured tensors, otherwise the chosen device. Compiles the program if necessary.
     ///
     /// # Errors
     /// Returns [`TensorError::Devices`] if two of them differ, and the errors of the compiler.

@@ -31,8 +31,8 @@ use crate::transformations::cache::Signature;
 pub struct Retrace {
     /// The line that called `jit`.
     pub line: &'static Location<'static>,
-    /// All differences in structure or, if the structures are equal, all differences in shapes and dtypes of leaves;
-    /// then all differences in batch axes.
+    /// All differences in structure. If the structures are equal, all differences in shapes and dtypes of leaves. These
+    /// are followed by all differences in batch axes.
     pub differences: Vec<RetraceDifference>,
 }
 
@@ -115,8 +115,8 @@ impl Retrace {
 impl fmt::Display for RetraceDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Two static values of one type may have the same text, for instance two functions, so the message says
-            // that they differ.
+            // Two static values of one type may have the same text, for instance two functions. So the message says
+            // only that they differ.
             Self::Structure(difference) if difference.left == difference.right => {
                 write!(
                     f,

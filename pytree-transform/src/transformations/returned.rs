@@ -89,8 +89,8 @@ pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
     }
 }
 
-/// The result of a function whose gradient is taken: a scalar tensor, alone or as the first member of a tuple with
-/// auxiliary results; or a `Result` of one of them.
+/// The result of a function whose gradient is taken: a scalar tensor, or a tuple of a scalar tensor and auxiliary
+/// results. It may also be a `Result` of one of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
     label = "expected a loss that is a tensor",

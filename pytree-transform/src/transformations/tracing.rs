@@ -1,8 +1,8 @@
 //! Records which thread traces which signature, and which threads wait.
 //!
-//! If another thread already traces a signature, the current thread waits, so that the function is traced once. If the
-//! other thread itself waits for the current thread, directly or through more threads, both would wait forever. In that
-//! case the current thread does not wait, but traces the function itself.
+//! If another thread already traces a signature, the current thread waits, so that the function is traced only once. If
+//! the other thread itself waits for the current thread, directly or through more threads, both would wait forever. In
+//! that case the current thread traces the function itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,7 +106,7 @@ impl Tracing {
             }
             let mut running = self.running();
             if running.changes != changes {
-                // A trace has begun or ended meanwhile, so look again.
+                // A trace has begun or ended in the meantime, so search again.
                 continue;
             }
             if let Some(other) = same.first() {

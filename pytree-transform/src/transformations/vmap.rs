@@ -75,10 +75,11 @@ impl<'f, A: Traceable, R: 'f> Vmap<'f, A, R> {
 mapping_options!([A: Traceable, R: 'f] Vmap<'f, A, R>);
 
 impl<'f, A: Traceable, R: 'f> Vmap<'f, A, R> {
-    /// Sets the batch axis of each leaf of the result; the default is 0.
+    /// Sets the batch axis of each leaf of the result. The default is 0.
     ///
-    /// Write `None` for results that are the same for all examples; they get no batch axis. If the result contains a
-    /// reference of the argument, the reference keeps its identity and the batch axis that it has in the argument.
+    /// Write `None` for results that are the same for all examples. These results get no batch axis. If the result
+    /// contains a reference of the argument, the reference keeps its identity, and the batch axis that it has in the
+    /// argument.
     ///
     /// # Examples
     /// ```

@@ -19,7 +19,7 @@ use crate::transformations::writing::{
 /// Maps a function that writes some of its arguments over a batch axis of each leaf; see [`vmap`](crate::vmap).
 ///
 /// The function takes its arguments as for [`jit_mut`](crate::jit_mut): first the arguments that it writes, by `&mut`,
-/// then the other arguments by value. All arguments are mapped over axis 0 of every leaf; [`in_axes`](VmapMut::in_axes)
+/// then the other arguments by value. All arguments are mapped over axis 0 of every leaf. [`in_axes`](VmapMut::in_axes)
 /// sets other axes, as a tuple with a member for each argument. A value written to a mapped leaf gets the batch axis of
 /// this leaf. A value written to a leaf that is not mapped must be the same for all examples, for instance a result of
 /// [`pmean`](crate::pmean).

@@ -1,9 +1,9 @@
 //! Functions that write some of their arguments: the types of these arguments, and how transformations call the
 //! functions.
 //!
-//! Such a function takes first the arguments that it writes, by `&mut`, and then the arguments that it only reads.
+//! Such a function first takes the arguments that it writes, by `&mut`, and then the arguments that it only reads.
 //! Inside of a transformation, the function gets copies of the arguments. At the end of the call, the written copies
-//! are stored in the user's arguments. So a call that panics has changed nothing.
+//! are stored in the user's arguments. So a call that panics changes nothing.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -56,8 +56,7 @@ pub trait Parts: 'static {
     fn divide(arguments: Self::Borrowed<'_>) -> (Self::Places<'_>, Self::Read);
     /// Divides the values of all arguments into the values to be written and the values that are only read.
     fn divide_values(values: Self::Values) -> (Self::Written, Self::Read);
-    /// Borrows the values to be written, and combines them with the values that are only read, for a call of the user's
-    /// function.
+    /// Borrows the values that the user's function writes, and combines them with the values that it only reads.
     fn lend(written: &mut Self::Written, read: Self::Read) -> Self::Borrowed<'_>;
     /// Stores the new values in the user's `&mut` arguments.
     fn store(places: &mut Self::Places<'_>, values: Self::Written);
@@ -220,8 +219,8 @@ writing! {
     6 (M 0, N 1, O 2) (A 0 3, B 1 4, C 2 5)
 }
 
-/// Implements [`Function`] for the struct that a transformation returns, for lists of one or two `&mut` arguments, so
-/// that transformations nest.
+/// Implements [`Function`] for the struct that a transformation returns, so that transformations can be nested. The
+/// implementations are for lists of one or two `&mut` arguments.
 macro_rules! writing_function {
     ([$($lifetime:lifetime)?] $name:ident) => {
         writing_function!(@ [$($lifetime)?] $name, $crate::Mut<M>, &'a mut M, M);

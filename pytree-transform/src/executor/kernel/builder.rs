@@ -13,8 +13,8 @@ use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Variable};
 use crate::tensor::primitive::Fold;
 
-/// The maximum number of inputs that one result may overwrite. Each run of the kernel checks all of these inputs, which
-/// takes time.
+/// The maximum number of inputs that one result may overwrite. Each run of the kernel checks all of these inputs, so a
+/// great number would take time.
 const MOST_OFFERS: usize = 4;
 
 /// Builds a fused kernel from equations that are added one by one.
@@ -107,7 +107,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 
     /// Returns the place from which a step reads a variable. `level` says whether the place holds one number for each
-    /// element or for each row. Adds the steps that load or repeat the value, if they do not exist yet.
+    /// element or for each row. If necessary, adds the steps that load or repeat the value.
     fn place(&mut self, variable: Variable, level: Level) -> Place {
         let resolved = self.planner.resolve(variable);
         if let Resolved::Value {
@@ -215,7 +215,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 
     /// Chooses the number of elements of a tile. A tile holds whole rows. If the kernel has no rows but repeats a row
-    /// of an input, a tile holds whole repetitions, so that the repeated row is read only once.
+    /// of an input, a tile holds whole repetitions. Then the repeated row is read only once.
     fn choose_tile(&mut self) {
         let kernel = &mut self.kernel;
         let period = |step: &Step| match step.work {
@@ -246,8 +246,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 
     /// Computes the grain: a chunk may begin only at an element whose position is a multiple of the grain. At each
-    /// multiple, a new row begins, each repeated row begins a new repetition and, if the kernel has totals, each total
-    /// begins a new block.
+    /// multiple, a new row and a new repetition of each repeated row begin. If the kernel has totals, a new block of
+    /// each total begins, too.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {

@@ -1,8 +1,8 @@
 //! Totals: reductions of all rows to one row, or of all elements to one number, that a kernel accumulates tile by tile.
 //!
 //! The elements are divided into the blocks of [`crate::base::fold`], and each block has its own result. A chunk of a
-//! kernel holds whole blocks, so different threads write different results, and the number of threads does not change
-//! a bit of the total.
+//! kernel holds whole blocks, so different threads write different results. So the number of threads does not change
+//! the bits of the total.
 
 #![allow(
     clippy::inline_always,
@@ -124,7 +124,7 @@ struct Accumulator<'a, F> {
     start: usize,
     /// The results of the blocks in the chunk.
     results: &'a mut [F],
-    /// The accumulated lanes of the current block; used only if all elements are reduced to one number.
+    /// The accumulated lanes of the current block. Used only if all elements are reduced to one number.
     lanes: Lanes<F>,
 }
 

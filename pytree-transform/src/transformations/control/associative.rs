@@ -23,7 +23,7 @@ use crate::transformations::returned::Returned;
 /// combinations.
 ///
 /// The function receives two stacks of elements and must combine them pair by pair. For n elements, the function is
-/// called about 2 log₂ n times, while a [`scan`](crate::scan) calls it n - 1 times. This is possible because `(a + b) +
+/// called about 2 log₂ n times, but a [`scan`](crate::scan) calls it n - 1 times. This is possible because `(a + b) +
 /// (c + d)` equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their
 /// applications").
 ///
@@ -48,8 +48,8 @@ pub fn associative_scan<X: Traceable, R: Returned<K, Value = X>, K>(
     associative_scan_with(ScanOptions::new(), function, elements)
 }
 
-/// Combines elements as [`associative_scan`] does, with options. [`ScanOptions::reverse`] combines the last 1, 2, 3, …
-/// elements, and the first argument of the function is then the later element.
+/// Combines elements as [`associative_scan`] does, with options. With [`ScanOptions::reverse`], combines the last 1, 2,
+/// 3, … elements. The first argument of the function is then the later element.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! `cond` and `switch`: apply one of several functions, which a predicate or an index chooses.
+//! `cond` and `switch` apply one of several functions. A predicate or an index selects the function.
 
 use std::panic::Location;
 
@@ -22,10 +22,11 @@ use crate::transformations::returned::Returned;
 
 /// Applies `on_true` or `on_false` to an operand, depending on a predicate.
 ///
-/// Both functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under
-/// `vmap` with a predicate for each example, both functions run for all examples, and `select` chooses the results. If
-/// the predicate is concrete, Rust's `if` does the same without tracing; use `cond` in `jit`, `vmap` and the bodies of
-/// loops.
+/// Both functions are traced, and must return the same structure, shapes and dtypes. Only one of them runs. Under
+/// `vmap` with a predicate for each example, both functions run for all examples, and `select` chooses the results.
+///
+/// If the predicate is concrete, Rust's `if` does the same without tracing. Use `cond` in `jit`, `vmap` and the bodies
+/// of loops.
 ///
 /// The functions may return a `Result`; see [`Returned`]. If a function returns an `Err` while it is traced, the call
 /// returns this `Err`, even if the predicate chooses the other function.
@@ -121,13 +122,14 @@ fn choose_by_predicate<A: Traceable, R: Traceable, E>(
     )
 }
 
-/// Applies one of several functions, which an index chooses, to an operand. An index below 0 chooses the first
-/// function, and an index that is too large chooses the last.
+/// Applies one of several functions to an operand. An index selects the function. An index below 0 selects the first
+/// function, and an index that is too large selects the last.
 ///
-/// All functions are traced, and must return the same structure, shapes and dtypes; only one of them runs. Under `vmap`
-/// with an index for each example, all functions run for all examples, and `select` chooses the results. Write the
-/// operand's type in the first closure; the compiler infers it in the others. As in [`cond`], the functions may return
-/// a `Result`.
+/// All functions are traced, and must return the same structure, shapes and dtypes. Only one of them runs. Under `vmap`
+/// with an index for each example, all functions run for all examples, and `select` chooses the results.
+///
+/// Write the operand's type in the first closure. The compiler infers it in the other closures. As in [`cond`], the
+/// functions may return a `Result`.
 ///
 /// # Examples
 /// ```
@@ -196,7 +198,7 @@ fn choose<A: Traceable, R: Traceable, E>(
     let (leaves, treedef, references) = flatten_with_references::<Tensor, A>(operand);
     let infos: Vec<AbstractArray> = leaves.iter().map(|leaf| leaf.info().clone()).collect();
     let mut recorded = Vec::with_capacity(branches.len());
-    // The equation returns only references that at least one branch writes. The other references stay unchanged.
+    // The equation returns only the references that at least one branch writes. The other references stay unchanged.
     let mut written = Vec::new();
     for branch in branches {
         let (jaxpr, captured, outcome) = stage(recorder, &infos, |tensors| {
@@ -253,8 +255,8 @@ fn choose<A: Traceable, R: Traceable, E>(
     Ok(rebuild_result(ending, &outcome, results, &references))
 }
 
-/// Returns the differences between the outcomes of two branches: in their results, and in the final values of the
-/// argument's references. Returns `None` if there are no differences.
+/// Returns the differences between the outcomes of two branches: the differences of their results, and of the final
+/// values of the argument's references. Returns `None` if there are no differences.
 fn differing(
     argument: &TreeDef,
     expected: (&Outcome, &[AbstractArray]),

@@ -367,8 +367,8 @@ impl From<&Tensor> for Bound {
 /// Applies a function to the integers from `lower` up to, but not including, `upper`, and passes a carry from one call
 /// to the next.
 ///
-/// The function receives each integer as an i32 tensor without axes. If the bounds are numbers or concrete tensors, the
-/// loop is a [`scan`] and has gradients; if a bound is traced, the loop is a [`while_loop`](crate::while_loop). As in
+/// The function receives each integer as a scalar i32 tensor. If the bounds are numbers or concrete tensors, the loop
+/// is a [`scan`] and has gradients. If a bound is traced, the loop is a [`while_loop`](crate::while_loop). As in
 /// [`scan`], the function may return a `Result`.
 ///
 /// # Examples
@@ -420,7 +420,8 @@ pub fn fori_loop<C: Traceable, R: Returned<K, Value = C>, K>(
     R::with(always(result).map(|(_, carry)| carry))
 }
 
-/// Converts a bound that is a concrete tensor to a number; reads it if it is on a device. Returns any other bound unchanged.
+/// Converts a bound that is a concrete tensor to a number. Transfers the tensor if it is on a device. Returns any other
+/// bound unchanged.
 #[track_caller]
 fn value_of(bound: Bound) -> Bound {
     if let Bound::Tensor(tensor) = &bound {

@@ -25,8 +25,8 @@ use crate::transformations::returned::Returned;
 /// [`scan`](crate::scan), or [`fori_loop`](crate::fori_loop) with bounds that are numbers.
 ///
 /// The condition, the body or both may return a `Result`; see [`Returned`]. If one of them returns an `Err` while it is
-/// traced, the call returns this `Err`. If both return a `Result`, the call returns a nested `Result`: the outer
-/// `Result` is that of the condition, and the inner `Result` is that of the body. Write `while_loop(…)??`.
+/// traced, the call returns this `Err`. If both return a `Result`, the call returns a nested `Result`. The outer
+/// `Result` belongs to the condition, and the inner `Result` belongs to the body. Write `while_loop(…)??`.
 ///
 /// # Examples
 /// ```

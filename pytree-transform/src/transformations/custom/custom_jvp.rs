@@ -25,17 +25,17 @@ use crate::transformations::returned::{Returned, always};
 /// Gives a function a custom derivative: a rule that takes the argument and the tangent of the argument, and returns
 /// the result and the tangent of the result.
 ///
-/// The rule must be linear in the tangent; reverse mode transposes the rule, and higher-order derivatives differentiate
-/// it. For leaves that are not floats, the rule receives zeros as tangents, and the tangents that it returns are
-/// ignored. Function and rule may capture values, but are not differentiated with respect to them.
+/// The rule must be linear in the tangent: reverse mode transposes the rule, and higher-order derivatives differentiate
+/// it. For leaves that are not floats, the rule receives zeros as tangents, and its tangents are ignored. Function and
+/// rule may capture values, but are not differentiated with respect to them.
 ///
 /// The rule runs only when the function is differentiated, once for each order of differentiation. So it may call the
 /// function itself. The rule must own the values that it captures. If it captures a traced tensor, and the function is
 /// recorded before it is differentiated, the function must capture this tensor, too.
 ///
 /// The function may return a `Result`; see [`Returned`]. The rule returns values and not a `Result`, because it runs
-/// only after the function has succeeded for the same shapes. The rule may even run after the call that could return an
-/// error.
+/// only after the function has succeeded for the same shapes. At that time, the call of the function may have ended and
+/// cannot return an error.
 ///
 /// # Examples
 /// ```
@@ -139,8 +139,8 @@ fn run<A: Traceable, R: Traceable, E>(
     Ok(rebuild(&treedef, results))
 }
 
-/// A recorded rule: the part that is known without the tangents, the tensors that this part captured, and the part that
-/// is linear in the tangents.
+/// A recorded rule: its known part, the tensors that the known part captured, and its linear part. The known part does
+/// not depend on the tangents. The linear part is linear in them.
 struct RecordedRule {
     known: Jaxpr,
     captured: Vec<Tensor>,
