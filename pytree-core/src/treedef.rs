@@ -402,7 +402,7 @@ impl KeyPath {
 }
 
 fn hash_parts(treedef: &Inner) -> u64 {
-    // The multiply-rotate hash of Firefox. It needs few instructions for each word, and is good enough for a hash
+    // The multiply-rotate hash of Firefox, which needs few instructions for each word and is good enough for a hash
     // table.
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
     let mut hash = treedef.nodes.len() as u64;

@@ -45,8 +45,8 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
     }
 }
 
-/// Generates a function that checks the type of a field. It is used for a field whose type mentions its generic item,
-/// because such a type cannot be in a bound of the implementations.
+/// Generates a function that checks the type of a field. The check is in a function if the field's type mentions its
+/// generic item, because such a type cannot be in a bound of the implementations.
 fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     let Some(bound) = bound(input, field) else {
         return TokenStream::new();
@@ -127,8 +127,8 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// Returns the possible mistakes whose message is about the cause. They are reported only if the condition `base`
-    /// holds.
+    /// Returns the possible mistakes whose message is about the cause. The generated code reports them only if the
+    /// condition `base` holds.
     fn mistakes(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = Vec::new();
@@ -151,8 +151,8 @@ impl<'a> Causes<'a> {
         mistakes
     }
 
-    /// Returns the possible mistakes of a field without an attribute. They are reported only if the condition `base`
-    /// holds. In this case, there is a message for every cause.
+    /// Returns the possible mistakes of a field without an attribute. The generated code reports them only if the
+    /// condition `base` holds, and then with a message for every cause.
     fn mistakes_without_kind(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = self.mistakes(input, base);

@@ -271,7 +271,7 @@ unsafe fn named_values(first: *const NamedValue, count: usize) -> Vec<(String, O
     values
 }
 
-/// Returns the C form of an option. It borrows from the option.
+/// Returns the C form of an option. The C form borrows from the option.
 fn named_value((name, value): &(String, OptionValue)) -> NamedValue {
     let (value_type, value, value_size) = match value {
         OptionValue::String(text) => (
@@ -773,7 +773,7 @@ impl ExecutableHandle {
 
     /// Returns the compiled program as bytes that only the same version of the same plugin can read.
     pub(crate) fn serialize(&self) -> Result<Vec<u8>> {
-        // SAFETY: the bytes live until the deleter is called. It is called once.
+        // SAFETY: the bytes live until the deleter is called. The deleter is called once.
         unsafe {
             let arguments = abi::ExecutableSerialize::of(self.program.raw.as_ptr());
             let got = self.api().call(arguments)?;

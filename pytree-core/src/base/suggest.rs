@@ -6,8 +6,8 @@
 //! that share their beginning and end with the text are compared first, so a typing error is found even if not all
 //! candidates are compared.
 
-/// The budget of a whole report, in cells of the edit-distance table. It takes some tens of milliseconds in a debug
-/// build.
+/// The budget of a whole report, in cells of the edit-distance table. Spending the budget takes some tens of
+/// milliseconds in a debug build.
 const OF_A_REPORT: usize = 4_000_000;
 
 /// The number of shares of the budget. A single text may spend one share, and a report lists at most this many texts.

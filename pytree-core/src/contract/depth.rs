@@ -117,8 +117,8 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
 }
 
 /// Checks that a new node of the given kind is not nested too deep. `above` has the kinds of the nodes around it, from
-/// the root down. The time is linear in the number of nodes. It is constant if there are fewer than [`DEPTH_LIMIT`]
-/// nodes, or if [`with_stack`] provides enough stack.
+/// the root down. The time is linear in the number of nodes. The time is constant if there are fewer than
+/// [`DEPTH_LIMIT`] nodes, or if [`with_stack`] provides enough stack.
 ///
 /// # Errors
 /// Returns the limit that the node exceeds.

@@ -34,9 +34,9 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     num_open: usize,
     /// The kinds of the nodes that have begun and not ended, from the root down. Maintained only if `tracks` is true.
     open: Vec<NodeKind>,
-    /// Whether `open` is maintained. This is needed once the value differs from all treedefs. Until then, the value is
-    /// not deeper than the treedef, so `open` is needed only if the treedef is so deep that a typed value may exceed
-    /// the depth limit.
+    /// Whether the walk maintains `open`. The walk needs `open` after the value differs from all treedefs. Before, the
+    /// value is not deeper than the treedef, so the walk needs `open` only for a treedef that may exceed the depth
+    /// limit of typed values.
     tracks: bool,
     sharing: Sharing,
     seen: IdentityMap,
@@ -45,8 +45,8 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     references: References,
     /// The numbers of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
-    /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. Both
-    /// are compared at the end of the walk, because a target may be visited after the edge.
+    /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. The
+    /// walk compares them at its end, because it may visit a target after the edge.
     weak: Vec<(Option<NodeIdentity>, Option<usize>)>,
 }
 

@@ -42,7 +42,7 @@ pub trait Pytree: 'static {
     where
         Self: Sized;
 
-    /// Returns the array, if the value is a single leaf. This saves a visit where only shapes are needed.
+    /// Returns the array if the value is a single leaf. Code that needs only shapes then visits nothing.
     #[doc(hidden)]
     #[inline]
     fn __single(&self) -> Single<'_> {

@@ -83,8 +83,8 @@ pub struct Unflattener<'a> {
     /// The values to write to existing references after everything is built.
     pub(crate) staged: Vec<Staged>,
     open: Vec<OpenNode>,
-    /// Whether `open` is maintained. This is needed if built nodes are passed to `on_exit`, or if the treedef is so
-    /// deep that its typed value may exceed the depth limit.
+    /// Whether the walk maintains `open`. The walk needs `open` if `on_exit` receives the built nodes, or if the
+    /// treedef is so deep that its typed value may exceed the depth limit.
     tracks: bool,
     on_exit: Option<OnExit<'a>>,
     /// Collects the positions of the built nodes that have a fixed number of children. `None` if the caller does not
@@ -137,8 +137,8 @@ impl Contents<'_> {
     }
 }
 
-/// A callback for each built node and leaf, children first. It receives the position of the node in the treedef, and
-/// the built value.
+/// A callback for each built node and leaf, children first. The callback receives the position of the node in the
+/// treedef, and the built value.
 pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 
 /// The greatest depth of typed values nested through aliases, in nodes. Each alias counts as the depth of the treedef.

@@ -16,7 +16,7 @@ use crate::contract::unflatten::Unflattener;
 use crate::treedef::Notation;
 use crate::trees::functions::flatten_as_tree;
 
-/// Rebuilds a boxed trait object of one concrete type. It is a static value of the treedef.
+/// Rebuilds a boxed trait object of one concrete type. A constructor is a static value of the treedef.
 pub struct Constructor<D: ?Sized + 'static> {
     identity: fn() -> TypeId,
     name: fn() -> &'static str,

@@ -8,8 +8,8 @@ use crate::contract::pytree::Pytree;
 use crate::module::axes;
 use crate::module::field::ModuleField;
 
-/// The names and kinds of a module's fields. It is a constant of a derived type, or a list of the fields that were
-/// registered at run time.
+/// The names and kinds of a module's fields. A registry is a constant of a derived type, or a list of the fields that
+/// were registered at run time.
 pub type Registry<'a> = Cow<'a, [(&'a str, FieldKind)]>;
 
 /// A pytree with an enforced kind for every leaf.

@@ -1,4 +1,4 @@
-//! The insertion order of the entries of a map. It is stored beside the sorted keys and ignored by comparisons.
+//! The insertion order of the entries of a map. A map stores the order beside its sorted keys. Comparisons ignore it.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::base::bug::bug;
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 
-/// The insertion order of a map: for each entry, its position among the sorted keys. It is `None` if the order is
-/// unknown or equals the order of the keys.
+/// The insertion order of a map: the position of each entry among the sorted keys. `None` if the order is unknown or
+/// equals the order of the keys.
 ///
 /// An insertion order is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict). All
 /// insertion orders are equal, because maps with the same keys have the same structure, whatever the order of their

@@ -41,7 +41,7 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// Returns the name of the leaf's type, for messages.
     fn type_name(&self) -> &'static str;
 
-    /// Returns the node shape of the leaf in a treedef. This shape stores the Rust type of the leaf.
+    /// Returns the node shape of the leaf in a treedef. The node shape stores the Rust type of the leaf.
     fn leaf_shape(&self) -> &'static NodeShape;
 
     /// Returns the inner leaf, if this leaf only wraps another leaf. Both leaves have the same elements.

@@ -82,7 +82,7 @@ pub fn with_levels<R>(look: impl FnOnce(&[Level]) -> R) -> R {
 }
 
 /// Returns whether the innermost level is [`Compiling`](LevelKind::Compiling) and its function has read a reference of
-/// an enclosing transformation. Such a reference may have another value when the function is called again.
+/// an enclosing transformation. The reference may have another value when the function is called again.
 pub fn has_read_captured() -> bool {
     with_levels(|levels| {
         let innermost = levels.last();

@@ -136,8 +136,8 @@ impl Unflattener<'_> {
         built
     }
 
-    /// Unflattens the content of a reference and moves it to the heap. This is a separate small function, because in a
-    /// debug build each copy of a value takes space in the stack frame of the function.
+    /// Unflattens the content of a reference and moves it to the heap. The function is separate and small, because in a
+    /// debug build each copy of a value takes space in the stack frame of its function.
     #[inline(never)]
     fn content<T: Pytree>(&mut self) -> Result<Arc<T>, TreeError> {
         T::unflatten(self).map(Arc::new)

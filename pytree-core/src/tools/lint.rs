@@ -54,8 +54,8 @@ pub enum Finding {
         /// The number of all elements.
         elements: usize,
     },
-    /// Float arrays whose elements cannot be read, for instance inside a compiled function. So NaNs in them are not
-    /// found. This is not a mistake.
+    /// Float arrays whose elements cannot be read, for instance inside a compiled function. NaNs in these arrays are
+    /// not found. An array that cannot be read is not a mistake.
     NotKnown {
         /// The paths of the arrays.
         paths: Vec<KeyPath>,

@@ -27,9 +27,9 @@ impl DynamicShapes {
         count(self.table.len() - 1)
     }
 
-    /// Copies the shapes of `nodes` from the table of the treedef `from` to this table. `nodes` were copied from
-    /// `from`. A node may refer to its shape by a position in the table of `from`. This position is replaced by the
-    /// position of the shape in this table.
+    /// Copies the shapes of `nodes` from the table of the treedef `from` to this table. `nodes` must be copies of nodes
+    /// of `from`. If a node refers to its shape by a position in the table of `from`, the position in this table
+    /// replaces it.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;

@@ -53,7 +53,7 @@ impl TreeDef {
 
 impl TreeDef {
     /// Returns an existing path similar to `path`, which leads to no node. The returned path may lead through an alias.
-    /// This is possible only if the last existing node on `path` was reached through an alias, or has an alias as a
+    /// Such a path exists only if the last existing node on `path` was reached through an alias, or has an alias as a
     /// child. Otherwise returns `None`, because a walk over all nodes finds every other similar path.
     pub(crate) fn nearest_behind_alias(&self, path: &KeyPath) -> Option<KeyPath> {
         let (reached, passed) = self.follow(path).err()?;

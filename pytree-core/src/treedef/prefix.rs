@@ -306,8 +306,8 @@ fn key_texts(left: &[StaticBox], right: &[StaticBox]) -> (String, String) {
 }
 
 /// Orders structures: `a < b` if `a` is a prefix of `b` and `b` is not a prefix of `a`. Two unequal structures have no
-/// order if neither is a prefix of the other. They also have no order if each is a prefix of the other, such as
-/// `Some(x)` and `x`.
+/// order if neither is a prefix of the other. Two structures also have no order if each is a prefix of the other, such
+/// as `Some(x)` and `x`.
 impl PartialOrd for TreeDef {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         if self == other {

@@ -89,9 +89,9 @@ impl<L> Tree<L> {
         }))
     }
 
-    /// Returns a tree with the structure of `treedef`, in which other leaves may be present. `leaf` is called for each
-    /// leaf in order and receives whether the leaf is present in `treedef`. It returns the leaf of the new tree, or
-    /// `None` if the leaf is absent in the new tree.
+    /// Returns a tree with the structure of `treedef`, in which other leaves may be present. Calls `leaf` for each leaf
+    /// in order. `leaf` receives whether the leaf is present in `treedef`, and returns the leaf of the new tree. If
+    /// `leaf` returns `None`, the leaf is absent in the new tree.
     fn of_present(treedef: &TreeDef, mut leaf: impl FnMut(bool) -> Option<L>) -> Self {
         let mut kept = Vec::with_capacity(treedef.num_leaves());
         let treedef = treedef.with_presence(|present| {
@@ -264,8 +264,8 @@ pub(crate) fn same_structure(
     same_by(Fit::Equal, doing, left, right)
 }
 
-/// Returns [`TreeError::Structure`] with all differences if two structures differ. It is not a difference if one
-/// structure has a `Some` node and the other has the content of the `Some` instead.
+/// Returns [`TreeError::Structure`] with all differences if two structures differ. A `Some` node in one structure may
+/// correspond to the content of the `Some` in the other.
 pub(crate) fn same_but_for_some(
     doing: &'static str,
     left: &TreeDef,

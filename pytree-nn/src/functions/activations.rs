@@ -136,7 +136,8 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 /// by a hyperbolic tangent.
 ///
 /// Computes ½x (1 + tanh(√(2/π) (x + 0.044715 x³))), as in Hendrycks and Gimpel 2016, "Gaussian error linear units",
-/// section 2. This is the default in JAX and Flax. See [`gelu_exact`] for the exact function.
+/// section
+/// 2. The formula is the default in JAX and Flax. See [`gelu_exact`] for the exact function.
 ///
 /// # Examples
 /// ```
@@ -157,8 +158,8 @@ pub fn gelu(x: &Tensor) -> Tensor {
 
 /// Applies x · Φ(x) to each element, where Φ is the distribution function of the standard normal distribution.
 ///
-/// Computes ½x erfc(-x/√2), which is accurate for negative x, too: Hendrycks and Gimpel 2016, "Gaussian error linear
-/// units". This is JAX's `gelu` with `approximate=False`.
+/// Computes ½x erfc(-x/√2), which is also accurate for negative x (Hendrycks and Gimpel 2016, "Gaussian error linear
+/// units"). Equivalent to JAX's `gelu` with `approximate=False`.
 ///
 /// # Examples
 /// ```

@@ -4,7 +4,7 @@ use pytree_transform::{Tensor, raw};
 
 /// Returns log Σ exp(x) along `axis`, which is removed: `[.., n, ..]` to `[.., ..]`.
 ///
-/// This is [`Tensor::logsumexp_axes`] for one axis.
+/// Equivalent to [`Tensor::logsumexp_axes`] for one axis.
 ///
 /// # Examples
 /// ```

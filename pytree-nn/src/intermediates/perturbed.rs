@@ -1,8 +1,8 @@
 //! Gradients with respect to intermediate values. Zeros are added to a value, because the gradient with respect to
 //! these zeros is the gradient with respect to the value.
 //!
-//! For y = f(x + p), the gradient with respect to p at p = 0 equals the gradient with respect to x. This works even if
-//! x is not an argument of the model.
+//! For y = f(x + p), the gradient with respect to p at p = 0 equals the gradient with respect to x. So the gradient
+//! with respect to x is available even if x is not an argument of the model.
 
 use std::fmt;
 

@@ -82,7 +82,7 @@ impl Chain {
         self.steps.len()
     }
 
-    /// Returns whether there are no transformations. Such a chain returns the gradients as updates.
+    /// Returns whether the chain has no transformations. An empty chain returns the gradients as updates.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

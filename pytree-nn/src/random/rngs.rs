@@ -1,7 +1,7 @@
 //! Named streams of keys, as in Flax NNX.
 //!
-//! A stream is a key and the number of keys drawn from it. Both are leaves, so streams can be part of a model,
-//! pass through `jit`, and be saved in checkpoints.
+//! A stream is a key and the number of keys drawn from it. The key and the number are leaves, so streams can be part of
+//! a model, pass through `jit`, and be saved in checkpoints.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -322,8 +322,8 @@ structs! {
         incarnation_ids: *mut i64,
     }
     MemoryLayout {
-        // A union of a tiled layout and of strides. These are the fields of the tiled layout. The fields of strides are
-        // smaller.
+        // A union of a tiled layout and of strides. The fields below are those of a tiled layout. The struct of strides
+        // is smaller.
         tiled_struct_size: usize,
         tiled_extension_start: *mut c_void,
         minor_to_major: *const i64,

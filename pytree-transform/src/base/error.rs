@@ -298,8 +298,7 @@ pub fn called(function: &'static str) -> Called {
     Called(outer)
 }
 
-/// Makes errors name the operation itself until the guard is dropped. The library calls this before a function of the
-/// user.
+/// Makes errors name the operation itself until the guard is dropped. Used while a function of the user runs.
 pub(crate) fn called_by_user() -> Called {
     Called(CALLED.replace(None))
 }

@@ -74,7 +74,7 @@ pub(crate) fn rounded_to(dtype: DType, number: f64) -> f64 {
     })
 }
 
-/// The bits of an f32 except its sign bit. These bits are called the size of the number.
+/// The bits of an f32 except its sign bit. Below, these bits are called the size of the number.
 const SIZE: u32 = 0x7fff_ffff;
 
 /// The size of ∞ as an f32. A greater size is NaN.

@@ -131,9 +131,9 @@ impl Entry {
         }
     }
 
-    /// Returns whether a call may be repeated if another thread has written the references that the call read. This is
-    /// true for a program that writes references and has no other effect. A program with another effect is not
-    /// repeated: it would, for instance, print twice.
+    /// Returns whether a call may be repeated if another thread has written the references that the call read. A
+    /// program may be repeated if it writes references and has no other effect. A program with another effect would,
+    /// for instance, print twice.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.outcome.writes() && !self.body.has_effect
     }

@@ -125,8 +125,8 @@ impl<M, R> std::fmt::Debug for Linearization<M, R> {
     }
 }
 
-/// The inputs of the linear part are the tangents, followed by the residuals. This text is part of the panic message if
-/// the numbers of these inputs and of the residuals differ, which would be a bug of this library.
+/// The inputs of the linear part are the tangents, followed by the residuals. This text is for the panic message of a
+/// library bug: the numbers of inputs and residuals differ.
 const RESIDUALS: &str = "an input of the linear part for each residual";
 
 /// A recorded function, split into the part that computes the residuals and the part that is linear in the tangents.

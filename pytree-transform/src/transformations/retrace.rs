@@ -31,8 +31,8 @@ use crate::transformations::cache::Signature;
 pub struct Retrace {
     /// The line that called `jit`.
     pub line: &'static Location<'static>,
-    /// All differences in structure. If the structures are equal, all differences in shapes and dtypes of leaves. These
-    /// are followed by all differences in batch axes.
+    /// All differences in structure. If the structures are equal, all differences in shapes and dtypes of leaves.
+    /// Differences in batch axes are at the end.
     pub differences: Vec<RetraceDifference>,
 }
 

@@ -46,8 +46,8 @@ pub trait Collection: 'static {
 /// takes one byte more than its name.
 pub(crate) const NAME_LIMIT: usize = 46;
 
-/// The limit for a collection of parameters. It is lower than [`NAME_LIMIT`], so that the name of [`Frozen`] fits
-/// behind the names.
+/// The greatest number of bytes for a collection of parameters. The limit is lower than [`NAME_LIMIT`], so that the
+/// name of [`Frozen`] fits after the names.
 pub(crate) const PARAM_NAME_LIMIT: usize = NAME_LIMIT - 1 - Frozen::NAME.len();
 
 /// A [`Collection`] as a value. Two values are equal if their names and the names of their ancestors are equal.
@@ -95,7 +95,8 @@ impl CollectionId {
         })
     }
 
-    /// Returns the collection named `name` whose parent is this collection. Both may be known only at run time.
+    /// Returns the collection named `name` whose parent is this collection. The name and the parent may be known only
+    /// at run time.
     ///
     /// # Errors
     /// [`TreeError::Build`] if the names of the collection and its ancestors, with one more byte for each ancestor,

@@ -17,8 +17,8 @@ pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// Whether the building of the node has begun. A weak edge may refer to a node before its building begins.
     pub(crate) began: bool,
-    /// The length of the longest chain of aliases below this node; see [`Unflattener::links`]. It is 0 while the node
-    /// is being built, because dropping an edge that leads back to a node does not drop the node.
+    /// The length of the longest chain of aliases below this node; see [`Unflattener::links`]. The length is 0 while
+    /// the node is being built, because dropping an edge that leads back to a node does not drop the node.
     pub(crate) links: usize,
 }
 

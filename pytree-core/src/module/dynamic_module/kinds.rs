@@ -14,7 +14,8 @@ pub(super) enum Change {
     /// own become states of a collection with the same name below [`Frozen`](crate::Frozen).
     Freeze,
     /// Turns states of the collection [`Frozen`](crate::Frozen) into parameters, except for fields whose leaves have
-    /// kinds of their own. Such a field belongs to a [`Freeze`](crate::Freeze), and was not a parameter.
+    /// kinds of their own. A field whose leaves have kinds of their own belongs to a [`Freeze`](crate::Freeze), and was
+    /// not a parameter.
     Thaw,
 }
 

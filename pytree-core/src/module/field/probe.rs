@@ -25,7 +25,7 @@ use crate::node::statics::{StaticData, StaticOperations, StaticRef, StaticValue}
 #[derive(Debug)]
 pub struct Probe<T: ?Sized>(PhantomData<T>);
 
-/// The items of [`Probe`] for types that do not implement the queried trait. This trait must be in scope.
+/// The items of [`Probe`] for types that do not implement the queried trait. The trait `Fallback` must be in scope.
 pub trait Fallback {
     /// The queried type.
     type Value: ?Sized;

@@ -32,7 +32,7 @@ pub(super) fn write_state<L: Leaf>(tree: &Tree<L>, f: &mut impl fmt::Write) -> f
     f.write_char(')')
 }
 
-/// Those children of a node that contain leaves, with their positions among all children.
+/// The children of a node that contain leaves, with their positions among all children.
 type Children<'t> = std::vec::IntoIter<(usize, NodeView<'t>)>;
 
 struct Writer<'t, L> {
@@ -83,7 +83,7 @@ impl<L: Leaf> Writer<'_, L> {
         Ok(())
     }
 
-    /// Returns those children that contain leaves, with their positions among all children.
+    /// Returns the children that contain leaves, with their positions among all children.
     fn children<'t>(&self, node: NodeView<'t>) -> Children<'t> {
         let children = node.children().enumerate();
         let shown: Vec<(usize, NodeView<'t>)> = children

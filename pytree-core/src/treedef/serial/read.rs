@@ -116,7 +116,8 @@ impl<'a> Reader<'a> {
             ));
         }
         self.version = version;
-        // Counts of nodes and static values are stored in 32 bits, and each node or value takes at least one byte.
+        // Counts of nodes and static values are stored in 32 bits. Each node or value takes at least one byte, so a
+        // check of the length limits the counts.
         if u32::try_from(self.bytes.len()).is_err() {
             return Err(fail(
                 self.at,
@@ -398,8 +399,8 @@ fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
         }
 }
 
-/// Converts a count to 32 bits. This cannot fail, because each counted item takes at least one byte, and a check of the
-/// header rejects more than 4 GiB.
+/// Converts a count to 32 bits. The conversion cannot fail, because each counted item takes at least one byte, and a
+/// check of the header rejects more than 4 GiB.
 fn narrow(count: usize) -> u32 {
     match u32::try_from(count) {
         Ok(count) => count,

@@ -40,7 +40,7 @@ use crate::treedef::key_below;
 /// ```
 ///
 /// A shared node or a reference has a label. [`again`](Self::again) adds the same node at another path, and
-/// [`weak`](Self::weak) adds a weak edge to this node. Both may be called before the node itself is added.
+/// [`weak`](Self::weak) adds a weak edge to this node. Both functions may be called before the node itself is added.
 ///
 /// ```
 /// use pytree_core::{Shared, TreeBuilder, graph};
@@ -70,8 +70,8 @@ type LabelAt = usize;
 #[derive(Debug, Default)]
 struct Labels {
     positions: HashMap<String, LabelAt>,
-    /// For each label, its text and, if the node with this label was added, the position of the node in
-    /// [`TreeBuilder::places`].
+    /// For each label, its text and the position of its node in [`TreeBuilder::places`]. The position is `None` until
+    /// the node is added.
     entries: Vec<(String, Option<usize>)>,
 }
 
@@ -474,8 +474,8 @@ impl<L> TreeBuilder<L> {
     }
 }
 
-/// A placeholder for the key of a child that was added to a dictionary without a key. It is never part of a tree,
-/// because the missing key is an error.
+/// A placeholder for the key of a child that was added to a dictionary without a key. A tree never contains a
+/// placeholder, because a missing key is an error.
 #[derive(Clone)]
 struct MissingKey;
 

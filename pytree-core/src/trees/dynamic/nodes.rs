@@ -96,8 +96,8 @@ impl<L> Tree<L> {
         Self::custom(NodeKind::NamedTuple, name, fields, Vec::new())
     }
 
-    /// Creates a node with a name, named children and static values. It has the structure of a plain struct with this
-    /// name and these fields.
+    /// Creates a node with a name, named children and static values. The node has the structure of a plain struct with
+    /// this name and these fields.
     ///
     /// # Errors
     /// [`TreeError::Build`] if two fields have the same name.

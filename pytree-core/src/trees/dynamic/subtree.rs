@@ -175,8 +175,8 @@ impl<L> Tree<L> {
     /// Returns a tree whose leaves are subtrees of this tree: the subtrees for which `is_leaf` returns true, and the
     /// leaves outside of these subtrees.
     ///
-    /// `is_leaf` is called from the root down for each node that is not inside such a subtree. It is not called for
-    /// present or absent leaves.
+    /// Calls `is_leaf` from the root down for each node outside of the subtrees that became leaves. Does not call
+    /// `is_leaf` for present or absent leaves.
     ///
     /// Use this to apply a function to any choice of subtrees: cut the tree, apply the function to the result, and
     /// [`join`](Tree::join) the subtrees.
@@ -278,7 +278,7 @@ impl<L> Tree<Option<L>> {
 }
 
 impl<L> Tree<Tree<L>> {
-    /// Returns a tree in which each leaf is replaced by the tree that it contains. This is the inverse of
+    /// Returns a tree in which each leaf is replaced by the tree that it contains. This function is the inverse of
     /// [`cut`](Tree::cut), but does not restore the targets that aliases have lost.
     #[must_use]
     pub fn join(self) -> Tree<L> {

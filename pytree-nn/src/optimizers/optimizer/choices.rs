@@ -9,7 +9,7 @@ use pytree_transform::Tensor;
 
 use crate::optimizers::{GradientProblem, MissingGradients, OptimizerError};
 
-/// Whether a leaf is trained and, if not, the reason. This is decided when the optimizer is created.
+/// Whether a leaf is trained. If not, the reason. The choice is made when the optimizer is created.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Trained,

@@ -27,8 +27,8 @@ const TERMS: usize = 64;
 /// parallel.
 const LANES: usize = 32;
 
-/// Several threads are used from `PARALLEL / SHARE` multiplications on. These multiplications take longer than the
-/// multiplications of a matrix product, for which [`PARALLEL`] is the limit.
+/// The quotient of [`PARALLEL`] and the number of multiplications from which several threads are used. Multiplications
+/// of these kernels take longer than those of a matrix product, so fewer of them are worth several threads.
 const SHARE: usize = 4;
 
 /// A term of a sum: the offset of neighbouring features in the input, and the offset of their factors in the kernel.
@@ -170,7 +170,7 @@ impl Windows {
     }
 }
 
-/// The computation of the windows of a line. It is compiled for several instruction sets.
+/// The computation of the windows of a line, which is compiled for several instruction sets.
 struct Line<'a, T> {
     windows: &'a Windows,
     input: &'a [T],
@@ -294,7 +294,7 @@ fn sums_of_line<T: Factor>(
     }
 }
 
-/// The computation of the sums of a line. It is compiled for several instruction sets.
+/// The computation of the sums of a line, which is compiled for several instruction sets.
 struct Sums<'a, T> {
     steps: &'a [Steps],
     input: &'a [T],

@@ -23,7 +23,7 @@ const PARTS: usize = 8;
 /// The least number of rows in a part.
 const FEWEST: usize = 64;
 
-/// Neighbouring elements of a row. They are on the last axis, at one position on the other axes.
+/// Neighbouring elements of a row, which are on the last axis at one position on the other axes.
 struct Line {
     leading: SmallVec<[usize; 2]>,
     first: usize,

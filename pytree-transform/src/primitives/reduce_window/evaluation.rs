@@ -12,8 +12,7 @@ use crate::base::dtype::{DType, TensorElement};
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Number, with_number};
 
-/// The number of elements that are reduced at once. They are neighbours on the axes after the axes over which windows
-/// slide.
+/// The number of neighbouring elements that are reduced at once. Each of them belongs to another window.
 pub(super) const LANES: usize = 32;
 
 /// The number of terms that are added to a new sum before this sum is added to the result. Short sums reduce rounding

@@ -331,7 +331,7 @@ fn check_alive(tracer: &Tracer, operation: &'static str) -> Result<(), TensorErr
 }
 
 /// Returns the innermost level that records for compilation. This level records all operations that create tensors,
-/// because a `zeros` that is not recorded would become a constant of the compiled function. It also records all
+/// because a `zeros` that is not recorded would become a constant of the compiled function. This level also records all
 /// operations with side effects, because an effect that is not recorded would happen during recording.
 fn innermost_stage() -> Option<usize> {
     innermost(|interpreter| matches!(interpreter, Interpreter::Stage(..)))

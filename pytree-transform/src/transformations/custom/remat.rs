@@ -19,10 +19,10 @@ use crate::transformations::returned::Returned;
 
 /// Returns a function whose derivative stores only the argument, and recomputes the intermediate values.
 ///
-/// This trades time for memory: reverse mode stores no intermediate values of the function (Chen et al. 2016, "Training
-/// Deep Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) selects intermediate
-/// values to store. Values and derivatives equal those of the original function. The function may return a `Result`;
-/// see [`Returned`].
+/// Trades time for memory: reverse mode stores no intermediate values of the function (Chen et al. 2016, "Training Deep
+/// Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) selects intermediate values to
+/// store. Values and derivatives equal those of the original function. The function may return a `Result`; see
+/// [`Returned`].
 ///
 /// # Examples
 /// ```
