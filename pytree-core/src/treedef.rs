@@ -82,7 +82,7 @@ struct Inner {
     leaves: usize,
     /// An upper bound of the depth, in nodes. The bound is often exact.
     depth: usize,
-    /// The number of shared nodes and references, to which aliases may refer.
+    /// The number of shared nodes and references. Aliases refer to these nodes.
     numbered: usize,
     /// The hash, computed at the first request, because a comparison of treedefs does not need it.
     hash: OnceLock<u64>,
@@ -271,7 +271,7 @@ impl TreeDef {
         }))
     }
 
-    /// Returns a copy of this treedef with other nodes and static values; `leaves` is the number of leaves among the
+    /// Returns a copy of this treedef with other nodes and static values. `leaves` is the number of leaves among the
     /// nodes. The copy must have the same depth, the same shapes created at run time, and as many shared nodes and
     /// references.
     fn with_nodes(&self, nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize) -> Self {
@@ -283,7 +283,7 @@ impl TreeDef {
         Self::from_counted(nodes, aux, self.0.dynamic.clone(), counts)
     }
 
-    /// Returns the number of shared nodes and references, to which aliases may refer.
+    /// Returns the number of shared nodes and references. Aliases refer to these nodes.
     #[inline]
     pub(crate) fn num_numbered(&self) -> usize {
         self.0.numbered

@@ -12,7 +12,7 @@ use crate::paths::{Entry, Root};
 use crate::shape_language::ShapeText;
 use crate::types::{Mentions, spell_self};
 
-/// The derive macro to which an item is passed.
+/// The derive macro that receives an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Macro {
     /// `#[derive(Module)]`: every field has a kind.
@@ -188,7 +188,7 @@ fn read_fields(
 }
 
 impl Variant<'_> {
-    /// Returns the path by which generated code constructs and matches the variant: `Self` or `Self::Variant`.
+    /// Returns the path that generated code uses to construct and match the variant: `Self` or `Self::Variant`.
     pub(crate) fn path(&self) -> TokenStream {
         let variant = self.ident.map(|ident| quote!(::#ident));
         quote!(Self #variant)

@@ -1,4 +1,4 @@
-//! Finds the path by which generated code refers to the library.
+//! Finds the path that generated code uses for the library.
 //!
 //! The macros do not read Cargo.toml. Each crate re-exports its own version of a macro, which generates the paths of
 //! this crate. A user who renames the crate writes `crate = path`.
@@ -6,7 +6,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 
-/// The crate from which the user imports the macro.
+/// The crate that the user imports the macro from.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry {
     /// `pytree-core`.

@@ -6,7 +6,7 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 use crate::error::or_panic;
 use crate::random::{Key, rounded};
 
-/// The distribution from which a parameter is initialized.
+/// The distribution of a parameter's initial values.
 ///
 /// [`VarianceScaling`](Self::VarianceScaling) treats the last two axes of a parameter as the inputs and the outputs of
 /// the layer, and all axes before them as the receptive field of the layer.

@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn large_label_is_no_other_label_under_jit() {
-        // The low 32 bits of these labels are those of -1 and 0.
+        // The low 32 bits of these labels equal the low 32 bits of -1 and 0.
         let of_u32 = Tensor::from([u32::MAX, 0]);
         let of_i64 = Tensor::from([i64::from(u32::MAX), 1 << 32]);
         let losses = jit(|labels: Tensor| softmax_cross_entropy(&logits(), &labels));

@@ -540,7 +540,7 @@ impl DeviceHandle {
         }
     }
 
-    /// Returns the text by which the plugin displays the device.
+    /// Returns the plugin's text for the device.
     pub(crate) fn words(&self) -> Result<String> {
         let arguments = abi::DeviceDescriptionToString::of(self.description()?);
         // SAFETY: the description and the text live as long as the device.

@@ -51,7 +51,7 @@ pub(crate) fn write_bool(f: &mut impl fmt::Write, value: bool) -> fmt::Result {
     f.write_str(if value { "True" } else { "False" })
 }
 
-/// Writes a float as Python does, with the fewest digits that identify it in its own type.
+/// Writes a float as Python does, with the fewest digits that identify the float in its type.
 pub(crate) fn write_float(
     f: &mut impl fmt::Write,
     value: &(impl fmt::Display + fmt::LowerExp),
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn floats_are_written_as_by_python() {
-        // The texts are those of `repr` in Python 3.
+        // The expected texts are the results of `repr` in Python 3.
         for (value, expected) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),

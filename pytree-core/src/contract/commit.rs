@@ -30,7 +30,7 @@ pub(crate) fn wait_for_claims() {
 /// A value to be written to a reference after all checks have passed.
 pub(crate) struct Staged {
     cell: Arc<dyn AnyCell>,
-    /// The new value; after the write, the old content of the cell.
+    /// The new value. After the write, this field holds the old content of the cell.
     content: Option<AnyContent>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) trait AnyCell: Send + Sync {
     fn is_written(&self) -> bool;
     fn check_return(&self) -> Result<(), ReferenceError>;
     fn check_write(&self) -> Result<(), ReferenceError>;
-    /// Begins or ends a claim of the cell. Only the thread that holds the lock for claims may call this.
+    /// Begins or ends a claim of the cell. Only the thread that holds the lock for claims may call this method.
     fn claim(&self, is_claimed: bool);
     /// Replaces the content of a cell that the caller has claimed, and returns the old content.
     fn write_claimed(&self, content: AnyContent) -> Option<AnyContent>;
@@ -94,8 +94,8 @@ impl fmt::Debug for AnyReference {
 #[derive(Clone)]
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
-    /// The handles of all references and shared nodes, by the number with which aliases refer to them. `None` if the
-    /// handle was not requested.
+    /// The handles of all references and shared nodes, by the number that aliases use. `None` if the handle was not
+    /// requested.
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Whether shared nodes, and not only references, are recognized when they are visited again.
     knows_shared: bool,
@@ -189,7 +189,7 @@ impl References {
         })
     }
 
-    /// Returns the path of the reference at `position`, in the value from which the references were read.
+    /// Returns the path of the reference at `position` in the value that the references were read from.
     pub(crate) fn path(&self, position: usize) -> KeyPath {
         let Some(read) = self.read.as_deref() else {
             return KeyPath::default();

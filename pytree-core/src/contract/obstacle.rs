@@ -59,7 +59,7 @@ pub(crate) fn attempt<R>(walk: impl FnOnce() -> R) -> Result<R, TreeError> {
     })
 }
 
-/// Counts an attempt until it is dropped.
+/// A guard that counts an attempt until the guard is dropped.
 struct Counted;
 
 impl Counted {

@@ -63,7 +63,7 @@ pub enum Single<'a> {
 
 /// A pytree whose leaves are all of type `L`: a `PytreeOf<Tensor>` can be traced.
 ///
-/// The derive implements this trait for every `L` for which all fields implement the trait. So a type with ndarray
+/// The derive implements this trait for an `L` if all fields implement the trait for this `L`. So a type with ndarray
 /// leaves can derive `Module`, and is rejected only where tensors are required.
 #[diagnostic::on_unimplemented(
     message = "expected every leaf to be `{L}`, found `{Self}`",

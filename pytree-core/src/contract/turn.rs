@@ -15,7 +15,7 @@ use crate::base::error::TreeError;
 /// The number of conflicts after which a call waits for its turn.
 const CONFLICTS: u32 = 3;
 
-/// The longest time for which a thread waits for the end of a turn.
+/// The longest time that a thread waits for the end of a turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 static TAKEN: Mutex<bool> = Mutex::new(false);

@@ -61,7 +61,7 @@ pub struct Unflattener<'a> {
     leaves: &'a mut dyn LeafSource,
     node: usize,
     aux: usize,
-    /// The shared nodes and references that were built, by the numbers with which aliases refer to them.
+    /// The shared nodes and references that were built, by the numbers that aliases use.
     pub(crate) numbered: Vec<Option<Numbered>>,
     /// The number of the next shared node or reference.
     pub(crate) next_number: usize,

@@ -205,8 +205,8 @@ impl<T> Ref<T> {
             let (after, result) = make((*before).clone());
             drop(updating);
             turn::give_way();
-            // Drops the old value or, if another thread has written the reference, the new value. No lock is held
-            // meanwhile.
+            // Drops the old value. If another thread has written the reference, drops the new value instead. No lock is
+            // held during the drop.
             if cell.write_over(&before, after).is_ok() {
                 return Ok(result);
             }

@@ -55,7 +55,7 @@ impl Builder {
         self.open.len()
     }
 
-    /// Returns the number by which aliases will refer to the next shared node or reference.
+    /// Returns the number that aliases will use for the next shared node or reference.
     pub(crate) fn next_number(&self) -> usize {
         self.numbered
     }

@@ -95,8 +95,8 @@ impl TreeDef {
         self.with_nodes(nodes, self.0.aux.clone(), leaves)
     }
 
-    /// Returns the treedef with `None` in place of each leaf for which `is_none` returns `true`. Calls `is_none` for
-    /// each leaf in order.
+    /// Returns the treedef with some leaves replaced by `None`. Calls `is_none` for each leaf in order. A leaf is
+    /// replaced if `is_none` returns `true`.
     pub(crate) fn with_leaves_as_none(&self, mut is_none: impl FnMut() -> bool) -> Self {
         let mut nodes = self.0.nodes.clone();
         let mut leaves = 0;

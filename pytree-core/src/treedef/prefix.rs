@@ -12,7 +12,7 @@ use crate::base::error::{Difference, DifferenceKind, PrefixMisfit};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticBox;
 
-/// The relation for which two structures are compared.
+/// The relation that a comparison of two structures checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// Both structures are equal.

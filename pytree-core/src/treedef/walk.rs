@@ -95,8 +95,8 @@ impl TreeDef {
         }
     }
 
-    /// Returns the first node that has the given path and for which `accept` returns true. Several nodes may have the
-    /// same path: a transparent node has the path of its content, and two keys of a map may have the same text.
+    /// Returns the first node with the given path that `accept` accepts. Several nodes may have the same path: a
+    /// transparent node has the path of its content, and two keys of a map may have the same text.
     pub(crate) fn find(
         &self,
         path: &KeyPath,

@@ -1,7 +1,7 @@
 //! The dynamic tree: a treedef with its leaves.
 //!
-//! The structure and the leaves are two flat arrays, even for a tree of a million levels, so functions on dynamic trees
-//! do not recurse. A dynamic tree is a pytree itself, with the structure of the value from which it was created.
+//! The structure and the leaves are two flat arrays, even for a tree of a million levels. So functions on dynamic trees
+//! do not recurse. A dynamic tree is itself a pytree, with the structure of the value that it was created from.
 
 mod any;
 mod builder;

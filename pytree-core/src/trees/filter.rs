@@ -125,15 +125,15 @@ impl Filter {
         Self(Rule::Type(TypeId::of::<L>(), std::any::type_name::<L>()))
     }
 
-    /// Accepts leaves for which `predicate` returns true.
+    /// Accepts a leaf if `predicate` returns true.
     pub fn predicate(
         predicate: impl Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self::predicate_with_kind(move |path, _, leaf| predicate(path, leaf))
     }
 
-    /// Accepts leaves for which `predicate` returns true. The predicate also receives the kind of the leaf. If the leaf
-    /// is a state, the kind contains the collection.
+    /// Accepts a leaf if `predicate` returns true. The predicate also receives the kind of the leaf. If the leaf is a
+    /// state, the kind contains the collection.
     ///
     /// # Examples
     /// ```

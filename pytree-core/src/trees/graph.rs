@@ -112,7 +112,7 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// Returns an error where [`leaves`] panics.
 ///
 /// # Errors
-/// The errors of [`tree::try_leaves`](crate::tree::try_leaves), except those of a cycle and of a weak edge.
+/// The errors of [`tree::try_leaves`](crate::tree::try_leaves), except `Cycle` and `WeakEdge`.
 pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
     attempt(|| leaves(tree))
 }
@@ -120,7 +120,7 @@ pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, 
 /// Returns an error where [`any_leaves`] panics.
 ///
 /// # Errors
-/// The errors of [`tree::try_any_leaves`](crate::tree::try_any_leaves), except those of a cycle and of a weak edge.
+/// The errors of [`tree::try_any_leaves`](crate::tree::try_any_leaves), except `Cycle` and `WeakEdge`.
 pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, TreeError> {
     attempt(|| any_leaves(tree))
 }
@@ -128,7 +128,7 @@ pub fn try_any_leaves<T: Pytree + ?Sized>(tree: &T) -> Result<Vec<&dyn Leaf>, Tr
 /// Returns an error where [`structure`] panics.
 ///
 /// # Errors
-/// The errors of [`tree::try_structure`](crate::tree::try_structure), except those of a cycle and of a weak edge.
+/// The errors of [`tree::try_structure`](crate::tree::try_structure), except `Cycle` and `WeakEdge`.
 pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError> {
     attempt(|| structure(tree))
 }
@@ -136,7 +136,7 @@ pub fn try_structure<T: Pytree + ?Sized>(tree: &T) -> Result<TreeDef, TreeError>
 /// Returns an error where [`flatten`] panics.
 ///
 /// # Errors
-/// The errors of [`tree::try_flatten`](crate::tree::try_flatten), except those of a cycle and of a weak edge.
+/// The errors of [`tree::try_flatten`](crate::tree::try_flatten), except `Cycle` and `WeakEdge`.
 pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
 ) -> Result<(Vec<L>, TreeDef), TreeError> {
@@ -146,7 +146,7 @@ pub fn try_flatten<L: Leaf + Clone, T: PytreeOf<L>>(
 /// Returns an error where [`flatten_any`] panics.
 ///
 /// # Errors
-/// The errors of [`tree::try_flatten_any`](crate::tree::try_flatten_any), except those of a cycle and of a weak edge.
+/// The errors of [`tree::try_flatten_any`](crate::tree::try_flatten_any), except `Cycle` and `WeakEdge`.
 pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, TreeDef), TreeError> {
     attempt(|| flatten_any(tree))
 }

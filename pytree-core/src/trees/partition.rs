@@ -323,7 +323,7 @@ const NO_PART: u32 = u32::MAX;
 /// The position of the first accepting filter for each leaf, and the paths of the leaves that no filter accepts.
 type Assignment = (Vec<u32>, Vec<KeyPath>);
 
-/// Returns the position of the first filter for which `accepts` returns true.
+/// Returns the position of the first filter that `accepts` returns true for.
 fn first_of<F: Borrow<Filter>>(filters: &[F], accepts: impl Fn(&Filter) -> bool) -> u32 {
     let first = filters.iter().position(|filter| accepts(filter.borrow()));
     first.map_or(NO_PART, count)

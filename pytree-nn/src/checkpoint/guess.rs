@@ -31,8 +31,8 @@ impl<'n> Names<'n> {
         self.set.contains(name)
     }
 
-    /// Returns the name that is most similar to `name`. The similarity is measured without the steps with which both
-    /// names begin: if more than half of the rest of the longer name differs, returns `None`.
+    /// Returns the name that is most similar to `name`. Ignores the first steps that both names have in common. Returns
+    /// `None` if more than half of the rest of the longer name differs.
     pub(super) fn nearest(&self, name: &str, effort: &mut Effort) -> Option<String> {
         let step = last_step(name);
         let likely = self.by_last_step.get(step).into_iter().flatten();
@@ -161,7 +161,7 @@ impl fmt::Display for OtherPrefix {
     }
 }
 
-/// Returns the number of bytes in the steps with which both names begin.
+/// Returns the number of bytes in the first steps that both names have in common.
 fn common_steps(left: &str, right: &str) -> usize {
     let pairs = left.bytes().zip(right.bytes());
     let same = pairs.take_while(|(left, right)| left == right).count();

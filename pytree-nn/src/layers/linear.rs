@@ -20,7 +20,7 @@ use crate::random::Rngs;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Linear {
-    /// The matrix by which the input is multiplied.
+    /// The weight matrix. The input is multiplied by it.
     #[param("T[in out]")]
     pub weight: Tensor,
     /// The vector that is added to the product, if any.

@@ -207,7 +207,7 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
         let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
         return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
     }
-    // As in JAX, the upper bits of 32, 16 or 8 bits are the mantissa of a number in [1, 2), from which 1 is subtracted.
+    // As in JAX, the upper bits of 32, 16 or 8 bits are the mantissa of a number in [1, 2). Then 1 is subtracted.
     let (drawn, mantissa) = match dtype {
         DType::BF16 => (8, 7),
         DType::F16 => (16, 10),

@@ -15,8 +15,8 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 /// The same key gives the same numbers as in JAX 0.10. Use a key once, and [`split`](Self::split) it to get more
 /// keys.
 ///
-/// The tensor of a key is `u32[2]`. A stack of keys, over which [`vmap`](pytree_transform::vmap) maps, has a tensor
-/// `u32[.., 2]`.
+/// The tensor of a key is `u32[2]`. A stack of keys has a tensor `u32[.., 2]`, and [`vmap`](pytree_transform::vmap) can
+/// map over the stack.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! Random numbers: keys as in JAX, and named streams of keys as in Flax NNX.
 //!
-//! A key is a value: the same key always gives the same numbers, which are those of JAX with its default
-//! generator (threefry2x32, partitionable). To get new numbers, use a new key: split a key, or draw a key from a
-//! stream of [`Rngs`].
+//! A key is a value: the same key always gives the same numbers. They are the numbers of JAX's default generator
+//! (threefry2x32, partitionable). To get new numbers, use a new key: split a key, or draw a key from a stream of
+//! [`Rngs`].
 
 mod distributions;
 mod error_function;

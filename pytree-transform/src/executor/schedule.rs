@@ -243,8 +243,8 @@ impl<'j> Planner<'j> {
             .for_each(|output| self.available[output.index()] = true);
     }
 
-    /// Schedules the equations that write a view to memory: first the views on which the view depends, then the view
-    /// itself.
+    /// Schedules the equations that write a view to memory. If the view depends on other views, schedules these views
+    /// first.
     fn materialize(&mut self, variable: Variable) {
         let mut makers: SmallVec<[usize; 4]> = SmallVec::new();
         let mut variable = Some(variable);

@@ -40,11 +40,11 @@ pub(crate) fn threefry2x32(
     }
 }
 
-/// The numbers of bits by which a word is rotated in the rounds of an even group and of an odd group.
+/// The rotations of a word in bits: four for the rounds of an even group, and four for the rounds of an odd group.
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 /// The number of groups of four rounds.
 const GROUPS: u8 = 5;
-/// The constant from which the third word of a key is computed.
+/// The constant that determines the third word of a key.
 const PARITY: u32 = 0x1BD1_1BDA;
 
 /// Computes the block function for one key and one counter.

@@ -341,8 +341,8 @@ fn from_front(axis: isize, rank: usize) -> Option<usize> {
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
-/// Moves the batch axis of each result to its position in `axes`. Also returns the indices of the results for which
-/// this is impossible.
+/// Moves the batch axis of each result to its position in `axes`. Also returns the indices of the results whose batch
+/// axis cannot be moved.
 fn place(
     axes: &[Option<isize>],
     results: Vec<Unbatched>,

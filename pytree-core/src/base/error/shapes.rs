@@ -32,8 +32,8 @@ pub struct ShapeError(Box<Contents>);
 struct Contents {
     checked: String,
     mismatches: Vec<ShapeMismatch>,
-    /// The innermost checked function that was running, with the lengths of its names. For a function with wrong
-    /// arguments, this is its caller.
+    /// The innermost checked function that was running, with the lengths of its names. If the arguments of a function
+    /// are wrong, the innermost checked function is its caller.
     inside: Option<String>,
 }
 

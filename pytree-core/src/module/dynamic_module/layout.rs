@@ -22,8 +22,7 @@ pub(super) enum Place {
     Static(usize),
 }
 
-/// The maximum number of fields for which a field is found by a scan. For so few fields, a scan is faster than a lookup
-/// in a table.
+/// The maximum number of fields that are scanned to find a field. For a greater number, a lookup in a table is faster.
 const FEW: usize = 16;
 
 /// The names of a module and of its fields, with their kinds.

@@ -2,8 +2,8 @@
 //!
 //! A [`ShapePattern`] is a constant that a macro generates from a text such as `"batch heads*head_dim"`. A [`Scope`]
 //! binds a name to a length at the first occurrence of the name, and compares every later occurrence with this length.
-//! The names in a module's fields are bound before the names in the arguments of a function, so that a message can say
-//! from which field a length comes.
+//! The names in a module's fields are bound before the names in the arguments of a function. So a message can name the
+//! field that determines a length.
 
 mod pattern;
 mod report;

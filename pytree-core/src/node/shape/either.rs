@@ -252,8 +252,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the texts by which a message distinguishes two unequal shapes: the names or, if the names are equal, the
-    /// fields or types.
+    /// Returns texts that distinguish two unequal shapes in a message: the names, or the fields or types if the names
+    /// are equal.
     pub(crate) fn contrast(self, other: Shape<'_>) -> (String, String) {
         type Describe = fn(Shape<'_>) -> String;
         let ways: [Describe; 3] = [

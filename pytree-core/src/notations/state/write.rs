@@ -11,7 +11,7 @@ use crate::node::shape::NodeKind;
 use crate::treedef::{NodeView, Notation};
 use crate::trees::dynamic::Tree;
 
-/// The number of spaces by which each level of nesting is indented.
+/// The number of spaces that each level of nesting adds to the indentation.
 const INDENT: usize = 2;
 
 /// Writes a tree as a state.
@@ -152,7 +152,7 @@ fn transparent(node: NodeView<'_>) -> impl Iterator<Item = NodeView<'_>> {
     node.below().take(passed)
 }
 
-/// Returns the kind with which a reference was created. The reference is `node` itself or inside transparent nodes.
+/// Returns the own kind of a reference. The reference is `node` itself or inside transparent nodes.
 fn kind_of_reference(node: NodeView<'_>) -> Option<LeafKind> {
     let mut kinds = transparent(node).flat_map(|node| node.shape().fields());
     kinds.find_map(|(_, kind)| kind.and_then(LeafKind::of_field))

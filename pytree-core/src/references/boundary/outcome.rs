@@ -182,7 +182,7 @@ impl Outcome {
         &self.result
     }
 
-    /// Returns the structure of each written value, with the position of the reference to which it was written.
+    /// Returns the structure of each written value, and the position of the reference that received the value.
     pub fn written(&self) -> impl Iterator<Item = (usize, TreeDef)> {
         let values = self.whole.children().into_iter().skip(1);
         self.written.iter().copied().zip(values)

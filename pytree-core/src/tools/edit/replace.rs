@@ -150,7 +150,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
         self.passed(start, size);
     }
 
-    /// Changes the shift after the nodes from `start` on were flattened instead of `size` nodes of the old graph.
+    /// Updates the shift. The nodes from `start` on were flattened in place of `size` nodes of the old graph.
     fn passed(&mut self, start: usize, size: usize) {
         let added = (self.inner.position() - start).wrapping_sub(size);
         self.shift = self.shift.wrapping_add(added);

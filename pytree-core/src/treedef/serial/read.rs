@@ -31,7 +31,7 @@ pub(super) struct Reader<'a> {
     at: usize,
     version: u8,
     shapes: Vec<Arc<DynamicShape>>,
-    /// The static values to which later bytes may refer by number.
+    /// The static values that later bytes may refer to by number.
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,

@@ -1,4 +1,4 @@
-//! The rules by which a filter accepts or rejects a leaf.
+//! The rules of filters. A rule accepts or rejects a leaf.
 
 use std::any::TypeId;
 use std::fmt;

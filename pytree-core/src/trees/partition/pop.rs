@@ -68,7 +68,7 @@ pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     boundary::repeated(|| pop_once(model, filter))
 }
 
-/// Pops like [`pop`], but returns a conflict error if another thread writes a reference of the model meanwhile.
+/// Pops like [`pop`], but returns a conflict error if another thread writes a reference of the model during the call.
 #[track_caller]
 fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,

@@ -16,10 +16,9 @@ const BATCH_NORM: &str = "BatchNorm";
 /// Applies (x - mean) / √(variance + ε) · scale + bias for each feature, with statistics over all other axes
 /// (Ioffe and Szegedy 2015, algorithm 1).
 ///
-/// In training, the layer uses the mean and the variance of the batch, and sets the running statistics to
-/// momentum · running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`] it uses the running statistics
-/// and writes nothing. The variance is the mean of the squared deviations: it is divided by n, as in Flax, not by
-/// n - 1.
+/// In training, the layer uses the mean and the variance of the batch, and sets the running statistics to momentum ·
+/// running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`], the layer uses the running statistics and
+/// writes nothing. As in Flax, the variance is the sum of the squared deviations divided by n, and not by n - 1.
 ///
 /// Under `vmap` the layer receives one example. To compute statistics over the batch, set `axis_name` to the name of
 /// the batch axis.
@@ -47,7 +46,7 @@ pub struct BatchNorm {
     /// The factor of the normalised features.
     #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The summand of the scaled features.
+    /// The bias, which is added to the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
     /// The running mean, initially 0. It is an f32 tensor if the parameters are half-precision floats, as in Flax.
@@ -65,7 +64,7 @@ pub struct BatchNorm {
     /// The axis of the features. The default is -1, the last.
     #[r#static]
     pub axis: isize,
-    /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken. The default is none.
+    /// The name of a batch axis of an enclosing `vmap`. Statistics are also taken over this axis. The default is none.
     #[r#static]
     pub axis_name: Option<String>,
     /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.

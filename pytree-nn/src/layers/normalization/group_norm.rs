@@ -29,7 +29,7 @@ pub struct GroupNorm {
     /// The factor of the normalised features.
     #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The summand of the scaled features.
+    /// The bias, which is added to the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
     /// The number of groups, which divides the number of features.

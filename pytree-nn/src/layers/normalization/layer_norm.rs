@@ -26,7 +26,7 @@ pub struct LayerNorm {
     /// The factor of the normalised features.
     #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The summand of the scaled features.
+    /// The bias, which is added to the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.

@@ -18,7 +18,7 @@ pub(super) struct Normalization<'a> {
     /// Whether the mean is subtracted.
     pub(super) is_centred: bool,
     pub(super) variance_formula: VarianceFormula,
-    /// The name of a batch axis of an enclosing `vmap`, over which statistics are also taken.
+    /// The name of a batch axis of an enclosing `vmap`. Statistics are also taken over this axis.
     pub(super) axis_name: Option<&'a str>,
     /// The axes over which statistics are taken.
     pub(super) reduction_axes: &'a [isize],

@@ -87,7 +87,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         Half::of(self.planner.jaxpr.info(variable).dtype)
     }
 
-    /// Returns the half-precision type to which a step must round the result of an equation.
+    /// Returns the half-precision type that a step must round the result of an equation to.
     fn rounding(&self, equation: &Equation, work: Work) -> Option<Half> {
         let is_exact = match work {
             Work::Elementwise(Elementwise::Binary(binary)) => {

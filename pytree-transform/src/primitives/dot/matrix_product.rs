@@ -130,7 +130,8 @@ struct Part<'a, T: Factor> {
 }
 
 impl<T: Factor> Part<'_, T> {
-    /// Divides this part into at most `threads` smaller parts, each with enough work for a thread.
+    /// Divides this part into at most `threads` smaller parts. Does not divide a part that is too small for several
+    /// threads.
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
         let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
         let Some((first, second, [l, r, t])) = halves.flatten() else {
@@ -175,7 +176,7 @@ pub(in crate::primitives) enum Write {
     Add,
 }
 
-/// An element type for which there are kernels of matrix products.
+/// An element type that has kernels of matrix products.
 pub(in crate::primitives) trait Factor: TensorElement + Send + Sync {
     /// Returns `self` plus the product of `left` and `right`.
     fn plus_product(self, left: Self, right: Self) -> Self;

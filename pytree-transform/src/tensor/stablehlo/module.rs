@@ -302,7 +302,8 @@ impl Module {
         })
     }
 
-    /// Returns the position of a constant among the constants of the module. Adds a new constant.
+    /// Returns the position of a constant among the constants of the module. Adds the constant if the module does not
+    /// have it.
     pub(super) fn constant(&mut self, tensor: &Tensor) -> usize {
         let constants = &mut self.constants;
         // The list keeps the tensors alive, so an address is never reused.

@@ -1,4 +1,4 @@
-//! Puts the nodes of a builder in their final order, and assigns the numbers by which aliases refer to nodes.
+//! Puts the nodes of a builder in their final order, and assigns the numbers that aliases use.
 //!
 //! The final order may differ from the order in which nodes were added, because the entries of a dictionary are sorted.
 //! The first occurrence of a shared node in the final order becomes the node, and the later occurrences become aliases.
@@ -16,7 +16,7 @@ use crate::trees::dynamic::Tree;
 /// The number and the depth of a labelled node that has begun.
 #[derive(Clone, Copy)]
 struct Numbered {
-    /// The number by which aliases refer to the node.
+    /// The number that aliases of the node use.
     number: usize,
     /// The depth of the node while its children are added. `None` after the node has ended.
     open: Option<usize>,

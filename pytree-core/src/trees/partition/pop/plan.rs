@@ -176,7 +176,7 @@ fn above(treedef: &TreeDef) -> (Vec<usize>, Vec<Option<usize>>) {
     let mut variables = vec![None; treedef.num_nodes()];
     for node in treedef.nodes() {
         let at = node.position();
-        // The kind with which a reference was created is ignored, because the reference is a variable of its own.
+        // The reference's own kind is ignored, because the reference is a variable of its own.
         let shape = Some(node.shape()).filter(|shape| !shape.kind().is_transparent());
         for (position, child) in node.children().enumerate() {
             let child = child.position();
