@@ -81,8 +81,8 @@ struct Causes<'a> {
     /// The constant `__UNFIT`. For each type inside the field's type, it contains whether the type is unfit. A type is
     /// unfit if no attribute allows a field of this type.
     unfit: TokenStream,
-    /// Each type that may be the cause, with the condition under which it is the cause: the type and all types that
-    /// contain it are unfit, and no type directly inside it is unfit.
+    /// Each type that may be the cause, with the condition that makes it the cause: the type and all types that contain
+    /// it are unfit, and no type directly inside it is unfit.
     found: Vec<(Held<'a>, TokenStream)>,
 }
 
@@ -191,8 +191,8 @@ fn mistakes<'a>(input: &Input<'_>, field: &'a Field, causes: &Causes<'a>) -> Vec
     let ty = &field.ty;
     let whole = |name, when| Mistake { ty, name, when };
     let is_module = quote!(__Probe::IS_MODULE);
-    // `last` is the most general mistake. If a type inside the field's type causes it, a message about that type
-    // replaces it.
+    // `last` is the most general mistake. If a type inside the field's type causes this mistake, a message about that
+    // type replaces the general message.
     let (mut mistakes, last) = match &field.kind {
         Kind::Child if input.macro_ == Macro::Pytree => {
             (vec![], ("ChildNotPytree", quote!(!__Probe::IS_PYTREE)))

@@ -94,8 +94,10 @@ impl Buffer {
     /// Waits for the content, and copies it to the host.
     ///
     /// # Errors
-    /// Returns an error if the elements have another type, if the run that computes the content fails, or if the buffer was
-    /// donated.
+    /// Returns an error if:
+    /// - the elements have another type
+    /// - the run that computes the content fails
+    /// - the buffer was donated
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, PjrtError> {
         if T::TYPE != self.array.element {
             let found = ArrayType::clone(&self.array);
@@ -123,8 +125,10 @@ impl Buffer {
     /// Waits for the content, and copies it to `target`. The last axis is contiguous.
     ///
     /// # Errors
-    /// Returns an error if the number of bytes differs, if the run that computes the content fails, or if the buffer was
-    /// donated.
+    /// Returns an error if:
+    /// - the number of bytes differs
+    /// - the run that computes the content fails
+    /// - the buffer was donated
     pub fn read_bytes(&self, target: &mut [u8]) -> Result<(), PjrtError> {
         let expected = self.array.bytes();
         if expected != Some(target.len()) {

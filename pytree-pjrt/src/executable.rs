@@ -112,9 +112,13 @@ impl Executable {
     /// use is freed.
     ///
     /// # Errors
-    /// Returns an error if the inputs differ from the parameters, if an input was donated before, or if a donated
-    /// buffer is passed twice. Returns an error if the run does not start. An error of the run itself may be returned
-    /// by the first read of a result. If the program has no results, the call waits for the run and returns its error.
+    /// Returns an error if:
+    /// - the inputs differ from the parameters
+    /// - an input was donated before
+    /// - a donated buffer is passed twice
+    ///
+    /// Returns an error if the run does not start. An error of the run itself may be returned by the first read of a
+    /// result. If the program has no results, the call waits for the run and returns its error.
     ///
     /// # Examples
     /// ```no_run

@@ -141,7 +141,7 @@ pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     }
 }
 
-/// Returns the error for a value that cannot be built from the treedef and leaves that it was just flattened to.
+/// Returns the error for a handwritten impl of `Pytree` that cannot rebuild a value from its own treedef and leaves.
 #[cold]
 pub(crate) fn not_rebuilt(problem: TreeError) -> TreeError {
     match problem {

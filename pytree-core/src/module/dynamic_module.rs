@@ -255,8 +255,10 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Changes the kind of a field that is a tree.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the field does not exist, if the field or the kind is static, or if the kind does
-    /// not allow the value.
+    /// [`TreeError::Registration`] if:
+    /// - the field does not exist
+    /// - the field or the kind is static
+    /// - the kind does not allow the value
     pub fn set_kind(&mut self, name: &str, kind: FieldKind) -> Result<(), TreeError> {
         const DOING: &str = "change the kind of a field of";
         let position = self.tree_place(DOING, name)?;

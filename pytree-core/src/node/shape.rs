@@ -119,8 +119,7 @@ pub struct Field {
     pub name: &'static str,
     /// The kind of the field. `None` for the fields of plain containers.
     pub kind: Option<FieldKind>,
-    /// The named axes of the arrays in the field, if they are declared. Comparisons of shapes ignore them: two types
-    /// that differ only in the names of their axes have equal shapes.
+    /// The named axes of the arrays in the field, if they are declared. Comparisons of shapes ignore the named axes.
     pub axes: Option<&'static ShapePattern>,
 }
 

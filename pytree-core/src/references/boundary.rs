@@ -238,9 +238,13 @@ pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
 /// Unflattens a value with the given references, in their order, instead of new references.
 ///
 /// # Errors
-/// If there are too few or too many leaves, if the treedef or a reference does not match `T`, or if a reference may not
-/// be written here. A [conflict](TreeError::is_conflict) if a reference is to be written and another thread has written
-/// one of the references since they were read. If there is an error, nothing is written.
+/// Returns an error if:
+/// - there are too few or too many leaves
+/// - the treedef or a reference does not match `T`
+/// - a reference may not be written here
+///
+/// Returns a [conflict](TreeError::is_conflict) if a reference is to be written and another thread has written one of
+/// the references since they were read. If there is an error, nothing is written.
 pub fn unflatten_with_references<L: Leaf + Clone, T: Pytree>(
     treedef: &TreeDef,
     leaves: Vec<L>,

@@ -199,8 +199,12 @@ fn checked<M: Pytree>(changed: M, was_right: bool) -> Result<M, TreeError> {
 /// ```
 ///
 /// # Panics
-/// If the model is nested too deep, if a reference may not be read here, or if a handwritten impl of `Pytree` visits
-/// and unflattens differently. See [`try_paths_of`] for a fallible version.
+/// Panics if:
+/// - the model is nested too deep
+/// - a reference may not be read here
+/// - a handwritten impl of `Pytree` visits and unflattens differently
+///
+/// See [`try_paths_of`] for a fallible version.
 #[track_caller]
 pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
     or_refuse(paths_in::<N, _>(model))
@@ -377,7 +381,7 @@ pub(crate) fn replace_all<M: Pytree, N: Pytree>(
         .map(|&(node, value)| -> (usize, &dyn Pytree) { (node, value) })
         .collect();
     let outcome = replace(model, places, &of_any_type).map_err(|problem| {
-        // If one value does not fit even when it is the only new value, reports this value.
+        // If one of the values does not fit even alone, reports this value.
         let alone = values.iter().find_map(|&(node, value)| {
             let problem = replace(model, places, &[(node, value)]).err()?;
             Some(misfit::<N>(places, node, problem))

@@ -205,8 +205,12 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
 /// ```
 ///
 /// # Panics
-/// If the model is nested too deep, if a reference may not be read here, or if a handwritten impl of `Pytree` visits
-/// and unflattens differently. See [`try_of_type`] for a fallible version.
+/// Panics if:
+/// - the model is nested too deep
+/// - a reference may not be read here
+/// - a handwritten impl of `Pytree` visits and unflattens differently
+///
+/// See [`try_of_type`] for a fallible version.
 #[track_caller]
 pub fn of_type<N: Clone + 'static>(model: &impl Pytree) -> Vec<(KeyPath, N)> {
     or_refuse(nodes_of(model))

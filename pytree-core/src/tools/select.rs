@@ -117,9 +117,10 @@ impl<M: Pytree, T: Pytree> Selector<M, T> {
     /// The value may have another structure, for instance a longer `Vec`. A shared node is replaced at all its paths.
     ///
     /// # Errors
-    /// The errors of [`path`](Self::path), [`TreeError::Replacement`] if the model cannot be built with the value, and
-    /// [`TreeError::Shapes`] if the arrays of the new model do not match the named axes of their modules although the
-    /// arrays of `model` do.
+    /// - The errors of [`path`](Self::path).
+    /// - [`TreeError::Replacement`] if the model cannot be built with the value.
+    /// - [`TreeError::Shapes`] if the arrays of the new model do not match the named axes of their modules although the
+    ///   arrays of `model` do.
     ///
     /// # Panics
     /// In the same cases as [`get`](Self::get).

@@ -11,8 +11,8 @@ impl TreeDef {
         self.node(node)?.target()
     }
 
-    /// Returns the same as [`alias_of`](Self::alias_of), but `None` if `node` is the alias in a weak edge, because a
-    /// weak edge is not an occurrence of its target.
+    /// Returns the same as [`alias_of`](Self::alias_of). The exception is the alias in a weak edge: the result is
+    /// `None`, because a weak edge is not an occurrence of its target.
     pub(crate) fn later_place_of(&self, node: usize) -> Option<usize> {
         let above = node.checked_sub(1).and_then(|above| self.node(above));
         let is_weak = above.is_some_and(|above| above.kind() == NodeKind::Weak);

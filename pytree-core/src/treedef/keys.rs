@@ -5,8 +5,9 @@ use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{NodeKind, Shape};
 use crate::node::statics::{StaticBox, StaticData};
 
-/// Returns the key of the child at `position` of a node with the given shape and static values, or `None` if the node
-/// is displayed as its child, so that both have the same path. The static values of a map begin with its keys.
+/// Returns the key of the child at `position` of a node with the given shape and static values. Returns `None` if the
+/// node is displayed as its child, because both then have the same path. The static values of a map begin with its
+/// keys.
 pub(crate) fn key_below(shape: Shape<'_>, aux: &[StaticBox], position: usize) -> Option<PathKey> {
     match shape.kind() {
         NodeKind::Struct | NodeKind::TupleStruct | NodeKind::NamedTuple => {

@@ -135,9 +135,11 @@ impl TreeDef {
     /// and kinds, and the same static fields.
     ///
     /// # Errors
-    /// Returns [`TreeError::Bytes`] if the bytes are not a complete and valid treedef. In a valid treedef, static
-    /// values nest at most 64 levels deep, keys that are plain data are distinct and in order, an alias comes after its
-    /// shared node, and the names of a collection and its ancestors have at most 46 bytes together.
+    /// Returns [`TreeError::Bytes`] if the bytes are not a complete and valid treedef. In a valid treedef:
+    /// - static values nest at most 64 levels deep
+    /// - keys that are plain data are distinct and in order
+    /// - an alias comes after its shared node
+    /// - the names of a collection and its ancestors have at most 46 bytes together
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TreeError> {
         Reader::new(bytes).treedef()
     }

@@ -159,8 +159,8 @@ impl TreeDef {
         self.0.nodes[node..end].iter().any(Node::is_place)
     }
 
-    /// Finds the first leaf, present or absent, with the given path. Returns three values: how many leaves, present or
-    /// absent, come before this leaf; how many present leaves come before it; and whether it is present.
+    /// Finds the first leaf with the given path, present or absent. Returns the number of leaves before this leaf, the
+    /// number of present leaves before it, and whether it is present.
     pub(crate) fn place_at(&self, path: &KeyPath) -> Option<(usize, usize, bool)> {
         let nodes = &self.0.nodes;
         let behind_alias = || {

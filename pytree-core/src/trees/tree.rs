@@ -172,8 +172,10 @@ pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, Tr
 /// Builds a value from a structure and its leaves.
 ///
 /// # Errors
-/// [`TreeError`] if there are too few or too many leaves, if the structure does not match `T`, or if a leaf has a wrong
-/// type.
+/// [`TreeError`] if:
+/// - there are too few or too many leaves
+/// - the structure does not match `T`
+/// - a leaf has a wrong type
 ///
 /// # Examples
 /// ```

@@ -369,8 +369,8 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
     (x + (x.square() + b).sqrt()) / 2.0
 }
 
-/// Splits `x` along an axis into two halves, and multiplies the first half by the sigmoid of the second half: `[.., 2n,
-/// ..]` to `[.., n, ..]`.
+/// Splits `x` along an axis into two halves, and multiplies the first half by the sigmoid of the second half:
+/// `[.., 2n, ..]` to `[.., n, ..]`.
 ///
 /// Dauphin, Fan, Auli and Grangier 2017, "Language modeling with gated convolutional networks", equation 1.
 ///

@@ -48,8 +48,8 @@ use pytree_transform::Tensor;
 /// ```
 ///
 /// # Errors
-/// Returns the error that [`partition::pop`] returns after the run: if a path of the filter does not exist, or if a
-/// leaf that the filter accepts cannot be removed because its field must have a value.
+/// Returns the error that [`partition::pop`] returns after the run. The reason is that a path of the filter does not
+/// exist, or that an accepted leaf cannot be removed because its field must have a value.
 #[panicking_twin(capture)]
 pub fn try_capture<M: PytreeOf<Tensor>, R>(
     model: &mut M,

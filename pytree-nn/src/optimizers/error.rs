@@ -7,8 +7,8 @@ use pytree_core::{KeyPath, ShapeError, TreeError};
 use pytree_transform::AbstractArray;
 use thiserror::Error;
 
-/// The reason why an optimizer cannot be created or changed, or cannot apply gradients. The optimizer and the model are
-/// then not changed.
+/// The reason why an optimizer cannot be created or changed, or cannot apply gradients. The error leaves the optimizer
+/// and the model unchanged.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptimizerError {

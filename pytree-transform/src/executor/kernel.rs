@@ -444,8 +444,8 @@ pub(super) struct Here<'a, 's, F> {
 }
 
 impl fmt::Display for Kernel {
-    /// Writes the number of elements and the steps, for instance `131072 elements in rows of 256: sub, exp, reduce_sum
-    /// rows`.
+    /// Writes the number of elements and the steps, for instance
+    /// `131072 elements in rows of 256: sub, exp, reduce_sum rows`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} elements", self.length)?;
         if self.row > 1 {

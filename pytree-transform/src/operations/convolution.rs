@@ -1,7 +1,7 @@
 //! Convolutions: products of sliding windows of the input with a kernel.
 //!
-//! By default, the layout of the input is `[batch, space…, features]` and the layout of the kernel is `[space…, in,
-//! out]`.
+//! By default, the layout of the input is `[batch, space…, features]` and the layout of the kernel is
+//! `[space…, in, out]`.
 
 mod mistakes;
 

@@ -135,8 +135,10 @@ impl Tensor {
     /// from the end.
     ///
     /// # Panics
-    /// Panics if `axis` is out of range, if the dtype is bool or cannot hold the largest position, or if the
-    /// allocation fails.
+    /// Panics if:
+    /// - `axis` is out of range
+    /// - the dtype is bool or cannot hold the largest position
+    /// - the allocation fails
     ///
     /// # Examples
     /// ```

@@ -18,7 +18,10 @@ use crate::tensor::traceable::{Traceable, rebuild};
 /// ```
 ///
 /// # Panics
-/// Panics if there are no members, if their structures differ, or if the shapes or dtypes of a leaf differ.
+/// Panics if:
+/// - there are no members
+/// - their structures differ
+/// - the shapes or dtypes of a leaf differ
 #[track_caller]
 pub fn stack<M: Traceable>(members: &[M]) -> M {
     let mut members = members.iter().map(graph::flatten::<Tensor, M>);
@@ -79,7 +82,10 @@ fn check_columns(treedef: &pytree_core::TreeDef, columns: &[Vec<Tensor>]) {
 /// Returns the members of a stack. This function is the inverse of [`stack`].
 ///
 /// # Panics
-/// Panics if the tree has no leaves, if a leaf has no axis, or if the first axes differ in length.
+/// Panics if:
+/// - the tree has no leaves
+/// - a leaf has no axis
+/// - the first axes differ in length
 #[track_caller]
 pub fn unstack<M: Traceable>(stacked: &M) -> Vec<M> {
     let (leaves, treedef) = graph::flatten::<Tensor, M>(stacked);

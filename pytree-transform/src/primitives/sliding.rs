@@ -111,8 +111,8 @@ impl Progression {
 
 /// A part of the windows, with the elements that lie on elements of the array and not in the gaps between them.
 ///
-/// Window `windows.first + i · windows.step` has its element `elements.first + j · elements.step` at the position `base
-/// + i · window_step + j · element_step` of the array. A position outside of the array is padding.
+/// Window `windows.first + i · windows.step` has its element `elements.first + j · elements.step` at the position
+/// `base + i · window_step + j · element_step` of the array. A position outside of the array is padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
     pub(crate) length: usize,

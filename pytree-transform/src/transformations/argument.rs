@@ -25,8 +25,10 @@ impl Argument {
     /// except states.
     ///
     /// # Panics
-    /// If a shared node has different kinds at different paths, if `wrt` does not fit the argument, or if a leaf to
-    /// differentiate is not a float.
+    /// Panics if:
+    /// - a shared node has different kinds at different paths
+    /// - `wrt` does not fit the argument
+    /// - a leaf to differentiate is not a float
     #[track_caller]
     pub(crate) fn new(
         leaves: Vec<Tensor>,

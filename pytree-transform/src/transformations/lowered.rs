@@ -51,7 +51,7 @@ pub struct Memory {
     /// The size of the outputs in bytes.
     pub outputs: usize,
     /// The maximum size in bytes of the results of steps, outputs included, that are in memory at the same time. A run
-    /// may need less memory, because this number ignores that an operation may write its result over an operand.
+    /// may need less memory, because an operation may write its result over an operand.
     pub peak: usize,
     /// The number of tensors that the steps write to memory.
     pub buffers: usize,

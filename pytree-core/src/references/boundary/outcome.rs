@@ -197,9 +197,13 @@ impl Outcome {
     /// these references.
     ///
     /// # Errors
-    /// If there are too few or too many leaves, if a structure does not match the type of its value, or if a reference
-    /// may not be written here. A [conflict](TreeError::is_conflict) if another thread has written a reference of the
-    /// argument since it was read, and a reference is to be written. If there is an error, nothing is written.
+    /// Returns an error if:
+    /// - there are too few or too many leaves
+    /// - a structure does not match the type of its value
+    /// - a reference may not be written here
+    ///
+    /// Returns a [conflict](TreeError::is_conflict) if a reference is to be written and another thread has written a
+    /// reference of the argument since it was read. If there is an error, nothing is written.
     pub fn unflatten_result<L: Leaf + Clone, R: Pytree>(
         &self,
         leaves: Vec<L>,

@@ -106,9 +106,10 @@ impl<M: Pytree, T: Pytree> EachSelector<M, T> {
     /// The values may have other structures, for instance longer `Vec`s. A shared node is replaced at all its paths.
     ///
     /// # Errors
-    /// The errors of [`paths`](Self::paths), [`TreeError::Selection`] if there are more or fewer values than selected
-    /// places, or if a place is selected twice or is inside of another selected place, and [`TreeError::Replacement`]
-    /// if the model cannot be built with the values.
+    /// - The errors of [`paths`](Self::paths).
+    /// - [`TreeError::Selection`] if the numbers of values and selected places differ, if a place is selected twice, or
+    ///   if a place is inside of another selected place.
+    /// - [`TreeError::Replacement`] if the model cannot be built with the values.
     ///
     /// # Panics
     /// In the same cases as [`get`](Self::get).

@@ -377,9 +377,12 @@ impl<L> TreeBuilder<L> {
     /// Returns the tree and empties the builder.
     ///
     /// # Errors
-    /// [`TreeError::Build`] with all mistakes: nodes that did not end or have a wrong number of children or static
-    /// values, children of a dictionary without a key, keys that are repeated or have no child, no root or several
-    /// roots, labels with no node or with several nodes, shared nodes that contain themselves.
+    /// [`TreeError::Build`] with all mistakes. Mistakes are:
+    /// - a node that did not end, or has a wrong number of children or static values
+    /// - a child of a dictionary without a key, or a key that is repeated or has no child
+    /// - no root, or several roots
+    /// - a label with no node or with several nodes
+    /// - a shared node that contains itself
     pub fn finish(&mut self) -> Result<Tree<L>, TreeError> {
         if self.places.is_empty() {
             self.problem("the tree has no root; add a leaf or begin a node");

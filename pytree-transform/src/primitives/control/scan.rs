@@ -152,8 +152,8 @@ impl Primitive for Scan {
         }
     }
 
-    /// Transposes the scan to a scan in the opposite direction. Its carry holds the cotangents of this scan's carry and
-    /// the sums of the cotangents of the constants.
+    /// Transposes the scan to a scan in the opposite direction. The carry of the transposed scan holds the cotangents
+    /// of this scan's carry and the sums of the cotangents of the constants.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let all = self.constants + self.carry;
         let mut unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();

@@ -153,8 +153,8 @@ fn block_rows<T>(width: usize) -> usize {
     (BLOCK / size_of::<T>() / width).max(FEWEST)
 }
 
-/// Multiplies the windows by the kernel `[space…, in, out]`. Each row is a window. The result is `[batch, space…,
-/// out]`.
+/// Multiplies the windows by the kernel `[space…, in, out]`. Each row is a window. The result is
+/// `[batch, space…, out]`.
 pub(super) fn windows_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mut [T]) {
     let blocks: Vec<(Range<usize>, Vec<Line>)> = problem
         .ranges(WIDTH)

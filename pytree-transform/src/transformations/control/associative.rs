@@ -23,8 +23,8 @@ use crate::transformations::returned::Returned;
 /// combinations.
 ///
 /// The function receives two stacks of elements and must combine them pair by pair. For n elements, the function is
-/// called about 2 log₂ n times, but a [`scan`](crate::scan) calls it n - 1 times. Fewer calls are possible because `(a
-/// + b) + (c + d)` equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their
+/// called about 2 log₂ n times, but a [`scan`](crate::scan) calls it n - 1 times. Fewer calls are possible because
+/// `(a + b) + (c + d)` equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their
 /// applications").
 ///
 /// The function may return a `Result`; see [`Returned`]. If it returns an `Err`, the call returns this `Err`.
