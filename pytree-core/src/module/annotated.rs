@@ -24,7 +24,8 @@ use crate::trees::select_part::{SelectPart, select_partition};
 
 /// The metadata of a value: an ordered map of names and static data.
 ///
-/// Two metadata are equal if they have equal names and data in the same order. So equal metadata is displayed equally.
+/// Two `Metadata` are equal if they have the same names and data in the same order. So equal metadata has the same
+/// display.
 ///
 /// # Examples
 /// ```

@@ -62,7 +62,7 @@ impl TreeDef {
         let mut all = Vec::with_capacity(self.num_leaves());
         // The fields that contain the current node: where each ends, and its axes.
         let mut open: Vec<(usize, Option<&str>)> = Vec::new();
-        // The children of structs that the walk has not reached yet: where each child begins and ends, and its axes.
+        // For each child of a struct that the walk has not reached yet: its beginning, its end and its axes.
         let mut fields: Vec<(usize, usize, Option<&str>)> = Vec::new();
         for node in self.nodes() {
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {
@@ -238,7 +238,8 @@ fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) 
     stacked.unwrap_or_default()
 }
 
-/// Returns whether the shape declares the axes of a field. A shape that was created at run time only has their texts.
+/// Returns whether the shape declares the axes of a field. A shape that was created at run time stores only texts of
+/// axes.
 fn has_axes(shape: Shape<'_>) -> bool {
     match shape {
         Shape::Static(shape) => shape.has_axes(),

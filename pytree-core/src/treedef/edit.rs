@@ -114,7 +114,7 @@ impl TreeDef {
     }
 }
 
-/// Conversion to the optional values of Python, which has no `Some`: an optional value is the value itself or `None`.
+/// Conversion to the optional values of Python. Python has no `Some`: an optional value is the value itself or `None`.
 impl TreeDef {
     /// Returns whether a node is a `Some` that the form of Python omits. The outer `Some` of `Some(None)` is not
     /// omitted, because without it the value would be `None`.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use pytree_core::suggest::Effort;
 
-/// A list of names, indexed by their last steps, in which similar names are searched.
+/// A list of names with an index by their last steps, for the search for similar names.
 pub(super) struct Names<'n> {
     all: Vec<&'n str>,
     set: HashSet<&'n str>,

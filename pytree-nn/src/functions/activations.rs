@@ -135,9 +135,8 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 /// Applies x · Φ(x) to each element. Φ is the distribution function of the standard normal distribution, approximated
 /// by a hyperbolic tangent.
 ///
-/// Computes ½x (1 + tanh(√(2/π) (x + 0.044715 x³))), as in Hendrycks and Gimpel 2016, "Gaussian error linear units",
-/// section
-/// 2. The formula is the default in JAX and Flax. See [`gelu_exact`] for the exact function.
+/// Computes ½x (1 + tanh(√(2/π) (x + 0.044715 x³))), the default in JAX and Flax (Hendrycks and Gimpel 2016, "Gaussian
+/// error linear units", section 2). See [`gelu_exact`] for the exact function.
 ///
 /// # Examples
 /// ```

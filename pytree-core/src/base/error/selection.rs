@@ -1,4 +1,4 @@
-//! Why a selector selects nothing.
+//! The reasons why a selection cannot be used.
 
 use std::fmt;
 

@@ -128,9 +128,8 @@ fn part(leaf: &Tensor, start: usize, limit: usize, step: usize) -> Tensor {
 /// A function that combines two stacks of elements pair by pair.
 type Combine<'c, E> = dyn Fn(Vec<Tensor>, Vec<Tensor>) -> Result<Vec<Tensor>, Failure<E>> + 'c;
 
-/// Returns all prefix combinations. Combines neighbours in pairs, and calls itself for the combined pairs, which gives
-/// the results at odd positions. The result at an even position combines the previous result with the element at this
-/// position.
+/// Returns all prefix combinations. Combines neighbours in pairs. A recursive call on the pairs returns the results at
+/// odd positions. The result at an even position combines the previous result with the element at this position.
 fn prefixes<E>(combine: &Combine<'_, E>, leaves: Vec<Tensor>) -> Result<Vec<Tensor>, Failure<E>> {
     let length = leaves.first().map_or(0, |leaf| leaf.shape()[0]);
     if length < 2 {
