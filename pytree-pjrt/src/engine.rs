@@ -96,7 +96,9 @@ struct PjrtEngine {
 
 impl PjrtEngine {
     fn compile_text(&self, text: &str) -> Result<Executable, DeviceError> {
-        let mut options = CompileOptions::new().device(self.index);
+        // Otherwise XLA may leave out the rounding to half precision between two operations, as it does on GPUs.
+        let options = CompileOptions::new().set("xla_allow_excess_precision", false);
+        let mut options = options.device(self.index);
         if self.client.platform_name() == "cpu" {
             // By default, the maximum of a number and NaN is the number on CPUs. On other platforms it is NaN.
             options = options.set("xla_cpu_enable_fast_min_max", false);

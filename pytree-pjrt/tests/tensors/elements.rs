@@ -93,3 +93,25 @@ fn operations_run_where_operands_are() {
     let narrow = device_put(&Tensor::from([200_u8, 100]), &device) + Tensor::from(100_u8);
     assert_eq!(narrow.to_vec::<u8>(), [44, 200]);
 }
+
+/// A large number hides a small one if a sum is rounded before the next operation.
+#[test]
+fn half_floats_round_after_each_operation() {
+    let Some(device) = device() else { return };
+    for dtype in [DType::BF16, DType::F16] {
+        let of = |numbers: [f64; 4]| Tensor::from(numbers).convert(dtype);
+        let (x, y) = (of([1.0, 3.0, 100.0, 0.1]), of([1e-4, 1.7, 0.3, 0.7]));
+        let chain = jit(|(x, y): (Tensor, Tensor)| {
+            let sum = (&x + &y) - &x;
+            let root = (&x * &y).sqrt() * 1.1 + &y;
+            let narrow = x.convert(DType::F32).sin().convert(x.dtype());
+            (sum, root, narrow.convert(DType::F32))
+        });
+        let expected = chain((x.clone(), y.clone()));
+        assert_eq!(expected.0.convert(DType::F64).to_vec::<f64>()[0], 0.0);
+        let found = chain.on(&device)((x, y));
+        assert_eq!(found.0, expected.0, "{dtype}");
+        assert_eq!(found.1, expected.1, "{dtype}");
+        assert_eq!(found.2, expected.2, "{dtype}");
+    }
+}
