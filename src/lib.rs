@@ -80,15 +80,19 @@ pub type Partition<M, L = Tensor> = pytree_core::Partition<M, L>;
 /// Layers, activations, initializers, losses, metrics, and intermediate values of models.
 pub mod nn {
     pub use pytree_nn::{
-        Activation, BatchNorm, Distribution, Dropout, Embed, EmbedOptions, Fan, GroupNorm,
-        Identity, Initializer, InputError, Intermediates, LayerNorm, Linear, LinearOptions, Mlp,
-        Mode, NormOptions, PerturbationError, Perturbed, RmsNorm, Sown, Summary, SummaryRow,
-        VarianceFormula, accuracy, capture, celu, confusion_matrix, convert_floats, elu, eval,
-        eval_where, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu,
-        log_sigmoid, log_softmax, logsumexp, mish, mse, relu, relu6, selu, sigmoid, silu,
-        soft_sign, softmax, softmax_cross_entropy, softplus, squareplus, standardize, summary,
-        train, train_where, try_accuracy, try_capture, try_confusion_matrix, try_mse,
-        try_softmax_cross_entropy,
+        Activation, BatchNorm, Bidirectional, CellOptions, Conv, ConvOptions, ConvPadding,
+        ConvTranspose, ConvTransposeOptions, Distribution, Dropout, Einsum, EinsumOptions, Embed,
+        EmbedOptions, Fan, Flatten, Forward, GroupNorm, GruCell, Identity, Initializer, InputError,
+        InstanceNorm, Intermediates, Lambda, LayerNorm, Linear, LinearGeneral,
+        LinearGeneralOptions, LinearOptions, Lora, LoraAdapter, LoraError, LoraParam, LstmCell,
+        Mlp, Mode, NormOptions, PRelu, PerAxis, PerturbationError, Perturbed, Pool, RecurrentCell,
+        Reduction, RmsNorm, Rnn, Sequential, SimpleCell, Sown, Summary, SummaryRow,
+        VarianceFormula, accuracy, avg_pool, capture, celu, confusion_matrix, convert_floats, elu,
+        eval, eval_where, forward, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh,
+        leaky_relu, log_sigmoid, log_softmax, logsumexp, max_pool, min_pool, mish, mse, relu,
+        relu6, selu, sequential, sigmoid, silu, soft_sign, softmax, softmax_cross_entropy,
+        softplus, squareplus, standardize, summary, train, train_where, try_accuracy, try_capture,
+        try_confusion_matrix, try_mse, try_softmax_cross_entropy,
     };
 }
 

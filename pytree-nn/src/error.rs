@@ -61,6 +61,14 @@ pub enum InputError {
         /// The error of the operation.
         source: TensorError,
     },
+    /// A layer of a [`Sequential`](crate::Sequential) received an invalid input.
+    #[error("{source}; in {path} of the Sequential")]
+    Layer {
+        /// The path of the layer, for example `layers[2]`.
+        path: String,
+        /// The error of the layer.
+        source: Box<InputError>,
+    },
 }
 
 impl fmt::Debug for InputError {
@@ -88,6 +96,15 @@ impl InputError {
             found: found.info().clone(),
             fix,
         }
+    }
+
+    /// Adds the position of a layer in a `Sequential`, which may be a layer of another one.
+    pub(crate) fn in_layer(self, position: usize) -> Self {
+        let (path, source) = match self {
+            Self::Layer { path, source } => (format!("layers[{position}].{path}"), source),
+            error => (format!("layers[{position}]"), Box::new(error)),
+        };
+        Self::Layer { path, source }
     }
 
     /// Returns a function that adds the name of the layer, loss or metric to an error.

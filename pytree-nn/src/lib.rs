@@ -60,8 +60,12 @@ pub use functions::{
 pub use initializers::{Distribution, Fan, Initializer};
 pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
 pub use layers::{
-    Activation, BatchNorm, Dropout, Embed, EmbedOptions, GroupNorm, Identity, LayerNorm, Linear,
-    LinearOptions, Mlp, Mode, NormOptions, RmsNorm, VarianceFormula, eval, eval_where, train,
+    Activation, BatchNorm, Bidirectional, CellOptions, Conv, ConvOptions, ConvPadding,
+    ConvTranspose, ConvTransposeOptions, Dropout, Einsum, EinsumOptions, Embed, EmbedOptions,
+    Flatten, Forward, GroupNorm, GruCell, Identity, InstanceNorm, Lambda, LayerNorm, Linear,
+    LinearGeneral, LinearGeneralOptions, LinearOptions, Lora, LoraAdapter, LoraError, LoraParam,
+    LstmCell, Mlp, Mode, NormOptions, PRelu, PerAxis, Pool, RecurrentCell, Reduction, RmsNorm, Rnn,
+    Sequential, SimpleCell, VarianceFormula, avg_pool, eval, eval_where, max_pool, min_pool, train,
     train_where,
 };
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
@@ -75,3 +79,9 @@ pub use optimizers::{
 };
 pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use summary::{Summary, SummaryRow, summary};
+
+/// What the macros of this crate name.
+#[doc(hidden)]
+pub mod private {
+    pub use pytree_transform::Tensor;
+}

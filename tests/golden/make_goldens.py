@@ -43,6 +43,8 @@ import structural_goldens
 import jaxpr_goldens
 import kinds_goldens
 import layers_goldens
+import model_layers_goldens
+import recurrent_goldens
 import compositions_goldens
 import state_goldens
 import rngs_goldens
@@ -804,6 +806,8 @@ FILES = {
     "compositions": compositions_goldens.make_compositions,
     "control": control_goldens.make_control,
     "layers": layers_goldens.make_layers,
+    "model_layers": model_layers_goldens.make_model_layers,
+    "recurrent": recurrent_goldens.make_recurrent,
     "rngs": rngs_goldens.make_rngs,
 }
 

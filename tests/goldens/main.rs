@@ -25,11 +25,13 @@ mod files;
 mod jaxprs;
 mod kinds;
 mod layers;
+mod model_layers;
 mod models;
 mod narrow;
 mod operations;
 #[path = "../stablehlo/record.rs"]
 mod record;
+mod recurrent;
 mod rows;
 mod state;
 mod structural;

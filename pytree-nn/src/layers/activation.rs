@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use pytree_core::{Static, StaticValue};
+use pytree_core::{Module, Static, StaticValue};
 use pytree_transform::Tensor;
 
 use crate::functions::{
@@ -12,6 +12,9 @@ use crate::functions::{
 
 /// An elementwise function between two layers.
 ///
+/// It is a static value, for a field with `#[r#static]`, and also a layer without arrays, for instance in a
+/// [`Sequential`](crate::Sequential).
+///
 /// # Examples
 /// ```
 /// use pytree_nn::Activation;
@@ -19,7 +22,7 @@ use crate::functions::{
 /// let y = Activation::Relu.apply(&Tensor::from([-1.0_f32, 2.0]));
 /// assert_eq!(y.to_vec::<f32>(), [0.0, 2.0]);
 /// ```
-#[derive(Static, Clone, Copy, Debug, Default)]
+#[derive(Static, Module, Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum Activation {
     /// max(x, 0).
@@ -36,15 +39,15 @@ pub enum Activation {
     /// log(1 + eˣ): see [`softplus`](crate::softplus()).
     Softplus,
     /// x if x is positive, otherwise x times the given slope: see [`leaky_relu`](crate::leaky_relu()).
-    LeakyRelu(f64),
+    LeakyRelu(#[r#static] f64),
     /// min(max(x, 0), 6): see [`relu6`](crate::relu6()).
     Relu6,
     /// x Φ(x), where Φ is the normal distribution function: see [`gelu_exact`](crate::gelu_exact()).
     GeluExact,
     /// x if x is positive, otherwise the given alpha times (eˣ - 1): see [`elu`](crate::elu()).
-    Elu(f64),
+    Elu(#[r#static] f64),
     /// Like `Elu`, with a continuous derivative: see [`celu`](crate::celu()).
-    Celu(f64),
+    Celu(#[r#static] f64),
     /// A multiple of `Elu`. With this function, values keep mean 0 and variance 1 from layer to layer: see
     /// [`selu`](crate::selu()).
     Selu,
@@ -78,6 +81,15 @@ impl Hash for Activation {
 }
 
 impl Activation {
+    /// Applies the function to each element, like [`apply`](Self::apply).
+    ///
+    /// # Panics
+    /// If `x` is not a tensor of floats.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        self.apply(x)
+    }
+
     /// Applies the function to each element. The result has the shape of `x`.
     ///
     /// # Panics

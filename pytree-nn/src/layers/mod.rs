@@ -4,19 +4,45 @@
 //! and a method `forward`.
 
 mod activation;
+mod convolution;
 mod dropout;
+mod einsum;
 mod embed;
+mod flatten;
+mod forward;
 mod identity;
 mod linear;
+mod linear_general;
+mod lora;
 mod mlp;
 mod mode;
 mod normalization;
+mod pooling;
+mod prelu;
+mod recurrent;
+mod sequential;
 
 pub use activation::Activation;
+pub use convolution::{
+    Conv, ConvOptions, ConvPadding, ConvTranspose, ConvTransposeOptions, PerAxis,
+};
 pub use dropout::Dropout;
+pub use einsum::{Einsum, EinsumOptions};
 pub use embed::{Embed, EmbedOptions};
+pub use flatten::{Flatten, Lambda};
+pub use forward::Forward;
 pub use identity::Identity;
 pub use linear::{Linear, LinearOptions};
+pub use linear_general::{LinearGeneral, LinearGeneralOptions};
+pub use lora::{Lora, LoraAdapter, LoraError, LoraParam};
 pub use mlp::Mlp;
 pub use mode::{Mode, eval, eval_where, train, train_where};
-pub use normalization::{BatchNorm, GroupNorm, LayerNorm, NormOptions, RmsNorm, VarianceFormula};
+pub use normalization::{
+    BatchNorm, GroupNorm, InstanceNorm, LayerNorm, NormOptions, RmsNorm, VarianceFormula,
+};
+pub use pooling::{Pool, Reduction, avg_pool, max_pool, min_pool};
+pub use prelu::PRelu;
+pub use recurrent::{
+    Bidirectional, CellOptions, GruCell, LstmCell, RecurrentCell, Rnn, SimpleCell,
+};
+pub use sequential::Sequential;

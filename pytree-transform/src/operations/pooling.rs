@@ -1,5 +1,6 @@
 //! Pooling: reductions of sliding windows, as in `flax.linen.pooling`.
 
+use pytree_core::Static;
 use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
@@ -34,7 +35,7 @@ pub struct Pooling {
 
 /// Whether an average divides by the size of the window or by the number of input elements in the window
 /// (`count_include_pad` in Flax). Padding elements are zeros.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PaddingCount {
     /// Divides by the size of the window, including padding elements (`count_include_pad=True`).
     #[default]

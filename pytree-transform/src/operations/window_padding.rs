@@ -1,9 +1,11 @@
 //! The padding of spatial axes. The windows of convolutions and pooling slide over spatial axes.
 
+use pytree_core::Static;
+
 use crate::base::error::Mistake;
 
 /// The padding of the spatial axes, over which windows slide.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Static, Clone, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Padding {
     /// Pads so that there are `⌈length / stride⌉` windows along each axis. If the number of padding elements is odd,

@@ -6,11 +6,14 @@
 
 mod batch_norm;
 mod group_norm;
+mod instance_norm;
 mod layer_norm;
 mod options;
 mod statistics;
 
 pub use batch_norm::BatchNorm;
 pub use group_norm::GroupNorm;
+pub use instance_norm::InstanceNorm;
 pub use layer_norm::{LayerNorm, RmsNorm};
 pub use options::{NormOptions, VarianceFormula};
+pub(in crate::layers) use statistics::positions;

@@ -200,7 +200,7 @@ pub(super) fn at_least_f32(tensor: &Tensor) -> Tensor {
 
 /// Returns the sorted, unique positions of axes of `x`; negative axes count from the end. `None` if an axis is
 /// out of range.
-pub(super) fn positions(x: &Tensor, axes: &[isize]) -> Option<Vec<usize>> {
+pub(in crate::layers) fn positions(x: &Tensor, axes: &[isize]) -> Option<Vec<usize>> {
     let rank = x.rank();
     let mut positions = Vec::with_capacity(axes.len());
     for &axis in axes {

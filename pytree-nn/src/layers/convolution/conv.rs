@@ -1,0 +1,172 @@
+//! The convolution layer.
+
+use pytree_core::{Module, shapes};
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+use pytree_transform::convolution::Convolution;
+
+use super::{ConvOptions, ConvPadding, with_batch_axes, with_one_batch_axis};
+use crate::error::InputError;
+use crate::random::Rngs;
+
+const CONV: &str = "Conv";
+
+/// Applies the weight to each window of the input, and adds the bias (Lecun et al. 1998, "Gradient-based learning applied
+/// to document recognition").
+///
+/// The layer has as many spatial axes as its kernel has sizes: one for sequences, two for images, three for volumes. With
+/// the stride s and the kernel dilation d, `y[b, i, o] = Σ x[b, i · s + j · d, c] · weight[j, c, o] + bias[o]`, where
+/// the sum is over the kernel positions j and the input features c. `i` and `j` are positions along all spatial axes. The
+/// kernel is not flipped, as is usual in deep learning.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Conv, ConvOptions, ConvPadding, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let mut rngs = Rngs::new(0);
+/// let conv = Conv::new(3, 16, [3, 3], &mut rngs);
+/// assert_eq!(conv.forward(&Tensor::ones(DType::F32, [8, 28, 28, 3])).shape(), [8, 28, 28, 16]);
+///
+/// let options = ConvOptions { padding: ConvPadding::Causal, ..ConvOptions::default() };
+/// let causal = Conv::with_options(4, 6, [5], options, &mut rngs);
+/// assert_eq!(causal.forward(&Tensor::ones(DType::F32, [100, 4])).shape(), [100, 6]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Conv {
+    /// The kernel: `[kernel…, in / groups, out]`.
+    #[param("T[*kernel in out]")]
+    pub weight: Tensor,
+    /// The vector that is added to each window's result, if any.
+    #[param("T[out]")]
+    pub bias: Option<Tensor>,
+    /// The distance between neighbouring windows along each spatial axis.
+    #[r#static]
+    pub strides: Vec<usize>,
+    /// The padding of the spatial axes.
+    #[r#static]
+    pub padding: ConvPadding,
+    /// The distance between neighbouring input elements along each spatial axis.
+    #[r#static]
+    pub input_dilation: Vec<usize>,
+    /// The distance between neighbouring kernel elements along each spatial axis.
+    #[r#static]
+    pub kernel_dilation: Vec<usize>,
+    /// The number of groups into which the input features are divided.
+    #[r#static]
+    pub groups: usize,
+}
+
+impl Conv {
+    /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`], with
+    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in Flax.
+    /// `kernel` has the size of the kernel along each spatial axis.
+    ///
+    /// Draws two keys of the stream `params`.
+    ///
+    /// # Panics
+    /// If a size of the kernel is 0, or if there is no stream to draw from.
+    #[track_caller]
+    pub fn new(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl AsRef<[usize]>,
+        rngs: &mut Rngs,
+    ) -> Self {
+        Self::with_options(inputs, outputs, kernel, ConvOptions::default(), rngs)
+    }
+
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    ///
+    /// # Panics
+    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel, if
+    /// the groups do not divide the inputs and the outputs, if the padding is [`ConvPadding::Causal`] and the kernel
+    /// has several axes, if there is no stream to draw from, or if `param_dtype` is not a float.
+    #[track_caller]
+    pub fn with_options(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl AsRef<[usize]>,
+        options: ConvOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let kernel = kernel.as_ref();
+        check_kernel(CONV, kernel);
+        options.padding.check(CONV, kernel);
+        let groups = options.groups;
+        assert!(
+            groups > 0 && inputs.is_multiple_of(groups) && outputs.is_multiple_of(groups),
+            "Conv expects the number of groups to divide the numbers of inputs and outputs, found {groups} groups, {inputs} inputs \
+             and {outputs} outputs; choose a number of groups that divides both"
+        );
+        let shape = [kernel, &[inputs / groups, outputs]].concat();
+        let weight = options.weight_init;
+        let weight = weight.initialize(&rngs.params(), options.param_dtype, &shape);
+        // No closure is used here, because a panic in a closure would not report the caller's line.
+        let bias = match options.bias_init {
+            Some(initializer) => {
+                let key = rngs.params();
+                Some(initializer.initialize(&key, options.param_dtype, &[outputs]))
+            }
+            None => None,
+        };
+        Self {
+            weight,
+            bias,
+            strides: options.strides.numbers(CONV, "strides", kernel),
+            padding: options.padding,
+            input_dilation: options
+                .input_dilation
+                .numbers(CONV, "input dilations", kernel),
+            kernel_dilation: options
+                .kernel_dilation
+                .numbers(CONV, "kernel dilations", kernel),
+            groups,
+        }
+    }
+
+    /// Applies the layer: `x: [batch…, space…, in]` to `[batch…, space…, out]`.
+    ///
+    /// There may be any number of batch axes, also none. The lengths of the spatial axes of the result depend on the
+    /// padding and the strides: see [`ConvPadding`].
+    ///
+    /// # Panics
+    /// If the length of the last axis of `x` is not the number of inputs, if `x` has too few axes, or if the dtypes
+    /// differ.
+    #[shapes(x = "T[... in*groups]", return = "T[... out]")]
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        let (x, batch) = with_one_batch_axis(CONV, x, self.strides.len())?;
+        let spans = spans(self.weight.shape(), &self.kernel_dilation);
+        let (x, padding) = self.padding.apply(&x, &spans);
+        let convolution = Convolution::new(&self.strides, padding)
+            .input_dilation(&self.input_dilation)
+            .kernel_dilation(&self.kernel_dilation)
+            .feature_groups(self.groups);
+        let y = match (convolution.try_apply(&x, &self.weight), &self.bias) {
+            (Ok(y), Some(bias)) => y.try_add(bias),
+            (y, _) => y,
+        };
+        match y {
+            Ok(y) => Ok(with_batch_axes(&y, &batch)),
+            Err(error) => Err(InputError::inside(CONV)(error)),
+        }
+    }
+}
+
+/// Checks the sizes of a kernel.
+#[track_caller]
+pub(super) fn check_kernel(layer: &str, kernel: &[usize]) {
+    assert!(
+        !kernel.is_empty() && !kernel.contains(&0),
+        "{layer} expects a kernel with a size above 0 for each spatial axis, found {kernel:?}; write for instance `[3, 3]` for images"
+    );
+}
+
+/// Returns the number of elements that a dilated kernel covers along each spatial axis.
+pub(super) fn spans(kernel: &[usize], dilation: &[usize]) -> Vec<usize> {
+    let sizes = kernel.iter().zip(dilation);
+    sizes
+        .map(|(&size, &dilation)| size.saturating_sub(1) * dilation + 1)
+        .collect()
+}

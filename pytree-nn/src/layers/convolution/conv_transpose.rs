@@ -1,0 +1,188 @@
+//! The transposed convolution layer.
+
+use pytree_core::{Module, shapes};
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+use pytree_transform::convolution::{Convolution, Padding};
+
+use super::conv::check_kernel;
+use super::{ConvPadding, ConvTransposeOptions, with_batch_axes, with_one_batch_axis};
+use crate::error::InputError;
+use crate::random::Rngs;
+
+const CONV_TRANSPOSE: &str = "ConvTranspose";
+
+/// Adds the weight, times each input element, to the windows of the result, and adds the bias (Zeiler et al. 2010,
+/// "Deconvolutional networks"). With a stride, the result is longer than the input.
+///
+/// The layer computes a convolution of stride 1, whose input has stride - 1 zeros between neighbouring elements, like
+/// `jax.lax.conv_transpose` without `transpose_kernel`. So the weight `[kernel…, in, out]` is neither flipped nor transposed.
+/// To apply the transpose of a [`Conv`](crate::Conv) with the weight `w` over n spatial axes, which is
+/// `transpose_kernel=True` in Flax, set the weight to
+/// [`turned(&w, n)`](pytree_transform::convolution::turned)`.swap_axes(-1, -2)`.
+///
+/// With the stride s and a window of k elements, a spatial axis of length n becomes
+///
+/// | padding | length of the result |
+/// |---|---|
+/// | [`ConvPadding::Same`] | n · s |
+/// | [`ConvPadding::Valid`] | n · s + max(k - s, 0) |
+/// | [`ConvPadding::Circular`] | n · s; what would be beyond an end is added at the other end |
+/// | [`ConvPadding::Explicit`] | (n - 1) · s + 1 + before + after - (k - 1): zeros around the input, not what PyTorch calls padding |
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{ConvTranspose, ConvTransposeOptions, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let options = ConvTransposeOptions { strides: 2.into(), ..ConvTransposeOptions::default() };
+/// let up = ConvTranspose::with_options(16, 3, [4, 4], options, &mut Rngs::new(0));
+/// assert_eq!(up.forward(&Tensor::ones(DType::F32, [8, 14, 14, 16])).shape(), [8, 28, 28, 3]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct ConvTranspose {
+    /// The kernel.
+    #[param("T[*kernel in out]")]
+    pub weight: Tensor,
+    /// The vector that is added to each element of the result, if any.
+    #[param("T[out]")]
+    pub bias: Option<Tensor>,
+    /// The distance, in the result, of the windows of neighbouring input elements.
+    #[r#static]
+    pub strides: Vec<usize>,
+    /// The padding.
+    #[r#static]
+    pub padding: ConvPadding,
+    /// The distance between neighbouring kernel elements along each spatial axis.
+    #[r#static]
+    pub kernel_dilation: Vec<usize>,
+}
+
+impl ConvTranspose {
+    /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`], with
+    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in Flax.
+    /// `kernel` has the size of the kernel along each spatial axis.
+    ///
+    /// Draws two keys of the stream `params`.
+    ///
+    /// # Panics
+    /// If a size of the kernel is 0, or if there is no stream to draw from.
+    #[track_caller]
+    pub fn new(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl AsRef<[usize]>,
+        rngs: &mut Rngs,
+    ) -> Self {
+        Self::with_options(
+            inputs,
+            outputs,
+            kernel,
+            ConvTransposeOptions::default(),
+            rngs,
+        )
+    }
+
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    ///
+    /// # Panics
+    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel, if
+    /// the padding is [`ConvPadding::Causal`] or [`ConvPadding::Reflect`], which a transposed convolution does not have,
+    /// if there is no stream to draw from, or if `param_dtype` is not a float.
+    #[track_caller]
+    pub fn with_options(
+        inputs: usize,
+        outputs: usize,
+        kernel: impl AsRef<[usize]>,
+        options: ConvTransposeOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let kernel = kernel.as_ref();
+        check_kernel(CONV_TRANSPOSE, kernel);
+        let padding = options.padding;
+        assert!(
+            !matches!(padding, ConvPadding::Causal | ConvPadding::Reflect),
+            "ConvTranspose expects the padding Same, Valid, Circular or Explicit, found {padding:?}; \
+             write explicit pairs `(before, after)`"
+        );
+        padding.check(CONV_TRANSPOSE, kernel);
+        let shape = [kernel, &[inputs, outputs]].concat();
+        let weight = options.weight_init;
+        let weight = weight.initialize(&rngs.params(), options.param_dtype, &shape);
+        // No closure is used here, because a panic in a closure would not report the caller's line.
+        let bias = match options.bias_init {
+            Some(initializer) => {
+                let key = rngs.params();
+                Some(initializer.initialize(&key, options.param_dtype, &[outputs]))
+            }
+            None => None,
+        };
+        let dilation = options.kernel_dilation;
+        Self {
+            weight,
+            bias,
+            strides: options.strides.numbers(CONV_TRANSPOSE, "strides", kernel),
+            padding,
+            kernel_dilation: dilation.numbers(CONV_TRANSPOSE, "kernel dilations", kernel),
+        }
+    }
+
+    /// Applies the layer: `x: [batch…, space…, in]` to `[batch…, space…, out]`. There may be any number of batch axes,
+    /// also none.
+    ///
+    /// # Panics
+    /// If the length of the last axis of `x` is not the number of inputs, if `x` has too few axes, or if the dtypes
+    /// differ.
+    #[shapes(x = "T[... in]", return = "T[... out]")]
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        let (x, batch) = with_one_batch_axis(CONV_TRANSPOSE, x, self.strides.len())?;
+        let padding = match &self.padding {
+            ConvPadding::Same => Padding::Same,
+            ConvPadding::Explicit(pairs) => Padding::Explicit(pairs.clone()),
+            _ => Padding::Valid,
+        };
+        let convolution =
+            Convolution::new(&self.strides, padding).kernel_dilation(&self.kernel_dilation);
+        let mut y = convolution
+            .try_apply_transposed(&x, &self.weight)
+            .map_err(InputError::inside(CONV_TRANSPOSE))?;
+        if self.padding == ConvPadding::Circular {
+            y = self.wrapped(&y, &x);
+        }
+        if let Some(bias) = &self.bias {
+            y = y
+                .try_add(bias)
+                .map_err(InputError::inside(CONV_TRANSPOSE))?;
+        }
+        Ok(with_batch_axes(&y, &batch))
+    }
+
+    /// Adds elements whose distance is a multiple of the period, which is the length of the input times the stride. As in
+    /// Flax, the elements are first centred in an odd number of periods.
+    #[track_caller]
+    fn wrapped(&self, y: &Tensor, x: &Tensor) -> Tensor {
+        let mut wrapped = y.clone();
+        for (number, &stride) in self.strides.iter().enumerate() {
+            let axis = number + 1;
+            let (length, period) = (wrapped.shape()[axis], x.shape()[axis] * stride);
+            if period == 0 {
+                continue;
+            }
+            let missing = (period.cast_signed() - length.cast_signed())
+                .rem_euclid(2 * period.cast_signed())
+                .cast_unsigned();
+            let mut padding = vec![(0, 0, 0); wrapped.rank()];
+            padding[axis] = (
+                missing.div_ceil(2).cast_signed(),
+                (missing / 2).cast_signed(),
+                0,
+            );
+            let padded = wrapped.pad(0.0, padding);
+            let mut shape = padded.shape().to_vec();
+            shape.splice(axis..=axis, [(length + missing) / period, period]);
+            wrapped = padded.reshape(shape).sum_axes([axis.cast_signed()]);
+        }
+        wrapped
+    }
+}

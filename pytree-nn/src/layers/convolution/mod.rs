@@ -1,0 +1,57 @@
+//! Convolutions and transposed convolutions over any number of axes, with the features on the last axis.
+//!
+//! An input is `[batch…, space…, features]`. Windows slide over the spatial axes, of which there are as many as sizes of
+//! the kernel. There may be any number of batch axes, also none.
+
+mod conv;
+mod conv_transpose;
+mod options;
+mod padding;
+
+pub use conv::Conv;
+pub use conv_transpose::ConvTranspose;
+pub use options::{ConvOptions, ConvTransposeOptions, PerAxis};
+pub use padding::ConvPadding;
+
+use pytree_transform::Tensor;
+
+use crate::error::InputError;
+
+/// Reshapes `x: [batch…, space…, features]` to one batch axis. Returns it with the lengths of the batch axes.
+///
+/// # Errors
+/// Returns [`InputError`] if `x` has fewer than `axes` spatial axes and one feature axis.
+#[track_caller]
+pub(super) fn with_one_batch_axis(
+    layer: &'static str,
+    x: &Tensor,
+    axes: usize,
+) -> Result<(Tensor, Vec<usize>), InputError> {
+    let Some(batch_axes) = x.rank().checked_sub(axes + 1) else {
+        return Err(InputError::input(
+            layer,
+            format!(
+                "x: [batch.., {axes} spatial axes, features], because its window has {axes} axes"
+            ),
+            x,
+            "pass x with all spatial axes and the features on the last axis, or create the layer with one size for each spatial axis of x",
+        ));
+    };
+    let (batch, example) = x.shape().split_at(batch_axes);
+    let flat = if batch_axes == 1 {
+        x.clone()
+    } else {
+        let count: usize = batch.iter().product();
+        x.reshape([&[count], example].concat())
+    };
+    Ok((flat, batch.to_vec()))
+}
+
+/// Replaces the one batch axis of a result by the batch axes of the input.
+#[track_caller]
+pub(super) fn with_batch_axes(y: &Tensor, batch: &[usize]) -> Tensor {
+    if batch.len() == 1 {
+        return y.clone();
+    }
+    y.reshape([batch, &y.shape()[1..]].concat())
+}

@@ -1,0 +1,163 @@
+//! The options of new convolutions.
+
+use pytree_core::Static;
+use pytree_transform::DType;
+
+use super::ConvPadding;
+use crate::initializers::Initializer;
+
+/// One number for each spatial axis: the same for all axes, or a list.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::PerAxis;
+/// assert_eq!(PerAxis::from(2), PerAxis::All(2));
+/// assert_eq!(PerAxis::from([2, 1]), PerAxis::Each(vec![2, 1]));
+/// ```
+#[derive(Static, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PerAxis {
+    /// This number for all axes.
+    All(usize),
+    /// One number for each axis, in the order of the axes.
+    Each(Vec<usize>),
+}
+
+impl Default for PerAxis {
+    /// Returns 1 for all axes.
+    fn default() -> Self {
+        Self::All(1)
+    }
+}
+
+impl From<usize> for PerAxis {
+    fn from(number: usize) -> Self {
+        Self::All(number)
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for PerAxis {
+    fn from(numbers: [usize; N]) -> Self {
+        Self::Each(numbers.to_vec())
+    }
+}
+
+impl From<Vec<usize>> for PerAxis {
+    fn from(numbers: Vec<usize>) -> Self {
+        Self::Each(numbers)
+    }
+}
+
+impl PerAxis {
+    /// Returns the number of each of `axes` axes. `what` names the option in a message, and `window` its sizes.
+    #[track_caller]
+    pub(in crate::layers) fn numbers(
+        &self,
+        layer: &str,
+        what: &str,
+        window: &[usize],
+    ) -> Vec<usize> {
+        let numbers = match self {
+            Self::All(number) => vec![*number; window.len()],
+            Self::Each(numbers) => numbers.clone(),
+        };
+        assert!(
+            numbers.len() == window.len() && !numbers.contains(&0),
+            "{layer} expects {what} above 0, one for each of the {} axes of the window {window:?}, found {numbers:?}; \
+             write one number for all axes, or a list of {} numbers",
+            window.len(),
+            window.len()
+        );
+        numbers
+    }
+}
+
+/// The options of a new [`Conv`](crate::Conv), with the defaults of Flax.
+///
+/// # Examples
+/// A depthwise convolution halves both spatial axes:
+/// ```
+/// use pytree_nn::{Conv, ConvOptions, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let options = ConvOptions { strides: 2.into(), groups: 6, ..ConvOptions::default() };
+/// let conv = Conv::with_options(6, 6, [3, 3], options, &mut Rngs::new(0));
+/// assert_eq!(conv.weight.shape(), [3, 3, 1, 6]);
+/// assert_eq!(conv.forward(&Tensor::ones(DType::F32, [8, 10, 10, 6])).shape(), [8, 5, 5, 6]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvOptions {
+    /// The distance between neighbouring windows along each spatial axis; by default 1.
+    pub strides: PerAxis,
+    /// The padding of the spatial axes; by default [`ConvPadding::Same`].
+    pub padding: ConvPadding,
+    /// The distance between neighbouring input elements, which are separated by zeros; by default 1.
+    pub input_dilation: PerAxis,
+    /// The distance between neighbouring kernel elements; by default 1.
+    pub kernel_dilation: PerAxis,
+    /// The number of groups into which the input features are divided: `feature_group_count` in Flax; by default 1.
+    /// Each group has its own output features. As many groups as input features make a depthwise convolution.
+    pub groups: usize,
+    /// The dtype of the parameters; by default f32.
+    pub param_dtype: DType,
+    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    pub weight_init: Initializer,
+    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    pub bias_init: Option<Initializer>,
+}
+
+impl Default for ConvOptions {
+    fn default() -> Self {
+        Self {
+            strides: PerAxis::default(),
+            padding: ConvPadding::Same,
+            input_dilation: PerAxis::default(),
+            kernel_dilation: PerAxis::default(),
+            groups: 1,
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Some(Initializer::Zeros),
+        }
+    }
+}
+
+/// The options of a new [`ConvTranspose`](crate::ConvTranspose), with the defaults of Flax.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{ConvPadding, ConvTranspose, ConvTransposeOptions, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let options = ConvTransposeOptions {
+///     strides: 2.into(),
+///     padding: ConvPadding::Valid,
+///     ..ConvTransposeOptions::default()
+/// };
+/// let conv = ConvTranspose::with_options(4, 3, [2, 2], options, &mut Rngs::new(0));
+/// assert_eq!(conv.forward(&Tensor::ones(DType::F32, [1, 5, 5, 4])).shape(), [1, 10, 10, 3]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvTransposeOptions {
+    /// The distance, in the result, of the windows of neighbouring input elements; by default 1.
+    pub strides: PerAxis,
+    /// The padding; by default [`ConvPadding::Same`]. See [`ConvTranspose`](crate::ConvTranspose) for the meaning.
+    pub padding: ConvPadding,
+    /// The distance between neighbouring kernel elements; by default 1.
+    pub kernel_dilation: PerAxis,
+    /// The dtype of the parameters; by default f32.
+    pub param_dtype: DType,
+    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    pub weight_init: Initializer,
+    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    pub bias_init: Option<Initializer>,
+}
+
+impl Default for ConvTransposeOptions {
+    fn default() -> Self {
+        Self {
+            strides: PerAxis::default(),
+            padding: ConvPadding::Same,
+            kernel_dilation: PerAxis::default(),
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Some(Initializer::Zeros),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A linear layer whose product a string describes.
+
+use pytree_core::{Module, shapes};
+use pytree_derive::panicking_twin;
+use pytree_transform::{DType, Tensor, try_einsum};
+
+use crate::error::InputError;
+use crate::initializers::Initializer;
+use crate::random::Rngs;
+
+const EINSUM: &str = "Einsum";
+
+/// Multiplies `x` by a weight as [`einsum`](pytree_transform::einsum()) does, and adds a bias, if any.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Einsum, EinsumOptions, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let mut rngs = Rngs::new(0);
+/// let options = EinsumOptions { bias_shape: Some(vec![8, 4]), ..EinsumOptions::default() };
+/// let heads = Einsum::with_options("nta,hab->nthb", [8, 2, 4], options, &mut rngs);
+/// assert_eq!(heads.forward(&Tensor::ones(DType::F32, [16, 11, 2])).shape(), [16, 11, 8, 4]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Einsum {
+    /// The second operand of the product.
+    #[param("T[...]")]
+    pub weight: Tensor,
+    /// The summand, if any. Its axes are those of the result whose letters the weight has, in the order of the result.
+    #[param("T[...]")]
+    pub bias: Option<Tensor>,
+    /// The letters of the axes of the input, of the weight and of the result, such as `nta,hab->nthb`.
+    #[r#static]
+    pub subscripts: String,
+}
+
+/// The options of a new [`Einsum`] layer, with the defaults of Flax.
+///
+/// # Examples
+/// See [`Einsum`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct EinsumOptions {
+    /// The shape of the bias; by default `None`, which means that the layer has no bias.
+    pub bias_shape: Option<Vec<usize>>,
+    /// The dtype of the parameters; by default f32.
+    pub param_dtype: DType,
+    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    pub weight_init: Initializer,
+    /// The initializer of the bias; by default zeros.
+    pub bias_init: Initializer,
+}
+
+impl Default for EinsumOptions {
+    fn default() -> Self {
+        Self {
+            bias_shape: None,
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Initializer::Zeros,
+        }
+    }
+}
+
+impl Einsum {
+    /// Creates an f32 layer without a bias. `subscripts` has the letters of the input, of the weight and of the result,
+    /// such as `nta,hab->nthb`. The letters of the input and of the result may have `...` for any axes.
+    ///
+    /// Draws a key of the stream `params`.
+    ///
+    /// # Panics
+    /// If `subscripts` has not two operands and a result, or has not one letter for each axis of the weight, if the weight has
+    /// fewer than two axes, or if there is no stream to draw from.
+    #[track_caller]
+    pub fn new(
+        subscripts: impl Into<String>,
+        weight_shape: impl AsRef<[usize]>,
+        rngs: &mut Rngs,
+    ) -> Self {
+        Self::with_options(subscripts, weight_shape, EinsumOptions::default(), rngs)
+    }
+
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    ///
+    /// # Panics
+    /// As for [`new`](Self::new), and if `param_dtype` is not a float.
+    #[track_caller]
+    pub fn with_options(
+        subscripts: impl Into<String>,
+        weight_shape: impl AsRef<[usize]>,
+        options: EinsumOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let (subscripts, shape) = (subscripts.into(), weight_shape.as_ref());
+        let letters = parts(&subscripts).map(|[_, weight, _]| weight.chars().collect::<Vec<_>>());
+        assert!(
+            letters.is_some_and(|letters| letters.len() == shape.len() && !letters.contains(&'.')),
+            "Einsum expects the letters of the input, of the weight and of the result, with one letter for each axis of the \
+             weight {shape:?}, found `{subscripts}`; write for instance `...a,ab->...b` for a weight of two axes"
+        );
+        let weight = options.weight_init;
+        let weight = weight.initialize(&rngs.params(), options.param_dtype, shape);
+        // No closure is used here, because a panic in a closure would not report the caller's line.
+        let bias = match options.bias_shape {
+            Some(shape) => {
+                let key = rngs.params();
+                let bias = options.bias_init;
+                Some(bias.initialize(&key, options.param_dtype, &shape))
+            }
+            None => None,
+        };
+        Self {
+            weight,
+            bias,
+            subscripts,
+        }
+    }
+
+    /// Multiplies `x` by the weight, and adds the bias.
+    ///
+    /// # Panics
+    /// If the axes of `x` do not match the letters, if the bias does not fit, or if the dtypes differ.
+    #[shapes(x = "T: float[...]", return = "T[...]")]
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        let product = try_einsum(&self.subscripts, &[x, &self.weight]);
+        let y = match (product, &self.bias) {
+            (Ok(product), Some(bias)) => {
+                let shape = self.bias_shape(product.rank());
+                bias.try_reshape(shape)
+                    .and_then(|bias| product.try_add(bias))
+            }
+            (product, _) => product,
+        };
+        y.map_err(InputError::inside(EINSUM))
+    }
+
+    /// Returns the shape of the bias with the axes of the result: 1 along axes that the weight does not have.
+    fn bias_shape(&self, rank: usize) -> Vec<usize> {
+        let [_, weight, result] = parts(&self.subscripts).unwrap_or_default();
+        let letters = result.chars().filter(|letter| *letter != '.').count();
+        let mut shape = Vec::with_capacity(rank);
+        for part in result.replace("...", ".").chars() {
+            if part == '.' {
+                shape.extend(vec![1; rank.saturating_sub(letters)]);
+            } else {
+                let axis = weight.find(part);
+                shape.push(
+                    axis.and_then(|axis| self.weight.shape().get(axis))
+                        .map_or(1, |&length| length),
+                );
+            }
+        }
+        shape
+    }
+}
+
+/// Returns the letters of the input, of the weight and of the result, without spaces.
+fn parts(subscripts: &str) -> Option<[String; 3]> {
+    let subscripts = subscripts.replace(' ', "");
+    let (operands, result) = subscripts.split_once("->")?;
+    let (input, weight) = operands.split_once(',')?;
+    let is_one = !weight.contains(',') && !result.contains("->");
+    is_one.then(|| [input, weight, result].map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(
+        expected = "with one letter for each axis of the weight [2, 3, 4], found `ij,jk->ik`"
+    )]
+    fn letters_match_the_axes_of_the_weight() {
+        let _ = Einsum::new("ij,jk->ik", [2, 3, 4], &mut Rngs::new(0));
+    }
+}

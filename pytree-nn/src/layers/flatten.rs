@@ -1,0 +1,86 @@
+//! Layers without parameters that change the shape, or apply any function.
+
+use pytree_core::Module;
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+
+use crate::error::InputError;
+
+/// Merges all axes after the first ones into one axis, for instance before a [`Linear`](crate::Linear) layer.
+///
+/// With the default `kept` of 1, which keeps the batch axis, `x: [batch, a, b, …]` becomes `[batch, a · b · …]`. For one
+/// example, for instance under `vmap`, set `kept` to 0.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::Flatten;
+/// use pytree_transform::{DType, Tensor};
+/// let x = Tensor::ones(DType::F32, [8, 4, 4, 3]);
+/// assert_eq!(Flatten::default().forward(&x).shape(), [8, 48]);
+/// assert_eq!(Flatten { kept: 2 }.forward(&x).shape(), [8, 4, 12]);
+/// assert_eq!(Flatten { kept: 0 }.forward(&x).shape(), [384]);
+/// ```
+#[derive(Module, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flatten {
+    /// The number of first axes that stay as they are; by default 1, as in PyTorch.
+    #[r#static]
+    pub kept: usize,
+}
+
+impl Default for Flatten {
+    fn default() -> Self {
+        Self { kept: 1 }
+    }
+}
+
+impl Flatten {
+    /// Merges the axes of `x` after the first `kept`. If there are none, adds an axis of length 1.
+    ///
+    /// # Panics
+    /// If `x` has fewer than `kept` axes.
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        if x.rank() < self.kept {
+            return Err(InputError::input(
+                "Flatten",
+                format!("x with at least {} axes, which it keeps", self.kept),
+                x,
+                "pass x with its batch axes, or set `kept` to the number of batch axes of x",
+            ));
+        }
+        let (kept, merged) = x.shape().split_at(self.kept);
+        let length: usize = merged.iter().product();
+        Ok(x.reshape([kept, &[length]].concat()))
+    }
+}
+
+/// Applies a function that has no parameters, for instance in a [`Sequential`](crate::Sequential).
+///
+/// The function is a static value: it is a function, or a closure that captures nothing. Compiled functions are cached for
+/// each function.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Lambda, sequential};
+/// use pytree_transform::{DType, Tensor};
+/// let mut model = sequential![Lambda(|x| x.mean_axes([1, 2])), Lambda(Tensor::exp)];
+/// assert_eq!(model.forward(&Tensor::ones(DType::F32, [8, 4, 4, 3])).shape(), [8, 3]);
+/// ```
+#[derive(Module, Clone, Copy, Debug)]
+pub struct Lambda(
+    /// The function.
+    #[r#static]
+    pub fn(&Tensor) -> Tensor,
+);
+
+impl Lambda {
+    /// Applies the function to `x`.
+    ///
+    /// # Panics
+    /// If the function panics.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        (self.0)(x)
+    }
+}

@@ -1,0 +1,242 @@
+//! Linear layers over any axes: of several axes at once, and of products that a string describes.
+
+use pytree_core::{Module, shapes};
+use pytree_derive::panicking_twin;
+use pytree_transform::{DType, Tensor};
+
+use crate::error::InputError;
+use crate::initializers::Initializer;
+use crate::layers::normalization::positions;
+use crate::random::Rngs;
+
+const LINEAR_GENERAL: &str = "LinearGeneral";
+
+/// Multiplies several axes of `x` by a weight, and adds a bias.
+///
+/// `x: [batch…, other…, in…]` becomes `[batch…, other…, out…]`: the axes `in`, which may be anywhere, are summed over, and the
+/// axes `out` are last. With batch axes, each of their positions has a weight of its own.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{LinearGeneral, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let mut rngs = Rngs::new(0);
+/// let split = LinearGeneral::new([6], [2, 4], &mut rngs);
+/// let heads = split.forward(&Tensor::ones(DType::F32, [8, 5, 6]));
+/// assert_eq!(heads.shape(), [8, 5, 2, 4]);
+/// let join = LinearGeneral::new([2, 4], [6], &mut rngs);
+/// assert_eq!(join.forward(&heads).shape(), [8, 5, 6]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct LinearGeneral {
+    /// The weight: `[batch…, in…, out…]`.
+    #[param("T[...]")]
+    pub weight: Tensor,
+    /// The summand, if any: `[batch…, out…]`.
+    #[param("T[...]")]
+    pub bias: Option<Tensor>,
+    /// The axes of the input that are summed over. As in Flax, they are sorted: the first axis of the weight after its batch
+    /// axes belongs to the first of these axes in the input.
+    #[r#static]
+    pub axes: Vec<isize>,
+    /// The number of batch axes, which are the first axes of the input and of the weight; by default none.
+    #[r#static]
+    pub batch_axes: usize,
+}
+
+/// The options of a new [`LinearGeneral`] layer, with the defaults of Flax.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{LinearGeneral, LinearGeneralOptions, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// // Each of five experts has a matrix of its own.
+/// let options = LinearGeneralOptions { batch: vec![5], ..LinearGeneralOptions::default() };
+/// let experts = LinearGeneral::with_options([3], [4], options, &mut Rngs::new(0));
+/// assert_eq!(experts.weight.shape(), [5, 3, 4]);
+/// assert_eq!(experts.forward(&Tensor::ones(DType::F32, [5, 8, 3])).shape(), [5, 8, 4]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinearGeneralOptions {
+    /// The axes of the input that are summed over; by default its last axes, as many as there are inputs.
+    pub axes: Option<Vec<isize>>,
+    /// The lengths of the batch axes; by default there are none.
+    pub batch: Vec<usize>,
+    /// The dtype of the parameters; by default f32.
+    pub param_dtype: DType,
+    /// The initializer of the weight, as a matrix of all inputs times all outputs; by default
+    /// [`Initializer::lecun_normal`].
+    pub weight_init: Initializer,
+    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    pub bias_init: Option<Initializer>,
+}
+
+impl Default for LinearGeneralOptions {
+    fn default() -> Self {
+        Self {
+            axes: None,
+            batch: Vec::new(),
+            param_dtype: DType::F32,
+            weight_init: Initializer::lecun_normal(),
+            bias_init: Some(Initializer::Zeros),
+        }
+    }
+}
+
+impl LinearGeneral {
+    /// Creates an f32 layer that multiplies the last axes of its input, which have the lengths `inputs`. The result has
+    /// axes of the lengths `outputs` instead.
+    ///
+    /// Draws two keys of the stream `params`.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from.
+    #[track_caller]
+    pub fn new(inputs: impl AsRef<[usize]>, outputs: impl AsRef<[usize]>, rngs: &mut Rngs) -> Self {
+        Self::with_options(inputs, outputs, LinearGeneralOptions::default(), rngs)
+    }
+
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    ///
+    /// # Panics
+    /// If there is not one axis for each input, if there is no stream to draw from, or if `param_dtype` is not a float.
+    #[track_caller]
+    pub fn with_options(
+        inputs: impl AsRef<[usize]>,
+        outputs: impl AsRef<[usize]>,
+        options: LinearGeneralOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let (inputs, outputs) = (inputs.as_ref(), outputs.as_ref());
+        let last = || {
+            (1..=inputs.len())
+                .map(|axis| -axis.cast_signed())
+                .rev()
+                .collect()
+        };
+        let axes: Vec<isize> = options.axes.unwrap_or_else(last);
+        assert!(
+            axes.len() == inputs.len(),
+            "LinearGeneral expects one axis for each of the inputs {inputs:?}, found the axes {axes:?}; write as many axes as lengths"
+        );
+        let batch = options.batch;
+        let matrix = [
+            batch.iter().chain(inputs).product(),
+            outputs.iter().product(),
+        ];
+        let weight = options.weight_init;
+        let weight = weight.initialize(&rngs.params(), options.param_dtype, &matrix);
+        // No closure is used here, because a panic in a closure would not report the caller's line.
+        let bias = match options.bias_init {
+            Some(initializer) => {
+                let shape = [&batch, outputs].concat();
+                let flat = [shape.iter().product()];
+                let bias = initializer.initialize(&rngs.params(), options.param_dtype, &flat);
+                Some(bias.reshape(shape))
+            }
+            None => None,
+        };
+        Self {
+            weight: weight.reshape([&batch, inputs, outputs].concat()),
+            bias,
+            axes,
+            batch_axes: batch.len(),
+        }
+    }
+
+    /// Applies the layer to the axes of `x`.
+    ///
+    /// # Panics
+    /// If `x` lacks an axis of the layer, if the lengths of these axes are not those of the weight, or if the dtypes
+    /// differ.
+    #[shapes(x = "T: float[...]", return = "T[...]")]
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        let (batch, summed) = (self.batch_axes, self.axes.len());
+        let axes = positions(x, &self.axes).unwrap_or_default();
+        let lengths = |shape: &[usize], axes: &[usize]| -> Vec<Option<usize>> {
+            axes.iter().map(|&axis| shape.get(axis).copied()).collect()
+        };
+        let batch_axes: Vec<usize> = (0..batch).collect();
+        let of_weight: Vec<usize> = (batch..batch + summed).collect();
+        let fits = axes.len() == summed
+            && axes.iter().all(|&axis| axis >= batch)
+            && lengths(x.shape(), &batch_axes) == lengths(self.weight.shape(), &batch_axes)
+            && lengths(x.shape(), &axes) == lengths(self.weight.shape(), &of_weight);
+        if !fits {
+            return Err(self.refused(x));
+        }
+        let signed = |axes: &[usize]| -> Vec<isize> {
+            axes.iter().map(|&axis| axis.cast_signed()).collect()
+        };
+        let (batch_axes, contracted) = (signed(&batch_axes), (signed(&axes), signed(&of_weight)));
+        let product = x.try_dot_general(
+            &self.weight,
+            (&contracted.0, &contracted.1),
+            (&batch_axes, &batch_axes),
+        );
+        let y = match (product, &self.bias) {
+            (Ok(product), Some(bias)) => {
+                // The axes of `x` that are neither batch axes nor summed over have length 1 in the bias.
+                let others = vec![1; x.rank() - batch - summed];
+                let (first, last) = bias.shape().split_at(batch.min(bias.rank()));
+                product.try_add(bias.reshape([first, &others, last].concat()))
+            }
+            (product, _) => product,
+        };
+        y.map_err(InputError::inside(LINEAR_GENERAL))
+    }
+
+    /// Returns the error for an input without the axes of the layer.
+    fn refused(&self, x: &Tensor) -> InputError {
+        let (batch, summed) = (self.batch_axes, self.axes.len());
+        let shape = self.weight.shape();
+        let lengths = shape.get(batch..batch + summed).unwrap_or_default();
+        let mut expected = format!(
+            "x with the lengths {lengths:?} along the axes {:?}",
+            self.axes
+        );
+        if batch > 0 {
+            let lengths = shape.get(..batch).unwrap_or_default();
+            expected = format!("{expected}, and with the first axes {lengths:?}");
+        }
+        let fix = "pass x with these lengths, or make the layer with the lengths and axes of x";
+        InputError::input(LINEAR_GENERAL, expected, x, fix)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_lengths_are_reported_with_their_axes() {
+        let layer = LinearGeneral::new([2, 3], [4], &mut Rngs::new(0));
+        let error = layer
+            .try_forward(&Tensor::ones(DType::F32, [5, 3, 2]))
+            .unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.starts_with(
+                "LinearGeneral expects x with the lengths [2, 3] along the axes [-2, -1], found f32[5,3,2]; \
+                 pass x with these lengths, or make the layer with the lengths and axes of x"
+            ),
+            "{message}"
+        );
+        assert!(layer.try_forward(&Tensor::ones(DType::F32, [3])).is_err());
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "LinearGeneral expects one axis for each of the inputs [2, 3], found the axes [0]"
+    )]
+    fn each_input_needs_an_axis() {
+        let options = LinearGeneralOptions {
+            axes: Some(vec![0]),
+            ..LinearGeneralOptions::default()
+        };
+        let _ = LinearGeneral::with_options([2, 3], [4], options, &mut Rngs::new(0));
+    }
+}

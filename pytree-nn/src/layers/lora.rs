@@ -1,0 +1,214 @@
+//! Adapters of low rank: fine-tuning with few parameters.
+
+use pytree_core::kind::Param;
+use pytree_core::{Collection, Filter, Module, edit, partition, shapes};
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+use thiserror::Error;
+
+use crate::initializers::Initializer;
+use crate::model::Model;
+use crate::random::Rngs;
+
+/// The collection of the parameters of adapters, below the collection of all parameters.
+#[derive(Collection)]
+#[collection(parent = Param)]
+#[derive(Debug)]
+pub struct LoraParam;
+
+/// The adapter of one matrix of a [`Lora`]: the product of two thin matrices.
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct LoraAdapter {
+    /// The key path of the matrix in the model.
+    #[r#static]
+    pub path: String,
+    /// The first factor, initially drawn from [`Initializer::he_uniform`]: `lora_a` in Flax.
+    #[param(LoraParam, "T[in rank]")]
+    pub a: Tensor,
+    /// The second factor, initially 0: `lora_b` in Flax.
+    #[param(LoraParam, "T[rank out]")]
+    pub b: Tensor,
+}
+
+impl LoraAdapter {
+    /// Returns `weight + scale · a · b`.
+    ///
+    /// # Panics
+    /// If the shapes or the dtypes differ.
+    #[shapes(weight = "T[in out]", return = "T[in out]")]
+    #[track_caller]
+    pub fn adapted(&self, weight: &Tensor, scale: f64) -> Tensor {
+        weight + self.a.matmul(&self.b) * scale
+    }
+}
+
+/// A model whose chosen matrices W are W + scale · A · B, where A and B have a low rank (Hu et al. 2021, "Low-rank
+/// adaptation of large language models", equation 3).
+///
+/// The model may be of any type. Its layers and their types stay as they are: [`adapted`](Self::adapted) returns the model with
+/// the sums in the places of the matrices. Call it inside of the loss. Because B begins with 0, the adapted model first
+/// computes the same as the model.
+///
+/// To train the adapters alone, differentiate with respect to [`LoraParam`], and give the optimizer the same filter. To use the
+/// result without adapters, keep the adapted model.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{Activation, Lora, LoraParam, Mlp, Optimizer, Rngs, adam, mse};
+/// use pytree_transform::{DType, grad};
+/// let mut rngs = Rngs::new(0);
+/// let pretrained = Mlp::new(&[4, 16, 2], Activation::Tanh, &mut rngs);
+/// let (x, y) = (rngs.normal(DType::F32, [8, 4]), rngs.normal(DType::F32, [8, 2]));
+///
+/// let mut lora = Lora::new(&pretrained, &Filter::param(), 2, &mut rngs);
+/// assert_eq!(lora.adapted().forward(&x), pretrained.forward(&x));
+/// let adapters = Filter::collection::<LoraParam>();
+/// let mut optimizer = Optimizer::with_filter(&lora, adam(1e-2), &adapters);
+/// for _ in 0..5 {
+///     let loss = |lora: &Lora<Mlp>| mse(&lora.adapted().forward(&x), &y);
+///     let gradient = grad(loss).wrt(adapters.clone())(&lora);
+///     optimizer.update(&mut lora, &gradient);
+/// }
+/// assert_eq!(lora.model, pretrained);
+/// let tuned: Mlp = lora.adapted();
+/// assert_ne!(tuned.forward(&x), pretrained.forward(&x));
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct Lora<M> {
+    /// The model without adapters.
+    pub model: M,
+    /// The adapters, in the order of their matrices in the model.
+    pub adapters: Vec<LoraAdapter>,
+    /// The factor of the products; by default 1, as in Flax. (The paper has α divided by the rank.)
+    #[r#static]
+    pub scale: f64,
+}
+
+/// The error of a model that has no matrices to adapt.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum LoraError {
+    /// The filter selects no parameter with two axes.
+    #[error(
+        "cannot add adapters: the filter selects no parameter with two axes, but {selected}; choose a filter that selects matrices, for instance `Filter::param()`"
+    )]
+    NoMatrix {
+        /// What the filter selects instead.
+        selected: String,
+    },
+    /// The filter has an unknown path.
+    #[error("cannot add adapters: {0}")]
+    Filter(#[from] pytree_core::TreeError),
+}
+
+impl<M: Model> Lora<M> {
+    /// Adds an adapter of the given rank to each matrix that the filter selects. Other leaves that it selects, such as the
+    /// biases of the same layers, have no adapter.
+    ///
+    /// Draws two keys of the stream `params` for each matrix: for `a` and for `b`, as in Flax. An adapter has the dtype of its
+    /// matrix.
+    ///
+    /// # Panics
+    /// If the filter selects no parameter with two axes, if it has an unknown path, or if there is no stream to draw from.
+    #[panicking_twin(new)]
+    #[track_caller]
+    pub fn try_new(
+        model: &M,
+        filter: &Filter,
+        rank: usize,
+        rngs: &mut Rngs,
+    ) -> Result<Self, LoraError> {
+        let selected = partition::try_filter(model, &(Filter::param() & filter.clone()))?;
+        let mut adapters = Vec::new();
+        for (path, weight) in selected.iter_with_path() {
+            let [inputs, outputs] = *weight.shape() else {
+                continue;
+            };
+            let dtype = weight.dtype();
+            let a = Initializer::he_uniform().initialize(&rngs.params(), dtype, &[inputs, rank]);
+            let b = Initializer::Zeros.initialize(&rngs.params(), dtype, &[rank, outputs]);
+            let path = path.to_string();
+            adapters.push(LoraAdapter { path, a, b });
+        }
+        if adapters.is_empty() {
+            let leaves = selected.iter_with_path();
+            let leaves = leaves.map(|(path, leaf)| format!("{path}: {}", leaf.info()));
+            let selected = match leaves.collect::<Vec<_>>() {
+                leaves if leaves.is_empty() => "nothing".to_owned(),
+                leaves => leaves.join(", "),
+            };
+            return Err(LoraError::NoMatrix { selected });
+        }
+        Ok(Self {
+            model: model.clone(),
+            adapters,
+            scale: 1.0,
+        })
+    }
+
+    /// Returns the model with W + scale · A · B in the place of each adapted matrix W: for the loss, and at the end to
+    /// merge the adapters into the model.
+    ///
+    /// # Panics
+    /// If the model has no matrix at the path of an adapter, or if their shapes do not fit.
+    #[must_use]
+    #[track_caller]
+    pub fn adapted(&self) -> M {
+        let mut met = 0;
+        let adapted = edit::apply_with_path(self.model.clone(), |path, weight: &mut Tensor| {
+            let path = path.to_string();
+            if let Some(adapter) = self.adapters.iter().find(|adapter| adapter.path == path) {
+                *weight = adapter.adapted(weight, self.scale);
+                met += 1;
+            }
+        });
+        let paths = || {
+            self.adapters
+                .iter()
+                .map(|adapter| adapter.path.as_str())
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            met == self.adapters.len(),
+            "cannot adapt the model: it has {met} of the {} matrices {:?}; make the adapters for this model, with `Lora::new`",
+            self.adapters.len(),
+            paths()
+        );
+        adapted
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::{Activation, Mlp};
+
+    #[test]
+    fn filter_without_matrices_is_an_error() {
+        let model = Mlp::new(&[2, 3], Activation::Relu, &mut Rngs::new(0));
+        let bias = Filter::path("layers[0].bias");
+        let error = Lora::try_new(&model, &bias, 1, &mut Rngs::new(0)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot add adapters: the filter selects no parameter with two axes, but layers[0].bias: f32[3]; choose a filter that selects matrices, for instance `Filter::param()`"
+        );
+        let error = Lora::try_new(&model, &Filter::path("head"), 1, &mut Rngs::new(0));
+        assert!(error.unwrap_err().to_string().contains("head"));
+    }
+
+    #[test]
+    #[should_panic(expected = "it has 0 of the 1 matrices [\"layers[0].weight\"]")]
+    fn adapters_of_another_model_are_refused() {
+        let model = Mlp::new(&[2, 3], Activation::Relu, &mut Rngs::new(0));
+        let lora = Lora::new(&model, &Filter::param(), 1, &mut Rngs::new(0));
+        let other = crate::Linear::new(2, 3, &mut Rngs::new(0));
+        let mistaken = Lora {
+            model: other,
+            adapters: lora.adapters,
+            scale: 1.0,
+        };
+        let _ = mistaken.adapted();
+    }
+}

@@ -1,0 +1,87 @@
+//! Two recurrent layers, which run in opposite directions.
+
+use pytree_core::Module;
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+
+use super::rnn::Direction;
+use super::{RecurrentCell, Rnn};
+use crate::error::InputError;
+
+/// Applies a cell from the first element of a sequence to the last, and another from the last to the first. The result has the
+/// outputs of both, by default concatenated along the last axis, at each time (Schuster and Paliwal 1997).
+///
+/// `x: [batch…, time, inputs]` becomes `[batch…, time, forward outputs + backward outputs]`. The fields `reverse` and
+/// `keep_order` of the two layers are not read.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Bidirectional, GruCell, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let mut rngs = Rngs::new(0);
+/// let both = Bidirectional::new(GruCell::new(3, 4, &mut rngs), GruCell::new(3, 4, &mut rngs));
+/// assert_eq!(both.forward(&Tensor::ones(DType::F32, [2, 10, 3])).shape(), [2, 10, 8]);
+/// ```
+#[derive(Module, Clone, Debug)]
+pub struct Bidirectional<F, B> {
+    /// The layer that runs forward in time.
+    pub forward: Rnn<F>,
+    /// The layer that runs backward in time.
+    pub backward: Rnn<B>,
+    /// The function of the outputs of both layers; by default it concatenates them along the last axis.
+    #[r#static]
+    pub merge: fn(&Tensor, &Tensor) -> Tensor,
+}
+
+impl<F, B> Bidirectional<F, B> {
+    /// Creates a layer whose time axis is the axis before the last.
+    pub fn new(forward: F, backward: B) -> Self {
+        Self {
+            forward: Rnn::new(forward),
+            backward: Rnn::new(backward),
+            merge: |forward, backward| Tensor::concatenate(&[forward, backward], -1),
+        }
+    }
+}
+
+impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
+    /// Returns the merged outputs at all times.
+    ///
+    /// # Panics
+    /// If `x` has no time axis, or does not fit the cells.
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        match self.try_run(x, None, None) {
+            Ok((_, outputs)) => Ok(outputs),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the last carries of the forward and of the backward layer, and the merged outputs at all times. See
+    /// [`Rnn::run`] for the arguments.
+    ///
+    /// # Panics
+    /// As for [`Rnn::run`].
+    #[panicking_twin(run)]
+    #[track_caller]
+    #[allow(clippy::type_complexity, reason = "the carry is that of two cells")]
+    pub fn try_run(
+        &self,
+        x: &Tensor,
+        initial_carry: Option<&(F::Carry, B::Carry)>,
+        lengths: Option<&Tensor>,
+    ) -> Result<((F::Carry, B::Carry), Tensor), InputError> {
+        let (forward, backward) = (
+            initial_carry.map(|both| &both.0),
+            initial_carry.map(|both| &both.1),
+        );
+        let (forward, outputs) = self
+            .forward
+            .directed(Direction::Forward, x, forward, lengths)?;
+        let (backward, others) =
+            self.backward
+                .directed(Direction::Backward, x, backward, lengths)?;
+        Ok(((forward, backward), (self.merge)(&outputs, &others)))
+    }
+}
