@@ -94,6 +94,13 @@ pub mod nn {
         softplus, squareplus, standardize, summary, train, train_where, try_accuracy, try_capture,
         try_confusion_matrix, try_mse, try_softmax_cross_entropy,
     };
+    pub use pytree_nn::{
+        AttentionOptions, HeadProjection, KeyValueCache, LearnedPositions, MultiHeadAttention,
+        MultiHeadAttentionOptions, NormOrder, OutputProjection, SinusoidalPositions,
+        TransformerBlock, TransformerBlockOptions, causal_mask, combine_masks,
+        dot_product_attention, padding_mask, rotary, sinusoidal_positions,
+        try_dot_product_attention, try_rotary, window_mask, with_cache,
+    };
 }
 
 /// Optimizers: transformations of gradients that are chained, as in optax.

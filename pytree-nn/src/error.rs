@@ -53,6 +53,20 @@ pub enum InputError {
         /// The position of this index in the tensor of indices, in row-major order.
         position: usize,
     },
+    /// A cache or a table of positions has too little room for the next tokens.
+    #[error(
+        "{what} has room for {length} tokens, found {tokens} more after {index}; create a longer cache with `with_cache`, or more positions"
+    )]
+    CacheFull {
+        /// The name of the layer.
+        what: &'static str,
+        /// The number of tokens for which there is room.
+        length: usize,
+        /// The number of tokens before, if it is known; otherwise 0.
+        index: usize,
+        /// The number of further tokens.
+        tokens: usize,
+    },
     /// A tensor operation inside of the layer, loss or metric failed.
     #[error("{what}: {source}")]
     Operation {

@@ -68,6 +68,12 @@ pub use layers::{
     Sequential, SimpleCell, VarianceFormula, avg_pool, eval, eval_where, max_pool, min_pool, train,
     train_where,
 };
+pub use layers::{
+    AttentionOptions, HeadProjection, KeyValueCache, LearnedPositions, MultiHeadAttention,
+    MultiHeadAttentionOptions, NormOrder, OutputProjection, SinusoidalPositions, TransformerBlock,
+    TransformerBlockOptions, causal_mask, combine_masks, dot_product_attention, padding_mask,
+    rotary, sinusoidal_positions, try_dot_product_attention, try_rotary, window_mask, with_cache,
+};
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
 pub use model::Model;

@@ -1,0 +1,246 @@
+//! Attention as a function of queries, keys and values.
+
+use pytree_core::shapes;
+use pytree_derive::panicking_twin;
+use pytree_transform::{DType, Tensor};
+
+use super::masks::{causal_mask, padding_mask, window_mask};
+use super::scores::{Layout, Mixed, zero};
+use crate::error::InputError;
+use crate::functions::softmax;
+use crate::random::Key;
+
+/// The options of [`dot_product_attention`](crate::dot_product_attention()), with the defaults of
+/// `jax.nn.dot_product_attention`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AttentionOptions, Key, dot_product_attention};
+/// use pytree_transform::{DType, Tensor};
+/// let x = Key::new(0).normal(DType::F32, [2, 5, 4, 8]);
+/// let options = AttentionOptions { key_lengths: Some(Tensor::from([5, 3])), ..AttentionOptions::default() };
+/// assert_eq!(dot_product_attention(&x, &x, &x, &options).shape(), [2, 5, 4, 8]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AttentionOptions {
+    /// The numbers that are added to the scaled scores; by default none. Broadcasts to
+    /// `[*batch, heads, queries, keys]`.
+    pub bias: Option<Tensor>,
+    /// The mask, which is true where a query attends to a key; by default, all queries attend to all keys. Broadcasts
+    /// to `[*batch, heads, queries, keys]`.
+    pub mask: Option<Tensor>,
+    /// Whether query i attends only to the keys 0 to i; by default false.
+    pub is_causal: bool,
+    /// The factor of the scores; by default `None`, which means `1/√head_dim`.
+    pub scale: Option<f64>,
+    /// The local window: with (left, right), query i attends only to the keys i - left to i + right; by default none.
+    pub local_window: Option<(usize, usize)>,
+    /// The number of valid queries of each sequence, `int[*batch]`; by default, all are valid. The results of other
+    /// queries are 0.
+    pub query_lengths: Option<Tensor>,
+    /// The number of valid keys of each sequence, `int[*batch]`; by default, all are valid. No query attends to other
+    /// keys.
+    pub key_lengths: Option<Tensor>,
+}
+
+/// Returns softmax(query · keyᵀ · scale + bias) · value for each head (Vaswani et al. 2017, equation 1).
+///
+/// If there are fewer key heads than query heads, consecutive query heads share a key head: grouped-query attention
+/// (Ainslie et al. 2023), or multi-query attention with one key head (Shazeer 2019). Scores and softmax of
+/// half-precision floats are computed in f32, as in JAX. Those of f64 are computed in f64, while JAX rounds the scores to
+/// f32.
+///
+/// Scores that a mask excludes are replaced by a large negative number, as in JAX. So if a query may attend to no key,
+/// its result is the mean of all values. Pass a mask, and not infinities in the bias, whose softmax would be NaN.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AttentionOptions, Key, dot_product_attention};
+/// use pytree_transform::{DType, Tensor, ix};
+/// let query = Key::new(0).normal(DType::F32, [2, 5, 4, 8]);
+/// let (key, value) = (Key::new(1).normal(DType::F32, [2, 5, 2, 8]), Key::new(2).normal(DType::F32, [2, 5, 2, 8]));
+/// let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+/// let mixed = dot_product_attention(&query, &key, &value, &options);
+/// assert_eq!(mixed.shape(), [2, 5, 4, 8]);
+/// // The first query attends only to the first key. The query heads 0 and 1 share the key head 0.
+/// let first = mixed.index(ix![.., 0, 1]) - value.index(ix![.., 0, 0]);
+/// assert!(first.abs().max().item::<f32>() < 1e-6);
+/// ```
+///
+/// # Panics
+/// If the shapes or dtypes do not match, if the number of query heads is not a multiple of the number of key heads, or
+/// if a mask, bias or length of the options does not fit.
+#[shapes(
+    query = "T: float[*batch queries heads head_dim]",
+    key = "T[*batch keys kv_heads head_dim]",
+    value = "T[*batch keys kv_heads value_dim]",
+    return = "T[*batch queries heads value_dim]"
+)]
+#[panicking_twin(dot_product_attention)]
+#[track_caller]
+pub fn try_dot_product_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    options: &AttentionOptions,
+) -> Result<Tensor, InputError> {
+    match mix(
+        "dot_product_attention",
+        query,
+        key,
+        value,
+        options,
+        &Extras::default(),
+    ) {
+        Ok(mixed) => Ok(mixed.by_query()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The dropout of attention weights.
+pub(super) struct WeightDropout {
+    pub(super) key: Key,
+    pub(super) rate: f64,
+    /// Whether all batches and heads drop the same weights.
+    pub(super) is_broadcast: bool,
+}
+
+/// What the attention of a layer has beyond the options of the function.
+#[derive(Default)]
+pub(super) struct Extras {
+    /// One more mask: the places of a cache that have keys.
+    pub(super) allowed: Option<Tensor>,
+    pub(super) dropout: Option<WeightDropout>,
+}
+
+/// Computes attention. `what` is the name of the function or layer in errors.
+#[track_caller]
+pub(super) fn mix(
+    what: &'static str,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    options: &AttentionOptions,
+    extras: &Extras,
+) -> Result<Mixed, InputError> {
+    check_heads(what, query, key)?;
+    let full = score_shape(query, key);
+    check_options(what, &full, options)?;
+    let layout = Layout::new(query, key);
+    let dtype = match query.dtype() {
+        DType::BF16 | DType::F16 => DType::F32,
+        dtype => dtype,
+    };
+    let depth = query.shape().last().copied().unwrap_or_default();
+    let scale = options.scale.unwrap_or(1.0 / (depth as f64).sqrt());
+    let mut scores = layout.scores(&query.convert(dtype), &key.convert(dtype)) * scale;
+    if let Some(bias) = &options.bias {
+        scores += layout.arranged(&bias.convert(dtype));
+    }
+    if let Some(mask) = whole_mask(&full, options, extras) {
+        let low = Tensor::full(dtype, [], -0.7 * f64::from(f32::MAX));
+        scores = layout.arranged(&mask).select(&scores, &low);
+    }
+    let mut weights = softmax(&scores, -1).convert(value.dtype());
+    if let Some(dropout) = &extras.dropout {
+        weights = dropped(layout, &weights, &full, dropout);
+    }
+    let mut mixed = layout.mixed(&weights, value);
+    if let Some(lengths) = &options.query_lengths {
+        let queries = Tensor::arange(lengths.dtype(), full[full.len() - 2]);
+        mixed.zero_unless(&queries.less(lengths.expand_dims(-1)));
+    }
+    Ok(mixed)
+}
+
+/// Returns the shape `[*batch, heads, queries, keys]`.
+fn score_shape(query: &Tensor, key: &Tensor) -> Vec<usize> {
+    let (batch, rest) = query.shape().split_at(query.rank() - 3);
+    [batch, &[rest[1], rest[0], key.shape()[batch.len()]]].concat()
+}
+
+/// Combines all masks of the options. The result broadcasts to `[*batch, heads, queries, keys]`.
+#[track_caller]
+fn whole_mask(full: &[usize], options: &AttentionOptions, extras: &Extras) -> Option<Tensor> {
+    let (queries, keys) = (full[full.len() - 2], full[full.len() - 1]);
+    let masks = [
+        options.is_causal.then(|| causal_mask(queries, keys)),
+        options
+            .local_window
+            .map(|(left, right)| window_mask(queries, keys, left, right)),
+        options
+            .key_lengths
+            .as_ref()
+            .map(|lengths| padding_mask(lengths, keys)),
+        options.mask.clone(),
+        extras.allowed.clone(),
+    ];
+    masks
+        .into_iter()
+        .flatten()
+        .reduce(|first, second| first & second)
+}
+
+/// Sets weights to 0 with the probability `rate`, and divides the others by 1 - `rate`.
+#[track_caller]
+fn dropped(layout: Layout, weights: &Tensor, full: &[usize], dropout: &WeightDropout) -> Tensor {
+    let shape = if dropout.is_broadcast {
+        &full[full.len() - 2..]
+    } else {
+        full
+    };
+    let kept = 1.0 - dropout.rate;
+    let keep = layout.arranged(&dropout.key.bernoulli(kept, shape));
+    keep.select(&(weights / kept), &zero(weights.dtype()))
+}
+
+fn check_heads(what: &'static str, query: &Tensor, key: &Tensor) -> Result<(), InputError> {
+    let axis = query.rank() - 2;
+    let (heads, kv_heads) = (query.shape()[axis], key.shape()[axis]);
+    if kv_heads > 0 && heads.is_multiple_of(kv_heads) {
+        return Ok(());
+    }
+    let expected = format!("a number of key heads that divides the {heads} heads of the query");
+    let fix =
+        "pass a key and a value whose number of heads divides the number of heads of the query";
+    Err(InputError::input(what, expected, key, fix))
+}
+
+/// Checks the tensors of the options against the shape `[*batch, heads, queries, keys]`.
+fn check_options(
+    what: &'static str,
+    full: &[usize],
+    options: &AttentionOptions,
+) -> Result<(), InputError> {
+    let broadcasts = |tensor: &Tensor| {
+        let mut lengths = tensor.shape().iter().rev().zip(full.iter().rev());
+        tensor.rank() <= full.len()
+            && lengths.all(|(&length, &wanted)| length == wanted || length == 1)
+    };
+    let axes = "[*batch, heads, queries, keys]";
+    if let Some(mask) = &options.mask
+        && (mask.dtype() != DType::Bool || !broadcasts(mask))
+    {
+        let expected = format!("a bool mask that broadcasts to {axes} = {full:?}");
+        let fix = "set the mask to true where a query attends to a key, and add axes of length 1 for the axes over which the mask is the same";
+        return Err(InputError::input(what, expected, mask, fix));
+    }
+    if let Some(bias) = &options.bias
+        && (!bias.dtype().is_float() || !broadcasts(bias))
+    {
+        let expected = format!("a float bias that broadcasts to {axes} = {full:?}");
+        let fix = "add axes of length 1 for the axes over which the bias is the same; pass a tensor of bools as the mask";
+        return Err(InputError::input(what, expected, bias, fix));
+    }
+    let batch = &full[..full.len() - 3];
+    let lengths = [&options.query_lengths, &options.key_lengths];
+    for lengths in lengths.into_iter().flatten() {
+        let is_integer = !lengths.dtype().is_float() && lengths.dtype() != DType::Bool;
+        if !is_integer || lengths.shape() != batch {
+            let expected = format!("integer lengths of the shape {batch:?}");
+            let fix = "pass one length for each sequence of the batch";
+            return Err(InputError::input(what, expected, lengths, fix));
+        }
+    }
+    Ok(())
+}

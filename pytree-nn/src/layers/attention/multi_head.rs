@@ -1,0 +1,393 @@
+//! The attention layer.
+
+use pytree_core::{Module, shapes};
+use pytree_derive::panicking_twin;
+use pytree_transform::{DType, Tensor};
+
+use super::cache::{KeyValueCache, check_room, nan_if_full, positions_from};
+use super::dot_product::{AttentionOptions, Extras, WeightDropout, mix};
+use super::options::MultiHeadAttentionOptions;
+use super::projections::{HeadProjection, OutputProjection};
+use super::rotary::try_rotary;
+use super::scores::Mixed;
+use crate::error::{InputError, or_panic};
+use crate::layers::{LayerNorm, LinearOptions, Mode, NormOptions};
+use crate::random::{RngStream, Rngs};
+
+const ATTENTION: &str = "MultiHeadAttention";
+
+/// Multi-head attention: projects the input to queries, keys and values of several heads, computes
+/// [`dot_product_attention`](crate::dot_product_attention()) for each head, and projects the results (Vaswani et al.
+/// 2017, section 3.2.2).
+///
+/// [`forward`](Self::forward) is self-attention, and [`attend`](Self::attend) is cross-attention, or any other. The
+/// weights have the shapes of `nnx.MultiHeadAttention`. After [`with_cache`](crate::with_cache()), `forward`
+/// receives only new tokens, and finds the keys and values of earlier tokens in the cache. [`eval`](crate::eval())
+/// disables the dropout of attention weights.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AttentionOptions, MultiHeadAttention, Rngs, padding_mask};
+/// use pytree_transform::{DType, Tensor};
+/// let mut rngs = Rngs::new(0);
+/// let mut attention = MultiHeadAttention::new(16, 4, &mut rngs);
+/// let (x, context) = (rngs.normal(DType::F32, [2, 5, 16]), rngs.normal(DType::F32, [2, 7, 16]));
+/// assert_eq!(attention.forward(&x).shape(), [2, 5, 16]);
+/// // The sequences have 5 and 3 tokens, and padding after them.
+/// let mask = padding_mask(&Tensor::from([5, 3]), 5);
+/// assert_eq!(attention.forward_masked(&x, &mask).shape(), [2, 5, 16]);
+/// // The tokens of x attend to those of the context.
+/// let options = AttentionOptions::default();
+/// assert_eq!(attention.attend(&x, &context, &context, &options).shape(), [2, 5, 16]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct MultiHeadAttention {
+    /// The projection to queries: a weight `[features, heads, head_dim]`.
+    pub query: HeadProjection,
+    /// The projection to keys: a weight `[kv_features, kv_heads, head_dim]`.
+    pub key: HeadProjection,
+    /// The projection to values: a weight `[kv_features, kv_heads, head_dim]`.
+    pub value: HeadProjection,
+    /// The normalisation of queries, if any: `query_ln` in Flax.
+    pub query_norm: Option<LayerNorm>,
+    /// The normalisation of keys, if any: `key_ln` in Flax.
+    pub key_norm: Option<LayerNorm>,
+    /// The projection of the results of all heads: a weight `[heads, head_dim, out]`.
+    pub out: OutputProjection,
+    /// The cache for decoding, after [`with_cache`](crate::with_cache()).
+    pub cache: Option<KeyValueCache>,
+    stream: Option<RngStream>,
+    /// Whether query i attends only to the keys 0 to i.
+    #[r#static]
+    pub is_causal: bool,
+    /// The base of the [rotary embedding](crate::rotary()) of queries and keys, if any.
+    #[r#static]
+    pub rotary_base: Option<f64>,
+    /// The probability that an attention weight is dropped.
+    #[r#static]
+    pub dropout_rate: f64,
+    /// Whether each batch and head draws its own weights to drop.
+    #[r#static]
+    pub dropout_per_head: bool,
+    /// In [`Mode::Train`] attention weights are dropped.
+    #[r#static]
+    pub mode: Mode,
+}
+
+/// The inputs that the three projections receive.
+struct Inputs<'a> {
+    query: &'a Tensor,
+    key: &'a Tensor,
+    value: &'a Tensor,
+}
+
+impl MultiHeadAttention {
+    /// Creates an f32 layer for self-attention with the defaults of Flax: see [`MultiHeadAttentionOptions`].
+    ///
+    /// Draws eight keys of the stream `params`.
+    ///
+    /// # Panics
+    /// If `heads` does not divide `features`, or if there is no stream to draw from.
+    #[track_caller]
+    pub fn new(features: usize, heads: usize, rngs: &mut Rngs) -> Self {
+        Self::with_options(features, heads, MultiHeadAttentionOptions::default(), rngs)
+    }
+
+    /// Creates an f32 layer like [`new`](Self::new), in which each token attends only to itself and earlier tokens.
+    ///
+    /// # Panics
+    /// As for [`new`](Self::new).
+    #[track_caller]
+    pub fn causal(features: usize, heads: usize, rngs: &mut Rngs) -> Self {
+        let options = MultiHeadAttentionOptions {
+            is_causal: true,
+            ..MultiHeadAttentionOptions::default()
+        };
+        Self::with_options(features, heads, options, rngs)
+    }
+
+    /// Creates a layer with the given options.
+    ///
+    /// Draws keys of the stream `params` in the order of Flax: for the weight and bias of the query, the key and the
+    /// value, for the scales of the normalisations, and for the weight and bias of the output. With a dropout rate above 0, forks the
+    /// stream `dropout`.
+    ///
+    /// # Panics
+    /// If `heads` does not divide `qkv_features`, if `kv_heads` does not divide `heads`, if there is a rotary embedding
+    /// and the length of a head is odd, if the dropout rate is not in [0, 1), or if there is no stream to draw from.
+    #[track_caller]
+    pub fn with_options(
+        features: usize,
+        heads: usize,
+        options: MultiHeadAttentionOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let kv_heads = options.kv_heads.unwrap_or(heads);
+        let head_dim = checked_head_dim(features, heads, kv_heads, &options);
+        let kv_features = options.kv_in_features.unwrap_or(features);
+        let linear = options.linear;
+        let query = HeadProjection::new(features, heads, head_dim, linear, rngs);
+        let key = HeadProjection::new(kv_features, kv_heads, head_dim, linear, rngs);
+        let value = HeadProjection::new(kv_features, kv_heads, head_dim, linear, rngs);
+        let norm = NormOptions {
+            param_dtype: linear.param_dtype,
+            bias_init: None,
+            ..NormOptions::default()
+        };
+        let (mut query_norm, mut key_norm) = (None, None);
+        if options.normalize_qk {
+            query_norm = Some(LayerNorm::with_options(head_dim, norm, rngs));
+            key_norm = Some(LayerNorm::with_options(head_dim, norm, rngs));
+        }
+        let of_output = LinearOptions {
+            weight_init: options.out_weight_init.unwrap_or(linear.weight_init),
+            ..linear
+        };
+        let out_features = options.out_features.unwrap_or(features);
+        let out = OutputProjection::new(heads, head_dim, out_features, of_output, rngs);
+        let mut stream = None;
+        if options.dropout_rate > 0.0 {
+            stream = Some(or_panic(rngs.stream_mut("dropout")).fork());
+        }
+        Self {
+            query,
+            key,
+            value,
+            query_norm,
+            key_norm,
+            out,
+            cache: None,
+            stream,
+            is_causal: options.is_causal,
+            rotary_base: options.rotary_base,
+            dropout_rate: options.dropout_rate,
+            dropout_per_head: options.dropout_per_head,
+            mode: Mode::Train,
+        }
+    }
+
+    /// Applies self-attention to `x`: `[*batch, tokens, features]` to `[*batch, tokens, out]`.
+    ///
+    /// With a cache, `x` has the next tokens of each sequence, which attend to themselves and to all earlier tokens.
+    ///
+    /// # Panics
+    /// If the number of features or the dtype of `x` is wrong, or if the cache has another batch or too little room. If
+    /// the number of tokens in the cache is traced, as under `jit`, the results are NaN if there is too little room.
+    #[shapes(x = "T: float[*batch tokens _]", return = "T[*batch tokens _]")]
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+        self.attend_to_self(x, None)
+    }
+
+    /// Applies self-attention to `x` like [`forward`](Self::forward). No token attends to another where `mask` is
+    /// false. The mask broadcasts to `[*batch, heads, tokens, keys]`. The keys are the tokens or, with a cache, all
+    /// places of the cache.
+    ///
+    /// # Panics
+    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to its shape.
+    #[shapes(
+        x = "T: float[*batch tokens _]",
+        mask = "bool[...]",
+        return = "T[*batch tokens _]"
+    )]
+    #[panicking_twin(forward_masked)]
+    #[track_caller]
+    pub fn try_forward_masked(&mut self, x: &Tensor, mask: &Tensor) -> Result<Tensor, InputError> {
+        self.attend_to_self(x, Some(mask))
+    }
+
+    /// Computes attention of the tokens of `query` to those of `key`, whose values are projections of `value`. Usually,
+    /// `key` and `value` are the same tensor. The cache is neither read nor written.
+    ///
+    /// `query`: `[*batch, queries, features]`, `key` and `value`: `[*batch, keys, kv_features]`; returns
+    /// `[*batch, queries, out]`. The attention is causal if the layer or the options say so.
+    ///
+    /// # Panics
+    /// If an input has a wrong number of features, if the shapes or dtypes do not match, or if a mask, bias or length
+    /// of the options does not fit.
+    #[shapes(
+        query = "T: float[*batch queries _]",
+        key = "T[*batch keys _]",
+        value = "T[*batch keys _]",
+        return = "T[*batch queries _]"
+    )]
+    #[panicking_twin(attend)]
+    #[track_caller]
+    pub fn try_attend(
+        &mut self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        options: &AttentionOptions,
+    ) -> Result<Tensor, InputError> {
+        self.attend_to(&Inputs { query, key, value }, options)
+    }
+
+    /// Returns the stream that decides which attention weights are dropped, if the dropout rate is above 0.
+    pub fn stream(&self) -> Option<&RngStream> {
+        self.stream.as_ref()
+    }
+
+    /// Gives a causal layer an empty cache.
+    #[track_caller]
+    pub(super) fn make_cache(&mut self, batch: &[usize], length: usize) {
+        let weight = &self.key.weight;
+        if let (true, &[_, kv_heads, head_dim]) = (self.is_causal, weight.shape()) {
+            let dtype = weight.dtype();
+            self.cache = Some(KeyValueCache::new(dtype, batch, length, kv_heads, head_dim));
+        }
+    }
+
+    #[track_caller]
+    fn attend_to(
+        &mut self,
+        inputs: &Inputs<'_>,
+        options: &AttentionOptions,
+    ) -> Result<Tensor, InputError> {
+        let [query, key, value] = self.projected(inputs)?;
+        let tokens = |tensor: &Tensor| tensor.shape()[tensor.rank() - 3];
+        let query = self.turned(&query, &Tensor::arange(DType::I32, tokens(&query)))?;
+        let key = self.turned(&key, &Tensor::arange(DType::I32, tokens(&key)))?;
+        let is_causal = self.is_causal || options.is_causal;
+        let options = AttentionOptions {
+            is_causal,
+            ..options.clone()
+        };
+        let mixed = self.mixed(&query, &key, &value, &options, None)?;
+        self.out.try_apply(&mixed)
+    }
+
+    #[track_caller]
+    fn attend_to_self(&mut self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
+        let inputs = Inputs {
+            query: x,
+            key: x,
+            value: x,
+        };
+        let Some(cache) = self.cache.clone() else {
+            let options = AttentionOptions {
+                mask: mask.cloned(),
+                ..AttentionOptions::default()
+            };
+            return self.attend_to(&inputs, &options);
+        };
+        let tokens = x.shape()[x.rank() - 2];
+        check_batch(x, &cache)?;
+        check_room(ATTENTION, &cache.index, tokens, cache.length())?;
+        let [query, key, value] = self.projected(&inputs)?;
+        let positions = positions_from(&cache.index, tokens);
+        let query = self.turned(&query, &positions)?;
+        let key = self.turned(&key, &positions)?;
+        let (extended, allowed) = cache.extended(&key, &value);
+        let options = AttentionOptions {
+            mask: mask.cloned(),
+            ..AttentionOptions::default()
+        };
+        let (key, value) = (&extended.key, &extended.value);
+        let mixed = self.mixed(&query, key, value, &options, Some(allowed))?;
+        let y = self.out.try_apply(&mixed)?;
+        self.cache = Some(extended);
+        Ok(nan_if_full(y, &cache.index, tokens, cache.length()))
+    }
+
+    /// Returns the queries, keys and values of all heads.
+    #[track_caller]
+    fn projected(&self, inputs: &Inputs<'_>) -> Result<[Tensor; 3], InputError> {
+        let query = self.query.try_forward(inputs.query)?;
+        let key = self.key.try_forward(inputs.key)?;
+        let value = self.value.try_forward(inputs.value)?;
+        Ok([
+            normalized(self.query_norm.as_ref(), query)?,
+            normalized(self.key_norm.as_ref(), key)?,
+            value,
+        ])
+    }
+
+    /// Applies the rotary embedding, if there is one.
+    #[track_caller]
+    fn turned(&self, x: &Tensor, positions: &Tensor) -> Result<Tensor, InputError> {
+        match self.rotary_base {
+            Some(base) => try_rotary(x, positions, base),
+            None => Ok(x.clone()),
+        }
+    }
+
+    /// Computes attention, with dropout in training. `allowed` is one more mask.
+    #[track_caller]
+    fn mixed(
+        &mut self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        options: &AttentionOptions,
+        allowed: Option<Tensor>,
+    ) -> Result<Mixed, InputError> {
+        let is_dropping = self.mode == Mode::Train && self.dropout_rate > 0.0;
+        let mut stream = self.stream.clone().filter(|_| is_dropping);
+        let mut dropout = None;
+        if let Some(stream) = &mut stream {
+            dropout = Some(WeightDropout {
+                key: stream.next_key(),
+                rate: self.dropout_rate,
+                is_broadcast: !self.dropout_per_head,
+            });
+        }
+        let extras = Extras { allowed, dropout };
+        let mixed = mix(ATTENTION, query, key, value, options, &extras)?;
+        // The stream advances only if nothing failed.
+        if stream.is_some() {
+            self.stream = stream;
+        }
+        Ok(mixed)
+    }
+}
+
+#[track_caller]
+fn normalized(norm: Option<&LayerNorm>, x: Tensor) -> Result<Tensor, InputError> {
+    match norm {
+        Some(norm) => norm.try_forward(&x),
+        None => Ok(x),
+    }
+}
+
+/// Checks that the batch of `x` is that of the cache.
+fn check_batch(x: &Tensor, cache: &KeyValueCache) -> Result<(), InputError> {
+    let (batch, _) = x.shape().split_at(x.rank() - 2);
+    if batch == cache.batch() {
+        return Ok(());
+    }
+    let expected = format!("x with the batch {:?} of its cache", cache.batch());
+    let fix = "pass as many sequences as the cache has, or call `with_cache` with the batch of x";
+    Err(InputError::input(ATTENTION, expected, x, fix))
+}
+
+/// Checks the sizes of a new layer, and returns the length of a head.
+#[track_caller]
+fn checked_head_dim(
+    features: usize,
+    heads: usize,
+    kv_heads: usize,
+    options: &MultiHeadAttentionOptions,
+) -> usize {
+    let qkv_features = options.qkv_features.unwrap_or(features);
+    assert!(
+        heads > 0 && qkv_features.is_multiple_of(heads),
+        "MultiHeadAttention expects the number of heads to divide the number of features of a query, found {heads} heads and {qkv_features} features; choose a number of heads that divides {qkv_features}, or set `qkv_features`"
+    );
+    assert!(
+        kv_heads > 0 && heads.is_multiple_of(kv_heads),
+        "MultiHeadAttention expects the number of key heads to divide the number of heads, found {kv_heads} key heads and {heads} heads; choose a `kv_heads` that divides {heads}"
+    );
+    let head_dim = qkv_features / heads;
+    assert!(
+        options.rotary_base.is_none() || head_dim.is_multiple_of(2),
+        "MultiHeadAttention expects heads of an even length for a rotary embedding, found {head_dim}; choose `qkv_features` as an even multiple of the {heads} heads"
+    );
+    let rate = options.dropout_rate;
+    assert!(
+        (0.0..1.0).contains(&rate),
+        "MultiHeadAttention expects a dropout rate of at least 0 and less than 1, found {rate}; it is the probability of dropping an attention weight"
+    );
+    head_dim
+}

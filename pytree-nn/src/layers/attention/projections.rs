@@ -1,0 +1,150 @@
+//! The linear maps of attention: from features to heads, and back.
+
+use pytree_core::{Module, shapes};
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+
+use super::scores::Mixed;
+use crate::error::InputError;
+use crate::layers::LinearOptions;
+use crate::random::Rngs;
+
+/// Maps features to the query, key or value of each head: x · weight + bias over the last axis of `x`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{HeadProjection, LinearOptions, Rngs};
+/// use pytree_transform::{DType, Tensor};
+/// let projection = HeadProjection::new(16, 2, 8, LinearOptions::default(), &mut Rngs::new(0));
+/// assert_eq!(projection.forward(&Tensor::ones(DType::F32, [3, 5, 16])).shape(), [3, 5, 2, 8]);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct HeadProjection {
+    /// The tensor by which the input is multiplied: the `kernel` in Flax.
+    #[param("T[in heads head_dim]")]
+    pub weight: Tensor,
+    /// The matrix that is added to the product, if any.
+    #[param("T[heads head_dim]")]
+    pub bias: Option<Tensor>,
+}
+
+impl HeadProjection {
+    /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias, if any. The
+    /// weight is initialized as a matrix `[in, heads*head_dim]`, as in Flax.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from, or if the `param_dtype` of the options is not a float.
+    #[track_caller]
+    pub fn new(
+        inputs: usize,
+        heads: usize,
+        head_dim: usize,
+        options: LinearOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let matrix = [inputs, heads * head_dim];
+        let (weight, bias) = initial(matrix, options, rngs);
+        Self {
+            weight: weight.reshape([inputs, heads, head_dim]),
+            bias: bias.map(|bias| bias.reshape([heads, head_dim])),
+        }
+    }
+
+    /// Applies the projection to the last axis of `x`.
+    ///
+    /// # Panics
+    /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
+    #[shapes(x = "T[... in]", return = "T[... heads head_dim]")]
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        let y = match (x.try_tensordot(&self.weight, (&[-1], &[0])), &self.bias) {
+            (Ok(product), Some(bias)) => product.try_add(bias),
+            (product, _) => product,
+        };
+        y.map_err(InputError::inside("HeadProjection"))
+    }
+}
+
+/// Maps the results of all heads to features: the sum over heads of x · weight, plus the bias.
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct OutputProjection {
+    /// The tensor by which the results are multiplied: the `kernel` in Flax.
+    #[param("T[heads head_dim out]")]
+    pub weight: Tensor,
+    /// The vector that is added to the product, if any.
+    #[param("T[out]")]
+    pub bias: Option<Tensor>,
+}
+
+impl OutputProjection {
+    /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias, if any. The
+    /// weight is initialized as a matrix `[heads*head_dim, out]`, as in Flax.
+    ///
+    /// # Panics
+    /// If there is no stream to draw from, or if the `param_dtype` of the options is not a float.
+    #[track_caller]
+    pub fn new(
+        heads: usize,
+        head_dim: usize,
+        outputs: usize,
+        options: LinearOptions,
+        rngs: &mut Rngs,
+    ) -> Self {
+        let (weight, bias) = initial([heads * head_dim, outputs], options, rngs);
+        Self {
+            weight: weight.reshape([heads, head_dim, outputs]),
+            bias,
+        }
+    }
+
+    /// Applies the projection: `x: [.., heads, head_dim]` to `[.., out]`.
+    ///
+    /// # Panics
+    /// If the last two axes of `x` do not match the weight, or if the dtypes differ.
+    #[shapes(x = "T[... heads head_dim]", return = "T[... out]")]
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
+        let y = match (
+            x.try_tensordot(&self.weight, (&[-2, -1], &[0, 1])),
+            &self.bias,
+        ) {
+            (Ok(product), Some(bias)) => product.try_add(bias),
+            (product, _) => product,
+        };
+        y.map_err(InputError::inside("OutputProjection"))
+    }
+
+    /// Applies the projection like [`try_forward`](Self::try_forward), without a transpose of the mixed values.
+    #[track_caller]
+    pub(super) fn try_apply(&self, mixed: &Mixed) -> Result<Tensor, InputError> {
+        let y = match (mixed.try_project(&self.weight), &self.bias) {
+            (Ok(product), Some(bias)) => product.try_add(bias),
+            (product, _) => product,
+        };
+        y.map_err(InputError::inside("OutputProjection"))
+    }
+}
+
+/// Returns a weight of the shape `matrix` and a bias for its columns, if the options have one.
+#[track_caller]
+fn initial(
+    matrix: [usize; 2],
+    options: LinearOptions,
+    rngs: &mut Rngs,
+) -> (Tensor, Option<Tensor>) {
+    let dtype = options.param_dtype;
+    let weight = options
+        .weight_init
+        .initialize(&rngs.params(), dtype, &matrix);
+    // No closure is used here, because a panic in a closure would not report the caller's line.
+    let bias = match options.bias_init {
+        Some(initializer) => {
+            let key = rngs.params();
+            Some(initializer.initialize(&key, dtype, &[matrix[1]]))
+        }
+        None => None,
+    };
+    (weight, bias)
+}

@@ -1,0 +1,166 @@
+//! The products of attention, which keep the heads before the queries.
+//!
+//! The axes of a query are `[*batch, queries, heads, head_dim]`, those of keys and values `[*batch, keys, kv_heads, _]`.
+//! If there are fewer key heads than query heads, consecutive query heads form a group that shares a key head. The
+//! scores are `[*batch, heads, queries, keys]`, or `[*batch, kv_heads, queries, group, keys]` with groups: this is the
+//! order in which the product returns the axes.
+
+use pytree_transform::{DType, Tensor, TensorError};
+
+/// The axes of the scores.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    /// The number of batch axes.
+    batch: usize,
+    kv_heads: usize,
+    /// The number of query heads that share a key head.
+    group: usize,
+}
+
+/// Returns the numbers of the batch axes, and then those of `others`.
+fn axes(batch: usize, others: &[usize]) -> Vec<isize> {
+    let all = (0..batch).chain(others.iter().map(|axis| batch + axis));
+    all.map(usize::cast_signed).collect()
+}
+
+/// Returns the numbers of axes after the batch axes.
+fn after(batch: usize, others: &[usize]) -> Vec<isize> {
+    axes(batch, others).split_off(batch)
+}
+
+impl Layout {
+    /// Returns the layout of checked queries and keys: the number of query heads is a multiple of the number of key
+    /// heads.
+    pub(super) fn new(query: &Tensor, key: &Tensor) -> Self {
+        let batch = query.rank() - 3;
+        let (heads, kv_heads) = (query.shape()[batch + 1], key.shape()[batch + 1]);
+        Self {
+            batch,
+            kv_heads,
+            group: heads.checked_div(kv_heads).unwrap_or(1),
+        }
+    }
+
+    fn has_groups(self) -> bool {
+        self.group != 1
+    }
+
+    /// Returns query · keyᵀ for each head.
+    #[track_caller]
+    pub(super) fn scores(self, query: &Tensor, key: &Tensor) -> Tensor {
+        let batch = self.batch;
+        let (by_head, depth) = (axes(batch, &[1]), after(batch, &[2]));
+        if !self.has_groups() {
+            return query.dot_general(key, (&depth, &depth), (&by_head, &by_head));
+        }
+        let mut shape = query.shape().to_vec();
+        shape.splice(batch + 1..batch + 2, [self.kv_heads, self.group]);
+        let grouped = query.reshape(shape);
+        grouped.dot_general(key, (&after(batch, &[3]), &depth), (&by_head, &by_head))
+    }
+
+    /// Brings a tensor that broadcasts to `[*batch, heads, queries, keys]` to axes that broadcast to the scores.
+    #[track_caller]
+    pub(super) fn arranged(self, tensor: &Tensor) -> Tensor {
+        if !self.has_groups() || tensor.rank() < 2 {
+            return tensor.clone();
+        }
+        if tensor.rank() == 2 || tensor.shape()[tensor.rank() - 3] == 1 {
+            // One for all heads: [.., 1, queries, keys] to [.., 1, queries, 1, keys].
+            return tensor.expand_dims(-2);
+        }
+        let place = tensor.rank() - 3;
+        let mut shape = tensor.shape().to_vec();
+        shape.splice(place..=place, [self.kv_heads, self.group]);
+        tensor.reshape(shape).move_axis(-3, -2)
+    }
+
+    /// Returns the sum of the values, weighted by the weights, for each head: the axes of the scores, with the axis
+    /// `value_dim` instead of the axis `keys`.
+    #[track_caller]
+    pub(super) fn mixed(self, weights: &Tensor, value: &Tensor) -> Mixed {
+        let batch = self.batch;
+        let keys = usize::from(self.has_groups()) + 2;
+        let values = weights.dot_general(
+            value,
+            (&after(batch, &[keys]), &after(batch, &[0])),
+            (&axes(batch, &[0]), &axes(batch, &[1])),
+        );
+        Mixed {
+            layout: self,
+            values,
+        }
+    }
+}
+
+/// The weighted sums of values: `[*batch, heads, queries, value_dim]`, or
+/// `[*batch, kv_heads, queries, group, value_dim]` with groups.
+pub(super) struct Mixed {
+    layout: Layout,
+    values: Tensor,
+}
+
+impl Mixed {
+    /// Returns the values as `[*batch, queries, heads, value_dim]`.
+    #[track_caller]
+    pub(super) fn by_query(&self) -> Tensor {
+        let batch = self.layout.batch;
+        let moved = self
+            .values
+            .move_axis(batch.cast_signed(), (batch + 1).cast_signed());
+        if !self.layout.has_groups() {
+            return moved;
+        }
+        let mut shape = moved.shape().to_vec();
+        shape.splice(
+            batch + 1..batch + 3,
+            [self.layout.kv_heads * self.layout.group],
+        );
+        moved.reshape(shape)
+    }
+
+    /// Returns the product with a weight `[heads, value_dim, out]`, summed over heads: `[*batch, queries, out]`.
+    ///
+    /// # Errors
+    /// If the weight does not have these axes.
+    #[track_caller]
+    pub(super) fn try_project(&self, weight: &Tensor) -> Result<Tensor, TensorError> {
+        let Layout {
+            batch,
+            kv_heads,
+            group,
+        } = self.layout;
+        match *weight.shape() {
+            [_, _, _] if !self.layout.has_groups() => {
+                let contracted = after(batch, &[0, 2]);
+                self.values.try_tensordot(weight, (&contracted, &[0, 1]))
+            }
+            [heads, value_dim, out] if heads == kv_heads * group => {
+                let weight = weight.reshape([kv_heads, group, value_dim, out]);
+                let contracted = after(batch, &[0, 2, 3]);
+                self.values
+                    .try_tensordot(&weight, (&contracted, &[0, 1, 2]))
+            }
+            // The error shows the axes that the user knows.
+            _ => self.by_query().try_tensordot(weight, (&[-2, -1], &[0, 1])),
+        }
+    }
+
+    /// Sets the values of queries to zero where `is_valid`, `[*batch, queries]`, is false.
+    #[track_caller]
+    pub(super) fn zero_unless(&mut self, is_valid: &Tensor) {
+        let mut is_valid = is_valid
+            .expand_dims(self.layout.batch.cast_signed())
+            .expand_dims(-1);
+        if self.layout.has_groups() {
+            is_valid = is_valid.expand_dims(-1);
+        }
+        self.values = is_valid.select(&self.values, &zero(self.values.dtype()));
+    }
+}
+
+/// Returns the scalar 0.
+#[track_caller]
+pub(super) fn zero(dtype: DType) -> Tensor {
+    Tensor::zeros(dtype, [])
+}
