@@ -170,6 +170,10 @@ def run(name, dtype):
     # Linux reports the peak in KiB.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     report("peak_mb", "MB", peak, peak)
+    device = jax.devices()[0].memory_stats() or {}
+    if "peak_bytes_in_use" in device:
+        peak = device["peak_bytes_in_use"] / 2**20
+        report("device_peak_mb", "MB", peak, peak)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 //! Prints one JSON object a line, as the peers do: microseconds a step, the time of the first step, and
 //! the losses at steps 1 and 20, which all peers agree on, and the peak memory of the process so far.
 //!
-//! The cases `mlp4096` and `transformer1024` are for accelerators, and run only if they are named.
+//! The cases `mlp4096` and `transformer1024` are for accelerators, and run only if they are named. `--bf16` converts parameters
+//! and inputs. `--pjrt` runs on the first device of the plugin in `PYTREE_PJRT_PLUGIN` and needs `--features pjrt`; it also
+//! prints how much the losses of the cases for CPUs differ from those of the host.
 
 #![allow(
     clippy::pedantic,
@@ -15,121 +17,46 @@
     reason = "a benchmark is read as a script"
 )]
 
-#[path = "../examples/digits/workload.rs"]
-mod workload;
-
-#[path = "support/mlp.rs"]
-mod mlp;
-#[path = "support/transformer.rs"]
-mod transformer;
+#[path = "support/training.rs"]
+mod training;
 
 use std::time::Instant;
 
-use pytree::SelectPart;
-use pytree::prelude::*;
-use pytree::transform::Traceable;
-use transformer::Transformer;
+use pytree::DType;
+use pytree::device::Device;
+use training::{LARGE, SMALL, number};
 
-struct Case {
-    name: &'static str,
-    sizes: [usize; 4],
-    batch: usize,
+/// What runs the steps.
+struct Target {
+    device: Device,
+    /// The name in the lines.
+    peer: &'static str,
+    dtype: DType,
+    /// Returns the most memory of the device in MB that was in use so far, if the device counts it.
+    device_peak: Box<dyn Fn() -> Option<f64>>,
 }
 
-const CASES: [Case; 4] = [
-    Case {
-        name: "C1",
-        sizes: [64, 128, 128, 10],
-        batch: 64,
-    },
-    Case {
-        name: "C2",
-        sizes: [784, 512, 512, 10],
-        batch: 128,
-    },
-    Case {
-        name: "C3",
-        sizes: [784, 2048, 2048, 10],
-        batch: 256,
-    },
-    Case {
-        name: "mlp4096",
-        sizes: [4096, 4096, 4096, 10],
-        batch: 4096,
-    },
-];
-
-/// The cases that run only if they are named.
-const LARGE: [&str; 2] = ["mlp4096", "transformer1024"];
-
-/// Four batches of an input shape and so many labels.
-fn batches(shape: &[usize], labels: usize, classes: u64) -> Vec<(Tensor, Tensor)> {
-    (0..4)
-        .map(|k| {
-            let x = workload::uniform(10 + k, shape.iter().product(), 1.0);
-            (
-                Tensor::new(shape, x),
-                Tensor::from(workload::labels(20 + k, labels, classes)),
-            )
-        })
-        .collect()
-}
-
-/// Trains and reports; `logits` is the forward pass.
-fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
-    name: &str,
-    model: M,
-    batches: &[(Tensor, Tensor)],
-    logits: fn(&M, &Tensor) -> Tensor,
-) {
-    let step = jit(
-        move |(mut model, mut optimizer, x, y): (M, Optimizer<M>, Tensor, Tensor)| {
-            let loss = |model: &M| softmax_cross_entropy(&logits(model, &x), &y).mean();
-            let (loss, gradient) = value_and_grad(loss)(&model);
-            optimizer.update(&mut model, &gradient);
-            (model, optimizer, loss)
-        },
-    );
-    let optimizer = Optimizer::new(&model, adam(1e-3));
-    let mut state = Some((model, optimizer));
-    let mut count = 0;
-    let mut advance = || {
-        let (x, y) = batches[count % 4].clone();
-        count += 1;
-        let (model, optimizer) = state.take().unwrap();
-        let (model, optimizer, loss) = step((model, optimizer, x, y));
-        state = Some((model, optimizer));
-        loss
-    };
-    let read = |loss: Tensor| loss.item::<f32>();
-    let start = Instant::now();
-    let first_loss = read(advance());
-    let first_step = start.elapsed().as_secs_f64() * 1e3;
-    let twentieth = (1..20).map(|_| advance()).last();
-    let twentieth = twentieth.map_or(first_loss, read);
+fn run(name: &str, target: &Target) {
+    let mut advance = training::steps(name, target.dtype, &target.device)
+        .unwrap_or_else(|| panic!("expected one of {SMALL:?} and {LARGE:?}, found `{name}`"));
     let report = |operation: &str, unit: &str, median: f64, min: f64| {
         println!(
-            "{{\"section\":\"C\",\"workload\":\"{}\",\"op\":\"{operation}\",\"peer\":\"pytree\",\"unit\":\"{unit}\",\"median\":{median},\"min\":{min}}}",
-            name
+            "{{\"section\":\"C\",\"workload\":\"{name}\",\"op\":\"{operation}\",\"peer\":\"{}\",\"unit\":\"{unit}\",\"median\":{median},\"min\":{min}}}",
+            target.peer
         );
     };
-    report(
-        "loss_step1",
-        "",
-        f64::from(first_loss),
-        f64::from(first_loss),
-    );
-    report(
-        "loss_step20",
-        "",
-        f64::from(twentieth),
-        f64::from(twentieth),
-    );
+    let start = Instant::now();
+    let first = number(&advance());
+    let first_step = start.elapsed().as_secs_f64() * 1e3;
+    let twentieth = (1..20).map(|_| advance()).last();
+    let twentieth = number(&twentieth.unwrap());
+    report("loss_step1", "", first, first);
+    report("loss_step20", "", twentieth, twentieth);
     report("first_step_ms", "ms", first_step, first_step);
     let start = Instant::now();
     let mut warm = 0;
     while start.elapsed().as_secs_f64() < 0.3 || warm < 3 {
-        read(advance());
+        number(&advance());
         warm += 1;
     }
     let inner = ((0.05 / (start.elapsed().as_secs_f64() / f64::from(warm))) as usize).max(1);
@@ -138,7 +65,7 @@ fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
             let start = Instant::now();
             // The last step depends on all others, so its loss is read when all of them have run.
             let last = (0..inner).map(|_| advance()).last();
-            last.map(read);
+            number(&last.unwrap());
             start.elapsed().as_secs_f64() * 1e6 / inner as f64
         })
         .collect();
@@ -146,6 +73,18 @@ fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
     report("us_per_step", "us", times[times.len() / 2], times[0]);
     let peak = peak_memory();
     report("peak_mb", "MB", peak, peak);
+    if let Some(peak) = (target.device_peak)() {
+        report("device_peak_mb", "MB", peak, peak);
+    }
+    if !target.device.is_host() && SMALL.contains(&name) {
+        let mut advance = training::steps(name, target.dtype, &Device::HOST).unwrap();
+        let host: Vec<f64> = (0..20).map(|_| number(&advance())).collect();
+        for (step, found, expected) in [(1, first, host[0]), (20, twentieth, host[19])] {
+            let difference = (found / expected - 1.0).abs();
+            let operation = format!("loss_step{step}_differs_from_host_by");
+            report(&operation, "of 1", difference, difference);
+        }
+    }
 }
 
 /// The most memory the process has held, in MB, where the system tells it.
@@ -156,32 +95,51 @@ fn peak_memory() -> f64 {
     kib.unwrap_or(f64::NAN) / 1024.0
 }
 
-fn main() {
-    let wanted: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with("--"))
-        .collect();
-    let is_wanted = |name: &str| match wanted.is_empty() {
-        true => !LARGE.contains(&name),
-        false => wanted.iter().any(|other| other == name),
-    };
-    for case in CASES.iter().filter(|case| is_wanted(case.name)) {
-        let batches = batches(&[case.batch, case.sizes[0]], case.batch, 10);
-        run(case.name, mlp::model(&case.sizes), &batches, |model, x| {
-            model.forward(x)
-        });
+#[cfg(feature = "pjrt")]
+fn of_plugin(dtype: DType) -> Target {
+    let client = pytree::pjrt::Client::from_env().unwrap();
+    Target {
+        device: Device::from(&client),
+        peer: "pytree-pjrt",
+        dtype,
+        device_peak: Box::new(move || {
+            let peak = client.devices()[0].memory()?.peak?;
+            Some(peak as f64 / 1048576.0)
+        }),
     }
-    for (name, sizes) in [
-        ("C4", transformer::C4),
-        ("transformer1024", transformer::LARGE),
-    ] {
-        if is_wanted(name) {
-            let positions = sizes.batch * sizes.tokens;
-            let shape = [sizes.batch, sizes.tokens, sizes.width];
-            let batches = batches(&shape, positions, sizes.classes as u64);
-            run(name, Transformer::new(sizes), &batches, |model, x| {
-                model.forward(x)
-            });
+}
+
+#[cfg(not(feature = "pjrt"))]
+fn of_plugin(_: DType) -> Target {
+    panic!("`--pjrt` needs `cargo bench --features pjrt`")
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |option: &str| arguments.iter().any(|argument| argument == option);
+    let dtype = if has("--bf16") {
+        DType::BF16
+    } else {
+        DType::F32
+    };
+    let target = if has("--pjrt") {
+        of_plugin(dtype)
+    } else {
+        Target {
+            device: Device::HOST,
+            peer: "pytree",
+            dtype,
+            device_peak: Box::new(|| None),
         }
+    };
+    let named = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with("--"));
+    let mut names: Vec<&str> = named.map(String::as_str).collect();
+    if names.is_empty() {
+        names = SMALL.to_vec();
+    }
+    for name in names {
+        run(name, &target);
     }
 }

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Trains the cases of benches/training.rs on a GPU with pytree and with JAX in turn, and prints a table: the ratio of the times,
+# the memory and the first step.
+#
+#   benches/gpu.sh                                  all cases in f32 and bf16 on an NVIDIA GPU
+#   benches/gpu.sh --cases "C1 C4" --dtypes bf16    some of them
+#   benches/gpu.sh --plugin PATH                    pytree on the device of another plugin, JAX on the CPU
+#
+# Needs Rust, Python 3.12 or later, and the driver of the GPU. Installs JAX with the libraries of CUDA, about 5 GB, into
+# target/gpu once. `--cuda 12` uses CUDA 12 instead of 13. `--rounds N` runs each program N times; the default is 3. The lines
+# that the programs print are kept in target/gpu/results.jsonl.
+#
+# The times of f32 are those of exact products in both: JAX uses TF32 on a GPU unless it is told not to.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+jax=0.12.0.1
+optax=0.2.8
+plugin="" cuda=13 rounds=3 dtypes="f32 bf16" cases="C1 C2 C3 C4 mlp4096 transformer1024"
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --plugin) plugin=$2 ;;
+    --cuda) cuda=$2 ;;
+    --rounds) rounds=$2 ;;
+    --dtypes) dtypes=$2 ;;
+    --cases) cases=$2 ;;
+    *)
+      echo "gpu.sh: expected --plugin, --cuda, --rounds, --dtypes or --cases with a value, found $1" >&2
+      exit 2
+      ;;
+  esac
+  shift 2
+done
+
+# The environment of JAX.
+extra=""
+[ -n "$plugin" ] || extra="[cuda$cuda]"
+environment=$PWD/target/gpu/python-$jax${extra:+-cuda$cuda}
+if ! "$environment/bin/python" -c 'import jax, optax' 2>/dev/null; then
+  python=""
+  for candidate in "${PYTHON:-}" python3.13 python3.12 python3.14 python3 "$HOME"/.pyenv/versions/3.1[2-9]*/bin/python; do
+    if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+      python=$candidate
+      break
+    fi
+  done
+  [ -n "$python" ] || { echo "gpu.sh: expected Python 3.12 or later; set PYTHON to its path" >&2; exit 1; }
+  rm -rf "$environment"
+  "$python" -m venv "$environment"
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "jax$extra==$jax" "optax==$optax"
+fi
+
+# The plugin of JAX itself, which finds the libraries of CUDA beside it.
+packages=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+if [ -z "$plugin" ]; then
+  plugin=$packages/jax_plugins/xla_cuda$cuda/xla_cuda_plugin.so
+  [ -f "$plugin" ] || { echo "gpu.sh: the package jax-cuda$cuda-pjrt has no $plugin" >&2; exit 1; }
+  # XLA reads ptxas and libdevice from here. JAX passes the path itself.
+  for folder in "$packages/nvidia/cu13" "$packages/nvidia/cuda_nvcc"; do
+    if [ -d "$folder" ]; then export CUDA_ROOT=$folder XLA_FLAGS="${XLA_FLAGS:-} --xla_gpu_cuda_data_dir=$folder"; fi
+  done
+fi
+export PYTREE_PJRT_PLUGIN=$plugin
+export JAX_DEFAULT_MATMUL_PRECISION=highest
+
+cargo bench --quiet --locked --features pjrt --bench training --no-run
+results=target/gpu/results.jsonl
+: > "$results"
+
+# Adds the dtype to each line.
+record() { sed "s/^{/{\"dtype\":\"$1\",/" >> "$results"; }
+ours() { cargo bench --quiet --locked --features pjrt --bench training -- --pjrt $2 "$1"; }
+theirs() { "$environment/bin/python" benches/jax_training.py $2 "$1"; }
+
+for round in $(seq "$rounds"); do
+  for case in $cases; do
+    for dtype in $dtypes; do
+      option=""
+      [ "$dtype" = f32 ] || option=--$dtype
+      echo "round $round of $rounds: $case, $dtype" >&2
+      # Each case in a process of its own, so that the memory is that of the case.
+      if [ $((round % 2)) = 1 ]; then
+        ours "$case" "$option" | record "$dtype"
+        theirs "$case" "$option" | record "$dtype"
+      else
+        theirs "$case" "$option" | record "$dtype"
+        ours "$case" "$option" | record "$dtype"
+      fi
+    done
+  done
+done
+"$environment/bin/python" benches/training_table.py "$results"
