@@ -325,7 +325,7 @@ pub enum TreeError {
         text: String,
         /// The position of the first invalid byte.
         position: usize,
-        /// What was expected at this position.
+        /// The expected text at this position.
         expected: &'static str,
     },
     /// A static value cannot be built: its treedef was read from bytes, which hold only the displayed text of the
@@ -346,9 +346,9 @@ pub enum TreeError {
     Bytes {
         /// The position of the first invalid byte.
         position: usize,
-        /// What was expected at this position.
+        /// The expected data at this position.
         expected: String,
-        /// What was found at this position.
+        /// The data at this position.
         found: String,
     },
     /// A node of a dynamic tree cannot be built from its children.

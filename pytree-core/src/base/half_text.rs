@@ -1,4 +1,4 @@
-//! How half-precision floats are written, as in Python. `f16` is written as NumPy does, and `bf16` as `ml_dtypes` does.
+//! Writes half-precision floats as Python does: `f16` as NumPy, and `bf16` as `ml_dtypes`.
 
 use std::fmt;
 

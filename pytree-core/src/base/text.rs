@@ -1,4 +1,4 @@
-//! How leaves and their types are written: strings and numbers as in Python, types without their modules.
+//! Writes leaves and their types: strings and numbers as in Python, types without their modules.
 
 use std::fmt;
 

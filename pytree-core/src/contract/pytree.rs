@@ -54,8 +54,8 @@ pub trait Pytree: 'static {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Single<'a> {
-    /// The dtype and shape of the only leaf. `None` if this leaf has no shape, or if the value has no leaf: the value is an
-    /// `Option` that is `None`.
+    /// The dtype and shape of the only leaf. `None` if this leaf has no shape, or if the value has no leaf: the value
+    /// is an `Option` that is `None`.
     Leaf(Option<ArrayShape<'a>>),
     /// The value may be more than a leaf: visit it.
     Visit,

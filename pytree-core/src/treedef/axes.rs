@@ -31,8 +31,8 @@ struct Place<'t> {
 }
 
 impl TreeDef {
-    /// Returns the named axes of each leaf, in order. The item is `None` for a leaf without declared axes. A computed axis is
-    /// returned as its text.
+    /// Returns the named axes of each leaf, in order. The item is `None` for a leaf without declared axes. A computed
+    /// axis is returned as its text.
     ///
     /// # Examples
     /// ```

@@ -125,8 +125,8 @@ pub fn flatten_any<T: Pytree + ?Sized>(tree: &T) -> (Vec<AnyLeaf>, TreeDef) {
 /// Returns an error where [`leaves`] panics.
 ///
 /// # Errors
-/// The errors of [`try_flatten`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where it
-/// cannot be borrowed.
+/// The errors of [`try_flatten`], and [`TreeError::BehindReference`] if a leaf is behind a [`Ref`](crate::Ref), where
+/// it cannot be borrowed.
 pub fn try_leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Result<Vec<&L>, TreeError> {
     attempt(|| leaves(tree))
 }

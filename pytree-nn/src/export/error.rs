@@ -27,9 +27,9 @@ pub enum ExportError {
         path: PathBuf,
         /// The number of the line with the defect, starting at 1.
         line: usize,
-        /// What the line must contain.
+        /// The expected content of the line.
         expected: String,
-        /// What the line contains.
+        /// The actual content of the line.
         found: String,
         /// How to repair the line.
         fix: &'static str,

@@ -21,7 +21,7 @@ use pytree_transform::{Gradient, Tensor};
 use self::choices::{Choice, choices_now, gradients_of};
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
 
-/// What an [`Optimizer`] does with a parameter that received no gradient, because the loss does not depend on it.
+/// The treatment of a parameter that received no gradient, because the loss does not depend on the parameter.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingGradients {

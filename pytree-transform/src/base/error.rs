@@ -106,7 +106,7 @@ pub enum TensorError {
         found: AbstractArray,
         /// The transformation that traces the tensor.
         transformation: &'static str,
-        /// What the tensor represents inside this transformation.
+        /// The values that the tensor represents inside this transformation.
         stands_for: &'static str,
         /// Ways to avoid reading the value.
         fix: &'static str,

@@ -211,8 +211,8 @@ impl<'j> Planner<'j> {
         }
     }
 
-    /// Returns whether the result of an equation has a half-precision dtype. A kernel converts such values tile by tile,
-    /// and a single equation converts whole arrays.
+    /// Returns whether the result of an equation has a half-precision dtype. A kernel converts such values tile by
+    /// tile, and a single equation converts whole arrays.
     fn is_half(&self, position: usize) -> bool {
         let mut outputs = self.jaxpr.equations[position].outputs.iter();
         outputs.any(|&output| Half::of(self.jaxpr.info(output).dtype).is_some())

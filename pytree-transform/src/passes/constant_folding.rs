@@ -54,7 +54,7 @@ pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     jaxpr
 }
 
-/// What replaces a folded equation.
+/// The replacement of a folded equation.
 enum Folded {
     Constant(Variable, Arc<Array>),
     Full(Full),

@@ -34,7 +34,7 @@ use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
-/// What replaces a simplified equation.
+/// The replacement of a simplified equation.
 enum Found {
     /// The result of the equation equals this variable.
     Same(Variable),

@@ -34,7 +34,7 @@ struct Running {
     hash: u64,
 }
 
-/// What a waiting thread waits for: a trace, and the thread that runs this trace.
+/// The trace that a waiting thread waits for, and the thread that runs this trace.
 #[derive(Clone, Copy)]
 struct Wait {
     id: u64,

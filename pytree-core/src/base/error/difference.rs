@@ -111,7 +111,7 @@ impl fmt::Display for PrefixMisfit {
     }
 }
 
-/// Why parts cannot be merged.
+/// The reason why parts cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeProblem {

@@ -1,10 +1,10 @@
-//! Why entries do not match the leaves of a structure.
+//! The reasons why entries do not match the leaves of a structure.
 
 use std::fmt;
 
 use crate::base::path::KeyPath;
 
-/// Why the entries of a flat state or of pure dictionaries do not match the leaves of a structure.
+/// The reason why the entries of a flat state or of pure dictionaries do not match the leaves of a structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlaceProblem {

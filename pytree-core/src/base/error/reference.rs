@@ -1,4 +1,4 @@
-//! Why a reference may not be read or written.
+//! The reasons why a reference may not be read or written.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// Why a call is not repeated after a conflict with another thread.
+/// The reason why a call is not repeated after a conflict with another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepeated {
@@ -96,7 +96,7 @@ pub enum ReferenceError {
     Conflict {
         /// The path of the reference in the argument of the call.
         path: KeyPath,
-        /// Why the call is not repeated.
+        /// The reason why the call is not repeated.
         unrepeated: Unrepeated,
     },
     /// The reference was created inside a transformation that has finished, or that runs on another thread.

@@ -1,4 +1,4 @@
-//! Why an operation on a registered field failed.
+//! The reasons why operations on registered fields fail.
 
 use std::fmt;
 

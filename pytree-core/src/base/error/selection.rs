@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::base::path::KeyPath;
 
-/// Why a selector does not select a leaf or a node of the model. A selected node is found by the memory addresses of
+/// The reason why a selection cannot be used. A selected node is found by the memory addresses of
 /// its leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -47,7 +47,7 @@ pub struct ShapeMismatch {
     pub found: String,
     /// The expected axes, with the length of each name and the origin of this length.
     pub expected: String,
-    /// How to fix it.
+    /// How to fix the mismatch.
     pub fix: String,
 }
 

@@ -177,7 +177,8 @@ impl CollectionId {
         }
     }
 
-    /// Returns the parent. Returns `None` if the collection has no parent or if its parent is [`Param`], which is a kind.
+    /// Returns the parent. Returns `None` if the collection has no parent or if its parent is [`Param`], which is a
+    /// kind.
     pub fn parent(&self) -> Option<Self> {
         let at = usize::from(self.length);
         let length = self.bytes.get(at).copied().unwrap_or(0).checked_sub(1)?;

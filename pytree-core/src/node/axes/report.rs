@@ -7,7 +7,7 @@ use super::scope::{Origin, Owner, Scope};
 use crate::base::error::ShapeMismatch;
 use crate::node::leaf::{ArrayInfo, ArrayShape, ElementType};
 
-/// Why a shape does not match its pattern.
+/// The reason why a shape does not match its pattern.
 #[derive(Clone, Debug)]
 pub(super) enum Reason {
     /// The number of axes differs.

@@ -109,7 +109,8 @@ impl Scope {
         self.report.is_some()
     }
 
-    /// Sets the key path of the next shape, for the report. Without a key path, the report shows the label of the shape.
+    /// Sets the key path of the next shape, for the report. Without a key path, the report shows the label of the
+    /// shape.
     pub(crate) fn set_place(&mut self, place: String) {
         if let Some(report) = &mut self.report {
             report.set_place(place);

@@ -105,8 +105,8 @@ pub fn associative_scan_with<X: Traceable, R: Returned<K, Value = X>, K>(
     R::with(Ok(rebuild(&treedef, results)))
 }
 
-/// Why two stacks of elements cannot be combined: the user's function returned an error, or a result that differs from
-/// an element in structure, shape or dtype.
+/// The reason why two stacks of elements cannot be combined: the user's function returned an error, or a result that
+/// differs from an element in structure, shape or dtype.
 enum Failure<E> {
     Returned(E),
     Differs(Vec<String>),
