@@ -9,6 +9,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod captured;
 mod compiled;
 mod errors;
 mod mixing;

@@ -201,6 +201,21 @@ impl Drop for MockBuffer {
     }
 }
 
+/// Checks that the constants of a jaxpr and of all jaxprs in it are small tensors of the host.
+fn check_constants(jaxpr: &Jaxpr) {
+    for constant in jaxpr.constants() {
+        assert!(
+            constant.device().is_host() && constant.len() <= 16,
+            "{jaxpr}"
+        );
+    }
+    for equation in jaxpr.equations() {
+        for (_, body) in equation.bodies() {
+            check_constants(body);
+        }
+    }
+}
+
 impl Engine for MockEngine {
     fn name(&self) -> String {
         self.name.to_owned()
@@ -211,12 +226,7 @@ impl Engine for MockEngine {
         Counts::add(&self.counts.compiles);
         assert_eq!(pytree::transform::verify(jaxpr), Ok(()));
         assert!(jaxpr.equations().len() > 0, "nothing to compute");
-        for constant in jaxpr.constants() {
-            assert!(
-                constant.device().is_host() && constant.len() <= 16,
-                "{jaxpr}"
-            );
-        }
+        check_constants(jaxpr);
         let names = jaxpr.equations().map(|equation| equation.name());
         self.counts.names.lock().unwrap().push(names.collect());
         Ok(Arc::new(MockExecutable {

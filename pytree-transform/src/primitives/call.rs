@@ -7,14 +7,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
-use crate::primitives::body::Body;
 use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_tangents,
 };
+use crate::primitives::body::{Body, single_body};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::{
@@ -91,6 +93,17 @@ impl Primitive for Call {
 
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("jaxpr", &self.0.jaxpr)]
+    }
+
+    fn with_inputs(
+        &self,
+        bodies: Vec<Jaxpr>,
+        _: usize,
+    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+        (
+            Arc::new(Self(self.0.derived(single_body(bodies)))),
+            smallvec![0],
+        )
     }
 
     fn signatures(

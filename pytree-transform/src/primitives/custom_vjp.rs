@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
+use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
-use crate::primitives::body::Body;
 use crate::primitives::body::rules::{bind_all, mapped_in_front, no_forward_mode};
+use crate::primitives::body::{Body, single_body};
 use crate::primitives::call::call;
 use crate::primitives::create::or_zeros;
 use crate::primitives::shape::{batch_axis_first, with_front};
@@ -102,6 +103,19 @@ impl Primitive for Backward {
 
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("bwd_jaxpr", &self.body.jaxpr)]
+    }
+
+    fn with_inputs(
+        &self,
+        bodies: Vec<Jaxpr>,
+        _: usize,
+    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+        let body = self.body.derived(single_body(bodies));
+        let primitive = Self {
+            body,
+            ..self.clone()
+        };
+        (Arc::new(primitive), smallvec![self.tangents])
     }
 
     /// Returns the dtypes and shapes that the inputs and outputs of the transpose must have.

@@ -237,8 +237,9 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         None
     }
 
-    /// **Bodies**: returns the parameters that are jaxprs. Each has a name in displayed equations. Jaxprs with the same
-    /// name are displayed as a list. [`write_parameters`](Self::write_parameters) does not write these parameters.
+    /// **Bodies**: returns the parameters that are jaxprs, each with its name in displayed equations. Jaxprs that have
+    /// the same name are displayed as a list. [`write_parameters`](Self::write_parameters) does not write these
+    /// parameters, but all others on which the results depend.
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         Vec::new()
     }
@@ -256,6 +257,21 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     ) -> Result<Vec<Signature>, String> {
         let _ = (operands, results);
         Ok(Vec::new())
+    }
+
+    /// **Inputs of bodies**: returns the primitive with other [`bodies`](Self::bodies), in the same order. Each has `count`
+    /// more inputs, in front of the inputs of the present body. Also returns the positions of the operands before which
+    /// the equation must get the values of these inputs, in ascending order.
+    ///
+    /// # Panics
+    /// Panics if the primitive has no bodies.
+    fn with_inputs(
+        &self,
+        bodies: Vec<Jaxpr>,
+        count: usize,
+    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+        let _ = (bodies, count);
+        bug(format_args!("a rule of `{}` for its bodies", self.name()))
     }
 
     /// Returns the called jaxpr and its recorder if the primitive is a call. The recorder is the function of the

@@ -216,6 +216,15 @@ pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>
     names
 }
 
+/// What a primitive expects that gets other bodies, as a text for the panic message of a library bug.
+pub(crate) const BODIES: &str = "as many jaxprs as the primitive has bodies";
+
+/// Returns the jaxpr for a primitive with a single body.
+#[track_caller]
+pub(crate) fn single_body(bodies: Vec<Jaxpr>) -> Jaxpr {
+    expect_next(&mut bodies.into_iter(), BODIES)
+}
+
 /// Returns the items whose flag in `mask` is true.
 #[track_caller]
 pub(crate) fn chosen<'a, T>(items: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {

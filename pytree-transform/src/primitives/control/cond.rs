@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_at, expect_next, pairs};
+use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
@@ -14,7 +15,7 @@ use crate::primitives::body::rules::{
     arrays, bind_all, cotangents_of, known_and_cotangents, mapped_in_front, tangents_behind,
     with_tangents,
 };
-use crate::primitives::body::{Body, all_axis_names};
+use crate::primitives::body::{BODIES, Body, all_axis_names};
 use crate::primitives::call::call;
 use crate::primitives::create;
 use crate::primitives::elementwise::{compare_with, unary};
@@ -353,6 +354,16 @@ impl Primitive for Cond {
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         let branches = self.branches.iter();
         branches.map(|branch| ("branches", &branch.jaxpr)).collect()
+    }
+
+    fn with_inputs(
+        &self,
+        bodies: Vec<Jaxpr>,
+        _: usize,
+    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+        let branches = pairs(&self.branches, bodies, BODIES);
+        let branches = branches.map(|(branch, jaxpr)| branch.derived(jaxpr));
+        (Arc::new(Self::new(branches.collect())), smallvec![1])
     }
 
     fn signatures(

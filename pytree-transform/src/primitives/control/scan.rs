@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::pairs;
+use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
@@ -18,7 +19,7 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::or_panic;
 use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{bind_all, cotangents_of, known_and_cotangents};
-use crate::primitives::body::{Body, chosen};
+use crate::primitives::body::{Body, chosen, single_body};
 use crate::primitives::control::carry::{fixed_point, with_mapped_carry};
 use crate::primitives::create::or_zeros;
 use crate::primitives::shape::{move_axis, with_front};
@@ -303,6 +304,16 @@ impl Primitive for Scan {
 
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         vec![("jaxpr", &self.body.jaxpr)]
+    }
+
+    fn with_inputs(
+        &self,
+        bodies: Vec<Jaxpr>,
+        count: usize,
+    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+        let body = self.body.derived(single_body(bodies));
+        let primitive = self.with(body, self.constants + count, self.carry);
+        (Arc::new(primitive), smallvec![0])
     }
 
     /// Returns the dtypes and shapes that the inputs and outputs of the body must have.

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pytree_core::bug::pairs;
+use pytree_core::bug::{expect_next, pairs};
+use smallvec::{SmallVec, smallvec};
 
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
@@ -13,7 +14,7 @@ use crate::primitives::body::program::Slots;
 use crate::primitives::body::rules::{
     arrays, bind_all, mapped_in_front, tangents_behind, with_tangents,
 };
-use crate::primitives::body::{Body, all_axis_names, in_places};
+use crate::primitives::body::{BODIES, Body, all_axis_names, in_places};
 use crate::primitives::call::call;
 use crate::primitives::control::carry::{
     CARRY, fixed_point, with_carry_tangents, with_mapped_carry,
@@ -289,6 +290,21 @@ impl Primitive for While {
             ("body_jaxpr", &self.body.jaxpr),
             ("cond_jaxpr", &self.condition.jaxpr),
         ]
+    }
+
+    fn with_inputs(
+        &self,
+        bodies: Vec<Jaxpr>,
+        count: usize,
+    ) -> (Arc<dyn Primitive>, SmallVec<[usize; 2]>) {
+        let mut bodies = bodies.into_iter();
+        let body = self.body.derived(expect_next(&mut bodies, BODIES));
+        let condition = self.condition.derived(expect_next(&mut bodies, BODIES));
+        let primitive = Self::new(
+            (condition, self.condition_constants + count),
+            (body, self.body_constants + count),
+        );
+        (Arc::new(primitive), smallvec![0, self.condition_constants])
     }
 
     /// Returns the dtypes and shapes that the inputs and outputs of the condition and the body must have. The condition

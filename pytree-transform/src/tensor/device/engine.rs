@@ -74,9 +74,8 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
     /// Compiles a recorded function.
     ///
     /// The library prepares the jaxpr: each input is an operand of an equation, each output is the result of an
-    /// equation, and no output occurs twice. Constants of the jaxpr are small tensors on the host. Constants of a
-    /// nested jaxpr, such as the body of a loop, may be large or on a device. The methods of such a constant transfer
-    /// it. Equations with effects, such as `debug_callback`, may occur.
+    /// equation, and no output is listed twice. Constants, also those of nested jaxprs such as the bodies of loops, are
+    /// small tensors of the host. Equations with effects, such as `debug_callback`, may occur.
     ///
     /// # Errors
     /// Returns [`DeviceError::Unsupported`] if the engine does not support an equation or a dtype.

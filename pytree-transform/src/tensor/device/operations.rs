@@ -1,4 +1,7 @@
 //! Single operations on a device. An operation is compiled once for its parameters and the shapes of its operands.
+//!
+//! The bodies of a loop are recorded in each call. Two loops are the same operation if their bodies have the same equations.
+//! The tensors that the bodies have captured are operands of the program, so other tensors need no other program.
 
 use std::hash::{BuildHasher, Hash};
 use std::panic::Location;
@@ -7,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hashbrown::DefaultHashBuilder;
 use smallvec::SmallVec;
 
+use super::constants::{Constants, as_inputs, with_lifted_constants};
 use super::slot::Slot;
+use super::structure::{ByStructure, Structure};
 use super::{Program, chosen, of_tensors};
 use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
@@ -36,25 +41,34 @@ struct Known {
 #[derive(Debug)]
 struct Operation {
     hash: u64,
-    primitive: Arc<dyn Primitive>,
+    structure: Structure,
     operands: SmallVec<[AbstractArray; 2]>,
+    positions: SmallVec<[usize; 4]>,
     slot: Arc<Slot>,
     used: u64,
 }
 
 impl Operations {
-    fn of(&self, primitive: &dyn Primitive, operands: &[&Tensor]) -> Arc<Slot> {
+    /// Returns the place of the program of an operation. The last operands are constants of the bodies of the primitive, and
+    /// `positions` says which constant is which operand.
+    fn of(
+        &self,
+        primitive: &dyn Primitive,
+        operands: &[&Tensor],
+        positions: &[usize],
+    ) -> Arc<Slot> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.clock += 1;
         let now = known.clock;
         let infos: SmallVec<[&AbstractArray; 4]> = operands.iter().map(|it| it.info()).collect();
         let hash = {
-            let key = Key(primitive, &infos);
+            let key = Key(ByStructure(primitive), &infos, positions);
             known.hasher.hash_one(key)
         };
         let is_same = |operation: &Operation| {
-            *operation.primitive == *primitive
-                && operation.operands.iter().eq(infos.iter().copied())
+            operation.operands.iter().eq(infos.iter().copied())
+                && *operation.positions == *positions
+                && operation.structure.is_of(primitive)
         };
         if let Some(operation) = known.by_hash.find_mut(hash, is_same) {
             operation.used = now;
@@ -64,8 +78,9 @@ impl Operations {
         let slot = Arc::default();
         let operation = Operation {
             hash,
-            primitive: primitive.to_shared(),
+            structure: Structure::of(primitive),
             operands: infos.into_iter().cloned().collect(),
+            positions: positions.into(),
             slot: Arc::clone(&slot),
             used: now,
         };
@@ -77,9 +92,10 @@ impl Operations {
     }
 }
 
-/// The key of an operation: its parameters, and the shapes and dtypes of its operands.
+/// The key of an operation: its parameters and the equations of its bodies, the shapes and dtypes of its operands, and
+/// which of them are constants of the bodies.
 #[derive(Hash)]
-struct Key<'a>(&'a dyn Primitive, &'a [&'a AbstractArray]);
+struct Key<'a>(ByStructure<'a>, &'a [&'a AbstractArray], &'a [usize]);
 
 impl Known {
     /// Removes the least recently used operation if the cache is full.
@@ -103,10 +119,13 @@ pub(crate) fn evaluate(
     results: &Outputs<AbstractArray>,
     line: &'static Location<'static>,
 ) -> Result<Outputs<Tensor>, TensorError> {
-    let device = match of_tensors(operands.iter().copied()) {
+    let constants = Constants::of(primitive);
+    let all = operands.iter().chain(&constants.tensors).copied();
+    let all: SmallVec<[&Tensor; 4]> = all.collect();
+    let device = match of_tensors(all.iter().copied()) {
         Ok(Some(device)) => device.clone(),
         Ok(None) => chosen(),
-        Err(mixed) => return Err(mixed.error(primitive.name(), operands)),
+        Err(mixed) => return Err(mixed.error(primitive.name(), &all)),
     };
     let Some(attached) = device.attached() else {
         return on_host_arrays(primitive, operands, line);
@@ -117,12 +136,17 @@ pub(crate) fn evaluate(
         let results = on_host_arrays(primitive, operands, line)?.into_iter();
         return results.map(|result| device.put(&result)).collect();
     }
-    let slot = attached.operations.of(primitive, operands);
+    let operations = &attached.operations;
+    let slot = operations.of(primitive, &all, &constants.positions);
     let program = slot.get_or_compile(|| {
-        let jaxpr = alone(primitive, operands, results, line);
+        let mut jaxpr = alone(primitive, operands, results, line);
+        if !constants.tensors.is_empty() {
+            jaxpr = with_lifted_constants(jaxpr, |_| true);
+            as_inputs(&mut jaxpr, &constants.tensors);
+        }
         Program::compile(attached, primitive.name(), jaxpr)
     })?;
-    let operands = operands.iter().copied().cloned().collect();
+    let operands = all.into_iter().cloned().collect();
     Ok(program.run(attached, operands)?.into())
 }
 

@@ -4,15 +4,32 @@ use super::{Device, is_chosen};
 use crate::base::error::{TensorError, name_of};
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::primitive::Primitive;
 
-/// Returns whether an operation on these tensors may run on a device other than the host. If the result is false, all
-/// operands are on the host and no device is chosen.
+/// Returns whether an operation on these tensors may run on a device other than the host. If not, all operands and all
+/// tensors that its bodies have captured are on the host, and no device is chosen.
 #[inline]
-pub(crate) fn uses_device(operands: &[&Tensor]) -> bool {
+pub(crate) fn uses_device(primitive: &dyn Primitive, operands: &[&Tensor]) -> bool {
     is_chosen()
         || operands
             .iter()
             .any(|operand| operand.device_array().is_some())
+        || bodies_use_device(primitive)
+}
+
+/// Returns whether the bodies of a primitive have captured a tensor of a device.
+fn bodies_use_device(primitive: &dyn Primitive) -> bool {
+    let is_on_device = |body: &Jaxpr| {
+        body.constants().any(|it| it.device_array().is_some())
+            || body
+                .equations
+                .iter()
+                .any(|equation| bodies_use_device(&*equation.primitive))
+    };
+    primitive
+        .bodies()
+        .iter()
+        .any(|(_, body)| is_on_device(body))
 }
 
 /// The positions of two tensors that are on different devices.

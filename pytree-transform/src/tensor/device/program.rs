@@ -1,14 +1,16 @@
 //! A jaxpr that is compiled for a device.
 //!
-//! The engine compiles only the necessary part of a jaxpr. An output that is an input or a constant of the jaxpr is
-//! returned without a copy. An input that no equation reads is not transferred. A captured tensor that is large, or is
-//! already on the device, becomes an operand of each run. It is transferred once, and the program does not contain its
-//! elements.
+//! The engine gets only what must be computed. An output that is an input or a constant of the jaxpr is returned
+//! without a copy. An input that no equation reads is not transferred. A captured tensor that is large, or is already on
+//! the device, is transferred once and becomes an operand of each run, so a program does not contain its elements. It does
+//! not matter whether the function itself or the body of a loop has captured the tensor.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_some, pairs};
 
+use super::constants::with_lifted_constants;
 use super::{Attached, Buffer, DeviceArray, Executable, Input, on_host};
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
@@ -55,7 +57,7 @@ impl Program {
         let arity = jaxpr.inputs.len();
         let (outputs, computed) = outputs(device, &jaxpr)?;
         jaxpr.outputs = computed;
-        let mut jaxpr = jaxpr.without_dead_code();
+        let mut jaxpr = with_lifted_constants(jaxpr.without_dead_code(), is_operand);
         let read = keep_read_inputs(&mut jaxpr);
         let captured = captured_as_inputs(device, &mut jaxpr)?;
         let executable = if jaxpr.equations.is_empty() {
@@ -248,14 +250,26 @@ fn captured_as_inputs(
 ) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
     let mut captured = Vec::new();
     let mut kept = Vec::new();
+    // A tensor with two variables is transferred once. The map keeps the tensors alive, so no address is used again.
+    let mut arrays: HashMap<usize, (Tensor, Arc<DeviceArray>)> = HashMap::new();
     for (variable, tensor) in std::mem::take(&mut jaxpr.constants) {
-        if tensor.device_array().is_none() && tensor.len() <= MOST_ELEMENTS {
+        if !is_operand(&tensor) {
             kept.push((variable, tensor));
-        } else {
-            jaxpr.inputs.push(variable);
-            captured.push(device.array_of(&tensor)?);
+            continue;
         }
+        jaxpr.inputs.push(variable);
+        let array = match arrays.get(&tensor.handle()) {
+            Some((_, array)) => Arc::clone(array),
+            None => device.array_of(&tensor)?,
+        };
+        captured.push(Arc::clone(&array));
+        arrays.insert(tensor.handle(), (tensor, array));
     }
     jaxpr.constants = kept;
     Ok(captured)
+}
+
+/// Returns whether a constant is an operand of the program. Other constants are parts of the program.
+fn is_operand(tensor: &Tensor) -> bool {
+    tensor.device_array().is_some() || tensor.len() > MOST_ELEMENTS
 }

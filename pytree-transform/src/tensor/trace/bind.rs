@@ -66,12 +66,12 @@ pub(crate) fn bind(
     }
     for result in &results {
         if !array::is_surely_granted(result) {
-            let is_elsewhere = level.is_some() || device::uses_device(operands);
+            let is_elsewhere = level.is_some() || device::uses_device(primitive, operands);
             check_memory(primitive.name(), result, &infos, is_elsewhere)?;
         }
     }
     match level {
-        None if device::uses_device(operands) => {
+        None if device::uses_device(primitive, operands) => {
             device::evaluate(primitive, operands, &results, line)
         }
         None => evaluate(primitive, operands, line),
