@@ -1,9 +1,15 @@
 //! Devices: the places of tensors, and the engines that compute with them.
 //!
-//! A tensor is on the host or on one device. `handle.rs` is the handle of a device, `engine.rs` is the interface that an engine implements, `current.rs` the
-//! device that a part of a program has chosen, `array.rs` an array on a device, `program.rs` a jaxpr that is compiled for
-//! a device, and `operations.rs` single operations, which `structure.rs` compares. `constants.rs` makes operands of the
-//! tensors that bodies have captured.
+//! A tensor is on the host or on one device. The files are:
+//! - `handle.rs`: the handle of a device
+//! - `engine.rs`: the interface that an engine implements
+//! - `current.rs`: the device that part of a program has chosen
+//! - `placement.rs`: the choice of the device for an operation
+//! - `array.rs`: an array on a device
+//! - `program.rs`: a jaxpr that is compiled for a device
+//! - `operations.rs`: single operations
+//! - `structure.rs`: the comparison of single operations, which may have bodies
+//! - `constants.rs`: tensors that bodies have captured, as operands
 //!
 //! Invariants: an operation runs on the device of its operands. Operands on the host are transferred to this device.
 //! Operands on two devices are an error. The elements of a tensor are transferred to the host only if they are read.
