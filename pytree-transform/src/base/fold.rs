@@ -80,21 +80,29 @@ fn part<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -
 
 /// Combines the elements of a row of any length.
 #[inline(always)]
-pub(crate) fn row<T: Copy>(elements: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> T {
+pub(crate) fn row<T: TensorElement>(
+    elements: &[T],
+    start: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> T {
     if elements.len() <= PART {
         return part(elements, start, combine);
     }
-    let parts = |elements: &[T]| -> Vec<T> {
-        let parts = elements.chunks(PART);
-        parts
-            .map(|elements| part(elements, start, combine))
-            .collect()
-    };
-    let mut results = parts(elements);
-    while results.len() > PART {
-        results = parts(&results);
+    let mut results: Option<Vec<T>> = None;
+    loop {
+        let elements = results.as_deref().unwrap_or(elements);
+        // This is a loop because the compiler does not inline `collect`.
+        let mut shorter = reused(elements.len().div_ceil(PART));
+        for (result, elements) in shorter.iter_mut().zip(elements.chunks(PART)) {
+            *result = part(elements, start, combine);
+        }
+        if shorter.len() <= PART {
+            return part(&shorter, start, combine);
+        }
+        if let Some(longer) = results.replace(shorter) {
+            give_back(longer);
+        }
     }
-    part(&results, start, combine)
 }
 
 /// Returns the number of rows in a block: about an eighth of all rows, but at least 32 and at most 64. Short blocks let
@@ -177,8 +185,9 @@ mod tests {
     #[test]
     fn rows_and_columns_add_each_element_once() {
         for count in [0, 1, 31, 32, 33, 1024, 1025, 5000, 1_100_000] {
-            let ones = vec![1_usize; count];
-            assert_eq!(row(&ones, 0, |left, right| left + right), count);
+            let ones = vec![1_i64; count];
+            let sum = row(&ones, 0, |left, right| left + right);
+            assert_eq!(usize::try_from(sum), Ok(count));
         }
         for (rows, width) in [(1, 3), (8, 2), (9, 2), (63, 5), (513, 1), (5000, 3)] {
             let numbers: Vec<u32> = (0..).take(rows * width).collect();

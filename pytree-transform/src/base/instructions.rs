@@ -11,6 +11,10 @@ pub(crate) fn are_portable() -> bool {
 }
 
 /// Returns the instruction set that kernels use. Detects it at the first call.
+///
+/// Dispatch a struct that implements [`pulp::WithSimd`] with an `#[inline(always)]` body, whose functions are inlined,
+/// too. The compiler does not inline large closures, nor iterators of the standard library that it calls at several
+/// places. What is not inlined is compiled without wide instructions.
 pub(crate) fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {

@@ -158,6 +158,38 @@ fn narrow_f16(number: f32) -> u16 {
     (sign | narrowed) as u16
 }
 
+/// The computation of [`Half::widen`], which is compiled for the wide instruction sets.
+struct Widening<'a> {
+    half: Half,
+    bits: &'a [u16],
+    numbers: &'a mut [f32],
+}
+
+impl pulp::WithSimd for Widening<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        self.half.widen(self.bits, self.numbers);
+    }
+}
+
+/// The computation of [`Half::narrow`], which is compiled for the wide instruction sets.
+struct Narrowing<'a> {
+    half: Half,
+    numbers: &'a [f32],
+    bits: &'a mut [u16],
+}
+
+impl pulp::WithSimd for Narrowing<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        self.half.narrow(self.numbers, self.bits);
+    }
+}
+
 /// How a conversion to a wider integer fills the upper bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
@@ -176,7 +208,11 @@ pub(crate) fn widened(array: &Array, extension: Extension) -> Cow<'_, Array> {
     }
     let data = if let Some(half) = Half::of(dtype) {
         let mut numbers = reused::<f32>(array.info.len());
-        arch().dispatch(|| half.widen(array.bits(), &mut numbers));
+        arch().dispatch(Widening {
+            half,
+            bits: array.bits(),
+            numbers: &mut numbers,
+        });
         Data::F32(numbers)
     } else {
         let is_signed = matches!(dtype, DType::I8 | DType::I16);
@@ -220,7 +256,11 @@ pub(crate) fn narrowed(array: &Array, dtype: DType) -> Array {
     let length = array.info.len();
     let data = if let Some(half) = Half::of(dtype) {
         let mut bits = reused_bits::<u16>(dtype, length);
-        arch().dispatch(|| half.narrow(array.elements(), &mut bits));
+        arch().dispatch(Narrowing {
+            half,
+            numbers: array.elements(),
+            bits: &mut bits,
+        });
         u16::data(bits, dtype)
     } else {
         let wide = array.bits::<u32>().iter();

@@ -25,18 +25,22 @@ macro_rules! numbers {
     ($($float:ty),*; $($integer:ty),*) => {
         $(impl Number for $float {
             const ONE: Self = 1.0;
+            #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self + other
             }
+            #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self * other
             }
         })*
         $(impl Number for $integer {
             const ONE: Self = 1;
+            #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
+            #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
@@ -51,6 +55,7 @@ pub(in crate::primitives) trait Ordered: TensorElement {
     const GREATEST: Self;
 
     /// Returns the greater element, or NaN if either element is NaN.
+    #[inline(always)]
     fn greater(self, other: Self) -> Self {
         if self > other || self.is_nan() {
             self
@@ -60,6 +65,7 @@ pub(in crate::primitives) trait Ordered: TensorElement {
     }
 
     /// Returns the lesser element, or NaN if either element is NaN.
+    #[inline(always)]
     fn lesser(self, other: Self) -> Self {
         if self < other || self.is_nan() {
             self
@@ -70,6 +76,7 @@ pub(in crate::primitives) trait Ordered: TensorElement {
 
     /// Returns whether the element is NaN.
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    #[inline(always)]
     fn is_nan(self) -> bool {
         self != self
     }
@@ -117,7 +124,12 @@ pub(super) fn reduce<T: TensorElement>(
         let extents = [length(&rest[..first]), length(&rest[first..=last]), inner];
         let shorter = {
             let elements = reduced.as_deref().unwrap_or_else(|| operand.elements());
-            arch().dispatch(|| reduce_middle(elements, extents, start, combine))
+            arch().dispatch(Middle {
+                elements,
+                extents,
+                start,
+                combine,
+            })
         };
         if let Some(longer) = reduced.replace(shorter) {
             give_back(longer);
@@ -128,28 +140,40 @@ pub(super) fn reduce<T: TensorElement>(
     Array::new(without_axes(shape, axes), elements)
 }
 
-/// Reduces the second of three axes, whose lengths are `extents`.
-#[inline(always)]
-fn reduce_middle<T: TensorElement>(
-    elements: &[T],
-    [outer, middle, inner]: [usize; 3],
+/// The reduction of the second of three axes, whose lengths are `extents`. It is compiled for the wide instruction sets.
+struct Middle<'a, T, C> {
+    elements: &'a [T],
+    extents: [usize; 3],
     start: T,
-    combine: impl Fn(T, T) -> T + Copy,
-) -> Vec<T> {
-    let mut result = reused(outer * inner);
-    if elements.is_empty() {
-        result.fill(start);
-    } else if inner == 1 {
-        for (result, row) in result.iter_mut().zip(elements.chunks_exact(middle)) {
-            *result = fold::row(row, start, combine);
+    combine: C,
+}
+
+impl<T: TensorElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, C> {
+    type Output = Vec<T>;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> Vec<T> {
+        let Self {
+            elements,
+            extents: [outer, middle, inner],
+            start,
+            combine,
+        } = self;
+        let mut result = reused(outer * inner);
+        if elements.is_empty() {
+            result.fill(start);
+        } else if inner == 1 {
+            for (result, row) in result.iter_mut().zip(elements.chunks_exact(middle)) {
+                *result = fold::row(row, start, combine);
+            }
+        } else {
+            let targets = result.chunks_exact_mut(inner);
+            for (target, rows) in targets.zip(elements.chunks_exact(middle * inner)) {
+                fold::columns(target, rows, start, combine);
+            }
         }
-    } else {
-        let targets = result.chunks_exact_mut(inner);
-        for (target, rows) in targets.zip(elements.chunks_exact(middle * inner)) {
-            fold::columns(target, rows, start, combine);
-        }
+        result
     }
-    result
 }
 
 /// Runs an expression with the element type of a numeric dtype.
@@ -247,10 +271,30 @@ fn argument_by<T: Ordered>(
     Array::new(without_axes(shape, &[axis]), positions)
 }
 
+/// The reduction of a row, which is compiled for the wide instruction sets.
+struct Row<'a, T, C> {
+    elements: &'a [T],
+    start: T,
+    combine: C,
+}
+
+impl<T: TensorElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Row<'_, T, C> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> T {
+        fold::row(self.elements, self.start, self.combine)
+    }
+}
+
 /// Returns the position of the first extremum of a row. Computes the extremum first and then searches for it, which is
 /// faster than one loop that does both.
 fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
-    let extremum = fold::row(row, start, combine);
+    let extremum = arch().dispatch(Row {
+        elements: row,
+        start,
+        combine,
+    });
     let found = row
         .iter()
         .position(|&element| element == extremum || element.is_nan());
