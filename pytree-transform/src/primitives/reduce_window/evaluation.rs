@@ -12,20 +12,19 @@ use crate::base::dtype::{DType, TensorElement};
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Number, with_number};
 
-/// The number of neighbouring elements that are reduced at once. Each of them belongs to another window.
+/// The number of elements that are reduced at once. They are neighbours behind the axes over which windows slide.
 pub(super) const LANES: usize = 32;
 
-/// The number of terms that are added to a new sum before this sum is added to the result. Short sums reduce rounding
-/// errors.
+/// The number of elements that are added before their sum is added to a sum of such sums.
 const TERMS: usize = 64;
 
 /// The number of parts into which lines of windows are divided.
 const PARTS: usize = 32;
 
-/// Computes the result of one window from the offsets of the window's elements.
+/// The computation of the elements of one window from the offsets of its elements.
 pub(super) trait Kernel<T>: Copy {
-    /// Computes a block of `N` elements of the result. `done` is added to the offsets.
-    fn block<const N: usize>(self, offsets: &[usize], done: usize, target: &mut [T; N]);
+    /// Computes a block of `N` elements of the result. `at` is added to the offsets.
+    fn block<const N: usize>(self, offsets: &[usize], at: usize, target: &mut [T; N]);
 }
 
 impl Windows {
@@ -49,7 +48,7 @@ impl Windows {
     }
 }
 
-/// A part of the windows. Its computation is compiled for several instruction sets.
+/// A part of the windows, which is compiled for the wide instruction sets.
 struct Part<'a, T, K> {
     windows: &'a Windows,
     first: usize,
@@ -64,26 +63,27 @@ impl<T: TensorElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let mut cursor = Cursor::default();
         for (number, target) in self.target.chunks_exact_mut(self.windows.inner).enumerate() {
-            let offsets = cursor.move_to(self.first + number, self.windows);
+            let (offsets, at) = cursor.move_to(self.first + number, self.windows);
             let mut done = 0;
-            done = blocks::<T, K, LANES>(self.kernel, offsets, target, done);
-            done = blocks::<T, K, 8>(self.kernel, offsets, target, done);
-            blocks::<T, K, 1>(self.kernel, offsets, target, done);
+            done = blocks::<T, K, LANES>(self.kernel, offsets, at, target, done);
+            done = blocks::<T, K, 8>(self.kernel, offsets, at, target, done);
+            blocks::<T, K, 1>(self.kernel, offsets, at, target, done);
         }
     }
 }
 
-/// Computes blocks of `N` elements, beginning at element `done`. Returns the number of elements that are done.
+/// Computes whole blocks of `N` elements from element `done` on. `at` is added to the offsets. Returns the number of elements that are done.
 #[inline(always)]
 fn blocks<T: TensorElement, K: Kernel<T>, const N: usize>(
     kernel: K,
     offsets: &[usize],
+    at: usize,
     target: &mut [T],
     mut done: usize,
 ) -> usize {
     while done + N <= target.len() {
         let mut block = [T::default(); N];
-        kernel.block(offsets, done, &mut block);
+        kernel.block(offsets, at + done, &mut block);
         target[done..done + N].copy_from_slice(&block);
         done += N;
     }
@@ -109,11 +109,11 @@ struct Sum<'a, T>(&'a [T]);
 
 impl<T: Number> Kernel<T> for Sum<'_, T> {
     #[inline(always)]
-    fn block<const N: usize>(self, offsets: &[usize], done: usize, sums: &mut [T; N]) {
+    fn block<const N: usize>(self, offsets: &[usize], at: usize, sums: &mut [T; N]) {
         for offsets in offsets.chunks(TERMS) {
             let mut terms = [T::default(); N];
             for &offset in offsets {
-                let source = &self.0[offset + done..][..N];
+                let source = &self.0[offset + at..][..N];
                 for lane in 0..N {
                     terms[lane] = terms[lane].plus(source[lane]);
                 }

@@ -26,19 +26,27 @@ pub(super) struct Greatest;
 #[derive(Clone, Copy)]
 pub(super) struct Least;
 
+#[allow(
+    clippy::neg_cmp_op_on_partial_ord,
+    reason = "the comparison is false for NaN, so its negation needs no other test of the candidate"
+)]
 impl<T: Ordered> Preference<T> for Greatest {
     const NONE: T = T::LEAST;
     #[inline(always)]
     fn prefers(self, candidate: T, best: T) -> bool {
-        (candidate > best) | (candidate.is_nan() & !best.is_nan())
+        !(candidate <= best) & !best.is_nan()
     }
 }
 
+#[allow(
+    clippy::neg_cmp_op_on_partial_ord,
+    reason = "the comparison is false for NaN, so its negation needs no other test of the candidate"
+)]
 impl<T: Ordered> Preference<T> for Least {
     const NONE: T = T::GREATEST;
     #[inline(always)]
     fn prefers(self, candidate: T, best: T) -> bool {
-        (candidate < best) | (candidate.is_nan() & !best.is_nan())
+        !(candidate >= best) & !best.is_nan()
     }
 }
 
@@ -81,14 +89,14 @@ pub(super) struct Best<'a, T, P> {
 
 impl<T: Ordered, P: Preference<T>> Kernel<T> for Best<'_, T, P> {
     #[inline(always)]
-    fn block<const N: usize>(self, offsets: &[usize], done: usize, best: &mut [T; N]) {
+    fn block<const N: usize>(self, offsets: &[usize], at: usize, best: &mut [T; N]) {
         let Some((&first, rest)) = offsets.split_first() else {
             best.fill(P::NONE);
             return;
         };
-        best.copy_from_slice(&self.source[first + done..][..N]);
+        best.copy_from_slice(&self.source[first + at..][..N]);
         for &offset in rest {
-            let source = &self.source[offset + done..][..N];
+            let source = &self.source[offset + at..][..N];
             for lane in 0..N {
                 let prefers = self.preference.prefers(source[lane], best[lane]);
                 best[lane] = if prefers { source[lane] } else { best[lane] };
@@ -101,12 +109,12 @@ impl<T: Ordered, P: Preference<T>> Best<'_, T, P> {
     /// Returns, for each of `N` neighbouring windows, the number of the offset of the window's extremum. `offsets` must
     /// not be empty.
     #[inline(always)]
-    pub(super) fn places<const N: usize>(self, offsets: &[usize], done: usize) -> [u32; N] {
+    pub(super) fn places<const N: usize>(self, offsets: &[usize], at: usize) -> [u32; N] {
         let mut best = [P::NONE; N];
         let mut places = [0_u32; N];
-        best.copy_from_slice(&self.source[offsets[0] + done..][..N]);
-        for (place, &offset) in (0_u32..).zip(offsets).skip(1) {
-            let source = &self.source[offset + done..][..N];
+        best.copy_from_slice(&self.source[offsets[0] + at..][..N]);
+        for (place, &offset) in (1_u32..).zip(&offsets[1..]) {
+            let source = &self.source[offset + at..][..N];
             for lane in 0..N {
                 let prefers = self.preference.prefers(source[lane], best[lane]);
                 best[lane] = if prefers { source[lane] } else { best[lane] };
@@ -145,13 +153,13 @@ struct Gather<'a, T, P> {
 
 impl<T: Ordered, P: Preference<T>> Kernel<T> for Gather<'_, T, P> {
     #[inline(always)]
-    fn block<const N: usize>(self, offsets: &[usize], done: usize, target: &mut [T; N]) {
+    fn block<const N: usize>(self, offsets: &[usize], at: usize, target: &mut [T; N]) {
         if offsets.is_empty() {
             return;
         }
-        let places = self.best.places::<N>(offsets, done);
+        let places = self.best.places::<N>(offsets, at);
         for lane in 0..N {
-            target[lane] = self.tangents[offsets[places[lane] as usize] + done + lane];
+            target[lane] = self.tangents[offsets[places[lane] as usize] + at + lane];
         }
     }
 }

@@ -14,12 +14,12 @@ use crate::base::dtype::DType;
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Extremum, Number, Ordered, with_number};
 
-/// For windows of at most this many elements, each element is compared with the selected position. This is faster than
-/// reading and writing at many positions.
+/// The greatest number of elements of a window for which each element is compared with the selected place. This is
+/// faster than reading and writing at many places.
 const COMPARED: usize = 16;
 
-/// Adds each element of `cotangents` at the position of its window's extremum. Each outer array belongs to one thread,
-/// so no two threads add to the same element.
+/// Adds each element of `cotangents` at the position of its window's extremum. Threads share the outer arrays, so no two
+/// threads add to the same element.
 pub(super) fn scatter(
     extremum: Extremum,
     window: &Window,
@@ -41,7 +41,7 @@ pub(super) fn scatter(
     }))
 }
 
-/// Adds the cotangents of all windows of an outer array. The computation is compiled for several instruction sets.
+/// Adds the cotangents of all windows of an outer array, which is compiled for the wide instruction sets.
 struct Scatter<'a, T, P> {
     windows: &'a Windows,
     best: Best<'a, T, P>,
@@ -60,59 +60,65 @@ impl<T: Ordered + Number, P: Preference<T>> pulp::WithSimd for Scatter<'_, T, P>
         let mut cursor = Cursor::default();
         self.target.fill(T::default());
         for number in self.array * count..(self.array + 1) * count {
-            let offsets = cursor.move_to(number, self.windows);
+            let (offsets, at) = cursor.move_to(number, self.windows);
             if offsets.is_empty() {
                 continue;
             }
-            let cotangents = &self.cotangents[number * inner..][..inner];
-            let mut done = 0;
-            done = add_blocks::<T, P, LANES>(
-                self.best,
+            let cotangents = OfWindow {
+                best: self.best,
                 offsets,
-                cotangents,
+                at,
                 before,
-                self.target,
-                done,
-            );
-            done = add_blocks::<T, P, 8>(self.best, offsets, cotangents, before, self.target, done);
-            add_blocks::<T, P, 1>(self.best, offsets, cotangents, before, self.target, done);
+                cotangents: &self.cotangents[number * inner..][..inner],
+            };
+            let mut done = 0;
+            done = cotangents.add_blocks::<LANES>(self.target, done);
+            done = cotangents.add_blocks::<8>(self.target, done);
+            cotangents.add_blocks::<1>(self.target, done);
         }
     }
 }
 
-/// Adds the cotangents of blocks of `N` elements, beginning at element `done`. `before` is the offset of the target.
-/// Returns the number of elements that are done.
-#[inline(always)]
-fn add_blocks<T: Ordered + Number, P: Preference<T>, const N: usize>(
-    best: Best<'_, T, P>,
-    offsets: &[usize],
-    cotangents: &[T],
+/// The cotangents of a window.
+struct OfWindow<'a, T, P> {
+    best: Best<'a, T, P>,
+    offsets: &'a [usize],
+    /// The number that is added to the offsets.
+    at: usize,
+    /// The offset of the target.
     before: usize,
-    target: &mut [T],
-    mut done: usize,
-) -> usize {
-    while done + N <= cotangents.len() {
-        let places = best.places::<N>(offsets, done);
-        let terms = &cotangents[done..done + N];
-        if N > 1 && offsets.len() <= COMPARED {
-            for (place, &offset) in (0_u32..).zip(offsets) {
-                let sums = &mut target[offset + done - before..][..N];
+    cotangents: &'a [T],
+}
+
+impl<T: Ordered + Number, P: Preference<T>> OfWindow<'_, T, P> {
+    /// Adds whole blocks of `N` elements from element `done` on. Returns the number of elements that are done.
+    #[inline(always)]
+    fn add_blocks<const N: usize>(&self, target: &mut [T], mut done: usize) -> usize {
+        let offsets = self.offsets;
+        while done + N <= self.cotangents.len() {
+            let at = self.at + done;
+            let places = self.best.places::<N>(offsets, at);
+            let terms = &self.cotangents[done..done + N];
+            if N > 1 && offsets.len() <= COMPARED {
+                for (place, &offset) in (0_u32..).zip(offsets) {
+                    let sums = &mut target[offset + at - self.before..][..N];
+                    for lane in 0..N {
+                        let term = if places[lane] == place {
+                            terms[lane]
+                        } else {
+                            T::default()
+                        };
+                        sums[lane] = Number::plus(sums[lane], term);
+                    }
+                }
+            } else {
                 for lane in 0..N {
-                    let term = if places[lane] == place {
-                        terms[lane]
-                    } else {
-                        T::default()
-                    };
-                    sums[lane] = Number::plus(sums[lane], term);
+                    let sum = &mut target[offsets[places[lane] as usize] + at + lane - self.before];
+                    *sum = Number::plus(*sum, terms[lane]);
                 }
             }
-        } else {
-            for lane in 0..N {
-                let sum = &mut target[offsets[places[lane] as usize] + done + lane - before];
-                *sum = Number::plus(*sum, terms[lane]);
-            }
+            done += N;
         }
-        done += N;
+        done
     }
-    done
 }
