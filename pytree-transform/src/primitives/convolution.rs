@@ -9,6 +9,7 @@ mod lowering;
 mod packed;
 mod phases;
 mod problem;
+mod rows;
 mod rules;
 mod single_product;
 #[cfg(test)]

@@ -86,7 +86,7 @@ impl<T: Factor> Problem<'_, T> {
 }
 
 /// Returns the range of `count` numbers `i` for which `start + i · step` is at least 0 and less than `length`.
-fn inside(start: isize, step: usize, count: usize, length: usize) -> Range<usize> {
+pub(super) fn inside(start: isize, step: usize, count: usize, length: usize) -> Range<usize> {
     let first = start.min(0).unsigned_abs().div_ceil(step);
     let room = (length.cast_signed() - start).max(0).cast_unsigned();
     let end = room.div_ceil(step).min(count);

@@ -4,9 +4,8 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 use super::problem::Problem;
+use super::rows::Line;
 use crate::base::array::{give_back, reused};
 use crate::base::threads;
 use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PARALLEL, Write};
@@ -23,13 +22,6 @@ const PARTS: usize = 8;
 /// The least number of rows in a part.
 const FEWEST: usize = 64;
 
-/// Neighbouring elements of a row, which are on the last axis at one position on the other axes.
-struct Line {
-    leading: SmallVec<[usize; 2]>,
-    first: usize,
-    count: usize,
-}
-
 impl<T: Factor> Problem<'_, T> {
     /// Divides the elements of a row into ranges. A range takes about `width` elements of the buffer.
     fn ranges(&self, width: usize) -> Vec<Range<usize>> {
@@ -44,94 +36,6 @@ impl<T: Factor> Problem<'_, T> {
             .step_by(each)
             .map(|start| start..end(start))
             .collect()
-    }
-
-    /// Divides a range of elements into lines.
-    fn lines(&self, range: &Range<usize>) -> Vec<Line> {
-        let (last, leading) = self
-            .axes
-            .split_last()
-            .map_or((1, &[][..]), |(last, leading)| (last.elements, leading));
-        let mut lines = Vec::new();
-        let mut start = range.start;
-        while start < range.end {
-            let (mut rest, first) = (start / last, start % last);
-            let count = (last - first).min(range.end - start);
-            let mut positions: SmallVec<[usize; 2]> = leading.iter().map(|_| 0).collect();
-            for (position, axis) in positions.iter_mut().zip(leading).rev() {
-                *position = rest % axis.elements;
-                rest /= axis.elements;
-            }
-            lines.push(Line {
-                leading: positions,
-                first,
-                count,
-            });
-            start += count;
-        }
-        lines
-    }
-
-    /// Copies rows of windows to `target`. `first` is the offset of the group in the input.
-    fn pack(&self, first: usize, rows: Range<usize>, lines: &[Line], target: &mut [T]) {
-        let Some((last, leading)) = self.axes.split_last() else {
-            return;
-        };
-        let mut rest_of_target = target;
-        let mut starts: SmallVec<[usize; 2]> = leading.iter().map(|_| 0).collect();
-        for row in rows {
-            let (mut rest, last_row) = (row / last.rows, row % last.rows);
-            for (start, axis) in starts.iter_mut().zip(leading).rev() {
-                *start = rest % axis.rows;
-                rest /= axis.rows;
-            }
-            let offset = first + rest * self.outer_stride;
-            let start = last.start(last_row);
-            for line in lines {
-                let (target, behind) = rest_of_target.split_at_mut(line.count * self.inner);
-                rest_of_target = behind;
-                let axes = leading.iter().zip(&starts).zip(&line.leading);
-                let source =
-                    axes.into_iter()
-                        .try_fold(offset, |offset, ((axis, &row), &element)| {
-                            Some(offset + axis.position(row, element)? * axis.stride)
-                        });
-                let from = start + (line.first * last.element_step).cast_signed();
-                match source {
-                    None => target.fill(T::default()),
-                    Some(source) => self.copy_line(source, from, line.count, target),
-                }
-            }
-        }
-    }
-
-    /// Copies the elements of a line. The line begins at the position `from` of the last axis. Elements outside of the
-    /// axis are zeros.
-    fn copy_line(&self, source: usize, from: isize, count: usize, target: &mut [T]) {
-        let last = &self.axes[self.axes.len() - 1];
-        if last.element_step == 1 && self.inner == self.inner_total {
-            let before = from.min(0).unsigned_abs().min(count);
-            let room = (last.length.cast_signed() - from).max(0).cast_unsigned();
-            let end = room.min(count).max(before);
-            let (zeros, rest) = target.split_at_mut(before * self.inner);
-            let (inside, behind) = rest.split_at_mut((end - before) * self.inner);
-            zeros.fill(T::default());
-            behind.fill(T::default());
-            if !inside.is_empty() {
-                let at = source + (from + before.cast_signed()).cast_unsigned() * last.stride;
-                inside.copy_from_slice(&self.input[at..][..inside.len()]);
-            }
-            return;
-        }
-        for (element, target) in target.chunks_exact_mut(self.inner).enumerate() {
-            let at = from + (element * last.element_step).cast_signed();
-            match usize::try_from(at).ok().filter(|&at| at < last.length) {
-                Some(at) => {
-                    target.copy_from_slice(&self.input[source + at * last.stride..][..self.inner]);
-                }
-                None => target.fill(T::default()),
-            }
-        }
     }
 
     /// Runs parts on parallel threads if there is enough work.
