@@ -12,16 +12,17 @@ use crate::base::dtype::{DType, TensorElement};
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Number, with_number};
 
-/// The number of elements that are reduced at once. They are neighbours behind the axes over which windows slide.
+/// The number of neighbouring elements that are reduced at once. Each of them belongs to another window.
 pub(super) const LANES: usize = 32;
 
-/// The number of elements that are added before their sum is added to a sum of such sums.
+/// The number of terms that are added to a new sum before this sum is added to the result. Short sums reduce rounding
+/// errors.
 const TERMS: usize = 64;
 
 /// The number of parts into which lines of windows are divided.
 const PARTS: usize = 32;
 
-/// The computation of the elements of one window from the offsets of its elements.
+/// Computes the result of one window from the offsets of the window's elements.
 pub(super) trait Kernel<T>: Copy {
     /// Computes a block of `N` elements of the result. `at` is added to the offsets.
     fn block<const N: usize>(self, offsets: &[usize], at: usize, target: &mut [T; N]);
@@ -48,7 +49,7 @@ impl Windows {
     }
 }
 
-/// A part of the windows, which is compiled for the wide instruction sets.
+/// A part of the windows. Its computation is compiled for several instruction sets.
 struct Part<'a, T, K> {
     windows: &'a Windows,
     first: usize,

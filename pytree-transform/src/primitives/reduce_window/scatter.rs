@@ -14,12 +14,12 @@ use crate::base::dtype::DType;
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Extremum, Number, Ordered, with_number};
 
-/// The greatest number of elements of a window for which each element is compared with the selected place. This is
-/// faster than reading and writing at many places.
+/// For windows of at most this many elements, each element is compared with the selected position. This is faster than
+/// reading and writing at many positions.
 const COMPARED: usize = 16;
 
-/// Adds each element of `cotangents` at the position of its window's extremum. Threads share the outer arrays, so no two
-/// threads add to the same element.
+/// Adds each element of `cotangents` at the position of its window's extremum. Each outer array belongs to one thread,
+/// so no two threads add to the same element.
 pub(super) fn scatter(
     extremum: Extremum,
     window: &Window,
@@ -41,7 +41,7 @@ pub(super) fn scatter(
     }))
 }
 
-/// Adds the cotangents of all windows of an outer array, which is compiled for the wide instruction sets.
+/// Adds the cotangents of all windows of an outer array. The computation is compiled for several instruction sets.
 struct Scatter<'a, T, P> {
     windows: &'a Windows,
     best: Best<'a, T, P>,

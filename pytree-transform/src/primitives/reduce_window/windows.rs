@@ -10,11 +10,11 @@ use crate::base::shape::{PerAxis, Shape};
 use crate::base::threads;
 use crate::primitives::sliding::Sliding;
 
-/// The least number of elements of all windows for which several threads are used.
+/// Several threads are used if all windows together have at least this many elements.
 const PARALLEL: usize = 1 << 20;
 
-/// The windows of an array, as loops see them: `outer` arrays, axes over which windows slide, and `inner` neighbouring
-/// elements that belong to different windows.
+/// The windows of an array: `outer` arrays, the axes over which windows slide, and `inner` neighbouring elements. Each
+/// of the `inner` elements belongs to its own window.
 pub(super) struct Windows {
     pub(super) outer: usize,
     axes: Vec<Axis>,
@@ -22,8 +22,8 @@ pub(super) struct Windows {
     pub(super) shape: Shape,
 }
 
-/// An axis over which windows slide: the distance in memory between neighbours, and the positions that each window
-/// contains.
+/// An axis over which windows slide: its length, the distance in memory between neighbours, and the positions that each
+/// window contains.
 struct Axis {
     length: usize,
     stride: usize,
@@ -31,7 +31,7 @@ struct Axis {
 }
 
 impl Windows {
-    /// Creates the windows of an array. The result must have elements.
+    /// Creates the windows of an array. The result must not be empty.
     fn new(window: &Window, base_dilation: &[usize], info: &AbstractArray, result: &Shape) -> Self {
         let shape = &info.shape;
         let slides = |axis: usize| {
@@ -78,13 +78,13 @@ impl Windows {
         self.axes.iter().map(|axis| axis.length).product::<usize>() * self.inner
     }
 
-    /// Returns the number of windows of an outer array, each for `inner` elements.
+    /// Returns the number of positions of windows in an outer array. Each position has `inner` windows.
     pub(super) fn count(&self) -> usize {
         self.axes.iter().map(|axis| axis.ranges.len()).product()
     }
 
-    /// Returns the offsets of all elements of a line of windows on the axes but the last, in row-major order. A line is
-    /// all windows at one position on these axes.
+    /// Returns the offsets of a line's elements on all axes except the last, in row-major order. A line has the windows
+    /// at one position on these axes.
     fn offsets_of_line(&self, mut line: usize, offsets: &mut Vec<usize>) {
         let leading = &self.axes[..self.axes.len().saturating_sub(1)];
         let mut rest: usize = leading.iter().map(|axis| axis.ranges.len()).product();
@@ -120,10 +120,10 @@ impl Windows {
     }
 }
 
-/// A window among the windows of an array, and the offsets of its elements.
+/// A position among the windows of an array, and the offsets of the window's elements.
 #[derive(Default)]
 pub(super) struct Cursor {
-    /// The line of the window, and the offsets of the elements of this line on all axes but the last.
+    /// The line of the window, and the offsets of the line's elements on all axes except the last.
     line: Option<usize>,
     leading: Vec<usize>,
     /// The number of elements of the window on the last axis.
@@ -162,7 +162,7 @@ impl Cursor {
     }
 }
 
-/// Returns the geometry of windows that have one element each, which are all elements of an axis.
+/// Returns the geometry of an axis over which windows do not slide: each element is a window.
 fn window_of_one(length: usize) -> Sliding {
     Sliding {
         length,
@@ -174,7 +174,7 @@ fn window_of_one(length: usize) -> Sliding {
     }
 }
 
-/// Returns the windows of an array, or an array of zeros if the result has no elements.
+/// Returns the windows of an array. If the result is empty, returns the result instead.
 pub(super) fn windows_of(
     window: &Window,
     base_dilation: Option<&[usize]>,
