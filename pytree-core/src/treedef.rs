@@ -390,8 +390,7 @@ impl Node {
 }
 
 /// The invariant that a panic message names if the shape of a stand-in is missing.
-const SHAPES: &str =
-    "a table entry for each node whose shape is stored in the table of the treedef";
+const SHAPES: &str = "an entry in the table of shapes for each node that refers to this table";
 
 impl KeyPath {
     fn extend_by(&mut self, key: Option<PathKey>) {

@@ -58,7 +58,7 @@ pub trait BindsAxis<const NAME: u128> {}
 /// The error of a function with `#[shapes]` that returns a `Result`.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a wrong shape cannot be returned as `{Self}`",
+    message = "`{Self}` is returned as an error, but cannot be made of a `ShapeError`",
     label = "the function returns a `Result`, so a wrong shape is its error",
     note = "implement `From<ShapeError>` for `{Self}`, for instance by a variant `Shapes(#[from] ShapeError)`"
 )]

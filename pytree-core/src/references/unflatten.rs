@@ -27,7 +27,7 @@ enum Content<T> {
     Filled,
     /// The content is written to an existing reference after everything is built.
     Staged(Arc<Cell<T>>),
-    /// The content is dropped, because the existing reference keeps its old content.
+    /// The existing reference keeps its old content, and the new content is dropped.
     Kept,
 }
 

@@ -188,7 +188,7 @@ impl TreeDef {
     ) {
         let without_kind = decide(None);
         // For each node that contains the current node: its shape, the number of visited children, the number of all
-        // children, and the decision for a field around the node.
+        // children, and the result of `decide` for the outermost field that contains the node, if any.
         let mut open: Vec<(Shape<'_>, u32, u32, Option<T>)> = Vec::new();
         for node in &self.0.nodes {
             let mut decision = None;

@@ -13,8 +13,9 @@ const LINEAR_GENERAL: &str = "LinearGeneral";
 
 /// Multiplies several axes of `x` by a weight, and adds a bias.
 ///
-/// `x: [batch…, other…, in…]` becomes `[batch…, other…, out…]`: the axes `in`, which may be anywhere, are summed over, and the
-/// axes `out` are last. With batch axes, each of their positions has a weight of its own.
+/// `x: [batch…, other…, in…]` becomes `[batch…, other…, out…]`. The axes `in` are summed over. By default they are the last
+/// axes of `x`; options select other axes. The axes `out` are the last axes of the result. If there are batch axes, each
+/// index along these axes has its own weight.
 ///
 /// # Examples
 /// ```

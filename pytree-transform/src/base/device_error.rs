@@ -12,7 +12,7 @@ pub enum DeviceError {
     Unsupported {
         /// The unsupported operation or dtype, as a noun phrase, for instance `` the operation `debug_callback` ``.
         what: Box<str>,
-        /// How to avoid the unsupported operation or dtype, as a command.
+        /// The fix as an imperative phrase, for instance `convert to f32`.
         fix: Box<str>,
     },
     /// The memory of the device is too small.

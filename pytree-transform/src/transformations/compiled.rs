@@ -141,7 +141,8 @@ impl<T, E> Compiled<T, E> {
             let value = self.run_repeatedly(&given, attempts, entered)?;
             return Ok((value, release(given, None)));
         }
-        // The program is compiled before the arguments are released, so that an error of the compiler leaves them.
+        // The program is compiled before the arguments are released. So the caller keeps the arguments if the compiler
+        // returns an error.
         let place = self.place(&entry, &leaves);
         let rest = release(given, Some(&entry));
         let value = self.evaluate(&entry, &place, leaves, &references);

@@ -144,7 +144,7 @@ impl Scope {
         &self.lengths
     }
 
-    /// Returns the length of a name.
+    /// Returns the length of the axis with the given name. Returns `None` if no length is bound to the name.
     pub(super) fn length_of(&self, name: &str) -> Option<usize> {
         Some(find(&self.lengths, name)?.value)
     }

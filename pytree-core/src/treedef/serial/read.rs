@@ -40,8 +40,8 @@ pub(super) struct Reader<'a> {
     /// The positions of the references that contain the current node. The list may also contain references that have
     /// ended, until [`may_refer_to`](Self::may_refer_to) removes them.
     references: Vec<usize>,
-    /// The largest number of a target of a weak edge, and the position of this edge in the bytes. The number is checked
-    /// at the end, because the target may come later.
+    /// The weak edge whose target has the greatest number: this number, and the position of the edge in the bytes. The
+    /// number is checked at the end, because the target may come later.
     furthest: Option<(usize, usize)>,
 }
 

@@ -44,14 +44,14 @@ pub struct Rnn<C> {
     pub keep_order: bool,
 }
 
-/// The direction in time of a run.
+/// The order in which a cell reads the elements of a sequence, and the order of its outputs.
 #[derive(Clone, Copy)]
 pub(super) enum Direction {
     /// From the first element to the last.
     Forward,
-    /// From the last element to the first. The outputs have the order of the run.
+    /// From the last element to the first. The first output belongs to the last element.
     Reversed,
-    /// From the last element to the first. The outputs have the order of the input.
+    /// From the last element to the first. The first output belongs to the first element.
     Backward,
 }
 

@@ -29,7 +29,7 @@ pub struct SimpleCell {
     /// The matrix that multiplies the input.
     #[param("T[in hidden]")]
     pub input: Tensor,
-    /// The summand of the product with the input.
+    /// The bias that is added to the product with the input.
     #[param("T[hidden]")]
     pub bias: Tensor,
     /// The function of the sum; by default tanh.

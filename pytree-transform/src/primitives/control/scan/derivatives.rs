@@ -23,7 +23,7 @@ enum Residual {
     /// The residual depends only on constants, so it is computed once. The number is the position of the residual among
     /// the residuals that are computed once.
     Invariant(usize),
-    /// The residual is the stacked output of the known loop at this position.
+    /// The residual is a stacked output of the known loop. The number is the position of this output.
     Stacked(usize),
 }
 
