@@ -146,7 +146,7 @@ pub mod debug {
 pub mod device {
     pub use pytree_transform::device::{
         Buffer, Device, DeviceError, Engine, Executable, Input, device_put, try_device_put,
-        with_device,
+        try_wait, wait, with_device,
     };
 }
 

@@ -296,4 +296,8 @@ impl device::Buffer for Buffer {
     fn read(&self) -> Result<Tensor, DeviceError> {
         tensor(self)
     }
+
+    fn wait(&self) -> Result<(), DeviceError> {
+        Self::wait(self).map_err(device_error)
+    }
 }

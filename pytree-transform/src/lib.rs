@@ -79,6 +79,7 @@ pub mod device {
     pub use crate::base::device_error::DeviceError;
     pub use crate::tensor::device::{Buffer, Device, Engine, Executable, Input, with_device};
     pub use crate::transformations::device_put::{device_put, try_device_put};
+    pub use crate::transformations::wait::{try_wait, wait};
 }
 
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.

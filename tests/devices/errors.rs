@@ -1,6 +1,6 @@
 //! Errors of a device, and checks of results.
 
-use pytree::device::{DeviceError, device_put, try_device_put};
+use pytree::device::{DeviceError, device_put, try_device_put, try_wait};
 use pytree::prelude::*;
 use pytree::{TensorError, debug};
 
@@ -75,6 +75,11 @@ fn later_error_names_the_operation_when_read() {
         "cannot read f32[2], a result of `double`, on mock:0: the device reported: power failure"
     );
     assert!(panic_of(|| z.to_vec::<f32>()).contains("a result of `sin`, on mock:0"));
+    let error = try_wait(&(x.clone(), y)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot wait for f32[2], a result of `double`, on mock:0: the device reported: power failure"
+    );
     assert!(format!("{z}").contains("Tensor(f32[2], not read: cannot read f32[2]"));
     assert_eq!(f(x).to_vec::<f32>(), [2.0, 4.0], "the device goes on");
 }

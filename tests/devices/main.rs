@@ -14,6 +14,7 @@ mod compiled;
 mod errors;
 mod mixing;
 mod mock;
+mod newcomer;
 mod operations;
 mod placement;
 mod training;

@@ -286,6 +286,10 @@ impl Buffer for MockBuffer {
         Counts::add(&self.counts.reads);
         self.value.wait()
     }
+
+    fn wait(&self) -> Result<(), DeviceError> {
+        self.value.wait().map(drop)
+    }
 }
 
 /// Computes the jobs of a device one after the other.

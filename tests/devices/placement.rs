@@ -1,6 +1,6 @@
 //! Where tensors are: moving them, reading them, and the device that a part of a program chooses.
 
-use pytree::device::{Device, device_put, try_device_put, with_device};
+use pytree::device::{Device, device_put, try_device_put, wait, with_device};
 use pytree::prelude::*;
 
 use crate::mock::{Mock, Work};
@@ -121,6 +121,37 @@ fn threads_choose_their_own_device() {
         assert_eq!(of_thread, Device::HOST);
         assert_eq!(zeros(), mock.device);
     });
+}
+
+#[test]
+fn wait_returns_when_all_results_are_ready() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let mock = Mock::new("mock:0");
+    let x = device_put(&Tensor::from([1.0_f32, 2.0]), &mock);
+    let (is_open, (started, begin)) = (AtomicBool::new(false), std::sync::mpsc::channel());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let closed = mock.counts.gate.write().unwrap();
+            started.send(()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            is_open.store(true, Ordering::SeqCst);
+            drop(closed);
+        });
+        begin.recv().unwrap();
+        mock.work();
+        let pair = (Tensor::from(1.0_f32), vec![&x * 2.0, x.sin()]);
+        assert!(!is_open.load(Ordering::SeqCst), "the calls did not wait");
+        wait(&pair);
+        assert!(
+            is_open.load(Ordering::SeqCst),
+            "the results were not computed"
+        );
+        assert_eq!(mock.work().reads, 0, "nothing is transferred");
+    });
+    jit(|x: Tensor| {
+        wait(&x);
+        x
+    })(x);
 }
 
 #[test]

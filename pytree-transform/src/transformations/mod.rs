@@ -27,4 +27,5 @@ pub(crate) mod returned;
 pub(crate) mod tracing;
 pub(crate) mod vmap;
 pub(crate) mod vmap_mut;
+pub(crate) mod wait;
 pub(crate) mod writing;

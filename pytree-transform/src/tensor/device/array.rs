@@ -49,11 +49,24 @@ impl DeviceArray {
         if let Some(array) = self.host.get() {
             return Ok(array);
         }
-        let array = self.read().map_err(|error| {
-            let operation = format!("read {}, a result of `{}`,", self.info, self.made_by);
-            TensorError::of_device(operation, &self.device, error)
-        })?;
+        let array = self.read().map_err(|error| self.failed("read", error))?;
         Ok(self.host.get_or_init(|| array))
+    }
+
+    /// Waits until the elements are computed, without a transfer.
+    pub(crate) fn wait(&self) -> Result<(), TensorError> {
+        if self.host.get().is_some() {
+            return Ok(());
+        }
+        let _host = on_host();
+        self.buffer
+            .wait()
+            .map_err(|error| self.failed("wait for", error))
+    }
+
+    fn failed(&self, verb: &str, error: DeviceError) -> TensorError {
+        let operation = format!("{verb} {}, a result of `{}`,", self.info, self.made_by);
+        TensorError::of_device(operation, &self.device, error)
     }
 
     fn read(&self) -> Result<Arc<Array>, DeviceError> {

@@ -112,6 +112,14 @@ pub trait Buffer: fmt::Debug + Send + Sync + Any {
     /// # Errors
     /// Returns an error if the computation of the elements, or their transfer, has failed.
     fn read(&self) -> Result<Tensor, DeviceError>;
+
+    /// Waits until the elements are computed. The default reads them.
+    ///
+    /// # Errors
+    /// Returns an error if the computation of the elements has failed.
+    fn wait(&self) -> Result<(), DeviceError> {
+        self.read().map(drop)
+    }
 }
 
 /// An operand of a running [`Executable`].
