@@ -55,7 +55,7 @@ pub enum InputError {
     },
     /// A cache or a table of positions has too little room for the next tokens.
     #[error(
-        "{what} has room for {length} tokens, and {index} tokens are in it; {tokens} more do not fit. Create a longer cache with `with_cache`, or a table with more positions"
+        "{what} has room for {length} tokens and holds {index}, so {tokens} more do not fit; create a longer cache with `with_cache`, or a table with more positions"
     )]
     CacheFull {
         /// The name of the layer.
