@@ -95,11 +95,11 @@ pub mod nn {
         try_confusion_matrix, try_mse, try_softmax_cross_entropy,
     };
     pub use pytree_nn::{
-        AttentionOptions, HeadProjection, KeyValueCache, LearnedPositions, MultiHeadAttention,
-        MultiHeadAttentionOptions, NormOrder, OutputProjection, SinusoidalPositions,
-        TransformerBlock, TransformerBlockOptions, causal_mask, combine_masks,
-        dot_product_attention, padding_mask, rotary, sinusoidal_positions,
-        try_dot_product_attention, try_rotary, window_mask, with_cache,
+        AttentionDirection, AttentionOptions, DropoutMask, HeadProjection, KeyValueCache,
+        LearnedPositions, MultiHeadAttention, MultiHeadAttentionOptions, NormOrder,
+        OutputProjection, SinusoidalPositions, TransformerBlock, TransformerBlockOptions,
+        causal_mask, combine_masks, dot_product_attention, padding_mask, rotary,
+        sinusoidal_positions, try_dot_product_attention, try_rotary, window_mask, with_cache,
     };
 }
 

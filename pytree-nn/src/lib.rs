@@ -69,10 +69,11 @@ pub use layers::{
     train_where,
 };
 pub use layers::{
-    AttentionOptions, HeadProjection, KeyValueCache, LearnedPositions, MultiHeadAttention,
-    MultiHeadAttentionOptions, NormOrder, OutputProjection, SinusoidalPositions, TransformerBlock,
-    TransformerBlockOptions, causal_mask, combine_masks, dot_product_attention, padding_mask,
-    rotary, sinusoidal_positions, try_dot_product_attention, try_rotary, window_mask, with_cache,
+    AttentionDirection, AttentionOptions, DropoutMask, HeadProjection, KeyValueCache,
+    LearnedPositions, MultiHeadAttention, MultiHeadAttentionOptions, NormOrder, OutputProjection,
+    SinusoidalPositions, TransformerBlock, TransformerBlockOptions, causal_mask, combine_masks,
+    dot_product_attention, padding_mask, rotary, sinusoidal_positions, try_dot_product_attention,
+    try_rotary, window_mask, with_cache,
 };
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};

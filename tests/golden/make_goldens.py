@@ -35,6 +35,7 @@ from flax import nnx
 from jax import lax
 
 import accuracy_goldens
+import attention_goldens
 import collectives_goldens
 import control_goldens
 import elementwise_goldens
@@ -808,6 +809,7 @@ FILES = {
     "layers": layers_goldens.make_layers,
     "model_layers": model_layers_goldens.make_model_layers,
     "recurrent": recurrent_goldens.make_recurrent,
+    "attention": attention_goldens.make_attention,
     "rngs": rngs_goldens.make_rngs,
 }
 

@@ -10,6 +10,7 @@
 )]
 
 mod accuracy;
+mod attention;
 mod cases;
 mod collectives;
 mod compositions;

@@ -55,6 +55,9 @@ mod p36_scan_body;
 mod p37_ensemble_axes;
 mod p38_wrong_checkpoint;
 mod p39_adapters;
+mod p40_gpt;
+mod p41_cross_attention;
+mod p42_padded_batch;
 
 /// Returns the message of the panic in which the action ends. The numbers of lines in this folder are replaced by `LINE`.
 fn panic_message<R>(action: impl FnOnce() -> R) -> String {

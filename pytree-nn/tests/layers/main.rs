@@ -6,6 +6,7 @@
     reason = "a test may panic, and says which figures are exact"
 )]
 
+mod attention;
 mod dtypes;
 mod embedding;
 mod modes;

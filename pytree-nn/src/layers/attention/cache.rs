@@ -146,11 +146,10 @@ pub(super) fn nan_if_full(y: Tensor, index: &Tensor, tokens: usize, length: usiz
 ///
 /// # Examples
 /// ```
-/// use pytree_nn::{MultiHeadAttention, MultiHeadAttentionOptions, Rngs, with_cache};
+/// use pytree_nn::{MultiHeadAttention, Rngs, with_cache};
 /// use pytree_transform::{DType, Tensor, ix, jit_mut};
 /// let mut rngs = Rngs::new(0);
-/// let options = MultiHeadAttentionOptions { is_causal: true, ..MultiHeadAttentionOptions::default() };
-/// let mut attention = MultiHeadAttention::with_options(16, 4, options, &mut rngs);
+/// let mut attention = MultiHeadAttention::causal(16, 4, &mut rngs);
 /// let x = rngs.normal(DType::F32, [2, 6, 16]);
 /// let whole = attention.forward(&x);
 ///
@@ -173,7 +172,7 @@ pub fn with_cache<M: Pytree + Clone>(model: &M, batch: impl AsRef<[usize]>, leng
     let mut count = 0;
     let changed = edit::apply_any(model.clone(), |_, node: &mut dyn Any| {
         if let Some(layer) = node.downcast_mut::<MultiHeadAttention>() {
-            count += usize::from(layer.is_causal);
+            count += usize::from(layer.direction.is_causal());
             layer.make_cache(batch, length);
         } else if let Some(layer) = node.downcast_mut::<LearnedPositions>() {
             count += 1;
@@ -185,7 +184,7 @@ pub fn with_cache<M: Pytree + Clone>(model: &M, batch: impl AsRef<[usize]>, leng
     });
     assert!(
         count > 0,
-        "cannot create caches: the model has no causal MultiHeadAttention and no layer of positions; create the attention layers with `is_causal: true`"
+        "cannot create caches: the model has no causal MultiHeadAttention and no layer of positions; create the attention layers with `direction: AttentionDirection::Causal`"
     );
     changed
 }

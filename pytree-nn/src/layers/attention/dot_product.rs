@@ -5,6 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use super::masks::{causal_mask, padding_mask, window_mask};
+use super::options::{AttentionDirection, DropoutMask};
 use super::scores::{Layout, Mixed, zero};
 use crate::error::InputError;
 use crate::functions::softmax;
@@ -29,8 +30,8 @@ pub struct AttentionOptions {
     /// The mask, which is true where a query attends to a key; by default, all queries attend to all keys. Broadcasts
     /// to `[*batch, heads, queries, keys]`.
     pub mask: Option<Tensor>,
-    /// Whether query i attends only to the keys 0 to i; by default false.
-    pub is_causal: bool,
+    /// Which keys a query attends to by their order; by default [`AttentionDirection::Bidirectional`].
+    pub direction: AttentionDirection,
     /// The factor of the scores; by default `None`, which means `1/√head_dim`.
     pub scale: Option<f64>,
     /// The local window: with (left, right), query i attends only to the keys i - left to i + right; by default none.
@@ -55,11 +56,11 @@ pub struct AttentionOptions {
 ///
 /// # Examples
 /// ```
-/// use pytree_nn::{AttentionOptions, Key, dot_product_attention};
+/// use pytree_nn::{AttentionDirection, AttentionOptions, Key, dot_product_attention};
 /// use pytree_transform::{DType, Tensor, ix};
 /// let query = Key::new(0).normal(DType::F32, [2, 5, 4, 8]);
 /// let (key, value) = (Key::new(1).normal(DType::F32, [2, 5, 2, 8]), Key::new(2).normal(DType::F32, [2, 5, 2, 8]));
-/// let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+/// let options = AttentionOptions { direction: AttentionDirection::Causal, ..AttentionOptions::default() };
 /// let mixed = dot_product_attention(&query, &key, &value, &options);
 /// assert_eq!(mixed.shape(), [2, 5, 4, 8]);
 /// // The first query attends only to the first key. The query heads 0 and 1 share the key head 0.
@@ -101,8 +102,7 @@ pub fn try_dot_product_attention(
 pub(super) struct WeightDropout {
     pub(super) key: Key,
     pub(super) rate: f64,
-    /// Whether all batches and heads drop the same weights.
-    pub(super) is_broadcast: bool,
+    pub(super) mask: DropoutMask,
 }
 
 /// What the attention of a layer has beyond the options of the function.
@@ -164,7 +164,10 @@ fn score_shape(query: &Tensor, key: &Tensor) -> Vec<usize> {
 fn whole_mask(full: &[usize], options: &AttentionOptions, extras: &Extras) -> Option<Tensor> {
     let (queries, keys) = (full[full.len() - 2], full[full.len() - 1]);
     let masks = [
-        options.is_causal.then(|| causal_mask(queries, keys)),
+        options
+            .direction
+            .is_causal()
+            .then(|| causal_mask(queries, keys)),
         options
             .local_window
             .map(|(left, right)| window_mask(queries, keys, left, right)),
@@ -184,10 +187,9 @@ fn whole_mask(full: &[usize], options: &AttentionOptions, extras: &Extras) -> Op
 /// Sets weights to 0 with the probability `rate`, and divides the others by 1 - `rate`.
 #[track_caller]
 fn dropped(layout: Layout, weights: &Tensor, full: &[usize], dropout: &WeightDropout) -> Tensor {
-    let shape = if dropout.is_broadcast {
-        &full[full.len() - 2..]
-    } else {
-        full
+    let shape = match dropout.mask {
+        DropoutMask::Shared => &full[full.len() - 2..],
+        DropoutMask::PerHead => full,
     };
     let kept = 1.0 - dropout.rate;
     let keep = layout.arranged(&dropout.key.bernoulli(kept, shape));

@@ -18,7 +18,7 @@ pub use cache::{KeyValueCache, with_cache};
 pub use dot_product::{AttentionOptions, dot_product_attention, try_dot_product_attention};
 pub use masks::{causal_mask, combine_masks, padding_mask, window_mask};
 pub use multi_head::MultiHeadAttention;
-pub use options::MultiHeadAttentionOptions;
+pub use options::{AttentionDirection, DropoutMask, MultiHeadAttentionOptions};
 pub use positions::{LearnedPositions, SinusoidalPositions, sinusoidal_positions};
 pub use projections::{HeadProjection, OutputProjection};
 pub use rotary::{rotary, try_rotary};

@@ -6,7 +6,7 @@ use pytree_transform::{DType, Tensor};
 
 use super::cache::{KeyValueCache, check_room, nan_if_full, positions_from};
 use super::dot_product::{AttentionOptions, Extras, WeightDropout, mix};
-use super::options::MultiHeadAttentionOptions;
+use super::options::{AttentionDirection, DropoutMask, MultiHeadAttentionOptions};
 use super::projections::{HeadProjection, OutputProjection};
 use super::rotary::try_rotary;
 use super::scores::Mixed;
@@ -57,18 +57,18 @@ pub struct MultiHeadAttention {
     /// The cache for decoding, after [`with_cache`](crate::with_cache()).
     pub cache: Option<KeyValueCache>,
     stream: Option<RngStream>,
-    /// Whether query i attends only to the keys 0 to i.
+    /// Which tokens a token attends to.
     #[r#static]
-    pub is_causal: bool,
+    pub direction: AttentionDirection,
     /// The base of the [rotary embedding](crate::rotary()) of queries and keys, if any.
     #[r#static]
     pub rotary_base: Option<f64>,
     /// The probability that an attention weight is dropped.
     #[r#static]
     pub dropout_rate: f64,
-    /// Whether each batch and head draws its own weights to drop.
+    /// Which attention weights are dropped together.
     #[r#static]
-    pub dropout_per_head: bool,
+    pub dropout_mask: DropoutMask,
     /// In [`Mode::Train`] attention weights are dropped.
     #[r#static]
     pub mode: Mode,
@@ -100,7 +100,7 @@ impl MultiHeadAttention {
     #[track_caller]
     pub fn causal(features: usize, heads: usize, rngs: &mut Rngs) -> Self {
         let options = MultiHeadAttentionOptions {
-            is_causal: true,
+            direction: AttentionDirection::Causal,
             ..MultiHeadAttentionOptions::default()
         };
         Self::with_options(features, heads, options, rngs)
@@ -129,13 +129,12 @@ impl MultiHeadAttention {
         let query = HeadProjection::new(features, heads, head_dim, linear, rngs);
         let key = HeadProjection::new(kv_features, kv_heads, head_dim, linear, rngs);
         let value = HeadProjection::new(kv_features, kv_heads, head_dim, linear, rngs);
-        let norm = NormOptions {
-            param_dtype: linear.param_dtype,
-            bias_init: None,
-            ..NormOptions::default()
-        };
         let (mut query_norm, mut key_norm) = (None, None);
-        if options.normalize_qk {
+        if let Some(norm) = options.qk_norm {
+            let norm = NormOptions {
+                param_dtype: linear.param_dtype,
+                ..norm
+            };
             query_norm = Some(LayerNorm::with_options(head_dim, norm, rngs));
             key_norm = Some(LayerNorm::with_options(head_dim, norm, rngs));
         }
@@ -158,10 +157,10 @@ impl MultiHeadAttention {
             out,
             cache: None,
             stream,
-            is_causal: options.is_causal,
+            direction: options.direction,
             rotary_base: options.rotary_base,
             dropout_rate: options.dropout_rate,
-            dropout_per_head: options.dropout_per_head,
+            dropout_mask: options.dropout_mask,
             mode: Mode::Train,
         }
     }
@@ -233,7 +232,9 @@ impl MultiHeadAttention {
     #[track_caller]
     pub(super) fn make_cache(&mut self, batch: &[usize], length: usize) {
         let weight = &self.key.weight;
-        if let (true, &[_, kv_heads, head_dim]) = (self.is_causal, weight.shape()) {
+        if let (AttentionDirection::Causal, &[_, kv_heads, head_dim]) =
+            (self.direction, weight.shape())
+        {
             let dtype = weight.dtype();
             self.cache = Some(KeyValueCache::new(dtype, batch, length, kv_heads, head_dim));
         }
@@ -249,9 +250,12 @@ impl MultiHeadAttention {
         let tokens = |tensor: &Tensor| tensor.shape()[tensor.rank() - 3];
         let query = self.turned(&query, &Tensor::arange(DType::I32, tokens(&query)))?;
         let key = self.turned(&key, &Tensor::arange(DType::I32, tokens(&key)))?;
-        let is_causal = self.is_causal || options.is_causal;
+        let direction = match self.direction {
+            AttentionDirection::Bidirectional => options.direction,
+            AttentionDirection::Causal => AttentionDirection::Causal,
+        };
         let options = AttentionOptions {
-            is_causal,
+            direction,
             ..options.clone()
         };
         let mixed = self.mixed(&query, &key, &value, &options, None)?;
@@ -276,6 +280,8 @@ impl MultiHeadAttention {
         check_batch(x, &cache)?;
         check_room(ATTENTION, &cache.index, tokens, cache.length())?;
         let [query, key, value] = self.projected(&inputs)?;
+        check_like(&cache.key, &key)?;
+        check_like(&cache.value, &value)?;
         let positions = positions_from(&cache.index, tokens);
         let query = self.turned(&query, &positions)?;
         let key = self.turned(&key, &positions)?;
@@ -330,7 +336,7 @@ impl MultiHeadAttention {
             dropout = Some(WeightDropout {
                 key: stream.next_key(),
                 rate: self.dropout_rate,
-                is_broadcast: !self.dropout_per_head,
+                mask: self.dropout_mask,
             });
         }
         let extras = Extras { allowed, dropout };
@@ -360,6 +366,17 @@ fn check_batch(x: &Tensor, cache: &KeyValueCache) -> Result<(), InputError> {
     let expected = format!("x with the batch {:?} of its cache", cache.batch());
     let fix = "pass as many sequences as the cache has, or call `with_cache` with the batch of x";
     Err(InputError::input(ATTENTION, expected, x, fix))
+}
+
+/// Checks that new keys or values have the dtype, the heads and the length of the cached ones.
+fn check_like(cached: &Tensor, new: &Tensor) -> Result<(), InputError> {
+    let heads = |tensor: &Tensor| tensor.shape()[tensor.rank().saturating_sub(2)..].to_vec();
+    if cached.dtype() == new.dtype() && heads(cached) == heads(new) {
+        return Ok(());
+    }
+    let expected = format!("keys and values like those in its cache, {}", cached.info());
+    let fix = "call `with_cache` again after the layer was changed";
+    Err(InputError::input(ATTENTION, expected, new, fix))
 }
 
 /// Checks the sizes of a new layer, and returns the length of a head.

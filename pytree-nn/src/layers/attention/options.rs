@@ -1,16 +1,44 @@
 //! The options of a new attention layer.
 
+use pytree_core::Static;
+
 use crate::initializers::Initializer;
-use crate::layers::LinearOptions;
+use crate::layers::{LinearOptions, NormOptions};
+
+/// Which tokens a token attends to, by their order.
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AttentionDirection {
+    /// Each token attends to all tokens, as in BERT: `is_causal=False` in JAX.
+    #[default]
+    Bidirectional,
+    /// Each token attends to itself and to earlier tokens, as in GPT: `is_causal=True` in JAX.
+    Causal,
+}
+
+impl AttentionDirection {
+    pub(super) fn is_causal(self) -> bool {
+        self == Self::Causal
+    }
+}
+
+/// Which attention weights are dropped together in training.
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DropoutMask {
+    /// All heads of all sequences drop the weights of the same queries and keys: `broadcast_dropout=True` in Flax.
+    #[default]
+    Shared,
+    /// Each head of each sequence draws its own weights to drop: `broadcast_dropout=False` in Flax.
+    PerHead,
+}
 
 /// The options of a new [`MultiHeadAttention`](crate::MultiHeadAttention), with the defaults of Flax.
 ///
 /// # Examples
 /// ```
-/// use pytree_nn::{MultiHeadAttention, MultiHeadAttentionOptions, Rngs};
+/// use pytree_nn::{AttentionDirection, MultiHeadAttention, MultiHeadAttentionOptions, Rngs};
 /// use pytree_transform::{DType, Tensor};
 /// let options = MultiHeadAttentionOptions {
-///     is_causal: true,
+///     direction: AttentionDirection::Causal,
 ///     kv_heads: Some(2),
 ///     rotary_base: Some(10_000.0),
 ///     ..MultiHeadAttentionOptions::default()
@@ -31,19 +59,20 @@ pub struct MultiHeadAttentionOptions {
     /// The number of heads of keys and values: `num_kv_heads` in Flax. By default `None`, which means the number of
     /// heads. It divides the number of heads.
     pub kv_heads: Option<usize>,
-    /// Whether query i attends only to the keys 0 to i; by default false. Only causal layers have a cache.
-    pub is_causal: bool,
+    /// Which tokens a token attends to; by default [`AttentionDirection::Bidirectional`]. Only causal layers have a
+    /// cache.
+    pub direction: AttentionDirection,
     /// The base of the [rotary embedding](crate::rotary()) of queries and keys; by default `None`, which means no such
     /// embedding. The usual base is 10000 (Su et al. 2021, section 3.2.2).
     pub rotary_base: Option<f64>,
-    /// Whether a [`LayerNorm`](crate::LayerNorm) without a bias normalises each query and each key (Dehghani et al.
-    /// 2023); by default false.
-    pub normalize_qk: bool,
+    /// The options of the [`LayerNorm`](crate::LayerNorm)s of each query and each key, except `param_dtype`; by default
+    /// `None`, which means no such layers (Dehghani et al. 2023). `normalize_qk=True` in Flax has no bias:
+    /// `Some(NormOptions { bias_init: None, ..NormOptions::default() })`.
+    pub qk_norm: Option<NormOptions>,
     /// The probability that an attention weight is dropped in training; by default 0.
     pub dropout_rate: f64,
-    /// Whether each batch and head draws its own weights to drop; by default false: all drop the same weights, as with
-    /// `broadcast_dropout=True` in Flax.
-    pub dropout_per_head: bool,
+    /// Which weights are dropped together; by default [`DropoutMask::Shared`].
+    pub dropout_mask: DropoutMask,
     /// The options of the projections.
     pub linear: LinearOptions,
     /// The initializer of the weight of the output projection; by default `None`, which means that of the other

@@ -5,7 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use super::multi_head::MultiHeadAttention;
-use super::options::MultiHeadAttentionOptions;
+use super::options::{AttentionDirection, MultiHeadAttentionOptions};
 use crate::error::InputError;
 use crate::layers::{Activation, Dropout, LayerNorm, Mlp, NormOptions};
 use crate::random::Rngs;
@@ -124,7 +124,7 @@ impl TransformerBlock {
     #[track_caller]
     pub fn causal(features: usize, heads: usize, rngs: &mut Rngs) -> Self {
         let attention = MultiHeadAttentionOptions {
-            is_causal: true,
+            direction: AttentionDirection::Causal,
             ..MultiHeadAttentionOptions::default()
         };
         let options = TransformerBlockOptions {
