@@ -103,13 +103,29 @@ pub mod nn {
     };
 }
 
-/// Optimizers: transformations of gradients that are chained, as in optax.
+/// Optimizers: transformations of gradients that are chained, as in optax, and schedules of learning rates.
 pub mod optim {
     pub use pytree_nn::{
-        AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation,
-        MissingGradients, Momentum, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate,
-        Trace, adam, adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
-        scale_by_adam, scale_by_learning_rate, sgd, sgd_momentum, trace,
+        Accumulation, AdadeltaOptions, AdafactorOptions, AdagradOptions, AdamOptions,
+        AdamaxOptions, AddDecayedWeights, AmsgradOptions, BiasCorrection, Centering, Chain,
+        ClipByGlobalNorm, CosineOneCycleOptions, CosineOptions, DecaySteps,
+        DynamicLossScaleOptions, EpsilonPlace, ExponentialOptions, FactoredRmsOptions,
+        GradientProblem, GradientTransformation, LambOptions, LarsOptions, LinearOneCycleOptions,
+        LionOptions, LossScale, MissingGradients, MixedPrecision, Momentum, NovogradOptions,
+        Optimizer, OptimizerError, ParameterAverage, ParameterScale, RadamOptions, RmsPropOptions,
+        ScaleByAdam, ScaleByLearningRate, Schedule, ScheduleFunction, Trace, TrustRatioOptions,
+        WarmupCosine, WeightDecay, YogiOptions, accumulate, accumulate_with, adabelief,
+        adabelief_with, adadelta, adadelta_with, adafactor, adafactor_with, adagrad, adagrad_with,
+        adam, adam_with, adamax, adamax_with, adamaxw, adamw, adamw_with, adaptive_gradient_clip,
+        add_decayed_weights, amsgrad, amsgrad_with, apply_if_finite, centralize, chain,
+        clip_by_block_rms, clip_by_global_norm, clip_by_leaf_norm, clip_by_value, ema, ema_with,
+        groups, groups_by_label, lamb, lamb_with, lars, lars_with, lion, lion_with, masked, nadam,
+        nadamw, normalize_by_global_norm, novograd, novograd_with, radam, radam_with, rmsprop,
+        rmsprop_with, scale, scale_by_adadelta, scale_by_adam, scale_by_adamax, scale_by_amsgrad,
+        scale_by_belief, scale_by_factored_rms, scale_by_learning_rate, scale_by_lion,
+        scale_by_novograd, scale_by_radam, scale_by_rms, scale_by_schedule, scale_by_sign,
+        scale_by_sum_of_squares, scale_by_trust_ratio, scale_by_yogi, set_to_zero, sgd,
+        sgd_momentum, sign_sgd, signum, trace, yogi, yogi_with, zero_nans,
     };
 }
 
@@ -216,6 +232,8 @@ mod documents {
     struct Devices;
     #[doc = include_str!("../docs/export.md")]
     struct Export;
+    #[doc = include_str!("../docs/optimizers.md")]
+    struct Optimizers;
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
     #[doc = include_str!("../docs/for-pytorch-users.md")]

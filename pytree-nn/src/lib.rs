@@ -43,9 +43,11 @@ mod intermediates;
 mod layers;
 mod losses;
 mod metrics;
+mod mixed_precision;
 mod model;
 mod optimizers;
 mod random;
+mod schedules;
 mod summary;
 
 pub use checkpoint::CheckpointError;
@@ -77,14 +79,32 @@ pub use layers::{
 };
 pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
 pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
+pub use mixed_precision::MixedPrecision;
 pub use model::Model;
 pub use optimizers::{
-    AddDecayedWeights, Chain, ClipByGlobalNorm, GradientProblem, GradientTransformation,
-    MissingGradients, Momentum, Optimizer, OptimizerError, ScaleByAdam, ScaleByLearningRate, Trace,
-    adam, adam_with, adamw, adamw_with, add_decayed_weights, chain, clip_by_global_norm,
-    scale_by_adam, scale_by_learning_rate, sgd, sgd_momentum, trace,
+    Accumulation, AdadeltaOptions, AdafactorOptions, AdagradOptions, AdamOptions, AdamaxOptions,
+    AddDecayedWeights, AmsgradOptions, BiasCorrection, Centering, Chain, ClipByGlobalNorm,
+    DynamicLossScaleOptions, EpsilonPlace, FactoredRmsOptions, GradientProblem,
+    GradientTransformation, LambOptions, LarsOptions, LionOptions, LossScale, MissingGradients,
+    Momentum, NovogradOptions, Optimizer, OptimizerError, ParameterAverage, ParameterScale,
+    RadamOptions, RmsPropOptions, ScaleByAdam, ScaleByLearningRate, Trace, TrustRatioOptions,
+    WeightDecay, YogiOptions, accumulate, accumulate_with, adabelief, adabelief_with, adadelta,
+    adadelta_with, adafactor, adafactor_with, adagrad, adagrad_with, adam, adam_with, adamax,
+    adamax_with, adamaxw, adamw, adamw_with, adaptive_gradient_clip, add_decayed_weights, amsgrad,
+    amsgrad_with, apply_if_finite, centralize, chain, clip_by_block_rms, clip_by_global_norm,
+    clip_by_leaf_norm, clip_by_value, ema, ema_with, groups, groups_by_label, lamb, lamb_with,
+    lars, lars_with, lion, lion_with, masked, nadam, nadamw, normalize_by_global_norm, novograd,
+    novograd_with, radam, radam_with, rmsprop, rmsprop_with, scale, scale_by_adadelta,
+    scale_by_adam, scale_by_adamax, scale_by_amsgrad, scale_by_belief, scale_by_factored_rms,
+    scale_by_learning_rate, scale_by_lion, scale_by_novograd, scale_by_radam, scale_by_rms,
+    scale_by_schedule, scale_by_sign, scale_by_sum_of_squares, scale_by_trust_ratio, scale_by_yogi,
+    set_to_zero, sgd, sgd_momentum, sign_sgd, signum, trace, yogi, yogi_with, zero_nans,
 };
 pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
+pub use schedules::{
+    CosineOneCycleOptions, CosineOptions, DecaySteps, ExponentialOptions, LinearOneCycleOptions,
+    Schedule, ScheduleFunction, WarmupCosine,
+};
 pub use summary::{Summary, SummaryRow, summary};
 
 /// What the macros of this crate name.

@@ -6,9 +6,9 @@ mod support;
 
 use pytree_core::{Partition, Tree, graph};
 use pytree_nn::{
-    Activation, Chain, Distribution, Dropout, Fan, Initializer, Key, Linear, LinearOptions, Mlp,
-    Momentum, Optimizer, Rngs, adam_with, adamw_with, chain, clip_by_global_norm, sgd,
-    sgd_momentum, softmax_cross_entropy,
+    Activation, AdamOptions, Chain, Distribution, Dropout, Fan, Initializer, Key, Linear,
+    LinearOptions, Mlp, Momentum, Optimizer, Rngs, adam_with, adamw_with, chain,
+    clip_by_global_norm, sgd, sgd_momentum, softmax_cross_entropy,
 };
 use pytree_transform::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
@@ -332,12 +332,11 @@ fn scaling_by_outputs_swaps_the_fans() {
 fn transformation(case: &Value) -> Chain {
     let hyper = |name: &str| case["params"][name].as_f64();
     let rate = hyper("learning_rate").unwrap();
-    let adam = || {
-        (
-            hyper("b1").unwrap(),
-            hyper("b2").unwrap(),
-            hyper("eps").unwrap(),
-        )
+    let adam = || AdamOptions {
+        beta1: hyper("b1").unwrap(),
+        beta2: hyper("b2").unwrap(),
+        epsilon: hyper("eps").unwrap(),
+        ..AdamOptions::default()
     };
     match (case["name"].as_str().unwrap(), hyper("momentum")) {
         ("sgd", None) => sgd(rate),
@@ -350,14 +349,8 @@ fn transformation(case: &Value) -> Chain {
                 Momentum::Classical
             },
         ),
-        ("adam", _) => {
-            let (beta1, beta2, epsilon) = adam();
-            adam_with(rate, beta1, beta2, epsilon)
-        }
-        ("adamw", _) => {
-            let (beta1, beta2, epsilon) = adam();
-            adamw_with(rate, hyper("weight_decay").unwrap(), beta1, beta2, epsilon)
-        }
+        ("adam", _) => adam_with(rate, adam()),
+        ("adamw", _) => adamw_with(rate, hyper("weight_decay").unwrap(), adam()),
         ("clip_by_global_norm+sgd", _) => {
             chain([clip_by_global_norm(hyper("max_norm").unwrap()), sgd(rate)])
         }

@@ -1,51 +1,147 @@
-//! Adam and `AdamW`.
+//! Adam, `AdamW`, and both with Nesterov's momentum.
 
 use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
-use pytree_core::{Module, Tree};
-use pytree_transform::{AbstractArray, DType, Tensor};
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
 
+use crate::optimizers::moments::{
+    correction, count_update, deviation, running_mean, running_square_mean, zeros,
+};
 use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{
-    Chain, GradientTransformation, add_decayed_weights, chain, scale_by_learning_rate,
+    Chain, GradientTransformation, Momentum, WeightDecay, add_decayed_weights, chain,
+    scale_by_learning_rate,
 };
+use crate::schedules::Schedule;
 
-const BETA1: f64 = 0.9;
-const BETA2: f64 = 0.999;
-const EPSILON: f64 = 1e-8;
-
-/// Returns Adam with the constants of its paper, β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸: see [`scale_by_adam`].
-pub fn adam(learning_rate: f64) -> Chain {
-    adam_with(learning_rate, BETA1, BETA2, EPSILON)
+/// The options of [`adam_with`], [`adamw_with`] and [`scale_by_adam`], with the defaults of `optax.adam`. The β and `epsilon`
+/// are also those of the paper.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, adam_with};
+/// let adam = adam_with(1e-3, AdamOptions { beta2: 0.95, ..AdamOptions::default() });
+/// ```
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct AdamOptions {
+    /// The weight of the past in the running mean of the gradients; by default 0.9.
+    pub beta1: f64,
+    /// The weight of the past in the running mean of the squared gradients; by default 0.999.
+    pub beta2: f64,
+    /// The number that is added to the root of the mean square; by default 10⁻⁸.
+    pub epsilon: f64,
+    /// The number that is added to the mean square before the root is taken; by default 0. A gradient through updates
+    /// needs a positive number, because the derivative of the root is infinite at 0.
+    pub epsilon_root: f64,
+    /// The form of the momentum; by default [`Momentum::Classical`]. See [`nadam`] for [`Momentum::Nesterov`].
+    pub momentum: Momentum,
 }
 
-/// Returns Adam with the given constants: see [`scale_by_adam`].
-pub fn adam_with(learning_rate: f64, beta1: f64, beta2: f64, epsilon: f64) -> Chain {
+impl Default for AdamOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            epsilon_root: 0.0,
+            momentum: Momentum::Classical,
+        }
+    }
+}
+
+impl AdamOptions {
+    /// Returns the defaults, with Nesterov's momentum.
+    fn nesterov() -> Self {
+        Self {
+            momentum: Momentum::Nesterov,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns Adam with its default options: see [`scale_by_adam`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Linear, Optimizer, Rngs, adam};
+/// let model = Linear::new(2, 3, &mut Rngs::new(0));
+/// let optimizer = Optimizer::new(&model, adam(1e-3));
+/// ```
+pub fn adam(learning_rate: impl Into<Schedule>) -> Chain {
+    adam_with(learning_rate, AdamOptions::default())
+}
+
+/// Returns Adam with options: see [`scale_by_adam`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, Schedule, adam_with};
+/// let options = AdamOptions { epsilon_root: 1e-8, ..AdamOptions::default() };
+/// let adam = adam_with(Schedule::cosine(1e-3, 1000), options);
+/// ```
+pub fn adam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Chain {
     chain([
-        scale_by_adam(beta1, beta2, epsilon),
+        scale_by_adam(options),
         scale_by_learning_rate(learning_rate),
     ])
 }
 
 /// Returns `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2). An update is the
-/// update of [`adam`], minus the product of the learning rate, `weight_decay` and the parameter.
-pub fn adamw(learning_rate: f64, weight_decay: f64) -> Chain {
-    adamw_with(learning_rate, weight_decay, BETA1, BETA2, EPSILON)
+/// update of [`adam`], minus the product of the learning rate, the weight decay and the parameter. The default of
+/// `optax.adamw` is a weight decay of 10⁻⁴.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{WeightDecay, adamw};
+/// let all = adamw(1e-3, 1e-2);
+/// let without_biases = adamw(1e-3, WeightDecay::new(1e-2).only(!Filter::path_contains("bias")));
+/// ```
+pub fn adamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
+    adamw_with(learning_rate, weight_decay, AdamOptions::default())
 }
 
-/// Returns `AdamW` with the given constants: see [`adamw`].
+/// Returns `AdamW` with options: see [`adamw`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, adamw_with};
+/// let adamw = adamw_with(1e-3, 1e-2, AdamOptions { beta2: 0.95, ..AdamOptions::default() });
+/// ```
 pub fn adamw_with(
-    learning_rate: f64,
-    weight_decay: f64,
-    beta1: f64,
-    beta2: f64,
-    epsilon: f64,
+    learning_rate: impl Into<Schedule>,
+    weight_decay: impl Into<WeightDecay>,
+    options: AdamOptions,
 ) -> Chain {
     chain([
-        scale_by_adam(beta1, beta2, epsilon),
+        scale_by_adam(options),
         add_decayed_weights(weight_decay),
         scale_by_learning_rate(learning_rate),
     ])
+}
+
+/// Returns Adam with Nesterov's momentum (Dozat 2016, "Incorporating Nesterov momentum into Adam"): see
+/// [`scale_by_adam`]. For other options, use [`adam_with`] and [`Momentum::Nesterov`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::nadam;
+/// assert_eq!(nadam(1e-3).len(), 2);
+/// ```
+pub fn nadam(learning_rate: impl Into<Schedule>) -> Chain {
+    adam_with(learning_rate, AdamOptions::nesterov())
+}
+
+/// Returns [`adamw`] with Nesterov's momentum: see [`nadam`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::nadamw;
+/// assert_eq!(nadamw(1e-3, 1e-2).len(), 3);
+/// ```
+pub fn nadamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
+    adamw_with(learning_rate, weight_decay, AdamOptions::nesterov())
 }
 
 /// Divides the running mean of the gradients by the root of their running mean square: see [`scale_by_adam`].
@@ -66,13 +162,32 @@ pub struct ScaleByAdam {
     beta2: f64,
     #[r#static]
     epsilon: f64,
+    #[r#static]
+    epsilon_root: f64,
+    #[r#static]
+    momentum: Momentum,
 }
 
-/// Returns Adam without the learning rate (Kingma and Ba 2015, algorithm 1).
+/// Returns Adam without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm 1).
 ///
-/// m ← β₁ m + (1 - β₁) g, v ← β₂ v + (1 - β₂) g², and the update is m̂ / (√v̂ + ε) with m̂ = m / (1 - β₁ᵗ)
-/// and v̂ = v / (1 - β₂ᵗ).
-pub fn scale_by_adam(beta1: f64, beta2: f64, epsilon: f64) -> Chain {
+/// m ← β₁ m + (1 - β₁) g, v ← β₂ v + (1 - β₂) g², and the update is m̂ / (√(v̂ + ε') + ε) with m̂ = m / (1 - β₁ᵗ),
+/// v̂ = v / (1 - β₂ᵗ), ε = `epsilon` and ε' = `epsilon_root`. With [`Momentum::Nesterov`],
+/// m̂ = β₁ m / (1 - β₁ᵗ⁺¹) + (1 - β₁) g / (1 - β₁ᵗ).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, chain, scale_by_adam, scale_by_learning_rate};
+/// let adam = chain([scale_by_adam(AdamOptions::default()), scale_by_learning_rate(1e-3)]);
+/// assert_eq!(adam.len(), 2);
+/// ```
+pub fn scale_by_adam(options: AdamOptions) -> Chain {
+    let AdamOptions {
+        beta1,
+        beta2,
+        epsilon,
+        epsilon_root,
+        momentum,
+    } = options;
     Chain::of(ScaleByAdam {
         count: Tensor::from(0_u32),
         mean: Tree::none(),
@@ -80,20 +195,53 @@ pub fn scale_by_adam(beta1: f64, beta2: f64, epsilon: f64) -> Chain {
         beta1,
         beta2,
         epsilon,
+        epsilon_root,
+        momentum,
     })
 }
 
-impl ScaleByAdam {
-    /// Returns 1 / (1 - βᵗ) for `beta` and the number `time` of updates. The result is computed in f64, because in f32
-    /// the difference would lose half its digits in the first updates.
-    fn correction(beta: f64, time: &Tensor) -> Scalar {
-        Scalar::new(1.0 / (1.0 - (time * beta.ln()).exp()))
+/// The corrected mean of the gradients in the forms of Adam.
+pub(super) struct CorrectedMean {
+    beta1: f64,
+    /// The factor of the mean.
+    of_mean: Scalar,
+    /// The factor of the gradient, for Nesterov's momentum.
+    of_gradient: Option<Scalar>,
+}
+
+impl CorrectedMean {
+    pub(super) fn new(beta1: f64, momentum: Momentum, time: &Tensor) -> Self {
+        match momentum {
+            Momentum::Classical => Self {
+                beta1,
+                of_mean: correction(beta1, time),
+                of_gradient: None,
+            },
+            Momentum::Nesterov => Self {
+                beta1,
+                of_mean: correction(beta1, &(time + 1.0)),
+                of_gradient: Some(correction(beta1, time)),
+            },
+        }
+    }
+
+    /// Returns m̂ for a mean and a gradient.
+    pub(super) fn of(&mut self, mean: &Tensor, gradient: &Tensor) -> Tensor {
+        let dtype = gradient.dtype();
+        let corrected = mean * self.of_mean.of_type(dtype);
+        match &mut self.of_gradient {
+            None => corrected,
+            Some(factor) => {
+                let gradient = gradient * factor.of_type(dtype);
+                corrected * self.beta1 + gradient * (1.0 - self.beta1)
+            }
+        }
     }
 }
 
 impl GradientTransformation for ScaleByAdam {
     fn init(&mut self, parameters: &Tree<Tensor>) {
-        self.mean = parameters.map(Tensor::zeros_like);
+        self.mean = zeros(parameters);
         self.square_mean = self.mean.clone();
     }
 
@@ -103,10 +251,9 @@ impl GradientTransformation for ScaleByAdam {
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
         check_number("states", self.mean.leaves().len(), gradients.len());
-        self.count = &self.count + 1;
-        let time = self.count.convert(DType::F64);
-        let mut mean_correction = Self::correction(self.beta1, &time);
-        let mut square_correction = Self::correction(self.beta2, &time);
+        let time = count_update(&mut self.count);
+        let mut corrected_mean = CorrectedMean::new(self.beta1, self.momentum, &time);
+        let mut square_correction = correction(self.beta2, &time);
         let (beta1, beta2) = (self.beta1, self.beta2);
         let means = self.mean.leaves_mut();
         let states = pairs(
@@ -118,10 +265,11 @@ impl GradientTransformation for ScaleByAdam {
             .zip(gradients)
             .map(|((mean, square_mean), gradient)| {
                 let dtype = gradient.dtype();
-                *mean = &*mean * beta1 + &gradient * (1.0 - beta1);
-                *square_mean = &*square_mean * beta2 + &gradient * &gradient * (1.0 - beta2);
-                let deviation = (&*square_mean * square_correction.of_type(dtype)).sqrt();
-                &*mean * mean_correction.of_type(dtype) / (deviation + self.epsilon)
+                *mean = running_mean(mean, &gradient, beta1);
+                *square_mean = running_square_mean(square_mean, &gradient, beta2);
+                let square = &*square_mean * square_correction.of_type(dtype);
+                let deviation = deviation(&square, self.epsilon_root, self.epsilon);
+                corrected_mean.of(mean, &gradient) / deviation
             })
             .collect()
     }

@@ -1,9 +1,9 @@
 //! Clipping of gradients.
 
-use pytree_core::{Module, Tree};
+use pytree_core::{Module, Static, Tree};
 use pytree_transform::{DType, Tensor};
 
-use crate::optimizers::transformation::Scalar;
+use crate::optimizers::transformation::{Scalar, check_number};
 use crate::optimizers::{Chain, GradientTransformation};
 
 /// Scales the gradients down if their global norm is too large: see [`clip_by_global_norm`].
@@ -47,6 +47,154 @@ impl GradientTransformation for ClipByGlobalNorm {
         gradients
             .iter()
             .map(|gradient| gradient * factor.of_type(gradient.dtype()))
+            .collect()
+    }
+}
+
+/// A limit for each number or each gradient alone.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    Value(f64),
+    BlockRms(f64),
+    LeafNorm(f64),
+}
+
+/// Limits each gradient alone.
+#[derive(Module, Clone, Debug)]
+struct ClipEach {
+    #[r#static]
+    limit: Limit,
+}
+
+/// Returns the transformation that limits each number of the gradients to `largest` and -`largest`, as `optax.clip`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{GradientTransformation, clip_by_value};
+/// use pytree_transform::Tensor;
+/// let updates = clip_by_value(1.0).update(vec![Tensor::from([0.5, -3.0])], &[]);
+/// assert_eq!(updates[0], Tensor::from([0.5, -1.0]));
+/// ```
+pub fn clip_by_value(largest: f64) -> Chain {
+    Chain::of(ClipEach {
+        limit: Limit::Value(largest),
+    })
+}
+
+/// Returns the transformation that divides each gradient by its root mean square over `threshold`, if this is greater than
+/// 1, as `optax.clip_by_block_rms` (Shazeer and Stern 2018, "Adafactor: adaptive learning rates with sublinear memory cost",
+/// section 6).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{GradientTransformation, clip_by_block_rms};
+/// use pytree_transform::Tensor;
+/// let updates = clip_by_block_rms(1.0).update(vec![Tensor::from([4.0, -4.0])], &[]);
+/// assert_eq!(updates[0], Tensor::from([1.0, -1.0]));
+/// ```
+pub fn clip_by_block_rms(threshold: f64) -> Chain {
+    Chain::of(ClipEach {
+        limit: Limit::BlockRms(threshold),
+    })
+}
+
+/// Returns the transformation that limits the norm of each gradient to `longest`: the gradient of each parameter alone, unlike
+/// [`clip_by_global_norm`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{GradientTransformation, clip_by_leaf_norm};
+/// use pytree_transform::Tensor;
+/// let gradients = vec![Tensor::from([30.0, 40.0]), Tensor::from([3.0, 4.0])];
+/// let updates = clip_by_leaf_norm(5.0).update(gradients, &[]);
+/// assert_eq!(updates, [Tensor::from([3.0, 4.0]), Tensor::from([3.0, 4.0])]);
+/// ```
+pub fn clip_by_leaf_norm(longest: f64) -> Chain {
+    Chain::of(ClipEach {
+        limit: Limit::LeafNorm(longest),
+    })
+}
+
+impl GradientTransformation for ClipEach {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        let clip = |gradient: &Tensor| match self.limit {
+            Limit::Value(largest) => gradient.clip(-largest, largest),
+            Limit::BlockRms(threshold) => {
+                let excess = gradient.square().mean().sqrt() / threshold;
+                gradient / excess.maximum(1.0)
+            }
+            Limit::LeafNorm(longest) => {
+                let norm = gradient.square().sum().sqrt();
+                // A NaN norm fails the comparison, so NaN gradients stay visible.
+                let is_short = norm.less(longest);
+                is_short.select(gradient, &(gradient / &norm * longest))
+            }
+        };
+        gradients.iter().map(clip).collect()
+    }
+}
+
+/// Limits gradients relative to the parameters.
+#[derive(Module, Clone, Debug)]
+struct AdaptiveGradientClip {
+    #[r#static]
+    clipping: f64,
+    #[r#static]
+    epsilon: f64,
+}
+
+/// The least norm of a parameter in [`adaptive_gradient_clip`], the default of optax.
+const LEAST_NORM: f64 = 1e-3;
+/// The least norm of a gradient that is clipped, a constant of optax.
+const LEAST_GRADIENT: f64 = 1e-6;
+
+/// Returns the transformation that limits the norm of the gradient of each output to `clipping` times the norm of its
+/// parameters, but at least 10⁻³ (Brock et al. 2021, "High-performance large-scale image recognition without normalization",
+/// section 4), as `optax.adaptive_grad_clip`.
+///
+/// The outputs are the last axis of a parameter with at least 4 axes, and all axes but the first of a parameter with 2 or 3
+/// axes. A parameter with at most one axis longer than 1 is clipped as a whole.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{adaptive_gradient_clip, chain, sgd};
+/// let clipped = chain([adaptive_gradient_clip(0.01), sgd(0.1)]);
+/// ```
+pub fn adaptive_gradient_clip(clipping: f64) -> Chain {
+    Chain::of(AdaptiveGradientClip {
+        clipping,
+        epsilon: LEAST_NORM,
+    })
+}
+
+/// Returns the norms of the outputs of a parameter, with axes of length 1 in place of the others.
+fn output_norms(tensor: &Tensor) -> Tensor {
+    let long_axes = tensor.shape().iter().filter(|length| **length != 1).count();
+    let square = tensor.square();
+    let rank = isize::try_from(tensor.rank()).unwrap_or(isize::MAX);
+    let axes: Vec<isize> = match rank {
+        _ if long_axes <= 1 => (0..rank).collect(),
+        2 | 3 => vec![0],
+        _ => (0..rank - 1).collect(),
+    };
+    square.sum_keep(axes).sqrt()
+}
+
+impl GradientTransformation for AdaptiveGradientClip {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        check_number("parameters", parameters.len(), gradients.len());
+        let pairs = gradients.iter().zip(parameters);
+        pairs
+            .map(|(gradient, parameter)| {
+                let norm = output_norms(gradient);
+                let longest = output_norms(parameter).maximum(self.epsilon) * self.clipping;
+                let clipped = gradient * (&longest / norm.maximum(LEAST_GRADIENT));
+                norm.less(&longest).select(gradient, &clipped)
+            })
             .collect()
     }
 }

@@ -57,6 +57,18 @@ pub enum OptimizerError {
     /// The filter has an unknown path, or accepts no leaf.
     #[error("cannot choose the leaves to train: {0}")]
     Filter(TreeError),
+    /// The filter of a transformation, for instance of a weight decay, has an unknown path, or accepts no parameter.
+    #[error("cannot choose the parameters of a transformation: {0}")]
+    Mask(TreeError),
+    /// No filter of the groups accepts these parameters.
+    #[error(
+        "cannot divide the parameters into groups: no filter accepts {}; add the group `(Filter::everything(), set_to_zero())` at the end, or exclude the parameters with `Optimizer::with_filter`",
+        paths_of(.paths)
+    )]
+    NoGroup {
+        /// The paths of the parameters.
+        paths: Vec<KeyPath>,
+    },
     /// The model cannot be rebuilt.
     #[error("cannot update the model: {0}")]
     Tree(#[from] TreeError),
@@ -168,6 +180,16 @@ impl fmt::Display for GradientProblem {
     /// Writes the parameter and the problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line_and_fix().0)
+    }
+}
+
+/// Returns the first paths, separated by commas, and the number of the others.
+fn paths_of(paths: &[KeyPath]) -> String {
+    let first: Vec<String> = paths.iter().take(LISTED).map(KeyPath::or_root).collect();
+    let text = first.join(", ");
+    match paths.len().saturating_sub(LISTED) {
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
 }
 

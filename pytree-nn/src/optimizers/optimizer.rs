@@ -19,7 +19,9 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{Gradient, Tensor};
 
 use self::choices::{Choice, choices_now, gradients_of};
+use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
+use crate::schedules::Schedule;
 
 /// The treatment of a parameter that received no gradient, because the loss does not depend on the parameter.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +125,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         });
         let parameters: Partition<M, Tensor> =
             partition::select(&treedef, &leaves, |position| trained[position]);
+        transformation.check(parameters.tree())?;
         transformation.init(parameters.tree());
         Ok(Self {
             step: Tensor::from(0_u32),
@@ -164,12 +167,13 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         &self.step
     }
 
-    /// Returns the learning rate, a scalar, or `None` if the chain has no learning rate.
-    pub fn learning_rate(&self) -> Option<&Tensor> {
+    /// Returns the learning rate of the next update, a scalar, or `None` if the chain has no learning rate.
+    pub fn learning_rate(&self) -> Option<Tensor> {
         self.transformation.learning_rate()
     }
 
-    /// Changes the learning rate. The learning rate is a leaf, so the change does not cause a retrace.
+    /// Changes the learning rate, to a number or a schedule. The numbers are leaves, so another number, or other numbers of
+    /// the same schedule, do not cause a retrace. If the rate was a schedule, its count continues.
     ///
     /// # Examples
     /// ```
@@ -184,14 +188,12 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// If the chain has no learning rate, or if `rate` is not a single number.
     #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate)]
     #[track_caller]
-    pub fn try_set_learning_rate(&mut self, rate: impl Into<Tensor>) -> Result<(), OptimizerError> {
+    pub fn try_set_learning_rate(
+        &mut self,
+        rate: impl Into<Schedule>,
+    ) -> Result<(), OptimizerError> {
         let rate = rate.into();
-        if rate.len() != 1 {
-            return Err(OptimizerError::LearningRate {
-                found: rate.info().clone(),
-            });
-        }
-        let rate = rate.reshape(());
+        Scheduled::new(rate.clone()).check()?;
         if self.transformation.set_learning_rate(&rate) {
             Ok(())
         } else {

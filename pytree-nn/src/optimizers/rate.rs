@@ -1,58 +1,147 @@
 //! The learning rate, and plain gradient descent.
 
-use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
-use pytree_transform::{DType, Tensor};
+use pytree_transform::Tensor;
 
+use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::transformation::Scalar;
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::schedules::Schedule;
 
-/// Returns stochastic gradient descent: p ← p - `learning_rate` · g.
-pub fn sgd(learning_rate: f64) -> Chain {
+/// Returns stochastic gradient descent: p ← p - `learning_rate` · g. See [`sgd_momentum`](crate::sgd_momentum) for
+/// momentum.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Linear, Optimizer, Rngs, Schedule, sgd};
+/// let model = Linear::new(2, 3, &mut Rngs::new(0));
+/// let optimizer = Optimizer::new(&model, sgd(0.1));
+/// let optimizer = Optimizer::new(&model, sgd(Schedule::cosine(0.1, 1000)));
+/// ```
+pub fn sgd(learning_rate: impl Into<Schedule>) -> Chain {
     scale_by_learning_rate(learning_rate)
 }
 
 /// Multiplies gradients by the negative learning rate: see [`scale_by_learning_rate`].
 #[derive(Module, Clone, Debug)]
 pub struct ScaleByLearningRate {
-    /// The learning rate, a scalar of the widest dtype of the parameters.
-    #[state(OptState)]
-    learning_rate: Tensor,
+    learning_rate: Scheduled,
 }
 
 /// Returns the transformation that multiplies gradients by the negative learning rate. Most chains end with this
 /// transformation.
-pub fn scale_by_learning_rate(learning_rate: f64) -> Chain {
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, Schedule, chain, scale_by_adam, scale_by_learning_rate};
+/// let adam = scale_by_adam(AdamOptions::default());
+/// let both = chain([adam, scale_by_learning_rate(Schedule::linear(1e-3, 0.0, 1000))]);
+/// assert_eq!(both.len(), 2);
+/// ```
+pub fn scale_by_learning_rate(learning_rate: impl Into<Schedule>) -> Chain {
     Chain::of(ScaleByLearningRate {
-        learning_rate: Tensor::from(learning_rate),
+        learning_rate: Scheduled::new(learning_rate.into()),
     })
 }
 
 impl GradientTransformation for ScaleByLearningRate {
+    fn check(&self, _: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        self.learning_rate.check()
+    }
+
     fn init(&mut self, parameters: &Tree<Tensor>) {
-        let widest = parameters
-            .leaves()
-            .iter()
-            .map(Tensor::dtype)
-            .max()
-            .unwrap_or(DType::F32);
-        self.learning_rate = self.learning_rate.convert(widest);
+        self.learning_rate.init(parameters);
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        let mut factor = Scalar::new(-&self.learning_rate);
+        let mut factor = Scalar::new(-self.learning_rate.next());
         gradients
             .iter()
             .map(|gradient| gradient * factor.of_type(gradient.dtype()))
             .collect()
     }
 
-    fn learning_rate(&self) -> Option<&Tensor> {
-        Some(&self.learning_rate)
+    fn learning_rate(&self) -> Option<Tensor> {
+        Some(self.learning_rate.value())
     }
 
-    fn set_learning_rate(&mut self, rate: &Tensor) -> bool {
-        self.learning_rate = rate.convert(self.learning_rate.dtype());
+    fn set_learning_rate(&mut self, rate: &Schedule) -> bool {
+        self.learning_rate.replace(rate);
         true
+    }
+}
+
+/// Multiplies gradients by a number that depends on the count of updates.
+#[derive(Module, Clone, Debug)]
+struct ScaleBySchedule {
+    factor: Scheduled,
+}
+
+/// Returns the transformation that multiplies gradients by `factor`, without the sign of a learning rate, as
+/// `optax.scale_by_schedule`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Schedule, adam, chain, scale_by_schedule};
+/// let warm = chain([adam(1e-3), scale_by_schedule(Schedule::linear(0.0, 1.0, 100))]);
+/// ```
+pub fn scale_by_schedule(factor: impl Into<Schedule>) -> Chain {
+    Chain::of(ScaleBySchedule {
+        factor: Scheduled::new(factor.into()),
+    })
+}
+
+impl GradientTransformation for ScaleBySchedule {
+    fn check(&self, _: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        self.factor.check()
+    }
+
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.factor.init(parameters);
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        let mut factor = Scalar::new(self.factor.next());
+        gradients
+            .iter()
+            .map(|gradient| gradient * factor.of_type(gradient.dtype()))
+            .collect()
+    }
+
+    fn learning_rate(&self) -> Option<Tensor> {
+        Some(self.factor.value())
+    }
+
+    fn set_learning_rate(&mut self, rate: &Schedule) -> bool {
+        self.factor.replace(rate);
+        true
+    }
+}
+
+/// Multiplies gradients by a constant.
+#[derive(Module, Clone, Debug)]
+struct Scale {
+    #[r#static]
+    factor: f64,
+}
+
+/// Returns the transformation that multiplies gradients by a constant, as `optax.scale`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{GradientTransformation, scale};
+/// use pytree_transform::Tensor;
+/// assert_eq!(scale(-2.0).update(vec![Tensor::from(3.0)], &[]), [Tensor::from(-6.0)]);
+/// ```
+pub fn scale(factor: f64) -> Chain {
+    Chain::of(Scale { factor })
+}
+
+impl GradientTransformation for Scale {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        let factor = self.factor;
+        gradients.iter().map(|gradient| gradient * factor).collect()
     }
 }

@@ -6,6 +6,7 @@ use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::schedules::Schedule;
 
 /// How an update follows from the sum t of past gradients: see [`trace`].
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +27,7 @@ pub enum Momentum {
 /// let model = Linear::new(2, 3, &mut Rngs::new(0));
 /// let optimizer = Optimizer::new(&model, sgd_momentum(0.1, 0.9, Momentum::Nesterov));
 /// ```
-pub fn sgd_momentum(learning_rate: f64, decay: f64, momentum: Momentum) -> Chain {
+pub fn sgd_momentum(learning_rate: impl Into<Schedule>, decay: f64, momentum: Momentum) -> Chain {
     chain([
         trace(decay, momentum),
         scale_by_learning_rate(learning_rate),

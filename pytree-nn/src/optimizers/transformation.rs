@@ -1,7 +1,11 @@
 //! Gradient transformations, and chains of them.
 
-use pytree_core::{Module, Tree, module_object};
+use pytree_core::bug::{bug, pairs};
+use pytree_core::{Module, Tree, graph, module_object};
 use pytree_transform::{AbstractArray, DType, Tensor};
+
+use crate::optimizers::OptimizerError;
+use crate::schedules::Schedule;
 
 /// A function that turns gradients into updates. The leaves of the implementing module are the state of the function.
 ///
@@ -27,6 +31,16 @@ use pytree_transform::{AbstractArray, DType, Tensor};
 /// ```
 #[module_object]
 pub trait GradientTransformation {
+    /// Returns an error if the transformation cannot be used for the given parameters, for example because a filter accepts
+    /// none of them. An optimizer calls this before [`init`](Self::init). The default returns no error.
+    ///
+    /// # Errors
+    /// The reason, which is the error of the function that creates the optimizer.
+    fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        let _ = parameters;
+        Ok(())
+    }
+
     /// Creates the state of the transformation for the given parameters. An optimizer calls this once, before the first
     /// update.
     fn init(&mut self, parameters: &Tree<Tensor>);
@@ -50,14 +64,14 @@ pub trait GradientTransformation {
         Vec::new()
     }
 
-    /// Returns the learning rate, a scalar, or `None` if this transformation has no learning rate. The default is
-    /// `None`.
-    fn learning_rate(&self) -> Option<&Tensor> {
+    /// Returns the learning rate of the next update, a scalar, or `None` if this transformation has no learning rate. The
+    /// default is `None`.
+    fn learning_rate(&self) -> Option<Tensor> {
         None
     }
 
     /// Changes the learning rate. Returns whether this transformation has a learning rate; the default is `false`.
-    fn set_learning_rate(&mut self, rate: &Tensor) -> bool {
+    fn set_learning_rate(&mut self, rate: &Schedule) -> bool {
         let _ = rate;
         false
     }
@@ -89,6 +103,12 @@ impl Chain {
 }
 
 impl GradientTransformation for Chain {
+    fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        self.steps
+            .iter()
+            .try_for_each(|step| step.check(parameters))
+    }
+
     fn init(&mut self, parameters: &Tree<Tensor>) {
         for step in &mut self.steps {
             step.init(parameters);
@@ -118,11 +138,11 @@ impl GradientTransformation for Chain {
             .unwrap_or_default()
     }
 
-    fn learning_rate(&self) -> Option<&Tensor> {
+    fn learning_rate(&self) -> Option<Tensor> {
         self.steps.iter().find_map(|step| step.learning_rate())
     }
 
-    fn set_learning_rate(&mut self, rate: &Tensor) -> bool {
+    fn set_learning_rate(&mut self, rate: &Schedule) -> bool {
         self.steps
             .iter_mut()
             .any(|step| step.set_learning_rate(rate))
@@ -166,6 +186,16 @@ impl Scalar {
         self.converted.push(converted.clone());
         converted
     }
+}
+
+/// Keeps the states of `chain` where `is_kept` is true, and otherwise those of `before`.
+pub(super) fn keep_states_where(is_kept: &Tensor, chain: &mut Chain, before: &Chain) {
+    let (leaves, treedef) = graph::flatten::<Tensor, Chain>(chain);
+    let (before, _) = graph::flatten::<Tensor, Chain>(before);
+    let states = pairs(&leaves, &before, "the states before an update");
+    let states = states.map(|(new, old)| is_kept.select(new, old)).collect();
+    *chain = graph::unflatten(&treedef, states)
+        .unwrap_or_else(|_| bug("a chain has the structure that it was flattened with"));
 }
 
 /// Panics if the number of gradients differs from the number of states or parameters. Otherwise later gradients

@@ -1,32 +1,104 @@
 //! Weight decay.
 
-use pytree_core::{Module, Tree};
+use pytree_core::{Filter, Module, Tree};
 use pytree_transform::Tensor;
 
-use crate::optimizers::transformation::check_number;
-use crate::optimizers::{Chain, GradientTransformation};
+use crate::optimizers::scheduled::Scheduled;
+use crate::optimizers::selection::Selection;
+use crate::optimizers::transformation::{Scalar, check_number};
+use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::schedules::Schedule;
+
+/// The strength of a weight decay, and the parameters that it applies to.
+///
+/// A number or a schedule converts into a weight decay of all parameters.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{Linear, Optimizer, Rngs, WeightDecay, adamw};
+/// let model = Linear::new(2, 3, &mut Rngs::new(0));
+/// let decay = WeightDecay::new(1e-2).only(!Filter::path_contains("bias"));
+/// let optimizer = Optimizer::new(&model, adamw(1e-3, decay));
+/// ```
+#[derive(Clone, Debug)]
+pub struct WeightDecay {
+    strength: Schedule,
+    filter: Option<Filter>,
+}
+
+impl WeightDecay {
+    /// Returns a weight decay of all parameters.
+    pub fn new(strength: impl Into<Schedule>) -> Self {
+        Self {
+            strength: strength.into(),
+            filter: None,
+        }
+    }
+
+    /// Returns the weight decay of those parameters that `filter` accepts. An optimizer reports a filter that accepts no
+    /// parameter.
+    #[must_use]
+    pub fn only(mut self, filter: Filter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+}
+
+impl<S: Into<Schedule>> From<S> for WeightDecay {
+    fn from(strength: S) -> Self {
+        Self::new(strength)
+    }
+}
 
 /// Adds a multiple of each parameter to its update: see [`add_decayed_weights`].
 #[derive(Module, Clone, Debug)]
 pub struct AddDecayedWeights {
+    weight_decay: Scheduled,
     #[r#static]
-    weight_decay: f64,
+    selection: Selection,
 }
 
 /// Returns the transformation that adds `weight_decay` times each parameter to the update of the parameter. In a chain,
 /// put this transformation before the learning rate.
-pub fn add_decayed_weights(weight_decay: f64) -> Chain {
-    Chain::of(AddDecayedWeights { weight_decay })
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{add_decayed_weights, chain, sgd};
+/// let decayed = chain([add_decayed_weights(1e-4), sgd(0.1)]);
+/// assert_eq!(decayed.len(), 2);
+/// ```
+pub fn add_decayed_weights(weight_decay: impl Into<WeightDecay>) -> Chain {
+    let WeightDecay { strength, filter } = weight_decay.into();
+    Chain::of(AddDecayedWeights {
+        weight_decay: Scheduled::new(strength),
+        selection: Selection::new(filter),
+    })
 }
 
 impl GradientTransformation for AddDecayedWeights {
-    fn init(&mut self, _: &Tree<Tensor>) {}
+    fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        self.selection.choose(parameters)?;
+        self.weight_decay.check()
+    }
+
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.weight_decay.init(parameters);
+        self.selection.init(parameters);
+    }
 
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
         check_number("parameters", parameters.len(), gradients.len());
-        let pairs = gradients.iter().zip(parameters);
+        let mut strength = Scalar::new(self.weight_decay.next());
+        let pairs = gradients.iter().zip(parameters).enumerate();
         pairs
-            .map(|(gradient, parameter)| gradient + parameter * self.weight_decay)
+            .map(|(position, (gradient, parameter))| {
+                if self.selection.contains(position) {
+                    gradient + parameter * strength.of_type(parameter.dtype())
+                } else {
+                    gradient.clone()
+                }
+            })
             .collect()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Activation, Linear, Mlp, Momentum, Rngs, adam, adamw, chain, clip_by_global_norm, eval, mse,
-    scale_by_adam, sgd, sgd_momentum, train,
+    Activation, AdamOptions, Linear, Mlp, Momentum, Rngs, adam, adamw, chain, clip_by_global_norm,
+    eval, mse, scale_by_adam, sgd, sgd_momentum, train,
 };
 use pytree_core::{Freeze, Shared};
 use pytree_transform::{DType, grad, jit, value_and_grad};
@@ -280,7 +280,7 @@ fn model_with_wrong_shapes_is_refused() {
 
 #[test]
 fn a_chain_without_learning_rate_says_so() {
-    let mut optimizer = Optimizer::new(&mlp(), scale_by_adam(0.9, 0.999, 1e-8));
+    let mut optimizer = Optimizer::new(&mlp(), scale_by_adam(AdamOptions::default()));
     assert!(optimizer.learning_rate().is_none());
     assert_eq!(
         optimizer.try_set_learning_rate(0.1).unwrap_err(),
@@ -297,9 +297,9 @@ fn a_learning_rate_is_one_number() {
         error.contains("expected one number, found f32[2]"),
         "{error}"
     );
-    assert_eq!(optimizer.learning_rate(), Some(&Tensor::from(0.1_f32)));
+    assert_eq!(optimizer.learning_rate(), Some(Tensor::from(0.1_f32)));
     optimizer.set_learning_rate(Tensor::from([0.5_f32]));
-    assert_eq!(optimizer.learning_rate(), Some(&Tensor::from(0.5_f32)));
+    assert_eq!(optimizer.learning_rate(), Some(Tensor::from(0.5_f32)));
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! Updates of gradients that are accumulated over several steps.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, DType, Tensor};
+
+use crate::optimizers::moments::zeros;
+use crate::optimizers::transformation::{Scalar, check_number, keep_states_where};
+use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+use crate::schedules::Schedule;
+
+/// The value of the accumulated gradients that [`accumulate_with`] passes to the inner chain.
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Accumulation {
+    /// The mean of the gradients, as `use_grad_mean=True` in optax.
+    #[default]
+    Mean,
+    /// The sum of the gradients, as `use_grad_mean=False` in optax.
+    Sum,
+}
+
+/// Accumulates gradients, and updates in each of some steps only.
+#[derive(Module, Clone, Debug)]
+struct Accumulate {
+    /// The number of gradients that are accumulated: `u32[]`.
+    #[state(OptState)]
+    mini_step: Tensor,
+    /// The number of updates of the inner chain: `u32[]`.
+    #[state(OptState)]
+    gradient_step: Tensor,
+    inner: Chain,
+    /// The accumulated gradients, in f32 at least.
+    #[state(OptState)]
+    accumulated: Tree<Tensor>,
+    #[r#static]
+    steps: u32,
+    #[r#static]
+    accumulation: Accumulation,
+}
+
+/// Returns a chain that accumulates the gradients of `steps` steps, and then applies `inner` once to their mean, as
+/// `optax.MultiSteps`. In the other steps, the updates are 0. So a batch can be divided into several steps.
+///
+/// Gradients are accumulated in f32 at least. The counts of schedules in `inner` are the numbers of its updates.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{accumulate, adam};
+/// let every_fourth = accumulate(4, adam(1e-3));
+/// ```
+///
+/// # Panics
+/// If `steps` is 0.
+#[track_caller]
+pub fn accumulate(steps: u32, inner: Chain) -> Chain {
+    accumulate_with(steps, Accumulation::Mean, inner)
+}
+
+/// Returns [`accumulate`] for the mean or the sum of the gradients.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Accumulation, accumulate_with, sgd};
+/// let summed = accumulate_with(4, Accumulation::Sum, sgd(0.1));
+/// ```
+///
+/// # Panics
+/// If `steps` is 0.
+#[track_caller]
+pub fn accumulate_with(steps: u32, accumulation: Accumulation, inner: Chain) -> Chain {
+    assert!(
+        steps > 0,
+        "cannot accumulate gradients: expected at least 1 step, found 0"
+    );
+    Chain::of(Accumulate {
+        mini_step: Tensor::from(0_u32),
+        gradient_step: Tensor::from(0_u32),
+        inner,
+        accumulated: Tree::none(),
+        steps,
+        accumulation,
+    })
+}
+
+impl GradientTransformation for Accumulate {
+    fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        self.inner.check(parameters)
+    }
+
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.inner.init(parameters);
+        let wide = |zeros: &Tensor| zeros.convert(zeros.dtype().max(DType::F32));
+        self.accumulated = zeros(parameters).map(wide);
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        self.inner.other_parameters(parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        let states = self.accumulated.leaves().len();
+        check_number("states", states, gradients.len());
+        let mut number = Scalar::new((&self.mini_step + 1).convert(DType::F64));
+        let emits = self.mini_step.equal(Tensor::from(self.steps - 1));
+        let accumulated = self.accumulated.leaves().iter().zip(&gradients);
+        let accumulated: Vec<Tensor> = accumulated
+            .map(|(sum, gradient)| {
+                let gradient = gradient.convert(sum.dtype());
+                match self.accumulation {
+                    Accumulation::Mean => sum + (gradient - sum) / number.of_type(sum.dtype()),
+                    Accumulation::Sum => sum + gradient,
+                }
+            })
+            .collect();
+        let narrow = accumulated.iter().zip(&gradients);
+        let narrow = narrow.map(|(sum, gradient)| sum.convert(gradient.dtype()));
+        let before = self.inner.clone();
+        let updates = self.inner.update(narrow.collect(), parameters);
+        keep_states_where(&emits, &mut self.inner, &before);
+        for (state, sum) in self.accumulated.leaves_mut().iter_mut().zip(accumulated) {
+            *state = emits.select(&Tensor::zeros_like(&sum), &sum);
+        }
+        let zero = Tensor::from(0_u32);
+        self.mini_step = emits.select(&zero, &(&self.mini_step + 1));
+        self.gradient_step = &self.gradient_step + emits.convert(DType::U32);
+        let kept = |update: &Tensor| emits.select(update, &Tensor::zeros_like(update));
+        updates.iter().map(kept).collect()
+    }
+
+    fn learning_rate(&self) -> Option<Tensor> {
+        self.inner.learning_rate()
+    }
+
+    fn set_learning_rate(&mut self, rate: &Schedule) -> bool {
+        self.inner.set_learning_rate(rate)
+    }
+}

@@ -1,0 +1,122 @@
+//! `AdaBelief`: Adam with the variance of the gradients around their mean.
+
+use pytree_core::bug::pairs;
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::adam::CorrectedMean;
+use crate::optimizers::moments::{
+    correction, count_update, deviation, plus, running_mean, running_square_mean, zeros,
+};
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{
+    AdamOptions, Chain, GradientTransformation, chain, scale_by_learning_rate,
+};
+use crate::schedules::Schedule;
+
+/// Returns `AdaBelief` with the defaults of `optax.adabelief`: those of [`adam`](crate::adam), with an `epsilon` and an
+/// `epsilon_root` of 10⁻¹⁶. See [`scale_by_belief`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::adabelief;
+/// assert_eq!(adabelief(1e-3).len(), 2);
+/// ```
+pub fn adabelief(learning_rate: impl Into<Schedule>) -> Chain {
+    let options = AdamOptions {
+        epsilon: 1e-16,
+        epsilon_root: 1e-16,
+        ..AdamOptions::default()
+    };
+    adabelief_with(learning_rate, options)
+}
+
+/// Returns `AdaBelief` with options: see [`scale_by_belief`]. The defaults of `optax.adabelief` for `epsilon` and
+/// `epsilon_root` are 10⁻¹⁶, not those of [`AdamOptions::default`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, Momentum, adabelief_with};
+/// let options = AdamOptions {
+///     epsilon: 1e-16,
+///     epsilon_root: 1e-16,
+///     momentum: Momentum::Nesterov,
+///     ..AdamOptions::default()
+/// };
+/// let adabelief = adabelief_with(1e-3, options);
+/// ```
+pub fn adabelief_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Chain {
+    chain([
+        scale_by_belief(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Divides the running mean of the gradients by the root of their running variance.
+#[derive(Module, Clone, Debug)]
+struct ScaleByBelief {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    mean: Tree<Tensor>,
+    #[state(OptState)]
+    variance: Tree<Tensor>,
+    #[r#static]
+    options: AdamOptions,
+}
+
+/// Returns `AdaBelief` without the learning rate (Zhuang et al. 2020, "`AdaBelief` optimizer: adapting stepsizes by the belief
+/// in observed gradients", algorithm 2).
+///
+/// m ← β₁ m + (1 - β₁) g, s ← β₂ s + (1 - β₂) (g - m)² + ε', and the update is m̂ / (√ŝ + ε) with ŝ = s / (1 - β₂ᵗ),
+/// ε = `epsilon`, ε' = `epsilon_root`, and the m̂ of [`scale_by_adam`](crate::scale_by_adam).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, scale_by_belief};
+/// assert_eq!(scale_by_belief(AdamOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_belief(options: AdamOptions) -> Chain {
+    Chain::of(ScaleByBelief {
+        count: Tensor::from(0_u32),
+        mean: Tree::none(),
+        variance: Tree::none(),
+        options,
+    })
+}
+
+impl GradientTransformation for ScaleByBelief {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.mean = zeros(parameters);
+        self.variance = self.mean.clone();
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
+        let time = count_update(&mut self.count);
+        let options = self.options;
+        let mut corrected_mean = CorrectedMean::new(options.beta1, options.momentum, &time);
+        let mut variance_correction = correction(options.beta2, &time);
+        let states = pairs(
+            self.mean.leaves_mut(),
+            self.variance.leaves_mut(),
+            "two states for each parameter",
+        );
+        states
+            .zip(gradients)
+            .map(|((mean, variance), gradient)| {
+                *mean = running_mean(mean, &gradient, options.beta1);
+                let error = &gradient - &*mean;
+                let around = running_square_mean(variance, &error, options.beta2);
+                *variance = plus(&around, options.epsilon_root);
+                let corrected = &*variance * variance_correction.of_type(gradient.dtype());
+                corrected_mean.of(mean, &gradient) / deviation(&corrected, 0.0, options.epsilon)
+            })
+            .collect()
+    }
+}

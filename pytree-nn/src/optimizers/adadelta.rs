@@ -1,0 +1,115 @@
+//! `AdaDelta`.
+
+use pytree_core::bug::pairs;
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{running_square_mean, zeros};
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::schedules::Schedule;
+
+/// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct AdadeltaOptions {
+    /// The weight of the past in the running means; by default 0.9.
+    pub decay: f64,
+    /// The number that is added to both means before the root is taken; by default 10⁻⁶.
+    pub epsilon: f64,
+}
+
+impl Default for AdadeltaOptions {
+    fn default() -> Self {
+        Self {
+            decay: 0.9,
+            epsilon: 1e-6,
+        }
+    }
+}
+
+/// Returns `AdaDelta` with its default options: see [`scale_by_adadelta`]. The paper uses a learning rate of 1. For a weight
+/// decay, put [`add_decayed_weights`](crate::add_decayed_weights) before it.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{adadelta, add_decayed_weights, chain};
+/// let decayed = chain([add_decayed_weights(1e-4), adadelta(1.0)]);
+/// ```
+pub fn adadelta(learning_rate: impl Into<Schedule>) -> Chain {
+    adadelta_with(learning_rate, AdadeltaOptions::default())
+}
+
+/// Returns `AdaDelta` with options: see [`scale_by_adadelta`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdadeltaOptions, adadelta_with};
+/// let adadelta = adadelta_with(1.0, AdadeltaOptions { decay: 0.95, ..AdadeltaOptions::default() });
+/// ```
+pub fn adadelta_with(learning_rate: impl Into<Schedule>, options: AdadeltaOptions) -> Chain {
+    chain([
+        scale_by_adadelta(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Scales gradients by the quotient of the mean updates and the mean gradients.
+#[derive(Module, Clone, Debug)]
+struct ScaleByAdadelta {
+    #[state(OptState)]
+    square_gradients: Tree<Tensor>,
+    #[state(OptState)]
+    square_updates: Tree<Tensor>,
+    #[r#static]
+    options: AdadeltaOptions,
+}
+
+/// Returns `AdaDelta` without the learning rate (Zeiler 2012, "ADADELTA: an adaptive learning rate method", algorithm 1).
+///
+/// v ← decay · v + (1 - decay) g², the update is u = √(w + ε) / √(v + ε) · g, and then w ← decay · w + (1 - decay) u².
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdadeltaOptions, scale_by_adadelta};
+/// assert_eq!(scale_by_adadelta(AdadeltaOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_adadelta(options: AdadeltaOptions) -> Chain {
+    Chain::of(ScaleByAdadelta {
+        square_gradients: Tree::none(),
+        square_updates: Tree::none(),
+        options,
+    })
+}
+
+impl GradientTransformation for ScaleByAdadelta {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.square_gradients = zeros(parameters);
+        self.square_updates = self.square_gradients.clone();
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.square_gradients.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        let states = self.square_gradients.leaves().len();
+        check_number("states", states, gradients.len());
+        let AdadeltaOptions { decay, epsilon } = self.options;
+        let states = pairs(
+            self.square_gradients.leaves_mut(),
+            self.square_updates.leaves_mut(),
+            "two states for each parameter",
+        );
+        states
+            .zip(gradients)
+            .map(|((of_gradients, of_updates), gradient)| {
+                *of_gradients = running_square_mean(of_gradients, &gradient, decay);
+                let root = |mean: &Tensor| (mean + epsilon).sqrt();
+                let update = root(of_updates) / root(of_gradients) * gradient;
+                *of_updates = running_square_mean(of_updates, &update, decay);
+                update
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! `AdaGrad`.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::full;
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::schedules::Schedule;
+
+/// The options of [`adagrad_with`] and [`scale_by_sum_of_squares`], with the defaults of `optax.adagrad`.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct AdagradOptions {
+    /// The first value of the sums of squares; by default 0.1.
+    pub initial_sum: f64,
+    /// The number that is added to the sum before the root is taken; by default 10⁻⁷.
+    pub epsilon: f64,
+}
+
+impl Default for AdagradOptions {
+    fn default() -> Self {
+        Self {
+            initial_sum: 0.1,
+            epsilon: 1e-7,
+        }
+    }
+}
+
+/// Returns `AdaGrad` with its default options: see [`scale_by_sum_of_squares`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::adagrad;
+/// assert_eq!(adagrad(0.1).len(), 2);
+/// ```
+pub fn adagrad(learning_rate: impl Into<Schedule>) -> Chain {
+    adagrad_with(learning_rate, AdagradOptions::default())
+}
+
+/// Returns `AdaGrad` with options: see [`scale_by_sum_of_squares`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdagradOptions, adagrad_with};
+/// let adagrad = adagrad_with(0.1, AdagradOptions { initial_sum: 0.0, ..AdagradOptions::default() });
+/// ```
+pub fn adagrad_with(learning_rate: impl Into<Schedule>, options: AdagradOptions) -> Chain {
+    chain([
+        scale_by_sum_of_squares(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Divides gradients by the root of the sum of all their squares.
+#[derive(Module, Clone, Debug)]
+struct ScaleBySumOfSquares {
+    #[state(OptState)]
+    sums: Tree<Tensor>,
+    #[r#static]
+    options: AdagradOptions,
+}
+
+/// Returns `AdaGrad` without the learning rate, `optax.scale_by_rss` (Duchi et al. 2011, "Adaptive subgradient methods for
+/// online learning and stochastic optimization", figure 1).
+///
+/// s ← s + g², and the update is g / √(s + ε), or 0 where s is 0.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdagradOptions, scale_by_sum_of_squares};
+/// assert_eq!(scale_by_sum_of_squares(AdagradOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_sum_of_squares(options: AdagradOptions) -> Chain {
+    Chain::of(ScaleBySumOfSquares {
+        sums: Tree::none(),
+        options,
+    })
+}
+
+impl GradientTransformation for ScaleBySumOfSquares {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.sums = full(parameters, self.options.initial_sum);
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.sums.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.sums.leaves().len(), gradients.len());
+        let states = self.sums.leaves_mut().iter_mut().zip(gradients);
+        states
+            .map(|(sum, gradient)| {
+                *sum = &*sum + gradient.square();
+                let inverse = (&*sum + self.options.epsilon).rsqrt();
+                let is_positive = sum.greater(0.0);
+                is_positive.select(&inverse, &Tensor::zeros_like(&inverse)) * gradient
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! Adamax: Adam with the maximum norm.
+
+use pytree_core::bug::pairs;
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{correction, count_update, running_mean, zeros};
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{
+    Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain, scale_by_learning_rate,
+};
+use crate::schedules::Schedule;
+
+/// The options of [`adamax_with`] and [`scale_by_adamax`], with the defaults of `optax.adamax`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamaxOptions {
+    /// The weight of the past in the running mean of the gradients; by default 0.9.
+    pub beta1: f64,
+    /// The weight of the past in the running maximum of the gradients; by default 0.999.
+    pub beta2: f64,
+    /// The number that is added to the absolute gradients; by default 10⁻⁸.
+    pub epsilon: f64,
+}
+
+impl Default for AdamaxOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+        }
+    }
+}
+
+/// Returns Adamax with its default options: see [`scale_by_adamax`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::adamax;
+/// assert_eq!(adamax(1e-3).len(), 2);
+/// ```
+pub fn adamax(learning_rate: impl Into<Schedule>) -> Chain {
+    adamax_with(learning_rate, AdamaxOptions::default())
+}
+
+/// Returns Adamax with options: see [`scale_by_adamax`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamaxOptions, adamax_with};
+/// let adamax = adamax_with(1e-3, AdamaxOptions { beta2: 0.99, ..AdamaxOptions::default() });
+/// ```
+pub fn adamax_with(learning_rate: impl Into<Schedule>, options: AdamaxOptions) -> Chain {
+    chain([
+        scale_by_adamax(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Returns [`adamax`] with a decoupled weight decay, as [`adamw`](crate::adamw). The default of `optax.adamaxw` is a weight
+/// decay of 10⁻⁴.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::adamaxw;
+/// assert_eq!(adamaxw(1e-3, 1e-4).len(), 3);
+/// ```
+pub fn adamaxw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
+    chain([
+        scale_by_adamax(AdamaxOptions::default()),
+        add_decayed_weights(weight_decay),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Divides the running mean of the gradients by their running maximum.
+#[derive(Module, Clone, Debug)]
+struct ScaleByAdamax {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    mean: Tree<Tensor>,
+    #[state(OptState)]
+    maximum: Tree<Tensor>,
+    #[r#static]
+    beta1: f64,
+    #[r#static]
+    beta2: f64,
+    #[r#static]
+    epsilon: f64,
+}
+
+/// Returns Adamax without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm 2).
+///
+/// m ← β₁ m + (1 - β₁) g, u ← max(β₂ u, |g| + ε), and the update is m / ((1 - β₁ᵗ) u).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamaxOptions, scale_by_adamax};
+/// assert_eq!(scale_by_adamax(AdamaxOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_adamax(options: AdamaxOptions) -> Chain {
+    let AdamaxOptions {
+        beta1,
+        beta2,
+        epsilon,
+    } = options;
+    Chain::of(ScaleByAdamax {
+        count: Tensor::from(0_u32),
+        mean: Tree::none(),
+        maximum: Tree::none(),
+        beta1,
+        beta2,
+        epsilon,
+    })
+}
+
+impl GradientTransformation for ScaleByAdamax {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.mean = zeros(parameters);
+        self.maximum = self.mean.clone();
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
+        let time = count_update(&mut self.count);
+        let mut mean_correction = correction(self.beta1, &time);
+        let states = pairs(
+            self.mean.leaves_mut(),
+            self.maximum.leaves_mut(),
+            "two states for each parameter",
+        );
+        states
+            .zip(gradients)
+            .map(|((mean, maximum), gradient)| {
+                *mean = running_mean(mean, &gradient, self.beta1);
+                *maximum = (gradient.abs() + self.epsilon).maximum(&*maximum * self.beta2);
+                &*mean * mean_correction.of_type(gradient.dtype()) / &*maximum
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,174 @@
+//! `AMSGrad`: Adam with the maximum of all mean squares.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{
+    correction, count_update, deviation, running_mean, running_square_mean, zeros,
+};
+use crate::optimizers::transformation::{Scalar, check_number, differing};
+use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::schedules::Schedule;
+
+/// The correction of a running mean that begins with 0. The sum of the weights of such a mean is 1 - βᵗ.
+#[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BiasCorrection {
+    /// The mean is divided by the sum of its weights.
+    Corrected,
+    /// The mean is used as it is.
+    Uncorrected,
+}
+
+/// The options of [`amsgrad_with`] and [`scale_by_amsgrad`], with the defaults of `optax.amsgrad`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AmsgradOptions {
+    /// The weight of the past in the running mean of the gradients; by default 0.9.
+    pub beta1: f64,
+    /// The weight of the past in the running mean of the squared gradients; by default 0.999.
+    pub beta2: f64,
+    /// The number that is added to the root of the mean square; by default 10⁻⁸.
+    pub epsilon: f64,
+    /// The number that is added to the mean square before the root is taken; by default 0.
+    pub epsilon_root: f64,
+    /// The correction of the mean of the gradients; by default [`BiasCorrection::Corrected`].
+    pub mean_correction: BiasCorrection,
+    /// The correction of the mean square; by default [`BiasCorrection::Corrected`].
+    pub square_correction: BiasCorrection,
+}
+
+impl Default for AmsgradOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            epsilon_root: 0.0,
+            mean_correction: BiasCorrection::Corrected,
+            square_correction: BiasCorrection::Corrected,
+        }
+    }
+}
+
+/// Returns `AMSGrad` with its default options: see [`scale_by_amsgrad`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::amsgrad;
+/// assert_eq!(amsgrad(1e-3).len(), 2);
+/// ```
+pub fn amsgrad(learning_rate: impl Into<Schedule>) -> Chain {
+    amsgrad_with(learning_rate, AmsgradOptions::default())
+}
+
+/// Returns `AMSGrad` with options: see [`scale_by_amsgrad`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AmsgradOptions, amsgrad_with};
+/// let amsgrad = amsgrad_with(1e-3, AmsgradOptions { beta2: 0.99, ..AmsgradOptions::default() });
+/// ```
+pub fn amsgrad_with(learning_rate: impl Into<Schedule>, options: AmsgradOptions) -> Chain {
+    chain([
+        scale_by_amsgrad(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Divides the running mean of the gradients by the root of the largest mean square.
+#[derive(Module, Clone, Debug)]
+struct ScaleByAmsgrad {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    mean: Tree<Tensor>,
+    #[state(OptState)]
+    square_mean: Tree<Tensor>,
+    #[state(OptState)]
+    largest: Tree<Tensor>,
+    #[r#static]
+    beta1: f64,
+    #[r#static]
+    beta2: f64,
+    #[r#static]
+    epsilon: f64,
+    #[r#static]
+    epsilon_root: f64,
+    #[r#static]
+    mean_correction: BiasCorrection,
+    #[r#static]
+    square_correction: BiasCorrection,
+}
+
+/// Returns `AMSGrad` without the learning rate (Reddi et al. 2018, "On the convergence of Adam and beyond", algorithm 2).
+///
+/// The means m̂ and v̂ are those of [`scale_by_adam`](crate::scale_by_adam). u ← max(u, v̂), and the update is
+/// m̂ / (√(u + ε') + ε) with ε = `epsilon` and ε' = `epsilon_root`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AmsgradOptions, scale_by_amsgrad};
+/// assert_eq!(scale_by_amsgrad(AmsgradOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_amsgrad(options: AmsgradOptions) -> Chain {
+    let AmsgradOptions {
+        beta1,
+        beta2,
+        epsilon,
+        epsilon_root,
+        mean_correction,
+        square_correction,
+    } = options;
+    Chain::of(ScaleByAmsgrad {
+        count: Tensor::from(0_u32),
+        mean: Tree::none(),
+        square_mean: Tree::none(),
+        largest: Tree::none(),
+        beta1,
+        beta2,
+        epsilon,
+        epsilon_root,
+        mean_correction,
+        square_correction,
+    })
+}
+
+impl GradientTransformation for ScaleByAmsgrad {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.mean = zeros(parameters);
+        self.square_mean = self.mean.clone();
+        self.largest = self.mean.clone();
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
+        let time = count_update(&mut self.count);
+        let of = |wanted: BiasCorrection, beta: f64| {
+            (wanted == BiasCorrection::Corrected).then(|| correction(beta, &time))
+        };
+        let mut mean_correction = of(self.mean_correction, self.beta1);
+        let mut square_correction = of(self.square_correction, self.beta2);
+        let means = self.mean.leaves_mut().iter_mut();
+        let squares = self.square_mean.leaves_mut().iter_mut();
+        let states = means.zip(squares).zip(self.largest.leaves_mut());
+        states
+            .zip(gradients)
+            .map(|(((mean, square_mean), largest), gradient)| {
+                let dtype = gradient.dtype();
+                *mean = running_mean(mean, &gradient, self.beta1);
+                *square_mean = running_square_mean(square_mean, &gradient, self.beta2);
+                let corrected = |mean: &Tensor, factor: &mut Option<Scalar>| match factor {
+                    Some(factor) => mean * factor.of_type(dtype),
+                    None => mean.clone(),
+                };
+                *largest = largest.maximum(corrected(square_mean, &mut square_correction));
+                corrected(mean, &mut mean_correction)
+                    / deviation(largest, self.epsilon_root, self.epsilon)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,82 @@
+//! Running means of updates.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{correction, count_update, running_mean, zeros};
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{BiasCorrection, Chain, GradientTransformation};
+
+/// Replaces gradients by their running mean.
+#[derive(Module, Clone, Debug)]
+struct Ema {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    mean: Tree<Tensor>,
+    #[r#static]
+    decay: f64,
+    #[r#static]
+    bias_correction: BiasCorrection,
+}
+
+/// Returns the transformation that replaces gradients by their running mean, as `optax.ema`:
+/// m ← `decay` · m + (1 - `decay`) g, and the update is m / (1 - `decay`ᵗ).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{chain, ema, sgd};
+/// assert_eq!(chain([ema(0.9), sgd(0.1)]).len(), 2);
+/// ```
+pub fn ema(decay: f64) -> Chain {
+    ema_with(decay, BiasCorrection::Corrected)
+}
+
+/// Returns [`ema`], with or without the division by 1 - `decay`ᵗ: `debias` in optax.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{BiasCorrection, ema_with};
+/// assert_eq!(ema_with(0.9, BiasCorrection::Uncorrected).len(), 1);
+/// ```
+pub fn ema_with(decay: f64, bias_correction: BiasCorrection) -> Chain {
+    Chain::of(Ema {
+        count: Tensor::from(0_u32),
+        mean: Tree::none(),
+        decay,
+        bias_correction,
+    })
+}
+
+impl GradientTransformation for Ema {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.mean = zeros(parameters);
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
+        let is_corrected = self.bias_correction == BiasCorrection::Corrected;
+        let mut factor = if is_corrected {
+            let time = count_update(&mut self.count);
+            Some(correction(self.decay, &time))
+        } else {
+            self.count = &self.count + 1;
+            None
+        };
+        let states = self.mean.leaves_mut().iter_mut().zip(gradients);
+        states
+            .map(|(mean, gradient)| {
+                *mean = running_mean(mean, &gradient, self.decay);
+                match &mut factor {
+                    Some(factor) => &*mean * factor.of_type(gradient.dtype()),
+                    None => mean.clone(),
+                }
+            })
+            .collect()
+    }
+}

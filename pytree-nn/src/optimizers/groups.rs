@@ -1,0 +1,209 @@
+//! Groups of parameters with a chain each, and chains for some parameters only.
+
+use pytree_core::{Filter, KeyPath, Module, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::selection::Selection;
+use crate::optimizers::transformation::check_number;
+use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
+
+/// Applies a chain to some parameters.
+#[derive(Module, Clone, Debug)]
+struct Masked {
+    inner: Chain,
+    #[r#static]
+    selection: Selection,
+}
+
+/// Returns a chain that applies `inner` to the parameters that `filter` accepts, as `optax.masked`. The gradients of the
+/// other parameters stay as they are.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{adam, add_decayed_weights, chain, masked};
+/// let decay = masked(Filter::path_contains("weight"), add_decayed_weights(1e-4));
+/// let decayed = chain([decay, adam(1e-3)]);
+/// ```
+pub fn masked(filter: Filter, inner: Chain) -> Chain {
+    Chain::of(Masked {
+        inner,
+        selection: Selection::By(filter),
+    })
+}
+
+impl GradientTransformation for Masked {
+    fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        let mut selection = Selection::Flags(self.selection.choose(parameters)?);
+        selection.init(parameters);
+        self.inner.check(&selection.part(parameters))
+    }
+
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.selection.init(parameters);
+        self.inner.init(&self.selection.part(parameters));
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        let positions = self.selection.positions(parameters.len());
+        let others = self.inner.other_parameters(&self.selection.of(parameters));
+        let others = others.into_iter();
+        others
+            .map(|(position, expected)| (positions[position], expected))
+            .collect()
+    }
+
+    fn update(&mut self, mut gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        check_number("parameters", parameters.len(), gradients.len());
+        let own = self.selection.of(&gradients);
+        let updates = self.inner.update(own, &self.selection.of(parameters));
+        self.selection.put(&mut gradients, updates);
+        gradients
+    }
+}
+
+/// Chains for disjoint parameters.
+#[derive(Module, Clone, Debug)]
+struct Groups {
+    groups: Vec<Masked>,
+}
+
+/// Returns a chain that applies to each parameter the chain of the first filter that accepts the parameter, as
+/// `optax.multi_transform`.
+///
+/// Each group has its own states, counts and learning rate. A parameter without a group, and a group without a parameter, is
+/// an error of the function that creates the optimizer. To freeze a group, use [`set_to_zero`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{Activation, Mlp, Optimizer, Rngs, Schedule, adam, groups, sgd};
+/// let model = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut Rngs::new(0));
+/// let both = groups([
+///     (Filter::path("layers[0]"), sgd(1e-3)),
+///     (Filter::everything(), adam(Schedule::cosine(1e-2, 1000))),
+/// ]);
+/// let optimizer = Optimizer::new(&model, both);
+/// ```
+pub fn groups(groups: impl IntoIterator<Item = (Filter, Chain)>) -> Chain {
+    let groups = groups.into_iter().map(|(filter, inner)| Masked {
+        inner,
+        selection: Selection::By(filter),
+    });
+    Chain::of(Groups {
+        groups: groups.collect(),
+    })
+}
+
+/// Returns [`groups`] whose parameters are chosen by labels: `label` returns the label for the path of a parameter.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Activation, Mlp, Optimizer, Rngs, adamw, groups_by_label, sgd};
+/// let model = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut Rngs::new(0));
+/// let label = |path: &pytree_core::KeyPath| {
+///     if path.to_string().ends_with("bias") { "bias" } else { "weight" }
+/// };
+/// let both = groups_by_label(label, [("weight", adamw(1e-3, 1e-2)), ("bias", sgd(1e-2))]);
+/// let optimizer = Optimizer::new(&model, both);
+/// ```
+pub fn groups_by_label<L: PartialEq + Send + Sync + 'static>(
+    label: impl Fn(&KeyPath) -> L + Clone + Send + Sync + 'static,
+    chains: impl IntoIterator<Item = (L, Chain)>,
+) -> Chain {
+    groups(chains.into_iter().map(|(own, chain)| {
+        let label = label.clone();
+        let filter = Filter::predicate(move |path, _| label(path) == own);
+        (filter, chain)
+    }))
+}
+
+impl Groups {
+    /// Returns for each group the flags of its parameters.
+    ///
+    /// # Errors
+    /// The errors of the filters, and the paths of the parameters without a group.
+    fn flags(&self, parameters: &Tree<Tensor>) -> Result<Vec<Vec<bool>>, OptimizerError> {
+        let mut is_free = vec![true; parameters.leaves().len()];
+        let mut flags = Vec::new();
+        for group in &self.groups {
+            let chosen = group.selection.choose(parameters)?;
+            let own = chosen.iter().zip(&mut is_free);
+            // A parameter that is chosen is free no more.
+            flags.push(
+                own.map(|(chosen, is_free)| *chosen && std::mem::take(is_free))
+                    .collect(),
+            );
+        }
+        let paths = parameters.treedef().leaf_paths();
+        let left = paths.into_iter().zip(&is_free);
+        let left: Vec<KeyPath> = left
+            .filter(|(_, free)| **free)
+            .map(|(path, _)| path)
+            .collect();
+        if left.is_empty() {
+            Ok(flags)
+        } else {
+            Err(OptimizerError::NoGroup { paths: left })
+        }
+    }
+}
+
+impl GradientTransformation for Groups {
+    fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        for (group, flags) in self.groups.iter().zip(self.flags(parameters)?) {
+            let selection = Selection::Flags(flags);
+            group.inner.check(&selection.part(parameters))?;
+        }
+        Ok(())
+    }
+
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        let flags = match self.flags(parameters) {
+            Ok(flags) => flags,
+            Err(error) => panic!("{error}"),
+        };
+        for (group, flags) in self.groups.iter_mut().zip(flags) {
+            group.selection = Selection::Flags(flags);
+            group.init(parameters);
+        }
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        let groups = self.groups.iter();
+        groups
+            .flat_map(|group| group.other_parameters(parameters))
+            .collect()
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        let groups = self.groups.iter_mut();
+        groups.fold(gradients, |gradients, group| {
+            group.update(gradients, parameters)
+        })
+    }
+}
+
+/// Replaces gradients by zeros.
+#[derive(Module, Clone, Debug)]
+struct SetToZero;
+
+/// Returns the transformation whose updates are 0, for groups that are frozen, as `optax.set_to_zero`.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{adam, groups, set_to_zero};
+/// let head_only = groups([(Filter::path("head"), adam(1e-3)), (Filter::everything(), set_to_zero())]);
+/// ```
+pub fn set_to_zero() -> Chain {
+    Chain::of(SetToZero)
+}
+
+impl GradientTransformation for SetToZero {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        gradients.iter().map(Tensor::zeros_like).collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! Lion, and gradient descent by signs.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{running_mean, zeros};
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{
+    BiasCorrection, Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain,
+    ema_with, scale_by_learning_rate,
+};
+use crate::schedules::Schedule;
+
+/// The options of [`lion_with`] and [`scale_by_lion`], with the defaults of `optax.lion`.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct LionOptions {
+    /// The weight of the mean in the update; by default 0.9.
+    pub beta1: f64,
+    /// The weight of the past in the running mean of the gradients; by default 0.99.
+    pub beta2: f64,
+}
+
+impl Default for LionOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.99,
+        }
+    }
+}
+
+/// Returns Lion with its default options: see [`scale_by_lion`]. The default of `optax.lion` is a weight decay of 10⁻³.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::lion;
+/// assert_eq!(lion(1e-4, 1e-3).len(), 3);
+/// ```
+pub fn lion(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
+    lion_with(learning_rate, weight_decay, LionOptions::default())
+}
+
+/// Returns Lion with options: see [`scale_by_lion`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{LionOptions, lion_with};
+/// let lion = lion_with(1e-4, 1e-3, LionOptions { beta2: 0.98, ..LionOptions::default() });
+/// ```
+pub fn lion_with(
+    learning_rate: impl Into<Schedule>,
+    weight_decay: impl Into<WeightDecay>,
+    options: LionOptions,
+) -> Chain {
+    chain([
+        scale_by_lion(options),
+        add_decayed_weights(weight_decay),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Returns gradient descent with the signs of the gradients (Bernstein et al. 2018, "signSGD: compressed optimisation for
+/// non-convex problems", algorithm 1): p ← p - `learning_rate` · sign(g).
+///
+/// # Examples
+/// ```
+/// use pytree_nn::sign_sgd;
+/// assert_eq!(sign_sgd(1e-3).len(), 2);
+/// ```
+pub fn sign_sgd(learning_rate: impl Into<Schedule>) -> Chain {
+    chain([scale_by_sign(), scale_by_learning_rate(learning_rate)])
+}
+
+/// Returns gradient descent with the signs of a running mean of the gradients: Signum (Bernstein et al. 2018, algorithm 2).
+/// The default of `optax.signum` is a decay of 0.9.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::signum;
+/// assert_eq!(signum(1e-3, 0.9).len(), 3);
+/// ```
+pub fn signum(learning_rate: impl Into<Schedule>, decay: f64) -> Chain {
+    chain([
+        ema_with(decay, BiasCorrection::Uncorrected),
+        scale_by_sign(),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Replaces gradients by their signs.
+#[derive(Module, Clone, Debug)]
+struct ScaleBySign;
+
+/// Returns the transformation that replaces each number of a gradient by its sign: -1, 0 or 1.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{GradientTransformation, scale_by_sign};
+/// use pytree_transform::Tensor;
+/// let updates = scale_by_sign().update(vec![Tensor::from([3.0, 0.0, -0.5])], &[]);
+/// assert_eq!(updates[0], Tensor::from([1.0, 0.0, -1.0]));
+/// ```
+pub fn scale_by_sign() -> Chain {
+    Chain::of(ScaleBySign)
+}
+
+impl GradientTransformation for ScaleBySign {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        gradients.iter().map(Tensor::sign).collect()
+    }
+}
+
+/// Takes signs of an interpolation between the running mean and the gradient.
+#[derive(Module, Clone, Debug)]
+struct ScaleByLion {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    mean: Tree<Tensor>,
+    #[r#static]
+    options: LionOptions,
+}
+
+/// Returns Lion without the weight decay and the learning rate (Chen et al. 2023, "Symbolic discovery of optimization
+/// algorithms", program 1).
+///
+/// The update is sign(β₁ m + (1 - β₁) g), and then m ← β₂ m + (1 - β₂) g.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{LionOptions, scale_by_lion};
+/// assert_eq!(scale_by_lion(LionOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_lion(options: LionOptions) -> Chain {
+    Chain::of(ScaleByLion {
+        count: Tensor::from(0_u32),
+        mean: Tree::none(),
+        options,
+    })
+}
+
+impl GradientTransformation for ScaleByLion {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.mean = zeros(parameters);
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
+        self.count = &self.count + 1;
+        let LionOptions { beta1, beta2 } = self.options;
+        let states = self.mean.leaves_mut().iter_mut().zip(gradients);
+        states
+            .map(|(mean, gradient)| {
+                let update = running_mean(mean, &gradient, beta1).sign();
+                *mean = running_mean(mean, &gradient, beta2);
+                update
+            })
+            .collect()
+    }
+}

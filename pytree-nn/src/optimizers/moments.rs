@@ -1,0 +1,52 @@
+//! Running means of gradients, and the correction of their bias.
+
+use pytree_core::Tree;
+use pytree_transform::{DType, Tensor};
+
+use crate::optimizers::transformation::Scalar;
+
+/// Returns zeros for each parameter.
+pub(super) fn zeros(parameters: &Tree<Tensor>) -> Tree<Tensor> {
+    parameters.map(Tensor::zeros_like)
+}
+
+/// Returns `value` for each element of each parameter.
+pub(super) fn full(parameters: &Tree<Tensor>, value: f64) -> Tree<Tensor> {
+    parameters.map(|parameter| Tensor::full_like(parameter, value))
+}
+
+/// Returns the running mean `mean · decay + new · (1 - decay)`.
+pub(super) fn running_mean(mean: &Tensor, new: &Tensor, decay: f64) -> Tensor {
+    mean * decay + new * (1.0 - decay)
+}
+
+/// Returns the running mean of squares, `mean · decay + new² · (1 - decay)`.
+pub(super) fn running_square_mean(mean: &Tensor, new: &Tensor, decay: f64) -> Tensor {
+    mean * decay + new * new * (1.0 - decay)
+}
+
+/// Returns 1 / (1 - `decay`ᵗ) for the number t = `time` of updates, in f64. The result is computed in f64, because in f32
+/// the difference would lose half its digits in the first updates.
+pub(super) fn correction(decay: f64, time: &Tensor) -> Scalar {
+    Scalar::new(1.0 / (1.0 - (time * decay.ln()).exp()))
+}
+
+/// Counts an update, and returns the new count in f64.
+pub(super) fn count_update(count: &mut Tensor) -> Tensor {
+    *count = &*count + 1;
+    count.convert(DType::F64)
+}
+
+/// Returns √(`square` + `epsilon_root`) + `epsilon`. An `epsilon_root` of 0 adds no equation.
+pub(super) fn deviation(square: &Tensor, epsilon_root: f64, epsilon: f64) -> Tensor {
+    plus(square, epsilon_root).sqrt() + epsilon
+}
+
+/// Returns `tensor` + `number`, or `tensor` if the number is 0.
+pub(super) fn plus(tensor: &Tensor, number: f64) -> Tensor {
+    if number == 0.0 {
+        tensor.clone()
+    } else {
+        tensor + number
+    }
+}

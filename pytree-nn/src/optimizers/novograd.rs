@@ -1,0 +1,136 @@
+//! `NovoGrad`: normalised gradients of layers.
+
+use pytree_core::bug::pairs;
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{deviation, zeros};
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::schedules::Schedule;
+
+/// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct NovogradOptions {
+    /// The weight of the past in the sum of the normalised gradients; by default 0.9.
+    pub beta1: f64,
+    /// The weight of the past in the running mean of the squared norms; by default 0.25.
+    pub beta2: f64,
+    /// The number that is added to the root of the mean square; by default 10⁻⁶.
+    pub epsilon: f64,
+    /// The number that is added to the mean square before the root is taken; by default 0.
+    pub epsilon_root: f64,
+    /// The weight decay, which is summed together with the gradients; by default 0.
+    pub weight_decay: f64,
+}
+
+impl Default for NovogradOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.25,
+            epsilon: 1e-6,
+            epsilon_root: 0.0,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+/// Returns `NovoGrad` with its default options: see [`scale_by_novograd`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::novograd;
+/// assert_eq!(novograd(1e-2).len(), 2);
+/// ```
+pub fn novograd(learning_rate: impl Into<Schedule>) -> Chain {
+    novograd_with(learning_rate, NovogradOptions::default())
+}
+
+/// Returns `NovoGrad` with options: see [`scale_by_novograd`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{NovogradOptions, novograd_with};
+/// let options = NovogradOptions { weight_decay: 1e-3, ..NovogradOptions::default() };
+/// let novograd = novograd_with(1e-2, options);
+/// ```
+pub fn novograd_with(learning_rate: impl Into<Schedule>, options: NovogradOptions) -> Chain {
+    chain([
+        scale_by_novograd(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Sums gradients that are divided by their running norm.
+#[derive(Module, Clone, Debug)]
+struct ScaleByNovograd {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    sums: Tree<Tensor>,
+    /// The running mean of the squared norm of each parameter's gradient, a scalar.
+    #[state(OptState)]
+    square_norm: Tree<Tensor>,
+    #[r#static]
+    options: NovogradOptions,
+}
+
+/// Returns `NovoGrad` without the learning rate (Ginsburg et al. 2019, "Stochastic gradient methods with layer-wise adaptive
+/// moments for training of deep networks", algorithm 1).
+///
+/// For each parameter p with the gradient g, v ← β₂ v + (1 - β₂) ‖g‖², but v = ‖g‖² in the first update. The update is
+/// m ← β₁ m + g / (√(v + ε') + ε) + `weight_decay` · p, with ε = `epsilon` and ε' = `epsilon_root`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{NovogradOptions, scale_by_novograd};
+/// assert_eq!(scale_by_novograd(NovogradOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_novograd(options: NovogradOptions) -> Chain {
+    Chain::of(ScaleByNovograd {
+        count: Tensor::from(0_u32),
+        sums: Tree::none(),
+        square_norm: Tree::none(),
+        options,
+    })
+}
+
+impl GradientTransformation for ScaleByNovograd {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.sums = zeros(parameters);
+        self.square_norm = parameters.map(|parameter| Tensor::zeros(parameter.dtype(), []));
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.sums.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.sums.leaves().len(), gradients.len());
+        let is_first = self.count.equal(0);
+        self.count = &self.count + 1;
+        let options = self.options;
+        let states = pairs(
+            self.sums.leaves_mut(),
+            self.square_norm.leaves_mut(),
+            "two states for each parameter",
+        );
+        states
+            .zip(gradients.iter().zip(parameters))
+            .map(|((sum, square_norm), (gradient, parameter))| {
+                let square = gradient.square().sum();
+                let mean = &*square_norm * options.beta2 + &square * (1.0 - options.beta2);
+                *square_norm = is_first.select(&square, &mean);
+                let deviation = deviation(square_norm, options.epsilon_root, options.epsilon);
+                let mut normalized = gradient / deviation;
+                if options.weight_decay != 0.0 {
+                    normalized += parameter * options.weight_decay;
+                }
+                *sum = &*sum * options.beta1 + normalized;
+                sum.clone()
+            })
+            .collect()
+    }
+}

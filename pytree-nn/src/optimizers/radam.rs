@@ -1,0 +1,148 @@
+//! Rectified Adam.
+
+use pytree_core::bug::pairs;
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::adam::CorrectedMean;
+use crate::optimizers::moments::{
+    correction, count_update, deviation, running_mean, running_square_mean, zeros,
+};
+use crate::optimizers::transformation::{Scalar, check_number, differing};
+use crate::optimizers::{
+    AdamOptions, Chain, GradientTransformation, chain, scale_by_learning_rate,
+};
+use crate::schedules::Schedule;
+
+/// The options of [`radam_with`] and [`scale_by_radam`], with the defaults of `optax.radam`.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct RadamOptions {
+    /// The options that are those of Adam.
+    pub adam: AdamOptions,
+    /// The length of the approximated average from which the update is rectified; by default 5.
+    pub threshold: f64,
+}
+
+impl Default for RadamOptions {
+    fn default() -> Self {
+        Self {
+            adam: AdamOptions::default(),
+            threshold: 5.0,
+        }
+    }
+}
+
+/// Returns rectified Adam with its default options: see [`scale_by_radam`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::radam;
+/// assert_eq!(radam(1e-3).len(), 2);
+/// ```
+pub fn radam(learning_rate: impl Into<Schedule>) -> Chain {
+    radam_with(learning_rate, RadamOptions::default())
+}
+
+/// Returns rectified Adam with options: see [`scale_by_radam`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{AdamOptions, RadamOptions, radam_with};
+/// let adam = AdamOptions { beta2: 0.99, ..AdamOptions::default() };
+/// let radam = radam_with(1e-3, RadamOptions { adam, ..RadamOptions::default() });
+/// ```
+pub fn radam_with(learning_rate: impl Into<Schedule>, options: RadamOptions) -> Chain {
+    chain([
+        scale_by_radam(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Rectifies the updates of Adam while few gradients were seen.
+#[derive(Module, Clone, Debug)]
+struct ScaleByRadam {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    mean: Tree<Tensor>,
+    #[state(OptState)]
+    square_mean: Tree<Tensor>,
+    #[r#static]
+    options: RadamOptions,
+}
+
+/// Returns rectified Adam without the learning rate (Liu et al. 2020, "On the variance of the adaptive learning rate and
+/// beyond", algorithm 2).
+///
+/// The means m̂ and v̂ are those of [`scale_by_adam`](crate::scale_by_adam). With ρ∞ = 2 / (1 - β₂) - 1 and
+/// ρ = ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ), the update is m̂ if ρ is below the threshold, and otherwise r m̂ / (√(v̂ + ε') + ε) with
+/// r² = (ρ - 4) (ρ - 2) ρ∞ / ((ρ∞ - 4) (ρ∞ - 2) ρ). The rectification is computed in f64, because in f32 the difference
+/// would lose most of its digits.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{RadamOptions, scale_by_radam};
+/// assert_eq!(scale_by_radam(RadamOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_radam(options: RadamOptions) -> Chain {
+    Chain::of(ScaleByRadam {
+        count: Tensor::from(0_u32),
+        mean: Tree::none(),
+        square_mean: Tree::none(),
+        options,
+    })
+}
+
+impl ScaleByRadam {
+    /// Returns whether the update is rectified, and the factor r, which is 1 otherwise.
+    fn rectification(&self, time: &Tensor) -> (Tensor, Scalar) {
+        let beta2 = self.options.adam.beta2;
+        let limit = 2.0 / (1.0 - beta2) - 1.0;
+        let power = (time * beta2.ln()).exp();
+        let length = limit - time * 2.0 * &power / (1.0 - &power);
+        let is_rectified = length.greater_equal(self.options.threshold);
+        let square =
+            (&length - 4.0) * (&length - 2.0) * limit / (&length * ((limit - 4.0) * (limit - 2.0)));
+        let square = is_rectified.select(&square, &Tensor::ones_like(&square));
+        (is_rectified, Scalar::new(square.sqrt()))
+    }
+}
+
+impl GradientTransformation for ScaleByRadam {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.mean = zeros(parameters);
+        self.square_mean = self.mean.clone();
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
+        let time = count_update(&mut self.count);
+        let adam = self.options.adam;
+        let (is_rectified, mut factor) = self.rectification(&time);
+        let mut corrected_mean = CorrectedMean::new(adam.beta1, adam.momentum, &time);
+        let mut square_correction = correction(adam.beta2, &time);
+        let states = pairs(
+            self.mean.leaves_mut(),
+            self.square_mean.leaves_mut(),
+            "two states for each parameter",
+        );
+        states
+            .zip(gradients)
+            .map(|((mean, square_mean), gradient)| {
+                let dtype = gradient.dtype();
+                *mean = running_mean(mean, &gradient, adam.beta1);
+                *square_mean = running_square_mean(square_mean, &gradient, adam.beta2);
+                let mean = corrected_mean.of(mean, &gradient);
+                let square = &*square_mean * square_correction.of_type(dtype);
+                let deviation = deviation(&square, adam.epsilon_root, adam.epsilon);
+                let rectified = factor.of_type(dtype) * &mean / deviation;
+                is_rectified.select(&rectified, &mean)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,175 @@
+//! `RMSProp` in all forms.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{
+    correction, count_update, full, plus, running_mean, running_square_mean, zeros,
+};
+use crate::optimizers::transformation::{Scalar, check_number, differing};
+use crate::optimizers::{
+    BiasCorrection, Chain, GradientTransformation, Momentum, chain, scale_by_learning_rate, trace,
+};
+use crate::schedules::Schedule;
+
+/// The place at which [`RmsPropOptions::epsilon`] is added.
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EpsilonPlace {
+    /// The denominator is √(v + ε), as `eps_in_sqrt=True` in optax.
+    #[default]
+    InsideRoot,
+    /// The denominator is √v + ε, as `eps_in_sqrt=False` in optax and as in PyTorch.
+    OutsideRoot,
+}
+
+/// The denominator of [`rmsprop_with`].
+#[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Centering {
+    /// The root of the running mean square.
+    #[default]
+    Uncentered,
+    /// The root of the running variance, as `centered=True` in optax.
+    Centered,
+}
+
+/// The options of [`rmsprop_with`] and [`scale_by_rms`], with the defaults of `optax.rmsprop`.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct RmsPropOptions {
+    /// The weight of the past in the running means; by default 0.9.
+    pub decay: f64,
+    /// The number that is added to the denominator; by default 10⁻⁸.
+    pub epsilon: f64,
+    /// The place at which `epsilon` is added; by default [`EpsilonPlace::InsideRoot`].
+    pub epsilon_place: EpsilonPlace,
+    /// The first value of the mean square; by default 0.
+    pub initial_scale: f64,
+    /// The denominator; by default [`Centering::Uncentered`].
+    pub centering: Centering,
+    /// The correction of the means; by default [`BiasCorrection::Uncorrected`].
+    pub bias_correction: BiasCorrection,
+    /// The decay and the form of the momentum, which sums the updates after the learning rate; by default `None`.
+    /// [`scale_by_rms`] does not use this option.
+    pub momentum: Option<(f64, Momentum)>,
+}
+
+impl Default for RmsPropOptions {
+    fn default() -> Self {
+        Self {
+            decay: 0.9,
+            epsilon: 1e-8,
+            epsilon_place: EpsilonPlace::InsideRoot,
+            initial_scale: 0.0,
+            centering: Centering::Uncentered,
+            bias_correction: BiasCorrection::Uncorrected,
+            momentum: None,
+        }
+    }
+}
+
+/// Returns `RMSProp` with its default options: see [`scale_by_rms`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::rmsprop;
+/// assert_eq!(rmsprop(1e-3).len(), 2);
+/// ```
+pub fn rmsprop(learning_rate: impl Into<Schedule>) -> Chain {
+    rmsprop_with(learning_rate, RmsPropOptions::default())
+}
+
+/// Returns `RMSProp` with options: see [`scale_by_rms`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Centering, Momentum, RmsPropOptions, rmsprop_with};
+/// let options = RmsPropOptions {
+///     centering: Centering::Centered,
+///     momentum: Some((0.9, Momentum::Nesterov)),
+///     ..RmsPropOptions::default()
+/// };
+/// assert_eq!(rmsprop_with(1e-3, options).len(), 3);
+/// ```
+pub fn rmsprop_with(learning_rate: impl Into<Schedule>, options: RmsPropOptions) -> Chain {
+    let mut parts = vec![scale_by_rms(options), scale_by_learning_rate(learning_rate)];
+    if let Some((decay, momentum)) = options.momentum {
+        parts.push(trace(decay, momentum));
+    }
+    chain(parts)
+}
+
+/// Divides gradients by the root of their running mean square or variance.
+#[derive(Module, Clone, Debug)]
+struct ScaleByRms {
+    /// The number of updates, for the bias correction.
+    #[state(OptState)]
+    count: Option<Tensor>,
+    /// The running mean of the gradients, for the variance.
+    #[state(OptState)]
+    mean: Option<Tree<Tensor>>,
+    #[state(OptState)]
+    square_mean: Tree<Tensor>,
+    #[r#static]
+    options: RmsPropOptions,
+}
+
+/// Returns `RMSProp` without the learning rate (Tieleman and Hinton 2012, "Lecture 6.5 - rmsprop"; centered: Graves 2013,
+/// "Generating sequences with recurrent neural networks", equations 38 to 41).
+///
+/// v ← decay · v + (1 - decay) g², and the update is g / √(v + ε). With [`Centering::Centered`], v is replaced by v - m², with
+/// the running mean m of the gradients.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{RmsPropOptions, scale_by_rms};
+/// assert_eq!(scale_by_rms(RmsPropOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_rms(options: RmsPropOptions) -> Chain {
+    let is_corrected = options.bias_correction == BiasCorrection::Corrected;
+    Chain::of(ScaleByRms {
+        count: is_corrected.then(|| Tensor::from(0_u32)),
+        mean: (options.centering == Centering::Centered).then(Tree::none),
+        square_mean: Tree::none(),
+        options,
+    })
+}
+
+impl GradientTransformation for ScaleByRms {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        if let Some(mean) = &mut self.mean {
+            *mean = zeros(parameters);
+        }
+        self.square_mean = full(parameters, self.options.initial_scale);
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.square_mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.square_mean.leaves().len(), gradients.len());
+        let options = self.options;
+        let time = self.count.as_mut().map(count_update);
+        let mut factor: Option<Scalar> = time.map(|time| correction(options.decay, &time));
+        let mut corrected = |mean: &Tensor| match &mut factor {
+            Some(factor) => mean * factor.of_type(mean.dtype()),
+            None => mean.clone(),
+        };
+        let mut means = self.mean.as_mut().map(|mean| mean.leaves_mut().iter_mut());
+        let states = self.square_mean.leaves_mut().iter_mut().zip(gradients);
+        states
+            .map(|(square_mean, gradient)| {
+                *square_mean = running_square_mean(square_mean, &gradient, options.decay);
+                let mut square = corrected(square_mean);
+                if let Some(mean) = means.as_mut().and_then(Iterator::next) {
+                    *mean = running_mean(mean, &gradient, options.decay);
+                    square -= corrected(mean).square();
+                }
+                match options.epsilon_place {
+                    EpsilonPlace::InsideRoot => plus(&square, options.epsilon).rsqrt() * gradient,
+                    EpsilonPlace::OutsideRoot => gradient / plus(&square.sqrt(), options.epsilon),
+                }
+            })
+            .collect()
+    }
+}

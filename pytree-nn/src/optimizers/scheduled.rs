@@ -1,0 +1,87 @@
+//! A schedule together with its count of updates.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Tree};
+use pytree_transform::{DType, Tensor};
+
+use crate::optimizers::OptimizerError;
+use crate::schedules::Schedule;
+
+/// A schedule with the count of updates at which it is evaluated. A constant has no count, so it adds nothing to a
+/// compiled update.
+#[derive(Module, Clone, Debug)]
+pub(super) struct Scheduled {
+    /// The number of updates: `u32[]`.
+    #[state(OptState)]
+    count: Option<Tensor>,
+    schedule: Schedule,
+}
+
+impl Scheduled {
+    pub(super) fn new(schedule: Schedule) -> Self {
+        let count = schedule
+            .as_constant()
+            .is_none()
+            .then(|| Tensor::from(0_u32));
+        Self { count, schedule }
+    }
+
+    /// Returns an error if the schedule is a constant tensor of more than one number.
+    pub(super) fn check(&self) -> Result<(), OptimizerError> {
+        match self.schedule.as_constant() {
+            Some(value) if value.len() != 1 => Err(OptimizerError::LearningRate {
+                found: value.info().clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Converts the schedule to the widest dtype of the parameters.
+    pub(super) fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.convert(widest(parameters.leaves()));
+    }
+
+    fn convert(&mut self, dtype: DType) {
+        self.schedule = self.schedule.for_parameters(dtype);
+        if let Some(value) = self.schedule.as_constant()
+            && value.rank() > 0
+        {
+            self.schedule = Schedule::constant(value.reshape(()));
+        }
+    }
+
+    /// Returns the value of the next update.
+    pub(super) fn value(&self) -> Tensor {
+        match (&self.count, self.schedule.as_constant()) {
+            (_, Some(value)) => value.clone(),
+            (Some(count), None) => self.schedule.at(count),
+            (None, None) => self.schedule.value(0),
+        }
+    }
+
+    /// Returns the value of the next update, and counts the update.
+    pub(super) fn next(&mut self) -> Tensor {
+        let value = self.value();
+        if let Some(count) = &mut self.count {
+            *count = &*count + 1;
+        }
+        value
+    }
+
+    /// Replaces the schedule. The count continues if there is one.
+    pub(super) fn replace(&mut self, schedule: &Schedule) {
+        let dtype = self.value().dtype();
+        let count = self.count.take();
+        *self = Self::new(schedule.clone());
+        self.convert(dtype);
+        if self.count.is_some() && count.is_some() {
+            self.count = count;
+        }
+    }
+}
+
+/// Returns the widest dtype of the tensors.
+pub(super) fn widest(tensors: &[Tensor]) -> DType {
+    let dtypes = tensors.iter().map(Tensor::dtype);
+    dtypes.max().unwrap_or(DType::F32)
+}

@@ -1,0 +1,186 @@
+//! LAMB and LARS: updates whose length follows the length of the parameter.
+
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::Tensor;
+
+use crate::optimizers::transformation::check_number;
+use crate::optimizers::{
+    AdamOptions, Chain, GradientTransformation, Momentum, WeightDecay, add_decayed_weights, chain,
+    scale_by_adam, scale_by_learning_rate, trace,
+};
+use crate::schedules::Schedule;
+
+/// The options of [`lamb_with`], with the defaults of `optax.lamb`.
+#[derive(Clone, Debug)]
+pub struct LambOptions {
+    /// The options of Adam; by default its own, with an `epsilon` of 10⁻⁶.
+    pub adam: AdamOptions,
+    /// The weight decay; by default `None`.
+    pub weight_decay: Option<WeightDecay>,
+}
+
+impl Default for LambOptions {
+    fn default() -> Self {
+        Self {
+            adam: AdamOptions {
+                epsilon: 1e-6,
+                ..AdamOptions::default()
+            },
+            weight_decay: None,
+        }
+    }
+}
+
+/// The options of [`lars_with`], with the defaults of `optax.lars`.
+#[derive(Clone, Debug)]
+pub struct LarsOptions {
+    /// The weight decay; by default `None`.
+    pub weight_decay: Option<WeightDecay>,
+    /// The factor and the ε of the trust ratio; by default 10⁻³ and 0.
+    pub trust_ratio: TrustRatioOptions,
+    /// The decay of the momentum; by default 0.9.
+    pub decay: f64,
+    /// The form of the momentum; by default [`Momentum::Classical`].
+    pub momentum: Momentum,
+}
+
+impl Default for LarsOptions {
+    fn default() -> Self {
+        Self {
+            weight_decay: None,
+            trust_ratio: TrustRatioOptions {
+                coefficient: 1e-3,
+                ..TrustRatioOptions::default()
+            },
+            decay: 0.9,
+            momentum: Momentum::Classical,
+        }
+    }
+}
+
+/// Returns LAMB with its default options (You et al. 2020, "Large batch optimization for deep learning: training BERT in 76
+/// minutes", algorithm 2): [`scale_by_adam`], then the weight decay, [`scale_by_trust_ratio`] and the learning rate.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::lamb;
+/// assert_eq!(lamb(1e-3).len(), 3);
+/// ```
+pub fn lamb(learning_rate: impl Into<Schedule>) -> Chain {
+    lamb_with(learning_rate, LambOptions::default())
+}
+
+/// Returns LAMB with options: see [`lamb`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{LambOptions, lamb_with};
+/// let options = LambOptions { weight_decay: Some(1e-2.into()), ..LambOptions::default() };
+/// assert_eq!(lamb_with(1e-3, options).len(), 4);
+/// ```
+pub fn lamb_with(learning_rate: impl Into<Schedule>, options: LambOptions) -> Chain {
+    let mut parts = vec![scale_by_adam(options.adam)];
+    parts.extend(options.weight_decay.map(add_decayed_weights));
+    parts.push(scale_by_trust_ratio(TrustRatioOptions::default()));
+    parts.push(scale_by_learning_rate(learning_rate));
+    chain(parts)
+}
+
+/// Returns LARS with its default options (You et al. 2017, "Large batch training of convolutional networks", algorithm 1):
+/// the weight decay, then [`scale_by_trust_ratio`], the learning rate and the momentum.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::lars;
+/// assert_eq!(lars(0.1).len(), 3);
+/// ```
+pub fn lars(learning_rate: impl Into<Schedule>) -> Chain {
+    lars_with(learning_rate, LarsOptions::default())
+}
+
+/// Returns LARS with options: see [`lars`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{LarsOptions, lars_with};
+/// let options = LarsOptions { weight_decay: Some(1e-4.into()), ..LarsOptions::default() };
+/// assert_eq!(lars_with(0.1, options).len(), 4);
+/// ```
+pub fn lars_with(learning_rate: impl Into<Schedule>, options: LarsOptions) -> Chain {
+    let decay = options.weight_decay.map(add_decayed_weights);
+    let mut parts: Vec<Chain> = decay.into_iter().collect();
+    parts.push(scale_by_trust_ratio(options.trust_ratio));
+    parts.push(scale_by_learning_rate(learning_rate));
+    parts.push(trace(options.decay, options.momentum));
+    chain(parts)
+}
+
+/// The options of [`scale_by_trust_ratio`], with the defaults of `optax.scale_by_trust_ratio`.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct TrustRatioOptions {
+    /// The factor of the ratio; by default 1.
+    pub coefficient: f64,
+    /// The number that is added to the norm of the update; by default 0.
+    pub epsilon: f64,
+}
+
+impl Default for TrustRatioOptions {
+    fn default() -> Self {
+        Self {
+            coefficient: 1.0,
+            epsilon: 0.0,
+        }
+    }
+}
+
+/// Scales each update to the length of its parameter.
+#[derive(Module, Clone, Debug)]
+struct ScaleByTrustRatio {
+    #[r#static]
+    options: TrustRatioOptions,
+}
+
+/// Returns the transformation that multiplies each update u by c ‖p‖ / (‖u‖ + ε) for its parameter p, with c = `coefficient`
+/// and ε = `epsilon`. If either norm is 0, the update stays. See [`lars`] for the source.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{GradientTransformation, TrustRatioOptions, scale_by_trust_ratio};
+/// use pytree_transform::Tensor;
+/// let (update, parameter) = (Tensor::from([0.0, 2.0]), Tensor::from([3.0, 4.0]));
+/// let mut scale = scale_by_trust_ratio(TrustRatioOptions::default());
+/// assert_eq!(scale.update(vec![update], &[parameter])[0], Tensor::from([0.0, 5.0]));
+/// ```
+pub fn scale_by_trust_ratio(options: TrustRatioOptions) -> Chain {
+    Chain::of(ScaleByTrustRatio { options })
+}
+
+impl GradientTransformation for ScaleByTrustRatio {
+    fn init(&mut self, _: &Tree<Tensor>) {}
+
+    fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
+        check_number("parameters", parameters.len(), gradients.len());
+        let TrustRatioOptions {
+            coefficient,
+            epsilon,
+        } = self.options;
+        let pairs = gradients.iter().zip(parameters);
+        pairs
+            .map(|(gradient, parameter)| {
+                let (of_parameter, of_gradient) = (norm(parameter), norm(gradient));
+                let ratio = &of_parameter * coefficient / (&of_gradient + epsilon);
+                let one = Tensor::ones_like(&ratio);
+                let ratio = of_parameter.equal(0.0).select(&one, &ratio);
+                gradient * of_gradient.equal(0.0).select(&one, &ratio)
+            })
+            .collect()
+    }
+}
+
+/// Returns the norm of a tensor, with the derivative 0 at 0.
+pub(super) fn norm(tensor: &Tensor) -> Tensor {
+    let square = tensor.square().sum();
+    let is_zero = square.equal(0.0);
+    let safe = is_zero.select(&Tensor::ones_like(&square), &square);
+    is_zero.select(&Tensor::zeros_like(&square), &safe.sqrt())
+}

@@ -1,0 +1,131 @@
+//! Yogi: Adam with a mean square that changes slowly.
+
+use pytree_core::bug::pairs;
+use pytree_core::kind::OptState;
+use pytree_core::{Module, Static, Tree};
+use pytree_transform::{AbstractArray, Tensor};
+
+use crate::optimizers::moments::{correction, count_update, deviation, full, running_mean};
+use crate::optimizers::transformation::{check_number, differing};
+use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
+use crate::schedules::Schedule;
+
+/// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.
+#[derive(Static, Clone, Copy, Debug, PartialEq)]
+pub struct YogiOptions {
+    /// The weight of the past in the running mean of the gradients; by default 0.9.
+    pub beta1: f64,
+    /// The weight of the past in the running mean of the squared gradients; by default 0.999.
+    pub beta2: f64,
+    /// The number that is added to the root of the mean square; by default 10⁻³.
+    pub epsilon: f64,
+    /// The number that is added to the mean square before the root is taken; by default 0.
+    pub epsilon_root: f64,
+    /// The first value of both means; by default 10⁻⁶.
+    pub initial: f64,
+}
+
+impl Default for YogiOptions {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-3,
+            epsilon_root: 0.0,
+            initial: 1e-6,
+        }
+    }
+}
+
+/// Returns Yogi with its default options: see [`scale_by_yogi`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::yogi;
+/// assert_eq!(yogi(1e-2).len(), 2);
+/// ```
+pub fn yogi(learning_rate: impl Into<Schedule>) -> Chain {
+    yogi_with(learning_rate, YogiOptions::default())
+}
+
+/// Returns Yogi with options: see [`scale_by_yogi`].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{YogiOptions, yogi_with};
+/// let yogi = yogi_with(1e-2, YogiOptions { beta2: 0.99, ..YogiOptions::default() });
+/// ```
+pub fn yogi_with(learning_rate: impl Into<Schedule>, options: YogiOptions) -> Chain {
+    chain([
+        scale_by_yogi(options),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
+/// Divides the running mean of the gradients by the root of a slow mean square.
+#[derive(Module, Clone, Debug)]
+struct ScaleByYogi {
+    #[state(OptState)]
+    count: Tensor,
+    #[state(OptState)]
+    mean: Tree<Tensor>,
+    #[state(OptState)]
+    square_mean: Tree<Tensor>,
+    #[r#static]
+    options: YogiOptions,
+}
+
+/// Returns Yogi without the learning rate (Zaheer et al. 2018, "Adaptive methods for nonconvex optimization", algorithm 2).
+///
+/// As [`scale_by_adam`](crate::scale_by_adam), but v ← v - (1 - β₂) sign(v - g²) g², and both means begin with `initial`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{YogiOptions, scale_by_yogi};
+/// assert_eq!(scale_by_yogi(YogiOptions::default()).len(), 1);
+/// ```
+pub fn scale_by_yogi(options: YogiOptions) -> Chain {
+    Chain::of(ScaleByYogi {
+        count: Tensor::from(0_u32),
+        mean: Tree::none(),
+        square_mean: Tree::none(),
+        options,
+    })
+}
+
+impl GradientTransformation for ScaleByYogi {
+    fn init(&mut self, parameters: &Tree<Tensor>) {
+        self.mean = full(parameters, self.options.initial);
+        self.square_mean = self.mean.clone();
+    }
+
+    fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        differing(self.mean.leaves(), parameters)
+    }
+
+    fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
+        check_number("states", self.mean.leaves().len(), gradients.len());
+        let time = count_update(&mut self.count);
+        let options = self.options;
+        let mut mean_correction = correction(options.beta1, &time);
+        let mut square_correction = correction(options.beta2, &time);
+        let states = pairs(
+            self.mean.leaves_mut(),
+            self.square_mean.leaves_mut(),
+            "two states for each parameter",
+        );
+        states
+            .zip(gradients)
+            .map(|((mean, square_mean), gradient)| {
+                let dtype = gradient.dtype();
+                *mean = running_mean(mean, &gradient, options.beta1);
+                let square = &gradient * &gradient;
+                let sign = (&*square_mean - &square).sign();
+                *square_mean = &*square_mean - sign * square * (1.0 - options.beta2);
+                let square = &*square_mean * square_correction.of_type(dtype);
+                let deviation = deviation(&square, options.epsilon_root, options.epsilon);
+                &*mean * mean_correction.of_type(dtype) / deviation
+            })
+            .collect()
+    }
+}

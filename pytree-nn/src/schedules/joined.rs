@@ -1,0 +1,64 @@
+//! Schedules one after the other.
+
+use pytree_core::Module;
+use pytree_core::bug::pairs;
+use pytree_core::kind::OptState;
+use pytree_transform::Tensor;
+
+use crate::schedules::schedule::updates_tensor;
+use crate::schedules::{Schedule, ScheduleFunction};
+
+/// Joined schedules.
+impl Schedule {
+    /// Returns schedules one after the other, as `optax.join_schedules`: `first`, and from each boundary the schedule at
+    /// the boundary, which counts from the boundary.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Schedule;
+    /// let schedule = Schedule::joined(
+    ///     Schedule::linear(0.0, 1.0, 10),
+    ///     [(10, Schedule::constant(1.0)), (100, Schedule::exponential(1.0, 0.5, 10))],
+    /// );
+    /// assert_eq!(schedule.value(5).item::<f64>(), 0.5);
+    /// assert_eq!(schedule.value(50).item::<f64>(), 1.0);
+    /// assert_eq!(schedule.value(110).item::<f64>(), 0.5);
+    /// ```
+    pub fn joined(
+        first: impl Into<Self>,
+        later: impl IntoIterator<Item = (usize, impl Into<Self>)>,
+    ) -> Self {
+        let (boundaries, later): (Vec<Tensor>, Vec<Self>) = later
+            .into_iter()
+            .map(|(boundary, schedule)| (updates_tensor(boundary), schedule.into()))
+            .unzip();
+        Self::of(Joined {
+            first: first.into(),
+            boundaries,
+            later,
+        })
+    }
+}
+
+/// Schedules, each of which begins at a boundary.
+#[derive(Module, Clone, Debug)]
+struct Joined {
+    first: Schedule,
+    #[state(OptState)]
+    boundaries: Vec<Tensor>,
+    later: Vec<Schedule>,
+}
+
+impl ScheduleFunction for Joined {
+    fn value(&self, count: &Tensor) -> Tensor {
+        let parts = pairs(
+            &self.boundaries,
+            &self.later,
+            "a boundary for each schedule",
+        );
+        parts.fold(self.first.at(count), |before, (boundary, schedule)| {
+            let after = schedule.at(&(count - boundary));
+            count.less(boundary).select(&before, &after)
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! Linear and polynomial schedules.
+
+use pytree_core::Module;
+use pytree_core::kind::OptState;
+use pytree_transform::Tensor;
+
+use crate::schedules::schedule::updates_tensor;
+use crate::schedules::{Schedule, ScheduleFunction};
+
+/// Schedules from one value to another by a power of the count.
+impl Schedule {
+    /// Returns the schedule that changes linearly from `init` to `end` in `steps` updates, as `optax.linear_schedule`:
+    /// `(init - end) (1 - t / steps) + end` with t = min(count, `steps`). If `steps` is 0, the value is `init`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Schedule;
+    /// let schedule = Schedule::linear(1.0, 0.5, 100);
+    /// assert_eq!(schedule.value(50).item::<f64>(), 0.75);
+    /// assert_eq!(schedule.value(1000).item::<f64>(), 0.5);
+    /// ```
+    pub fn linear(init: f64, end: f64, steps: usize) -> Self {
+        Self::changing(init, end, steps, None)
+    }
+
+    /// Returns the schedule that changes from `init` to `end` in `steps` updates by a power of the remaining part, as
+    /// `optax.polynomial_schedule`: `(init - end) (1 - t / steps)ᵖ + end` with t = min(count, `steps`) and p = `power`.
+    /// If `steps` is 0, the value is `init`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Schedule;
+    /// let schedule = Schedule::polynomial(1.0, 0.0, 100, 2.0);
+    /// assert_eq!(schedule.value(50).item::<f64>(), 0.25);
+    /// ```
+    pub fn polynomial(init: f64, end: f64, steps: usize, power: f64) -> Self {
+        Self::changing(init, end, steps, Some(Tensor::from(power)))
+    }
+
+    fn changing(init: f64, end: f64, steps: usize, power: Option<Tensor>) -> Self {
+        if steps == 0 {
+            return Self::constant(init);
+        }
+        Self::of(Polynomial {
+            init: Tensor::from(init),
+            end: Tensor::from(end),
+            steps: updates_tensor(steps),
+            power,
+        })
+    }
+}
+
+/// A power of the remaining part of the steps.
+#[derive(Module, Clone, Debug)]
+struct Polynomial {
+    #[state(OptState)]
+    init: Tensor,
+    #[state(OptState)]
+    end: Tensor,
+    #[state(OptState)]
+    steps: Tensor,
+    /// `None` for a linear schedule.
+    #[state(OptState)]
+    power: Option<Tensor>,
+}
+
+impl ScheduleFunction for Polynomial {
+    fn value(&self, count: &Tensor) -> Tensor {
+        let dtype = self.init.dtype();
+        let count = count.maximum(0).minimum(&self.steps);
+        let rest = 1.0 - count.convert(dtype) / self.steps.convert(dtype);
+        let rest = match &self.power {
+            Some(power) => rest.pow(power),
+            None => rest,
+        };
+        (&self.init - &self.end) * rest + &self.end
+    }
+}

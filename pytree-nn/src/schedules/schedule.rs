@@ -1,0 +1,209 @@
+//! The schedule as a value, and constant schedules.
+
+use pytree_core::kind::OptState;
+use pytree_core::{Module, module_object};
+use pytree_transform::{DType, Tensor};
+
+use crate::convert_floats::convert_floats;
+
+/// A function of the number of updates. Implement this trait for your own module, and make a [`Schedule`] of the module
+/// with [`Schedule::of`].
+///
+/// # Examples
+/// ```
+/// use pytree_core::Module;
+/// use pytree_core::kind::OptState;
+/// use pytree_nn::{Schedule, ScheduleFunction, sgd};
+/// use pytree_transform::Tensor;
+///
+/// /// The inverse of the square root of the count.
+/// #[derive(Module, Clone, Debug)]
+/// struct InverseRoot {
+///     #[state(OptState)]
+///     init: Tensor,
+/// }
+///
+/// impl ScheduleFunction for InverseRoot {
+///     fn value(&self, count: &Tensor) -> Tensor {
+///         &self.init / (count.convert(self.init.dtype()) + 1.0).sqrt()
+///     }
+/// }
+/// let schedule = Schedule::of(InverseRoot { init: Tensor::from(0.1) });
+/// assert_eq!(schedule.value(3).item::<f64>(), 0.05);
+/// let descent = sgd(schedule);
+/// ```
+#[module_object]
+pub trait ScheduleFunction {
+    /// Returns the value, a scalar float, after `count` updates: `i32[]`. The first update has the count 0.
+    fn value(&self, count: &Tensor) -> Tensor;
+
+    /// Returns the value if the value does not depend on the count. The default is `None`. An optimizer counts no
+    /// updates for a constant.
+    fn constant(&self) -> Option<&Tensor> {
+        None
+    }
+}
+
+/// A number that depends on the count of updates, such as a learning rate.
+///
+/// Each function that takes a learning rate takes an `impl Into<Schedule>`: a number, a scalar tensor, or a schedule. The
+/// values are those of optax. A schedule is f64 until an optimizer converts it to the widest dtype of the parameters, but
+/// at least f32. Numbers of updates are `i32`; larger numbers are taken for 2³¹ - 1.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Linear, Optimizer, Rngs, Schedule, adam};
+/// let model = Linear::new(2, 3, &mut Rngs::new(0));
+/// // Rises from 0 to 1e-3 in 100 updates, and falls to 0 until update 1000.
+/// let rate = Schedule::warmup_cosine(1e-3, 100, 1000);
+/// assert_eq!(rate.value(50).item::<f64>(), 0.5e-3);
+/// let optimizer = Optimizer::new(&model, adam(rate));
+/// ```
+#[derive(Module, Clone, Debug)]
+pub struct Schedule {
+    function: Box<dyn ScheduleFunction>,
+}
+
+impl Schedule {
+    /// Returns a schedule of your own function.
+    pub fn of(function: impl ScheduleFunction + 'static) -> Self {
+        Self {
+            function: Box::new(function),
+        }
+    }
+
+    /// Returns the schedule that always is `value`, as `optax.constant_schedule`. Numbers and scalar tensors convert
+    /// into it.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Schedule;
+    /// assert_eq!(Schedule::constant(0.1).value(7).item::<f64>(), 0.1);
+    /// ```
+    pub fn constant(value: impl Into<Tensor>) -> Self {
+        Self::of(Constant {
+            value: value.into(),
+        })
+    }
+
+    /// Returns the schedule that begins `updates` later. Before, it has its first value. This is the argument
+    /// `transition_begin` of optax.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Schedule;
+    /// let schedule = Schedule::linear(1.0, 0.0, 10).delayed(100);
+    /// assert_eq!(schedule.value(100).item::<f64>(), 1.0);
+    /// assert_eq!(schedule.value(105).item::<f64>(), 0.5);
+    /// ```
+    #[must_use]
+    pub fn delayed(self, updates: usize) -> Self {
+        Self::of(Delayed {
+            begin: updates_tensor(updates),
+            schedule: self,
+        })
+    }
+
+    /// Returns the value, a scalar, after `count` updates. The first update has the count 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Schedule;
+    /// let schedule = Schedule::linear(0.0, 1.0, 4);
+    /// let values: Vec<f64> = (0..6).map(|count| schedule.value(count).item()).collect();
+    /// assert_eq!(values, [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]);
+    /// ```
+    ///
+    /// # Panics
+    /// If `count` is traced and its transformation has finished.
+    #[track_caller]
+    pub fn value(&self, count: impl Into<Tensor>) -> Tensor {
+        self.at(&count.into())
+    }
+
+    /// Returns the value after `count` updates.
+    #[track_caller]
+    pub(crate) fn at(&self, count: &Tensor) -> Tensor {
+        self.function.value(&count.convert(DType::I32))
+    }
+
+    /// Returns the value if the value does not depend on the count.
+    pub fn as_constant(&self) -> Option<&Tensor> {
+        self.function.constant()
+    }
+
+    /// Returns the schedule for parameters whose widest dtype is `widest`. A constant gets this dtype. Other schedules
+    /// are computed in f32 at least, because narrower floats cannot hold the counts.
+    pub(crate) fn for_parameters(&self, widest: DType) -> Self {
+        if self.as_constant().is_some() {
+            convert_floats(self, widest)
+        } else {
+            convert_floats(self, widest.max(DType::F32))
+        }
+    }
+}
+
+impl From<f64> for Schedule {
+    fn from(value: f64) -> Self {
+        Self::constant(value)
+    }
+}
+
+impl From<f32> for Schedule {
+    fn from(value: f32) -> Self {
+        Self::constant(value)
+    }
+}
+
+impl From<Tensor> for Schedule {
+    fn from(value: Tensor) -> Self {
+        Self::constant(value)
+    }
+}
+
+impl From<&Tensor> for Schedule {
+    fn from(value: &Tensor) -> Self {
+        Self::constant(value.clone())
+    }
+}
+
+/// Always the same value.
+#[derive(Module, Clone, Debug)]
+struct Constant {
+    #[state(OptState)]
+    value: Tensor,
+}
+
+impl ScheduleFunction for Constant {
+    fn value(&self, _: &Tensor) -> Tensor {
+        self.value.clone()
+    }
+
+    fn constant(&self) -> Option<&Tensor> {
+        Some(&self.value)
+    }
+}
+
+/// A schedule that begins later.
+#[derive(Module, Clone, Debug)]
+struct Delayed {
+    #[state(OptState)]
+    begin: Tensor,
+    schedule: Schedule,
+}
+
+impl ScheduleFunction for Delayed {
+    fn value(&self, count: &Tensor) -> Tensor {
+        self.schedule.at(&(count - &self.begin).maximum(0))
+    }
+}
+
+/// Returns a number of updates as a scalar of i32.
+pub(super) fn updates_tensor(updates: usize) -> Tensor {
+    Tensor::from(updates_number(updates))
+}
+
+/// Returns a number of updates, or the largest i32 if the number is larger.
+pub(super) fn updates_number(updates: usize) -> i32 {
+    i32::try_from(updates).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,221 @@
+//! Laws of optimizers, and the mistakes that they report.
+
+use pytree_core::{Filter, Partition, Tree};
+use pytree_nn::{
+    Activation, Chain, Linear, Mlp, Optimizer, OptimizerError, ParameterAverage, Rngs, Schedule,
+    WeightDecay, accumulate, adafactor, adam, adamw, apply_if_finite, chain, checkpoint,
+    clip_by_global_norm, groups, groups_by_label, lamb, masked, mse, rmsprop, set_to_zero, sgd,
+};
+use pytree_transform::{DType, Tensor, jit, jit_mut, value_and_grad};
+
+use crate::{Parameters, updated};
+
+fn parameters() -> Parameters {
+    vec![
+        Tensor::from([[1.0_f32, -2.0], [0.5, 3.0]]),
+        Tensor::from([0.25_f32, -1.0]),
+    ]
+}
+
+fn gradients(step: u8) -> Parameters {
+    let factor = f64::from(step) + 1.0;
+    parameters()
+        .iter()
+        .map(|parameter| (parameter * factor).sin())
+        .collect()
+}
+
+/// Returns the parameters after some steps with the given gradients.
+fn trained(transformation: Chain, steps: impl Iterator<Item = Parameters>) -> Parameters {
+    let mut state = (Optimizer::new(&parameters(), transformation), parameters());
+    for gradients in steps {
+        state = updated((state.0, state.1, gradients));
+    }
+    state.1
+}
+
+#[test]
+fn accumulated_equal_gradients_are_one_step() {
+    // The mean of equal gradients is exact.
+    let each = (0..4).flat_map(|step| std::iter::repeat_n(gradients(step), 3));
+    let accumulated = trained(accumulate(3, adam(Schedule::cosine(0.1, 5))), each);
+    let single = trained(adam(Schedule::cosine(0.1, 5)), (0..4).map(gradients));
+    assert_eq!(accumulated, single);
+}
+
+#[test]
+fn unfinished_accumulation_changes_nothing() {
+    let two = (0..2).map(gradients);
+    assert_eq!(trained(accumulate(3, adamw(0.1, 0.1)), two), parameters());
+}
+
+#[test]
+fn group_of_all_parameters_is_its_chain() {
+    let all = groups([(Filter::everything(), adam(0.1))]);
+    let found = trained(all, (0..5).map(gradients));
+    assert_eq!(found, trained(adam(0.1), (0..5).map(gradients)));
+}
+
+#[test]
+fn finite_gradients_are_applied() {
+    let guarded = apply_if_finite(1, rmsprop(0.1));
+    let found = trained(guarded, (0..5).map(gradients));
+    assert_eq!(found, trained(rmsprop(0.1), (0..5).map(gradients)));
+}
+
+#[test]
+fn group_of_zeros_is_frozen() {
+    let first_only = groups([
+        (Filter::path("[0]"), adam(0.1)),
+        (Filter::everything(), set_to_zero()),
+    ]);
+    let found = trained(first_only, (0..5).map(gradients));
+    assert_ne!(found[0], parameters()[0]);
+    assert_eq!(found[1], parameters()[1]);
+}
+
+#[test]
+fn labels_and_filters_make_the_same_groups() {
+    let by_filter = groups([
+        (Filter::path("[0]"), lamb(0.1)),
+        (Filter::path("[1]"), sgd(0.1)),
+    ]);
+    let label = |path: &pytree_core::KeyPath| path.to_string();
+    let chains = [("[1]".to_owned(), sgd(0.1)), ("[0]".to_owned(), lamb(0.1))];
+    let by_label = groups_by_label(label, chains);
+    let found = trained(by_label, (0..5).map(gradients));
+    assert_eq!(found, trained(by_filter, (0..5).map(gradients)));
+}
+
+#[test]
+fn parameters_without_group_are_named() {
+    let some = groups([(Filter::path("[0]"), adam(0.1))]);
+    let all = Filter::everything();
+    let error = Optimizer::try_with_filter(&parameters(), some, &all).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot divide the parameters into groups: no filter accepts [1]; add the group `(Filter::everything(), set_to_zero())` at the end, or exclude the parameters with `Optimizer::with_filter`"
+    );
+}
+
+#[test]
+fn misspelt_filters_are_named() {
+    let wrong = || Filter::path_contains("bais");
+    let decay = WeightDecay::new(0.1).only(wrong());
+    let model = Linear::new(2, 3, &mut Rngs::new(0));
+    for transformation in [
+        adamw(0.1, decay),
+        masked(wrong(), sgd(0.1)),
+        accumulate(2, groups([(wrong(), sgd(0.1))])),
+    ] {
+        let all = Filter::everything();
+        let error = Optimizer::try_with_filter(&model, transformation, &all).unwrap_err();
+        assert!(matches!(error, OptimizerError::Mask(_)));
+        let text = error.to_string();
+        assert!(
+            text.starts_with("cannot choose the parameters of a transformation"),
+            "{text}"
+        );
+        assert!(text.contains("did you mean `bias`?"), "{text}");
+    }
+}
+
+#[test]
+fn rate_of_two_numbers_is_refused() {
+    let rate = Tensor::from([0.1_f32, 0.2]);
+    for transformation in [adam(&rate), groups([(Filter::everything(), sgd(&rate))])] {
+        let all = Filter::everything();
+        let error = Optimizer::try_with_filter(&parameters(), transformation, &all).unwrap_err();
+        assert!(
+            matches!(error, OptimizerError::LearningRate { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn changed_shape_is_reported_inside_groups() {
+    let all = groups([
+        (Filter::path("[1]"), adam(0.1)),
+        (Filter::everything(), adafactor(0.1)),
+    ]);
+    let mut optimizer = Optimizer::new(&parameters(), all);
+    let mut other = parameters();
+    other[1] = Tensor::zeros(DType::F32, [3]);
+    let gradients = Partition::from_tree(Tree::from_value(&other));
+    let error = optimizer.try_update(&mut other, &gradients).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("[1] is f32[3], but the optimizer was made for f32[2]"),
+        "{error}"
+    );
+}
+
+type Trained = (Mlp, Optimizer<Mlp>, ParameterAverage);
+
+fn step(
+    (model, optimizer, average): (&mut Mlp, &mut Optimizer<Mlp>, &mut ParameterAverage),
+) -> Tensor {
+    let x = Rngs::new(1).normal(DType::F32, [16, 2]);
+    let y = x.sum_keep([-1]).sin();
+    let (loss, gradient) = value_and_grad(|model: &Mlp| mse(&model.forward(&x), &y))(&*model);
+    optimizer.update(model, &gradient);
+    average.update(model);
+    loss
+}
+
+#[test]
+fn resumed_run_of_groups_is_same_bit_by_bit() {
+    let make = || {
+        let model = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut Rngs::new(0));
+        let decay = WeightDecay::new(Schedule::linear(0.1, 0.0, 6));
+        let weights = adamw(
+            Schedule::warmup_cosine(0.1, 2, 12),
+            decay.only(Filter::path("layers[0]")),
+        );
+        let both = groups([
+            (Filter::path_contains("weight"), accumulate(2, weights)),
+            (
+                Filter::path_contains("bias"),
+                apply_if_finite(3, rmsprop(0.01)),
+            ),
+        ]);
+        let optimizer = Optimizer::new(&model, chain([clip_by_global_norm(1.0), both]));
+        let average = ParameterAverage::new(&model, 0.9);
+        (model, optimizer, average)
+    };
+    let compiled = jit_mut(step);
+    let run = |state: &mut Trained| -> Vec<f32> {
+        let steps = (0..5).map(|_| compiled((&mut state.0, &mut state.1, &mut state.2)).item());
+        steps.collect()
+    };
+    let mut straight = make();
+    let first = run(&mut straight);
+    let name = format!("pytree-nn-groups-{}.safetensors", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    checkpoint::save(&path, &straight).unwrap();
+    let mut resumed: Trained = checkpoint::load(&path, &make()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(resumed.1, straight.1);
+    let losses = run(&mut straight);
+    assert_eq!(run(&mut resumed), losses);
+    assert_eq!(resumed.0, straight.0);
+    assert_eq!(resumed.1, straight.1);
+    assert!(losses[4] < first[0]);
+    assert_eq!(compiled.traces(), 1);
+}
+
+#[test]
+fn groups_compile_once() {
+    let both = groups([
+        (Filter::path("[0]"), adam(Schedule::cosine(0.1, 10))),
+        (Filter::everything(), sgd(0.1)),
+    ]);
+    let compiled = jit(updated);
+    let mut state = (Optimizer::new(&parameters(), both), parameters());
+    for count in 0..5 {
+        state = compiled((state.0, state.1, gradients(count)));
+    }
+    assert_eq!(compiled.traces(), 1);
+}
