@@ -46,6 +46,7 @@ import kinds_goldens
 import layers_goldens
 import model_layers_goldens
 import recurrent_goldens
+import optimizers_goldens
 import compositions_goldens
 import state_goldens
 import rngs_goldens
@@ -811,6 +812,8 @@ FILES = {
     "recurrent": recurrent_goldens.make_recurrent,
     "attention": attention_goldens.make_attention,
     "rngs": rngs_goldens.make_rngs,
+    "optimizers": optimizers_goldens.make_optimizers,
+    "schedules": optimizers_goldens.make_schedules,
 }
 
 if __name__ == "__main__":

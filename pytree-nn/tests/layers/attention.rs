@@ -135,7 +135,7 @@ fn full_cache_is_an_error_or_nan() {
     let before = decoder.clone();
     assert_eq!(
         message(decoder.try_forward(&x)),
-        "MultiHeadAttention has room for 3 tokens, found 2 more after 2; create a longer cache with `with_cache`, or more positions"
+        "MultiHeadAttention has room for 3 tokens and holds 2, so 2 more do not fit; create a longer cache with `with_cache`, or a table with more positions"
     );
     assert_eq!(decoder, before, "a mistake writes nothing");
     // Under `jit` the number of tokens in the cache is not known.
@@ -157,11 +157,9 @@ fn full_cache_is_an_error_or_nan() {
     // The number of new tokens is known there, too.
     let failed = jit(|(mut layer, x): (MultiHeadAttention, Tensor)| {
         layer.try_forward(&x).unwrap_or_else(|error| {
-            assert!(
-                error
-                    .to_string()
-                    .starts_with("MultiHeadAttention has room for 3 tokens, found 4 more after 0")
-            );
+            assert!(error.to_string().starts_with(
+                "MultiHeadAttention has room for 3 tokens and holds 0, so 4 more do not fit"
+            ));
             x.clone()
         })
     });
@@ -186,7 +184,7 @@ fn positions_continue_after_cached_tokens() {
     }
     assert_eq!(
         message(learned.try_forward(&x)),
-        "LearnedPositions has room for 6 tokens, found 5 more after 5; create a longer cache with `with_cache`, or more positions"
+        "LearnedPositions has room for 6 tokens and holds 5, so 5 more do not fit; create a longer cache with `with_cache`, or a table with more positions"
     );
     let step = jit_mut(|(layer, x): (&mut LearnedPositions, Tensor)| layer.forward(&x));
     assert!(
