@@ -43,12 +43,12 @@ pub enum OptimizerError {
     },
     /// No transformation of the chain has a learning rate.
     #[error(
-        "cannot set the learning rate: no transformation of the chain has one; add `scale_by_learning_rate` at the end of the chain"
+        "cannot set the learning rate: no transformation of the chain has one; add `scale_by_learning_rate` at the end of the chain; for `groups`, give each group a schedule"
     )]
     NoLearningRate,
     /// The learning rate is not a single number.
     #[error(
-        "cannot set the learning rate: expected one number, found {found}; for different rates, use one optimizer for each part of the model"
+        "cannot set the learning rate: expected one number, found {found}; for different rates, use `groups`"
     )]
     LearningRate {
         /// The dtype and shape of the given rate.
