@@ -63,13 +63,14 @@ fi
 export PYTREE_PJRT_PLUGIN=$plugin
 export JAX_DEFAULT_MATMUL_PRECISION=highest
 
-cargo bench --quiet --locked --features pjrt --bench training --no-run
+program=$(cargo bench --quiet --locked --features pjrt --bench training --no-run --message-format json |
+  "$environment/bin/python" -c 'import json, sys; print([it["executable"] for it in map(json.loads, sys.stdin) if it.get("executable")][-1])')
 results=target/gpu/results.jsonl
 : > "$results"
 
 # Adds the dtype to each line.
 record() { sed "s/^{/{\"dtype\":\"$1\",/" >> "$results"; }
-ours() { cargo bench --quiet --locked --features pjrt --bench training -- --pjrt $2 "$1"; }
+ours() { "$program" --pjrt $2 "$1"; }
 theirs() { "$environment/bin/python" benches/jax_training.py $2 "$1"; }
 
 for round in $(seq "$rounds"); do

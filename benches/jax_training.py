@@ -161,12 +161,15 @@ def run(name, dtype):
         advance().block_until_ready()
         warm += 1
     inner = max(1, int(0.05 / ((time.perf_counter() - start) / warm)))
+    processor = time.process_time()
     times = []
     for _ in range(20):
         start = time.perf_counter()
         [advance() for _ in range(inner)][-1].block_until_ready()
         times.append((time.perf_counter() - start) * 1e6 / inner)
     report("us_per_step", "us", sorted(times)[10], min(times))
+    processor = (time.process_time() - processor) * 1e6 / (20 * inner)
+    report("processor_us_per_step", "us", processor, processor)
     # Linux reports the peak in KiB.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     report("peak_mb", "MB", peak, peak)
