@@ -2,11 +2,12 @@
 
 use pytree_core::{Filter, Partition, Tree};
 use pytree_nn::{
-    Activation, Chain, Linear, Mlp, Optimizer, OptimizerError, ParameterAverage, Rngs, Schedule,
-    WeightDecay, accumulate, adafactor, adam, adamw, apply_if_finite, chain, checkpoint,
-    clip_by_global_norm, groups, groups_by_label, lamb, masked, mse, rmsprop, set_to_zero, sgd,
+    Activation, AdamOptions, Chain, GradientTransformation, Linear, Mlp, Optimizer, OptimizerError,
+    ParameterAverage, Rngs, Schedule, WeightDecay, accumulate, adafactor, adam, adamw,
+    apply_if_finite, chain, checkpoint, clip_by_global_norm, groups, groups_by_label, lamb, masked,
+    mse, rmsprop, scale_by_adam, set_to_zero, sgd,
 };
-use pytree_transform::{DType, Tensor, jit, jit_mut, value_and_grad};
+use pytree_transform::{DType, Tensor, grad, jit, jit_mut, value_and_grad};
 
 use crate::{Parameters, updated};
 
@@ -218,4 +219,45 @@ fn groups_compile_once() {
         state = compiled((state.0, state.1, gradients(count)));
     }
     assert_eq!(compiled.traces(), 1);
+}
+
+#[test]
+fn gradient_reaches_numbers_of_a_schedule() {
+    let loss = |schedule: &Schedule| {
+        let three = (0..3).map(|_| gradients(0));
+        let trained = trained(sgd(schedule.clone()), three);
+        trained[0].sum() + trained[1].sum()
+    };
+    let schedule = Schedule::cosine(0.5, 4);
+    let found = grad(loss).wrt(Filter::path_contains("init"))(&schedule);
+    // Each update subtracts the rate times the gradient, and the rate is proportional to its first value.
+    let rates: f64 = (0..3)
+        .map(|count| schedule.value(count).item::<f64>() / 0.5)
+        .sum();
+    let total = gradients(0)
+        .iter()
+        .map(|gradient| f64::from(gradient.sum().item::<f32>()))
+        .sum::<f64>();
+    let found = found.leaves()[0].item::<f64>();
+    assert!((found + rates * total).abs() < 1e-5, "{found}");
+}
+
+#[test]
+fn gradient_through_adam_needs_an_epsilon_in_the_root() {
+    let slope = |epsilon_root: f64| {
+        let options = AdamOptions {
+            epsilon_root,
+            ..AdamOptions::default()
+        };
+        let loss = move |gradient: &Tensor| {
+            let mut step = scale_by_adam(options);
+            let parameters = vec![Tensor::zeros_like(gradient)];
+            step.init(&Tree::from_value(&parameters));
+            step.update(vec![gradient.clone()], &parameters)[0].sum()
+        };
+        grad(loss)(&Tensor::from([0.0_f32])).to_vec::<f32>()[0]
+    };
+    assert!(!slope(0.0).is_finite());
+    // The update of the first step is g / √(g² + ε').
+    assert!((slope(1e-4) - 100.0).abs() < 0.1, "{}", slope(1e-4));
 }
