@@ -51,9 +51,9 @@ pub use pytree_transform::{
     AbstractArray, Axes, DType, Jaxpr, NestedArray, NewLength, NewShape, Reversed, RunningAxis,
     Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16, convolution, custom_jvp,
     custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut,
-    jvp, linear_transpose, linearize, make_jaxpr, memory, pooling, ravel, remat, saved_residuals,
-    stack, try_einsum, try_ravel, unstack, update, value_and_grad, value_and_grad_mut, vjp, vmap,
-    vmap_mut,
+    jvp, linear_transpose, linearize, make_jaxpr, memory, padding, pooling, ravel, remat,
+    saved_residuals, stack, try_einsum, try_ravel, unstack, update, value_and_grad,
+    value_and_grad_mut, vjp, vmap, vmap_mut,
 };
 
 /// A part of an `M`: the structure of the `M`, in which some leaves are absent.
@@ -81,18 +81,26 @@ pub type Partition<M, L = Tensor> = pytree_core::Partition<M, L>;
 pub mod nn {
     pub use pytree_nn::{
         Activation, BatchNorm, Bidirectional, CellOptions, Conv, ConvOptions, ConvPadding,
-        ConvTranspose, ConvTransposeOptions, Distribution, Dropout, Einsum, EinsumOptions, Embed,
-        EmbedOptions, Fan, Flatten, Forward, GroupNorm, GruCell, Identity, Initializer, InputError,
-        InstanceNorm, Intermediates, Lambda, LayerNorm, Linear, LinearGeneral,
-        LinearGeneralOptions, LinearOptions, Lora, LoraAdapter, LoraError, LoraParam, LstmCell,
-        Mlp, Mode, NormOptions, PRelu, PerAxis, PerturbationError, Perturbed, Pool, RecurrentCell,
-        Reduction, RmsNorm, Rnn, Sequential, SimpleCell, Sown, Summary, SummaryRow,
-        VarianceFormula, accuracy, avg_pool, capture, celu, confusion_matrix, convert_floats, elu,
-        eval, eval_where, forward, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh,
-        leaky_relu, log_sigmoid, log_softmax, logsumexp, max_pool, min_pool, mish, mse, relu,
-        relu6, selu, sequential, sigmoid, silu, soft_sign, softmax, softmax_cross_entropy,
-        softplus, squareplus, standardize, summary, train, train_where, try_accuracy, try_capture,
-        try_confusion_matrix, try_mse, try_softmax_cross_entropy,
+        ConvTranspose, ConvTransposeOptions, CrossEntropy, Distribution, Dropout, Einsum,
+        EinsumOptions, Embed, EmbedOptions, Fan, FanAxes, Flatten, Forward, GroupNorm, GruCell,
+        Identity, Initializer, InputError, InstanceNorm, Intermediates, Lambda, LayerNorm, Linear,
+        LinearGeneral, LinearGeneralOptions, LinearOptions, Lora, LoraAdapter, LoraError,
+        LoraParam, LstmCell, Mlp, Mode, NormOptions, PRelu, PerAxis, PerturbationError, Perturbed,
+        Pool, RecurrentCell, Reduction, RmsNorm, Rnn, Sequential, SimpleCell, Sown, Summary,
+        SummaryRow, VarianceFormula, accuracy, avg_pool, capture, celu, confusion_matrix,
+        convert_floats, cosine_distance, cosine_similarity, digamma, elu, eval, eval_where,
+        forward, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, hinge_loss, huber_loss,
+        kl_divergence, kl_divergence_with_log_targets, l1_loss, l2_loss, leaky_relu, lgamma,
+        log_cosh, log_sigmoid, log_softmax, logsumexp, mae, max_pool, min_pool, mish, mse,
+        multiclass_hinge_loss, polygamma, relu, relu6, selu, sequential, sigmoid,
+        sigmoid_binary_cross_entropy, sigmoid_focal_loss, silu, sinc, smooth_labels, soft_sign,
+        softmax, softmax_cross_entropy, softmax_cross_entropy_soft, softplus, squared_error,
+        squareplus, standardize, summary, train, train_where, try_accuracy, try_capture,
+        try_confusion_matrix, try_cosine_distance, try_cosine_similarity, try_hinge_loss,
+        try_huber_loss, try_kl_divergence, try_kl_divergence_with_log_targets, try_l1_loss,
+        try_l2_loss, try_log_cosh, try_mae, try_mse, try_multiclass_hinge_loss,
+        try_sigmoid_binary_cross_entropy, try_sigmoid_focal_loss, try_smooth_labels,
+        try_softmax_cross_entropy, try_softmax_cross_entropy_soft, try_squared_error,
     };
     pub use pytree_nn::{
         AttentionDirection, AttentionOptions, DropoutMask, HeadProjection, KeyValueCache,
@@ -129,9 +137,16 @@ pub mod optim {
     };
 }
 
+/// Metrics that are collected over batches: updated, merged and computed, also under `jit`.
+pub mod metrics {
+    pub use pytree_nn::metrics::{
+        Accuracy, Averaging, ConfusionMatrix, F1, Mean, Perplexity, Precision, Recall, TopKAccuracy,
+    };
+}
+
 /// Random numbers: keys, and the random streams of models.
 pub mod random {
-    pub use pytree_nn::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
+    pub use pytree_nn::{Key, Replacement, RngError, RngStream, Rngs, reseed, with_rngs};
 }
 
 /// Loops and branches that are recorded as one equation: `jax.lax`'s control flow.
@@ -240,6 +255,8 @@ mod documents {
     struct ForPytorchUsers;
     #[doc = include_str!("../docs/finding-functions.md")]
     struct FindingFunctions;
+    #[doc = include_str!("../docs/functions.md")]
+    struct Functions;
     #[doc = include_str!("../docs/adding-a-layer.md")]
     struct AddingALayer;
     #[doc = include_str!("../docs/adding-a-primitive.md")]

@@ -1,6 +1,7 @@
 //! Initializers of parameters, as in `jax.nn.initializers`.
 
 use pytree_core::Static;
+use pytree_transform::indexing::Index;
 use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 use crate::error::or_panic;
@@ -34,6 +35,33 @@ pub enum Initializer {
     /// The standard normal distribution, truncated at two standard deviations, times the given number. Because of the
     /// truncation, the standard deviation is 0.8796 times the given number.
     TruncatedNormal(f64),
+    /// The normal distribution with mean 0 and the standard deviation `deviation`, truncated at multiples of `deviation`.
+    TruncatedNormalBetween {
+        /// The standard deviation before the truncation.
+        deviation: f64,
+        /// The lower bound, as a multiple of the deviation.
+        low: f64,
+        /// The upper bound, as a multiple of the deviation.
+        high: f64,
+    },
+    /// A matrix whose rows or columns, whichever are fewer, are orthonormal, times a number (Saxe et al.
+    /// 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks"). The columns are along
+    /// one axis of the parameter, and the rows along all other axes.
+    Orthogonal {
+        /// The factor of the matrix; by default 1 in JAX.
+        scale: f64,
+        /// The axis of the columns; by default -1 in JAX. A negative axis counts from the end.
+        column_axis: isize,
+    },
+    /// An orthogonal matrix at the middle of the window of a convolution, and zeros elsewhere (Xiao et al. 2018,
+    /// "Dynamical isometry and a mean field theory of CNNs", section 3.3). The shape is one to three window axes, the inputs
+    /// and the outputs, of which there must be at least as many as inputs.
+    DeltaOrthogonal {
+        /// The factor of the matrix; by default 1 in JAX.
+        scale: f64,
+        /// The axis of the columns of the matrix; by default -1 in JAX.
+        column_axis: isize,
+    },
     /// A distribution with the variance scale / fan.
     VarianceScaling {
         /// The numerator of the variance.
@@ -54,6 +82,41 @@ pub enum Fan {
     Out,
     /// The mean of fan in and fan out.
     Average,
+    /// The geometric mean of fan in and fan out: the square root of their product.
+    GeometricAverage,
+}
+
+/// The axes of a parameter that are inputs, outputs or batches of a layer. All other axes are its receptive field. Negative
+/// axes count from the end.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{FanAxes, Initializer, Key};
+/// use pytree_transform::DType;
+/// // The product of three heads, each from 64 inputs to 16 outputs.
+/// let axes = FanAxes { inputs: &[1], outputs: &[2], batch: &[0] };
+/// let key = Key::new(0);
+/// let weight = Initializer::lecun_normal().initialize_over(&key, DType::F32, &[3, 64, 16], axes);
+/// assert_eq!(weight.shape(), [3, 64, 16]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FanAxes<'a> {
+    /// The axes of the inputs; by default the second last axis.
+    pub inputs: &'a [isize],
+    /// The axes of the outputs; by default the last axis.
+    pub outputs: &'a [isize],
+    /// The axes of independent parameters, which count neither as inputs nor as outputs; by default none.
+    pub batch: &'a [isize],
+}
+
+impl Default for FanAxes<'_> {
+    fn default() -> Self {
+        Self {
+            inputs: &[-2],
+            outputs: &[-1],
+            batch: &[],
+        }
+    }
 }
 
 /// The type of a distribution.
@@ -105,6 +168,42 @@ impl Initializer {
         Self::scaling(1.0, Fan::Average, Distribution::Uniform)
     }
 
+    /// [`glorot_normal`](Self::glorot_normal) under the first name of its author.
+    pub const fn xavier_normal() -> Self {
+        Self::glorot_normal()
+    }
+
+    /// [`glorot_uniform`](Self::glorot_uniform) under the first name of its author.
+    pub const fn xavier_uniform() -> Self {
+        Self::glorot_uniform()
+    }
+
+    /// [`he_normal`](Self::he_normal) under the first name of its author.
+    pub const fn kaiming_normal() -> Self {
+        Self::he_normal()
+    }
+
+    /// [`he_uniform`](Self::he_uniform) under the first name of its author.
+    pub const fn kaiming_uniform() -> Self {
+        Self::he_uniform()
+    }
+
+    /// An orthogonal matrix with its columns along the last axis.
+    pub const fn orthogonal() -> Self {
+        Self::Orthogonal {
+            scale: 1.0,
+            column_axis: -1,
+        }
+    }
+
+    /// An orthogonal matrix at the middle of the window of a convolution.
+    pub const fn delta_orthogonal() -> Self {
+        Self::DeltaOrthogonal {
+            scale: 1.0,
+            column_axis: -1,
+        }
+    }
+
     const fn scaling(scale: f64, fan: Fan, distribution: Distribution) -> Self {
         Self::VarianceScaling {
             scale,
@@ -116,10 +215,27 @@ impl Initializer {
     /// Returns a new parameter of shape `shape`, drawn from the distribution.
     ///
     /// # Panics
-    /// If `dtype` is not a float, or if this is a [`VarianceScaling`](Self::VarianceScaling) and the shape has fewer
-    /// than two axes.
+    /// If `dtype` is not a float, if this is a [`VarianceScaling`](Self::VarianceScaling) or
+    /// [`Orthogonal`](Self::Orthogonal) and the shape has fewer than two axes, or if this is a
+    /// [`DeltaOrthogonal`](Self::DeltaOrthogonal) and the shape has not three to five axes or more inputs than outputs.
     #[track_caller]
     pub fn initialize(&self, key: &Key, dtype: DType, shape: &[usize]) -> Tensor {
+        self.initialize_over(key, dtype, shape, FanAxes::default())
+    }
+
+    /// Returns a new parameter as [`initialize`](Self::initialize) does, with other axes of the inputs and outputs: JAX's
+    /// `in_axis`, `out_axis` and `batch_axis`. Only [`VarianceScaling`](Self::VarianceScaling) depends on these axes.
+    ///
+    /// # Panics
+    /// In the same cases as [`initialize`](Self::initialize), or if an axis is out of range.
+    #[track_caller]
+    pub fn initialize_over(
+        &self,
+        key: &Key,
+        dtype: DType,
+        shape: &[usize],
+        axes: FanAxes<'_>,
+    ) -> Tensor {
         match *self {
             Self::Zeros => Tensor::zeros(dtype, shape),
             Self::Ones => Tensor::ones(dtype, shape),
@@ -128,6 +244,17 @@ impl Initializer {
             Self::Uniform(scale) => key.uniform(dtype, shape) * scale,
             Self::TruncatedNormal(deviation) => {
                 key.truncated_normal(dtype, shape, -2.0, 2.0) * deviation
+            }
+            Self::TruncatedNormalBetween {
+                deviation,
+                low,
+                high,
+            } => key.truncated_normal(dtype, shape, low, high) * deviation,
+            Self::Orthogonal { scale, column_axis } => {
+                orthogonal(key, dtype, shape, column_axis) * rounded(dtype, scale)
+            }
+            Self::DeltaOrthogonal { scale, column_axis } => {
+                delta_orthogonal(key, dtype, shape, column_axis) * rounded(dtype, scale)
             }
             Self::VarianceScaling {
                 scale,
@@ -138,22 +265,37 @@ impl Initializer {
                     "initialize",
                     &AbstractArray::new(dtype, shape),
                 ));
-                let variance = rounded(dtype, scale / connections(shape, fan));
-                match distribution {
-                    Distribution::TruncatedNormal => {
-                        let deviation =
-                            rounded(dtype, variance.sqrt()) / rounded(dtype, DEVIATION_WITHIN_TWO);
-                        key.truncated_normal(dtype, shape, -2.0, 2.0) * rounded(dtype, deviation)
-                    }
-                    Distribution::Normal => {
-                        key.normal(dtype, shape) * rounded(dtype, variance.sqrt())
-                    }
-                    Distribution::Uniform => {
-                        let limit = rounded(dtype, rounded(dtype, 3.0 * variance).sqrt());
-                        key.uniform_between(dtype, shape, -1.0, 1.0) * limit
-                    }
-                }
+                let connections = connections(shape, fan, axes);
+                let variance = if connections == 0.0 {
+                    0.0
+                } else {
+                    scale / connections
+                };
+                scaled(key, dtype, shape, rounded(dtype, variance), distribution)
             }
+        }
+    }
+}
+
+/// Draws a parameter with the given variance. Each step is rounded as in JAX.
+#[track_caller]
+fn scaled(
+    key: &Key,
+    dtype: DType,
+    shape: &[usize],
+    variance: f64,
+    distribution: Distribution,
+) -> Tensor {
+    let deviation = rounded(dtype, variance.sqrt());
+    match distribution {
+        Distribution::TruncatedNormal => {
+            let deviation = deviation / rounded(dtype, DEVIATION_WITHIN_TWO);
+            key.truncated_normal(dtype, shape, -2.0, 2.0) * rounded(dtype, deviation)
+        }
+        Distribution::Normal => key.normal(dtype, shape) * deviation,
+        Distribution::Uniform => {
+            let limit = rounded(dtype, rounded(dtype, 3.0 * variance).sqrt());
+            key.uniform_between(dtype, shape, -1.0, 1.0) * limit
         }
     }
 }
@@ -161,20 +303,89 @@ impl Initializer {
 /// The standard deviation of the standard normal distribution truncated at two standard deviations.
 const DEVIATION_WITHIN_TWO: f64 = 0.879_625_661_034_239_8;
 
+/// Returns `axis` counted from the front.
 #[track_caller]
-fn connections(shape: &[usize], fan: Fan) -> f64 {
-    let [field @ .., inputs, outputs] = shape else {
-        panic!(
-            "cannot scale the initial values of a parameter of shape {shape:?} by its numbers of inputs and outputs: expected at least two axes; use `Initializer::Normal` or `Initializer::Zeros`"
-        );
+fn from_front(axis: isize, shape: &[usize]) -> usize {
+    let rank = shape.len().cast_signed();
+    let counted = if axis < 0 { axis + rank } else { axis };
+    assert!(
+        (0..rank).contains(&counted),
+        "cannot initialize a parameter of shape {shape:?}: axis {axis} is out of range"
+    );
+    counted.cast_unsigned()
+}
+
+#[track_caller]
+fn connections(shape: &[usize], fan: Fan, axes: FanAxes<'_>) -> f64 {
+    assert!(
+        shape.len() >= 2 || axes != FanAxes::default(),
+        "cannot scale the initial values of a parameter of shape {shape:?} by its numbers of inputs and outputs: expected at least two axes; use `Initializer::Normal` or `Initializer::Zeros`"
+    );
+    let mut sizes = [1.0; 3];
+    for (size, axes) in sizes
+        .iter_mut()
+        .zip([axes.inputs, axes.outputs, axes.batch])
+    {
+        for &axis in axes {
+            *size *= shape[from_front(axis, shape)] as f64;
+        }
+    }
+    let [inputs, outputs, batch] = sizes;
+    let counted = inputs * outputs * batch;
+    let elements: f64 = shape.iter().map(|&length| length as f64).product();
+    let field = if counted == 0.0 {
+        0.0
+    } else {
+        elements / counted
     };
-    let field: f64 = field.iter().map(|&length| length as f64).product();
-    let (fan_in, fan_out) = (*inputs as f64 * field, *outputs as f64 * field);
+    let (fan_in, fan_out) = (inputs * field, outputs * field);
     match fan {
         Fan::In => fan_in,
         Fan::Out => fan_out,
         Fan::Average => f64::midpoint(fan_in, fan_out),
+        Fan::GeometricAverage => (fan_in * fan_out).sqrt(),
     }
+}
+
+/// Returns a parameter whose columns along one axis, or whose rows, are orthonormal.
+#[track_caller]
+fn orthogonal(key: &Key, dtype: DType, shape: &[usize], column_axis: isize) -> Tensor {
+    assert!(
+        shape.len() >= 2,
+        "cannot initialize a parameter of shape {shape:?} by an orthogonal matrix: expected at least two axes"
+    );
+    let axis = from_front(column_axis, shape);
+    if shape.contains(&0) {
+        return Tensor::zeros(dtype, shape);
+    }
+    let columns = shape[axis];
+    let rows = shape.iter().product::<usize>() / columns;
+    let mut moved = shape.to_vec();
+    moved.remove(axis);
+    moved.push(columns);
+    let matrix = key.orthogonal(dtype, rows, columns);
+    matrix.reshape(moved).move_axis(-1, axis.cast_signed())
+}
+
+/// Returns a parameter that is an orthogonal matrix at the middle of the window axes, and 0 elsewhere.
+#[track_caller]
+fn delta_orthogonal(key: &Key, dtype: DType, shape: &[usize], column_axis: isize) -> Tensor {
+    assert!(
+        (3..=5).contains(&shape.len()),
+        "cannot initialize a parameter of shape {shape:?} by a delta of an orthogonal matrix: expected one to three window axes, the inputs and the outputs"
+    );
+    let (window, ends) = shape.split_at(shape.len() - 2);
+    assert!(
+        ends[0] <= ends[1],
+        "cannot initialize a parameter of shape {shape:?} by a delta of an orthogonal matrix: expected at most as many inputs as outputs"
+    );
+    let matrix = orthogonal(key, dtype, ends, column_axis);
+    if window.contains(&0) {
+        return Tensor::zeros(dtype, shape);
+    }
+    let middle = window.iter().map(|&length| (length - 1) / 2);
+    let places: Vec<Index> = middle.map(|place| Index::At(place.cast_signed())).collect();
+    Tensor::zeros(dtype, shape).at(places).set(&matrix)
 }
 
 #[cfg(test)]
@@ -189,10 +400,17 @@ mod tests {
 
     #[test]
     fn fans_count_the_receptive_field() {
-        let count = |fan| connections(&[3, 4, 6], fan);
+        let count = |fan| connections(&[3, 4, 6], fan, FanAxes::default());
         assert!((count(Fan::In) - 12.0).abs() < 1e-12);
         assert!((count(Fan::Out) - 18.0).abs() < 1e-12);
         assert!((count(Fan::Average) - 15.0).abs() < 1e-12);
+    }
+
+    #[test]
+    #[should_panic(expected = "expected at most as many inputs as outputs")]
+    fn delta_needs_enough_outputs() {
+        let delta = Initializer::delta_orthogonal();
+        let _ = delta.initialize(&Key::new(0), DType::F32, &[3, 4, 2]);
     }
 
     #[test]

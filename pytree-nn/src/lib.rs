@@ -42,7 +42,7 @@ mod initializers;
 mod intermediates;
 mod layers;
 mod losses;
-mod metrics;
+pub mod metrics;
 mod mixed_precision;
 mod model;
 mod optimizers;
@@ -55,11 +55,11 @@ pub use convert_floats::convert_floats;
 pub use error::InputError;
 pub use export::ExportError;
 pub use functions::{
-    celu, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu, log_sigmoid,
-    log_softmax, logsumexp, mish, relu, relu6, selu, sigmoid, silu, soft_sign, softmax, softplus,
-    squareplus, standardize,
+    celu, digamma, elu, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, leaky_relu,
+    lgamma, log_sigmoid, log_softmax, logsumexp, mish, polygamma, relu, relu6, selu, sigmoid, silu,
+    sinc, soft_sign, softmax, softplus, squareplus, standardize,
 };
-pub use initializers::{Distribution, Fan, Initializer};
+pub use initializers::{Distribution, Fan, FanAxes, Initializer};
 pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
 pub use layers::{
     Activation, BatchNorm, Bidirectional, CellOptions, Conv, ConvOptions, ConvPadding,
@@ -77,8 +77,17 @@ pub use layers::{
     dot_product_attention, padding_mask, rotary, sinusoidal_positions, try_dot_product_attention,
     try_rotary, window_mask, with_cache,
 };
-pub use losses::{mse, softmax_cross_entropy, try_mse, try_softmax_cross_entropy};
-pub use metrics::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
+pub use losses::{
+    CrossEntropy, cosine_distance, cosine_similarity, hinge_loss, huber_loss, kl_divergence,
+    kl_divergence_with_log_targets, l1_loss, l2_loss, log_cosh, mae, mse, multiclass_hinge_loss,
+    sigmoid_binary_cross_entropy, sigmoid_focal_loss, smooth_labels, softmax_cross_entropy,
+    softmax_cross_entropy_soft, squared_error, try_cosine_distance, try_cosine_similarity,
+    try_hinge_loss, try_huber_loss, try_kl_divergence, try_kl_divergence_with_log_targets,
+    try_l1_loss, try_l2_loss, try_log_cosh, try_mae, try_mse, try_multiclass_hinge_loss,
+    try_sigmoid_binary_cross_entropy, try_sigmoid_focal_loss, try_smooth_labels,
+    try_softmax_cross_entropy, try_softmax_cross_entropy_soft, try_squared_error,
+};
+pub use metrics::functions::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
 pub use mixed_precision::MixedPrecision;
 pub use model::Model;
 pub use optimizers::{
@@ -100,7 +109,7 @@ pub use optimizers::{
     scale_by_schedule, scale_by_sign, scale_by_sum_of_squares, scale_by_trust_ratio, scale_by_yogi,
     set_to_zero, sgd, sgd_momentum, sign_sgd, signum, trace, yogi, yogi_with, zero_nans,
 };
-pub use random::{Key, RngError, RngStream, Rngs, reseed, with_rngs};
+pub use random::{Key, Replacement, RngError, RngStream, Rngs, reseed, with_rngs};
 pub use schedules::{
     CosineOneCycleOptions, CosineOptions, DecaySteps, ExponentialOptions, LinearOneCycleOptions,
     Schedule, ScheduleFunction, WarmupCosine,

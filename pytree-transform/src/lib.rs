@@ -34,7 +34,7 @@ pub use crate::operations::einsum::{einsum, try_einsum};
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
 pub use crate::operations::reshape::{NewLength, NewShape};
 pub use crate::operations::stack::{stack, unstack};
-pub use crate::operations::{convolution, indexing, pooling, update};
+pub use crate::operations::{convolution, indexing, padding, pooling, update};
 pub use crate::primitives::body::remat::RematPolicy;
 pub use crate::tensor::Tensor;
 pub use crate::tensor::checks::{debug_infs, debug_nans};

@@ -38,6 +38,7 @@ import accuracy_goldens
 import attention_goldens
 import collectives_goldens
 import control_goldens
+import draws_goldens
 import elementwise_goldens
 import convolution_goldens
 import structural_goldens
@@ -47,6 +48,7 @@ import layers_goldens
 import model_layers_goldens
 import recurrent_goldens
 import optimizers_goldens
+import losses_goldens
 import compositions_goldens
 import state_goldens
 import rngs_goldens
@@ -807,10 +809,14 @@ FILES = {
     "jaxprs": make_jaxprs,
     "compositions": compositions_goldens.make_compositions,
     "control": control_goldens.make_control,
+    "draws": draws_goldens.make_draws,
+    "functions": draws_goldens.make_functions,
     "layers": layers_goldens.make_layers,
     "model_layers": model_layers_goldens.make_model_layers,
     "recurrent": recurrent_goldens.make_recurrent,
     "attention": attention_goldens.make_attention,
+    "losses": losses_goldens.make_losses,
+    "metrics": losses_goldens.make_metrics,
     "rngs": rngs_goldens.make_rngs,
     "optimizers": optimizers_goldens.make_optimizers,
     "schedules": optimizers_goldens.make_schedules,

@@ -254,7 +254,7 @@ fn remainder(dividend: &Tensor, divisor: u32) -> Tensor {
 }
 
 #[track_caller]
-fn check_float(dtype: DType) {
+pub(super) fn check_float(dtype: DType) {
     assert!(
         dtype.is_float(),
         "cannot draw {dtype} from a distribution of real numbers: expected a float dtype; to draw integers, use `randint` or `bits`"

@@ -4,14 +4,20 @@
 //! (threefry2x32, partitionable). To get new numbers, use a new key: split a key, or draw a key from a stream of
 //! [`Rngs`].
 
+mod choices;
 mod distributions;
 mod error_function;
+mod integers;
 mod key;
+mod positive;
 mod reseed;
 mod rngs;
 mod rounding;
+mod simple;
 mod streams;
+mod vectors;
 
+pub use choices::Replacement;
 pub use key::Key;
 pub use reseed::reseed;
 pub use rngs::{RngError, RngStream, Rngs};

@@ -30,6 +30,16 @@ pub(super) fn next_down(dtype: DType, value: f64) -> f64 {
     -next_up(dtype, -value)
 }
 
+/// Returns the least positive normal number of a float dtype.
+pub(super) fn least_normal(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::MIN_POSITIVE,
+        DType::F16 => f16::MIN_POSITIVE.into(),
+        // bf16 has the exponents of f32.
+        _ => f32::MIN_POSITIVE.into(),
+    }
+}
+
 /// Returns the bits of the next number above a half-precision float. Infinity and NaN stay.
 fn bits_above(bits: u16) -> u16 {
     const SIGN: u16 = 0x8000;

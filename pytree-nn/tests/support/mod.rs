@@ -38,6 +38,10 @@ pub(crate) fn tensor(value: &Value) -> Tensor {
         "i32" => Tensor::new(shape, integers().map(|n| n as i32).collect::<Vec<_>>()),
         "i64" => Tensor::new(shape, integers().collect::<Vec<_>>()),
         "u32" => Tensor::new(shape, integers().map(|n| n as u32).collect::<Vec<_>>()),
+        "i8" => Tensor::new(shape, integers().collect::<Vec<_>>()).convert(DType::I8),
+        "i16" => Tensor::new(shape, integers().collect::<Vec<_>>()).convert(DType::I16),
+        "u8" => Tensor::new(shape, integers().collect::<Vec<_>>()).convert(DType::U8),
+        "u16" => Tensor::new(shape, integers().collect::<Vec<_>>()).convert(DType::U16),
         "bool" => Tensor::new(
             shape,
             data.iter()

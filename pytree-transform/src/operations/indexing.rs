@@ -1,10 +1,12 @@
 //! Basic indexing as in NumPy, and reading at indices that are elements of another tensor.
 
 mod plan;
+mod take_modes;
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 pub(super) use self::plan::Plan;
+pub use self::take_modes::TakeMode;
 use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;

@@ -1,5 +1,8 @@
 //! Padding around and between elements, and reversal of axes.
 
+mod modes;
+
+pub use self::modes::PadMode;
 use pytree_derive::panicking_twin;
 
 use crate::base::error::TensorError;
@@ -12,7 +15,7 @@ use crate::tensor::Tensor;
 impl Tensor {
     /// Pads the tensor with `value`. For each axis, `padding` holds three numbers: the padding elements before the
     /// first element, after the last element, and between neighbours. A negative first or second number removes
-    /// elements.
+    /// elements. For the other modes of `numpy.pad`, see [`pad_mode`](Self::pad_mode).
     ///
     /// # Examples
     /// ```

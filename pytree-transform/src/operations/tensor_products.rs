@@ -93,6 +93,34 @@ impl Tensor {
         self.try_dot_general(other, axes, (&[], &[]))
     }
 
+    /// Returns the product of two tensors, like `jnp.dot`: summed over the last axis of this tensor, and over the second
+    /// last axis of the other tensor or its only axis. If an operand is a scalar, returns the elementwise product.
+    ///
+    /// `[left.., k] · [k] → [left..]`, and `[left.., k] · [right.., k, n] → [left.., right.., n]`. For batches of
+    /// matrices, use [`matmul`](Self::matmul).
+    ///
+    /// # Panics
+    /// Panics if the lengths or the dtypes differ, or if the elements are bool.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([1, 2]);
+    /// assert_eq!(x.dot(&Tensor::from([3, 4])), Tensor::from(11));
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).dot(&x), Tensor::from([5, 11]));
+    /// ```
+    #[must_use]
+    #[panicking_twin(dot, Shape | DType)]
+    #[track_caller]
+    pub fn try_dot(&self, other: &Self) -> Result<Self, TensorError> {
+        let _called = called("dot");
+        if self.rank() == 0 || other.rank() == 0 {
+            return self.try_multiply(other);
+        }
+        let contracted = other.rank().saturating_sub(2).cast_signed();
+        self.try_dot_general(other, (&[-1], &[contracted]), (&[], &[]))
+    }
+
     /// Returns the products of all pairs of elements of two tensors: `[m] × [n] → [m, n]`. Both tensors are flattened
     /// first, as in NumPy.
     ///

@@ -1,11 +1,11 @@
-//! Losses: the cross entropy of classifiers and the mean squared error.
+//! The cross entropy of classifiers with one label for each example, with integer labels or probabilities as labels.
 
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
-use crate::functions::shift;
+use crate::functions::{log_softmax, shift};
 
 const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 
@@ -52,7 +52,7 @@ pub(crate) fn classes_of(logits: &Tensor) -> usize {
 }
 
 #[track_caller]
-fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) -> Tensor {
+pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) -> Tensor {
     let shifted = logits - shift(logits, -1);
     let normalizers = shifted.exp().sum_axes([-1]).log();
     let logits_of = |label: &Tensor| {
@@ -73,29 +73,61 @@ fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) -> Tensor {
     normalizers - of_label
 }
 
-/// Returns the mean of the squared differences between predictions and targets.
+/// Returns, for each example, the cross entropy between a distribution p over the classes and the softmax of the logits
+/// x: -Σ pᵢ log softmax(x)ᵢ. These are also called soft labels.
 ///
-/// The shapes are not broadcast, because that would hide mistakes.
+/// A class with pᵢ = 0 adds nothing, even if its logit is -∞, as in optax's `safe_softmax_cross_entropy`. The
+/// probabilities are not normalized: their sum should be 1.
 ///
 /// # Examples
 /// ```
-/// use pytree_nn::mse;
-/// use pytree_transform::Tensor;
-/// let loss = mse(&Tensor::from([1.0_f32, 2.0]), &Tensor::from([1.0_f32, 4.0]));
-/// assert_eq!(loss.item::<f32>(), 2.0);
+/// use pytree_nn::{smooth_labels, softmax_cross_entropy_soft};
+/// use pytree_transform::{DType, Tensor};
+/// let logits = Tensor::from([[2.0_f32, 0.0], [0.0, 0.0]]);
+/// let labels = smooth_labels(&Tensor::from([0, 1]).one_hot(2, DType::F32), 0.1);
+/// let loss = softmax_cross_entropy_soft(&logits, &labels).mean();
+/// assert!((loss.item::<f32>() - 0.460038).abs() < 1e-6);
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
-    predictions = "T: float[*shape]",
-    targets = "T[*shape]",
-    return = "T[]"
+    logits = "T: float[*batch classes]",
+    probabilities = "T[*batch classes]",
+    return = "T[*batch]"
 )]
-#[panicking_twin(mse)]
+#[panicking_twin(softmax_cross_entropy_soft)]
 #[track_caller]
-pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
-    Ok((predictions - targets).square().mean())
+pub fn try_softmax_cross_entropy_soft(
+    logits: &Tensor,
+    probabilities: &Tensor,
+) -> Result<Tensor, InputError> {
+    let zeros = Tensor::zeros_like(logits);
+    let products = probabilities * log_softmax(logits, -1);
+    let terms = probabilities.equal(&zeros).select(&zeros, &products);
+    Ok(-terms.sum_axes([-1]))
+}
+
+/// Moves probability from the labels to all classes: (1 - α) p + α / classes.
+///
+/// Szegedy et al. 2016, "Rethinking the inception architecture for computer vision", section 7; `optax.smooth_labels`.
+/// `alpha` is in [0, 1].
+///
+/// # Examples
+/// ```
+/// use pytree_nn::smooth_labels;
+/// use pytree_transform::Tensor;
+/// let labels = smooth_labels(&Tensor::from([[1.0_f64, 0.0]]), 0.5);
+/// assert_eq!(labels, Tensor::from([[0.75, 0.25]]));
+/// ```
+///
+/// # Panics
+/// If the labels are not floats.
+#[shapes(labels = "T: float[*batch classes]", return = "T[*batch classes]")]
+#[panicking_twin(smooth_labels)]
+#[track_caller]
+pub fn try_smooth_labels(labels: &Tensor, alpha: f64) -> Result<Tensor, InputError> {
+    Ok(labels * (1.0 - alpha) + alpha / classes_of(labels) as f64)
 }
 
 /// Checks that all labels are in `0..classes`. Accepts traced labels, whose values are unknown.
@@ -192,19 +224,6 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with("softmax_cross_entropy: labels is f64[2], expected int[*batch]; convert labels to an integer dtype"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn mse_does_not_broadcast() {
-        let error = try_mse(&Tensor::from([1.0, 2.0]), &Tensor::from([[1.0], [2.0]]))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with(
-                "mse: targets is f64[2,1], expected T[*shape] with *shape = [2] (from predictions: f64[2] as T: float[*shape]); pass targets and predictions with the same axes `*shape`"
-            ),
             "{error}"
         );
     }

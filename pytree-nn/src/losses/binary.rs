@@ -1,0 +1,85 @@
+//! Losses of independent decisions between yes and no, each with one logit.
+
+use pytree_core::shapes;
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+
+use crate::error::InputError;
+use crate::functions::log_sigmoid;
+
+/// Returns, for each logit x and its label p, the cross entropy of p and the sigmoid of the logit:
+/// -p log σ(x) - (1 - p) log(1 - σ(x)), of shape `[*shape]`.
+///
+/// Labels are floats: 0, 1, or probabilities between them. The computation does not overflow. This is
+/// `optax.sigmoid_binary_cross_entropy`. The gradient is σ(x) - p.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::sigmoid_binary_cross_entropy;
+/// use pytree_transform::Tensor;
+/// let losses = sigmoid_binary_cross_entropy(&Tensor::from([0.0, 1e4]), &Tensor::from([1.0, 0.0]));
+/// assert_eq!(losses, Tensor::from([2.0_f64.ln(), 1e4]));
+/// ```
+///
+/// # Panics
+/// If the shapes or dtypes differ, or if the elements are not floats.
+#[shapes(
+    logits = "T: float[*shape]",
+    labels = "T[*shape]",
+    return = "T[*shape]"
+)]
+#[panicking_twin(sigmoid_binary_cross_entropy)]
+#[track_caller]
+pub fn try_sigmoid_binary_cross_entropy(
+    logits: &Tensor,
+    labels: &Tensor,
+) -> Result<Tensor, InputError> {
+    Ok(cross_entropy(logits, labels))
+}
+
+#[track_caller]
+fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
+    // log(1 - σ(x)) is log σ(-x), which is accurate.
+    -(labels * log_sigmoid(logits)) - (1.0 - labels) * log_sigmoid(&-logits)
+}
+
+/// Returns the cross entropy of each logit and its label, times (1 - q)^γ, where q is the probability that the model gives
+/// to the label: `[*shape]`. Easy examples, with q near 1, count less.
+///
+/// With p = σ(x) and label y, q = p y + (1 - p) (1 - y). If `alpha` is given, each loss is multiplied by α y +
+/// (1 - α) (1 - y). Lin et al. 2017, "Focal loss for dense object detection", equation 5, where α is 0.25 and `gamma`, γ, is
+/// 2; `optax.sigmoid_focal_loss`, whose default for `alpha` is none.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::sigmoid_focal_loss;
+/// use pytree_transform::Tensor;
+/// let losses = sigmoid_focal_loss(&Tensor::from([0.0]), &Tensor::from([1.0]), None, 2.0);
+/// assert_eq!(losses, Tensor::from([2.0_f64.ln() / 4.0]));
+/// ```
+///
+/// # Panics
+/// If the shapes or dtypes differ, or if the elements are not floats.
+#[shapes(
+    logits = "T: float[*shape]",
+    labels = "T[*shape]",
+    return = "T[*shape]"
+)]
+#[panicking_twin(sigmoid_focal_loss)]
+#[track_caller]
+pub fn try_sigmoid_focal_loss(
+    logits: &Tensor,
+    labels: &Tensor,
+    alpha: Option<f64>,
+    gamma: f64,
+) -> Result<Tensor, InputError> {
+    // log(1 - q), from logarithms: 1 - q would have no digits left where q is near 1.
+    let positive = labels.log() + log_sigmoid(&-logits);
+    let negative = (1.0 - labels).log() + log_sigmoid(logits);
+    let weights = (positive.logaddexp(negative) * gamma).exp();
+    let focal = cross_entropy(logits, labels) * weights;
+    Ok(match alpha {
+        Some(alpha) => (labels * alpha + (1.0 - labels) * (1.0 - alpha)) * focal,
+        None => focal,
+    })
+}

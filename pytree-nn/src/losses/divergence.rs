@@ -1,0 +1,75 @@
+//! Divergences between distributions over classes.
+
+use pytree_core::shapes;
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+
+use crate::error::InputError;
+
+/// Returns, for each example, the Kullback-Leibler divergence of the predicted distribution q from the target
+/// distribution p: Σ pᵢ (log pᵢ - log qᵢ), of shape `[*batch]`.
+///
+/// `log_predictions` contains log q, for instance from [`log_softmax`](crate::log_softmax), and `targets` contains p. A
+/// class with pᵢ = 0 adds 0. This is `optax.kl_divergence`.
+///
+/// Kullback and Leibler 1951, "On information and sufficiency", equation 2.4.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::kl_divergence;
+/// use pytree_transform::Tensor;
+/// let log_predictions = Tensor::from([[0.5_f64, 0.5]]).log();
+/// let losses = kl_divergence(&log_predictions, &Tensor::from([[1.0, 0.0]]));
+/// assert_eq!(losses, Tensor::from([2.0_f64.ln()]));
+/// ```
+///
+/// # Panics
+/// If the shapes or dtypes differ, or if the elements are not floats.
+#[shapes(
+    log_predictions = "T: float[*batch classes]",
+    targets = "T[*batch classes]",
+    return = "T[*batch]"
+)]
+#[panicking_twin(kl_divergence)]
+#[track_caller]
+pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
+    let zeros = Tensor::zeros_like(targets);
+    let is_zero = targets.equal(&zeros);
+    // The logarithm sees no 0, so that its derivative stays finite.
+    let logarithms = is_zero.select(&Tensor::ones_like(targets), targets).log();
+    let terms = targets * (logarithms - log_predictions);
+    Ok(is_zero.select(&zeros, &terms).sum_axes([-1]))
+}
+
+/// Returns, for each example, the Kullback-Leibler divergence as [`kl_divergence`], with the logarithms of the targets:
+/// Σ exp(log pᵢ) (log pᵢ - log qᵢ), of shape `[*batch]`.
+///
+/// A class with log pᵢ = -∞ adds 0. This is `optax.kl_divergence_with_log_targets`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::kl_divergence_with_log_targets;
+/// use pytree_transform::Tensor;
+/// let (log_q, log_p) = (Tensor::from([[0.5_f64, 0.5]]).log(), Tensor::from([[1.0, 0.0]]).log());
+/// assert_eq!(kl_divergence_with_log_targets(&log_q, &log_p), Tensor::from([2.0_f64.ln()]));
+/// ```
+///
+/// # Panics
+/// If the shapes or dtypes differ, or if the elements are not floats.
+#[shapes(
+    log_predictions = "T: float[*batch classes]",
+    log_targets = "T[*batch classes]",
+    return = "T[*batch]"
+)]
+#[panicking_twin(kl_divergence_with_log_targets)]
+#[track_caller]
+pub fn try_kl_divergence_with_log_targets(
+    log_predictions: &Tensor,
+    log_targets: &Tensor,
+) -> Result<Tensor, InputError> {
+    let zeros = Tensor::zeros_like(log_targets);
+    let is_excluded = log_targets.equal(f64::NEG_INFINITY);
+    let finite = is_excluded.select(&zeros, log_targets);
+    let terms = finite.exp() * (&finite - log_predictions);
+    Ok(is_excluded.select(&zeros, &terms).sum_axes([-1]))
+}

@@ -1,0 +1,149 @@
+//! Draws of classes: from logits, and from ranges with weights.
+
+use pytree_transform::{DType, Tensor, raw};
+
+use crate::random::Key;
+
+/// Whether [`Key::choice`] may draw a number more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// Each draw is from all numbers.
+    With,
+    /// A number is drawn at most once.
+    Without,
+}
+
+impl Key {
+    /// Returns classes, each with the probability softmax(logits) along the last axis: `i32[..shape, *batch]`.
+    ///
+    /// `logits: [*batch, classes]`, and `shape` are axes of further draws from the same logits; `[]` for one draw. A
+    /// class with the logit -∞ is not drawn. The draw is the largest sum of a logit and a number of the Gumbel
+    /// distribution, as in JAX.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `logits` has no axis or no classes, or is not of floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::Tensor;
+    /// let logits = Tensor::from([[0.0_f32, f32::NEG_INFINITY], [f32::NEG_INFINITY, 0.0]]);
+    /// assert_eq!(Key::new(0).categorical(&logits, []), Tensor::from([0, 1]));
+    /// assert_eq!(Key::new(0).categorical(&logits, [5]).shape(), [5, 2]);
+    /// ```
+    #[track_caller]
+    pub fn categorical<const N: usize>(&self, logits: &Tensor, shape: [usize; N]) -> Tensor {
+        let _called = raw::called_with_floats("categorical", logits);
+        assert!(
+            logits.rank() > 0,
+            "cannot draw classes from {}: expected logits with an axis of classes",
+            logits.info()
+        );
+        let shape = [&shape, logits.shape()].concat();
+        (self.gumbel(logits.dtype(), shape) + logits).argmax(-1)
+    }
+
+    /// Returns numbers of `0..length`: `i32[..shape]`. To draw rows of a tensor, pass the numbers to
+    /// [`Tensor::take`].
+    ///
+    /// `weights`, of shape `[length]`, are the probabilities of the numbers up to a factor; `None` means equal
+    /// probabilities. With replacement and with weights, the sum of the weights is computed in order, so that the weights
+    /// may be traced.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, if `length` is 0 and numbers are drawn, if more numbers are drawn than there are without
+    /// replacement, or if `weights` does not have the shape `[length]` or is not of floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::{Key, Replacement};
+    /// use pytree_transform::Tensor;
+    /// let key = Key::new(0);
+    /// let batch = key.choice(100, [8], None, Replacement::Without);
+    /// assert_eq!(batch.shape(), [8]);
+    /// let weights = Tensor::from([0.0_f32, 1.0, 0.0]);
+    /// let drawn = key.choice(3, [4], Some(&weights), Replacement::With);
+    /// assert_eq!(drawn, Tensor::from([1, 1, 1, 1]));
+    /// ```
+    #[track_caller]
+    pub fn choice(
+        &self,
+        length: usize,
+        shape: impl AsRef<[usize]>,
+        weights: Option<&Tensor>,
+        replacement: Replacement,
+    ) -> Tensor {
+        let _called = raw::called("choice");
+        let shape = shape.as_ref();
+        let count: usize = shape.iter().product();
+        assert!(
+            length > 0 || count == 0,
+            "cannot choose {count} numbers of 0..0; pass a positive length"
+        );
+        assert!(
+            replacement == Replacement::With || count <= length,
+            "cannot choose {count} of {length} numbers without replacement; draw fewer numbers, or use `Replacement::With`"
+        );
+        if count == 0 {
+            return Tensor::zeros(DType::I32, shape);
+        }
+        let Some(weights) = weights else {
+            return self.choice_of_equals(length, shape, count, replacement);
+        };
+        assert!(
+            weights.shape() == [length] && weights.dtype().is_float(),
+            "cannot choose from 0..{length} with weights {}: expected float[{length}]",
+            weights.info()
+        );
+        match replacement {
+            Replacement::With => {
+                let sums = weights.cumsum(0);
+                let last = sums.take(&Tensor::from(-1), 0);
+                let drawn = (1.0 - self.uniform(weights.dtype(), shape)) * last;
+                sums.searchsorted(&drawn)
+            }
+            Replacement::Without => {
+                let numbers = self.gumbel(weights.dtype(), [length]) + weights.log();
+                numbers.top_k(count).1.reshape(shape)
+            }
+        }
+    }
+
+    #[track_caller]
+    fn choice_of_equals(
+        &self,
+        length: usize,
+        shape: &[usize],
+        count: usize,
+        replacement: Replacement,
+    ) -> Tensor {
+        match replacement {
+            Replacement::With => {
+                let high = i64::try_from(length).unwrap_or(i64::MAX);
+                self.randint_of(DType::I32, shape, 0, high)
+            }
+            Replacement::Without => {
+                let first = Tensor::arange(DType::I32, count);
+                self.permutation(length).take(&first, 0).reshape(shape)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "cannot choose 3 of 2 numbers without replacement")]
+    fn too_many_numbers_are_refused() {
+        let _ = Key::new(0).choice(2, [3], None, Replacement::Without);
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot choose from 0..2 with weights f64[3]: expected float[2]")]
+    fn wrong_weights_are_named() {
+        let weights = Tensor::from([1.0, 2.0, 3.0]);
+        let _ = Key::new(0).choice(2, [3], Some(&weights), Replacement::With);
+    }
+}

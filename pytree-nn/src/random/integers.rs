@@ -1,0 +1,244 @@
+//! Random bits and uniform integers of every integer dtype.
+
+use pytree_transform::{DType, Tensor, raw};
+
+use crate::random::Key;
+
+impl Key {
+    /// Returns random bits of an integer dtype: `[..shape]`. JAX draws u64, which is not a dtype here: i64 has the same
+    /// bits.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is not an integer dtype.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::DType;
+    /// let bytes = Key::new(0).bits_of(DType::U8, [3]);
+    /// assert_eq!(bytes.dtype(), DType::U8);
+    /// assert_eq!(Key::new(0).bits_of(DType::U32, [3]), Key::new(0).bits([3]));
+    /// ```
+    #[track_caller]
+    pub fn bits_of(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("bits_of");
+        check_integer(dtype);
+        if dtype == DType::I64 {
+            let (high, low) = self.words(shape.as_ref(), "draw from");
+            return high
+                .convert(dtype)
+                .shift_left(32)
+                .bit_xor(low.convert(dtype));
+        }
+        narrowed(&self.bits(shape), dtype)
+    }
+
+    /// Returns uniform integers of an integer dtype in `low..high`: `[..shape]`. If the range is empty, all integers are
+    /// `low`. Bounds outside of the dtype are moved to its ends, and `high` may exceed the greatest integer by 1, as in
+    /// JAX: `0..256` are all numbers of u8.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is not an integer dtype.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::DType;
+    /// let pixels = Key::new(0).randint_of(DType::U8, [28, 28], 0, 256);
+    /// assert_eq!(pixels.shape(), [28, 28]);
+    /// ```
+    #[track_caller]
+    pub fn randint_of(
+        &self,
+        dtype: DType,
+        shape: impl AsRef<[usize]>,
+        low: i64,
+        high: i64,
+    ) -> Tensor {
+        let _called = raw::called("randint_of");
+        check_integer(dtype);
+        let shape = shape.as_ref();
+        let (least, greatest) = limits(dtype);
+        let is_beyond = high > greatest;
+        if bits_in(dtype) < 32 {
+            // 32 random bits are less biased.
+            let (low, high) = (low.clamp(least, greatest), high.clamp(least, greatest + 1));
+            return self.randint_of(DType::I32, shape, low, high).convert(dtype);
+        }
+        let (low, high) = (low.clamp(least, greatest), high.clamp(least, greatest));
+        let span = match (high > low, is_beyond) {
+            (false, _) => 1,
+            (true, false) => high.abs_diff(low),
+            // The span of all numbers is 0 here, modulo 2 to the width.
+            (true, true) => high.abs_diff(low) + 1,
+        };
+        // No closure is used here, because a panic in a closure would not report the caller's line.
+        let upper = self.fold_in(0_u32).bits_of(unsigned(dtype), shape);
+        let lower = self.fold_in(1_u32).bits_of(unsigned(dtype), shape);
+        let span = Span::new(dtype, span);
+        let low = Tensor::from(low).convert(dtype);
+        span.offset(&upper, &lower).convert(dtype) + low
+    }
+}
+
+/// Returns the unsigned dtype of the same width. i64 holds the bits of u64.
+fn unsigned(dtype: DType) -> DType {
+    match dtype {
+        DType::I8 => DType::U8,
+        DType::I16 => DType::U16,
+        DType::I32 => DType::U32,
+        other => other,
+    }
+}
+
+/// Returns the lowest bits of u32 numbers, in another integer dtype of at most 32 bits.
+fn narrowed(bits: &Tensor, dtype: DType) -> Tensor {
+    let width = bits_in(dtype);
+    if width == 32 {
+        return bits.convert(dtype);
+    }
+    let lowest = bits.shift_left(32 - width).shift_right(32 - width);
+    if dtype == unsigned(dtype) {
+        return lowest.convert(dtype);
+    }
+    // The numbers of the upper half are negative in the signed dtype.
+    let wide = lowest.convert(DType::I32);
+    let is_negative = wide.greater_equal(1_i32 << (width - 1));
+    is_negative
+        .select(&(&wide - (1_i32 << width)), &wide)
+        .convert(dtype)
+}
+
+fn bits_in(dtype: DType) -> u32 {
+    match dtype {
+        DType::I8 | DType::U8 => 8,
+        DType::I16 | DType::U16 => 16,
+        DType::I64 => 64,
+        _ => 32,
+    }
+}
+
+fn limits(dtype: DType) -> (i64, i64) {
+    match dtype {
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+        DType::U8 => (0, u8::MAX.into()),
+        DType::U16 => (0, u16::MAX.into()),
+        DType::U32 => (0, u32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+/// The number of different integers that are drawn, and remainders of a division by it.
+struct Span {
+    /// The span modulo 2 to the width, as an unsigned number. 0 means that all numbers of the dtype are drawn.
+    span: u64,
+    width: u32,
+}
+
+impl Span {
+    fn new(dtype: DType, span: u64) -> Self {
+        let width = bits_in(dtype);
+        let mask = u64::MAX >> (64 - width);
+        Self {
+            span: span & mask,
+            width,
+        }
+    }
+
+    /// Returns (2^width · upper + lower) modulo the span, in wrapping arithmetic of the width, as in JAX.
+    fn offset(&self, upper: &Tensor, lower: &Tensor) -> Tensor {
+        let dtype = upper.dtype();
+        if self.span == 0 {
+            return lower.clone();
+        }
+        let half = (1_u64 << (self.width / 2)) % self.span;
+        let mask = u64::MAX >> (64 - self.width);
+        let multiplier = (half.wrapping_mul(half) & mask) % self.span;
+        let multiplier = number(dtype, multiplier);
+        self.remainder(&(self.remainder(upper) * multiplier + self.remainder(lower)))
+    }
+
+    /// Returns the remainders of unsigned numbers.
+    fn remainder(&self, dividend: &Tensor) -> Tensor {
+        let dtype = dividend.dtype();
+        let span = number(dtype, self.span);
+        if dtype != DType::I64 {
+            return dividend - dividend / &span * &span;
+        }
+        let reduced = |number: Tensor| {
+            // As unsigned numbers, `number` is less than twice the span.
+            let is_less = is_less_unsigned(&number, &span);
+            is_less.select(&number, &(&number - &span))
+        };
+        if self.span >> 63 == 1 {
+            return reduced(dividend.clone());
+        }
+        // Halves the unsigned number so that it is positive, divides it, and doubles the remainder.
+        let half = dividend.shift_right(1);
+        let half = &half - &half / &span * &span;
+        let lowest = dividend.bit_xor(dividend.shift_right(1).shift_left(1));
+        reduced(reduced(half.shift_left(1)) + lowest)
+    }
+}
+
+/// Compares the bits of i64 numbers as unsigned numbers.
+fn is_less_unsigned(left: &Tensor, right: &Tensor) -> Tensor {
+    let sign = Tensor::from(i64::MIN);
+    left.bit_xor(&sign).less(right.bit_xor(&sign))
+}
+
+/// Returns a scalar with the lowest bits of a number.
+fn number(dtype: DType, bits: u64) -> Tensor {
+    #[allow(clippy::cast_possible_wrap, reason = "the bits are kept")]
+    Tensor::from(bits as i64).convert(dtype)
+}
+
+#[track_caller]
+fn check_integer(dtype: DType) {
+    assert!(
+        !dtype.is_float() && dtype != DType::Bool,
+        "cannot draw {dtype} as integers: expected an integer dtype; to draw real numbers, use `uniform` or `normal`"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainders_of_64_bits_are_unsigned() {
+        let numbers = [
+            0_u64,
+            1,
+            5,
+            u64::MAX,
+            1 << 63,
+            (1 << 63) + 12345,
+            0x0123_4567_89AB_CDEF,
+        ];
+        for span in [
+            1_u64,
+            2,
+            3,
+            1000,
+            (1 << 62) + 1,
+            (1 << 63) - 1,
+            1 << 63,
+            u64::MAX,
+        ] {
+            for dividend in numbers {
+                let found = Span::new(DType::I64, span).remainder(&number(DType::I64, dividend));
+                let expected = number(DType::I64, dividend % span);
+                assert_eq!(found, expected, "{dividend} % {span}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot draw f32 as integers: expected an integer dtype")]
+    fn integers_are_not_floats() {
+        let _ = Key::new(0).randint_of(DType::F32, [1], 0, 2);
+    }
+}

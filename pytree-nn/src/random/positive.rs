@@ -1,0 +1,224 @@
+//! Draws by rejection: the gamma, beta and Poisson distributions.
+
+use pytree_transform::{DType, Tensor, raw, vmap, while_loop};
+
+use crate::functions::lgamma;
+use crate::random::Key;
+use crate::random::distributions::check_float;
+
+/// Draws by rejection. The numbers are those of `jax.random`, up to rounding. They have no derivatives in reverse mode with
+/// respect to their parameters, because they are computed in loops whose number of iterations depends on values.
+impl Key {
+    /// Returns numbers of the gamma distribution with the given shape parameters and scale 1: `[..shape]`.
+    ///
+    /// `concentration`, the shape parameter α > 0, broadcasts to `shape`, and its dtype is that of the result. Marsaglia
+    /// and Tsang 2000, "A simple method for generating gamma variables".
+    ///
+    /// # Panics
+    /// If this is a stack of keys, if `concentration` does not broadcast to `shape`, or if it is not of floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::Tensor;
+    /// let numbers = Key::new(0).gamma(&Tensor::from(3.0_f32), [500]);
+    /// assert!((numbers.mean().item::<f32>() - 3.0).abs() < 0.3);
+    /// ```
+    #[track_caller]
+    pub fn gamma(&self, concentration: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("gamma");
+        self.gamma_in(Space::Linear, concentration, shape.as_ref())
+    }
+
+    /// Returns logarithms of numbers of the gamma distribution: `[..shape]`. For small shape parameters, the numbers of
+    /// [`gamma`](Self::gamma) underflow to 0, and their logarithms do not.
+    ///
+    /// # Panics
+    /// In the same cases as [`gamma`](Self::gamma).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::Tensor;
+    /// let logarithms = Key::new(0).loggamma(&Tensor::from(1e-3_f32), [10]);
+    /// assert!(logarithms.isfinite().all().item::<bool>());
+    /// ```
+    #[track_caller]
+    pub fn loggamma(&self, concentration: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("loggamma");
+        self.gamma_in(Space::Logarithmic, concentration, shape.as_ref())
+    }
+
+    #[track_caller]
+    fn gamma_in(&self, space: Space, concentration: &Tensor, shape: &[usize]) -> Tensor {
+        check_float(concentration.dtype());
+        let count = shape.iter().product();
+        let concentrations = concentration.broadcast_to(shape).reshape([count]);
+        if count == 0 {
+            return concentrations.reshape(shape);
+        }
+        let draw = |(key, concentration): (Self, Tensor)| one_gamma(&key, &concentration, space);
+        vmap(draw)((self.split_stacked(count), concentrations)).reshape(shape)
+    }
+
+    /// Returns numbers of the beta distribution: `[..shape]`. x = g / (g + h), where g and h are numbers of gamma
+    /// distributions with the parameters `a` and `b`.
+    ///
+    /// `a` and `b`, both positive, broadcast to `shape` and have the dtype of the result.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, if `a` or `b` does not broadcast to `shape`, or if they are not floats of one dtype.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::Tensor;
+    /// let numbers = Key::new(0).beta(&Tensor::from(2.0_f32), &Tensor::from(6.0_f32), [500]);
+    /// assert!((numbers.mean().item::<f32>() - 0.25).abs() < 0.05);
+    /// ```
+    #[track_caller]
+    pub fn beta(&self, a: &Tensor, b: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("beta");
+        let shape = shape.as_ref();
+        let log_a = self.fold_in(0_u32).loggamma(a, shape);
+        let log_b = self.fold_in(1_u32).loggamma(b, shape);
+        // Divides by the greater number first, so that nothing underflows.
+        let greater = log_a.maximum(&log_b);
+        let (a, b) = ((log_a - &greater).exp(), (log_b - &greater).exp());
+        &a / (&a + &b)
+    }
+
+    /// Returns integers of the Poisson distribution: `i32[..shape]`.
+    ///
+    /// `rate`, λ ≥ 0, is a tensor of floats that broadcasts to `shape`. As in JAX, the computation is in f32, by Knuth's
+    /// algorithm for λ < 10, and otherwise by the transformed rejection of Hörmann 1993, "The transformed rejection method
+    /// for generating Poisson random variables". For a rate of NaN, the integers are -1.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, if `rate` does not broadcast to `shape`, or if it is not of floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::{DType, Tensor};
+    /// let counts = Key::new(0).poisson(&Tensor::from(4.0_f32), [500]);
+    /// assert!((counts.convert(DType::F32).mean().item::<f32>() - 4.0).abs() < 0.3);
+    /// ```
+    #[track_caller]
+    pub fn poisson(&self, rate: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("poisson");
+        check_float(rate.dtype());
+        let shape = shape.as_ref();
+        let rate = rate.convert(DType::F32).broadcast_to(shape);
+        let zeros = Tensor::zeros_like(&rate);
+        let is_small = rate.less(10.0) | rate.isnan();
+        let small = knuth(self, &is_small.select(&rate, &zeros));
+        let large = is_small.select(&Tensor::full_like(&rate, 1e5), &rate);
+        let drawn = is_small.select(&small, &rejected(self, &large));
+        rate.equal(0.0).select(&Tensor::zeros_like(&drawn), &drawn)
+    }
+}
+
+/// Whether a number or its logarithm is drawn.
+#[derive(Clone, Copy, PartialEq)]
+enum Space {
+    Linear,
+    Logarithmic,
+}
+
+/// Draws one number of the gamma distribution.
+fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
+    let dtype = concentration.dtype();
+    let (zero, one) = (Tensor::zeros(dtype, []), Tensor::ones(dtype, []));
+    // A parameter below 1 is raised by 1, and the number is then multiplied by a power of a uniform number.
+    let is_large = concentration.greater_equal(1.0);
+    let raised = is_large.select(concentration, &(concentration + 1.0));
+    let d = raised - 1.0 / 3.0;
+    let c = &Tensor::full(dtype, [], 1.0 / 3.0) / d.sqrt();
+    let (key, last) = (key.fold_in(0_u32), key.fold_in(1_u32));
+    let try_again = |(_, x, v, u): &(Key, Tensor, Tensor, Tensor)| {
+        let outside = u.greater_equal(1.0 - x * x * 0.0331);
+        let bound = x * 0.5 + &d * ((1.0 - v) + v.log());
+        outside & u.log().greater_equal(bound)
+    };
+    let draw = |(key, ..): (Key, Tensor, Tensor, Tensor)| {
+        let (next, of_x, of_u) = (key.fold_in(0_u32), key.fold_in(1_u32), key.fold_in(2_u32));
+        let start = (of_x, zero.clone(), -&one);
+        let (_, x, v) = while_loop(
+            |(_, _, v): &(Key, Tensor, Tensor)| v.less_equal(0.0),
+            |(key, ..): (Key, Tensor, Tensor)| {
+                let x = key.fold_in(1_u32).normal(dtype, []);
+                let v = &x * &c + 1.0;
+                (key.fold_in(0_u32), x, v)
+            },
+            start,
+        );
+        (next, &x * &x, &v * &v * &v, of_u.uniform(dtype, []))
+    };
+    // The first numbers are rejected.
+    let start = (key, zero.clone(), one.clone(), Tensor::full(dtype, [], 2.0));
+    let (_, _, v, _) = while_loop(try_again, draw, start);
+    match space {
+        Space::Linear => {
+            let uniform = 1.0 - last.uniform(dtype, []);
+            let boost = uniform.pow(&one / concentration);
+            d * v * is_large.select(&one, &boost)
+        }
+        Space::Logarithmic => {
+            let logarithm = -last.exponential(dtype, []);
+            let is_one = &is_large | logarithm.equal(0.0);
+            let boost = is_one.select(&zero, &(&logarithm * (&one / concentration)));
+            d.log() + v.log() + boost
+        }
+    }
+}
+
+/// Counts the uniform numbers whose product stays above e^-λ. For small λ.
+fn knuth(key: &Key, rate: &Tensor) -> Tensor {
+    let shape = rate.shape().to_vec();
+    let counts = Tensor::zeros(DType::I32, &shape);
+    let start = (counts, key.clone(), Tensor::zeros_like(rate));
+    let is_above = |logarithm: &Tensor| logarithm.greater(-rate);
+    let (counts, ..) = while_loop(
+        |(_, _, logarithm): &(Tensor, Key, Tensor)| is_above(logarithm).any(),
+        |(counts, key, logarithm): (Tensor, Key, Tensor)| {
+            let counts = is_above(&logarithm).select(&(&counts + 1), &counts);
+            let uniform = key.fold_in(1_u32).uniform(DType::F32, &shape);
+            (counts, key.fold_in(0_u32), logarithm + uniform.log())
+        },
+        start,
+    );
+    counts - 1
+}
+
+/// Draws from a transformed uniform distribution, until all numbers are accepted. For large λ.
+fn rejected(key: &Key, rate: &Tensor) -> Tensor {
+    let shape = rate.shape().to_vec();
+    let log_rate = rate.log();
+    let b = rate.sqrt() * 2.53 + 0.931;
+    let a = &b * 0.02483 - 0.059;
+    let inverse_alpha = 1.1328 / (&b - 3.4) + 1.1239;
+    let v_limit = 0.9277 - 3.6224 / (&b - 2.0);
+    let none = Tensor::full(DType::Bool, &shape, 0.0);
+    let start = (Tensor::full_like(rate, -1.0), none, key.clone());
+    let (numbers, ..) = while_loop(
+        |(_, accepted, _): &(Tensor, Tensor, Key)| !accepted.all(),
+        |(numbers, accepted, key): (Tensor, Tensor, Key)| {
+            let u = key.fold_in(1_u32).uniform(DType::F32, &shape) - 0.5;
+            let v = key.fold_in(2_u32).uniform(DType::F32, &shape);
+            let shifted = 0.5 - u.abs();
+            let k = ((&a * 2.0 / &shifted + &b) * &u + rate + 0.43).floor();
+            let s = (&v * &inverse_alpha / (&a / (&shifted * &shifted) + &b)).log();
+            let t = &k * &log_rate - rate - lgamma(&(&k + 1.0));
+            let is_inside = shifted.greater_equal(0.07) & v.less_equal(&v_limit);
+            let is_tail = shifted.less(0.013) & v.greater(&shifted);
+            let is_refused = k.less(0.0) | is_tail;
+            let fits = !is_refused & s.less_equal(&t);
+            let accept = is_inside | fits;
+            let numbers = accept.select(&k, &numbers);
+            (numbers, accepted | accept, key.fold_in(0_u32))
+        },
+        start,
+    );
+    numbers.convert(DType::I32)
+}

@@ -1,0 +1,110 @@
+//! Draws from distributions that need one or two uniform numbers for each draw.
+
+use pytree_transform::{DType, Tensor, raw};
+
+use crate::random::Key;
+use crate::random::distributions::check_float;
+use crate::random::rounding::{least_normal, next_up};
+
+/// Draws from simple distributions. The numbers are those of `jax.random`, up to rounding.
+impl Key {
+    /// Returns numbers of the exponential distribution with rate 1: `[..shape]`. x = -log(1 - u) with u uniform in [0, 1).
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is not a float.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::DType;
+    /// let numbers = Key::new(0).exponential(DType::F32, [1000]);
+    /// assert!((numbers.mean().item::<f32>() - 1.0).abs() < 0.1);
+    /// ```
+    #[track_caller]
+    pub fn exponential(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("exponential");
+        -(-self.uniform(dtype, shape)).log1p()
+    }
+
+    /// Returns numbers of the standard Gumbel distribution: `[..shape]`. x = -log(-log u) with u uniform in (0, 1).
+    ///
+    /// This is JAX's default mode, `low`: of f32, no number is above 16.7.
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is not a float.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::{DType, Tensor};
+    /// // The Gumbel trick: a draw from the softmax of logits.
+    /// let logits = Tensor::from([0.0_f32, -100.0]);
+    /// let class = (logits + Key::new(0).gumbel(DType::F32, [2])).argmax(0);
+    /// assert_eq!(class, Tensor::from(0));
+    /// ```
+    #[track_caller]
+    pub fn gumbel(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("gumbel");
+        let uniform = self.uniform_between(dtype, shape, least_normal(dtype), 1.0);
+        -(-uniform.log()).log()
+    }
+
+    /// Returns numbers of the Laplace distribution with mean 0 and scale 1: `[..shape]`. x = sign(u) log(1 - |u|) with u
+    /// uniform in (-1, 1).
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is not a float.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::DType;
+    /// let numbers = Key::new(0).laplace(DType::F32, [1000]);
+    /// assert!(numbers.mean().item::<f32>().abs() < 0.2);
+    /// ```
+    #[track_caller]
+    pub fn laplace(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("laplace");
+        check_float(dtype);
+        let uniform = self.uniform_between(dtype, shape, next_up(dtype, -1.0), 1.0);
+        uniform.sign() * (-uniform.abs()).log1p()
+    }
+
+    /// Returns numbers of the logistic distribution with mean 0 and scale 1: `[..shape]`. x = log(u / (1 - u)) with u
+    /// uniform in (0, 1).
+    ///
+    /// # Panics
+    /// If this is a stack of keys, or if `dtype` is not a float.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::DType;
+    /// let numbers = Key::new(0).logistic(DType::F32, [1000]);
+    /// assert!(numbers.mean().item::<f32>().abs() < 0.2);
+    /// ```
+    #[track_caller]
+    pub fn logistic(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("logistic");
+        let uniform = self.uniform_between(dtype, shape, least_normal(dtype), 1.0);
+        uniform.log() - (-&uniform).log1p()
+    }
+
+    /// Returns numbers that are -1 or 1 with equal probability, of any dtype of signed numbers: `[..shape]`.
+    ///
+    /// # Panics
+    /// If this is a stack of keys.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::Key;
+    /// use pytree_transform::DType;
+    /// let signs = Key::new(0).rademacher(DType::I32, [100]);
+    /// assert_eq!(signs.abs().sum().item::<i32>(), 100);
+    /// ```
+    #[track_caller]
+    pub fn rademacher(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
+        let _called = raw::called("rademacher");
+        self.bernoulli(0.5, shape).convert(dtype) * 2 - 1
+    }
+}

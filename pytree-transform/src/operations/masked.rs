@@ -1,0 +1,181 @@
+//! Sums and means of the elements that a mask selects, and weighted means.
+//!
+//! These are the last step of a masked loss. A mask has the shape of the tensor: a mask of another shape would be
+//! broadcast, and would then count an example several times, which is a mistake that no error reports.
+
+use pytree_derive::panicking_twin;
+
+use crate::base::dtype::DType;
+use crate::base::error::TensorError;
+use crate::operations::reduce::{all_axes, check_float, wide_floats};
+use crate::primitives::convert::convert;
+use crate::primitives::reduce::sum;
+use crate::primitives::select::select;
+use crate::tensor::Tensor;
+
+/// Returns an error unless `mask` is of bools and has the shape of `tensor`.
+fn check_mask(operation: &'static str, tensor: &Tensor, mask: &Tensor) -> Result<(), TensorError> {
+    let operands = [tensor.info(), mask.info()];
+    if mask.dtype() != DType::Bool {
+        let expected = "a mask of bools as the second operand";
+        return Err(TensorError::dtype(operation, &operands, expected));
+    }
+    check_same_shape(operation, tensor, mask)
+}
+
+fn check_same_shape(
+    operation: &'static str,
+    tensor: &Tensor,
+    other: &Tensor,
+) -> Result<(), TensorError> {
+    if tensor.shape() == other.shape() {
+        return Ok(());
+    }
+    Err(TensorError::shape(
+        operation,
+        &[tensor.info(), other.info()],
+        "the shapes differ",
+        "pass one element for each element of the tensor; to repeat elements, use `broadcast_to`",
+    ))
+}
+
+/// Replaces the elements that the mask does not select by zeros.
+#[track_caller]
+fn selected(tensor: &Tensor, mask: &Tensor) -> Result<Tensor, TensorError> {
+    select(mask, tensor, &Tensor::zeros_like(tensor))
+}
+
+impl Tensor {
+    /// Returns the sum of the elements where `mask` is true, as a scalar: `jnp.sum(x, where=mask)`. Elements that are
+    /// not selected have no effect, even if they are NaN or infinite, and their gradient is 0.
+    ///
+    /// `mask` is a tensor of bools with the shape of this tensor.
+    ///
+    /// # Panics
+    /// Panics if the shapes differ, if the mask is not of bools, or if the elements are bool.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([1.0, f64::NAN, 3.0]);
+    /// assert_eq!(x.sum_where(&Tensor::from([true, false, true])), Tensor::from(4.0));
+    /// ```
+    #[must_use]
+    #[panicking_twin(sum_where, Shape | DType)]
+    #[track_caller]
+    pub fn try_sum_where(&self, mask: &Self) -> Result<Self, TensorError> {
+        check_mask("sum_where", self, mask)?;
+        sum(&selected(self, mask)?, &all_axes(self))
+    }
+
+    /// Returns the mean of the elements where `mask` is true, as a scalar: `jnp.mean(x, where=mask)`. Elements that are
+    /// not selected have no effect, even if they are NaN or infinite, and their gradient is 0. If no element is
+    /// selected, the mean is NaN, as in JAX.
+    ///
+    /// `mask` is a tensor of bools with the shape of this tensor.
+    ///
+    /// # Panics
+    /// Panics if the shapes differ, if the mask is not of bools, or if the elements are not floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// // The loss of each token; the last token is padding.
+    /// let losses = Tensor::from([1.0_f32, 3.0, 100.0]);
+    /// let loss = losses.mean_where(&Tensor::from([true, true, false]));
+    /// assert_eq!(loss.item::<f32>(), 2.0);
+    /// ```
+    #[must_use]
+    #[panicking_twin(mean_where, Shape | DType)]
+    #[track_caller]
+    pub fn try_mean_where(&self, mask: &Self) -> Result<Self, TensorError> {
+        check_float("mean_where", self)?;
+        check_mask("mean_where", self, mask)?;
+        let axes = all_axes(self);
+        let wide = wide_floats(self)?;
+        let total = sum(&selected(&wide, mask)?, &axes)?;
+        let count = sum(&convert(mask, wide.dtype())?, &axes)?;
+        convert(&(total / count), self.dtype())
+    }
+
+    /// Returns the mean of all elements with the given weights, as a scalar: Σ wᵢ xᵢ / Σ wᵢ, like
+    /// `jnp.average(x, weights=w)`. If the sum of the weights is 0, the result is NaN or infinite.
+    ///
+    /// `weights` has the shape and dtype of this tensor.
+    ///
+    /// # Panics
+    /// Panics if the shapes or dtypes differ, or if the elements are not floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let mean = Tensor::from([1.0, 5.0]).weighted_mean(&Tensor::from([3.0, 1.0]));
+    /// assert_eq!(mean, Tensor::from(2.0));
+    /// ```
+    #[must_use]
+    #[panicking_twin(weighted_mean, Shape | DType)]
+    #[track_caller]
+    pub fn try_weighted_mean(&self, weights: &Self) -> Result<Self, TensorError> {
+        check_float("weighted_mean", self)?;
+        check_same_shape("weighted_mean", self, weights)?;
+        if weights.dtype() != self.dtype() {
+            let operands = [self.info(), weights.info()];
+            return Err(TensorError::dtype(
+                "weighted_mean",
+                &operands,
+                "equal dtypes",
+            ));
+        }
+        let axes = all_axes(self);
+        let (values, weights) = (wide_floats(self)?, wide_floats(weights)?);
+        let total = sum(&(&values * &weights), &axes)?;
+        convert(&(total / sum(&weights, &axes)?), self.dtype())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::grad;
+
+    #[test]
+    fn masked_nan_has_no_gradient() {
+        let mask = Tensor::from([true, false, true]);
+        let x = Tensor::from([4.0, f64::NAN, 9.0]);
+        let gradient = grad(|x: &Tensor| x.sqrt().mean_where(&mask))(&x);
+        let found = gradient.to_vec::<f64>();
+        assert!((found[0] - 0.125).abs() < 1e-15 && (found[2] - 1.0 / 12.0).abs() < 1e-15);
+        assert_eq!(x.sum_where(&mask), Tensor::from(13.0));
+    }
+
+    #[test]
+    fn mean_of_nothing_is_nan() {
+        let x = Tensor::from([1.0, 2.0]);
+        assert!(
+            x.mean_where(&Tensor::from([false, false]))
+                .item::<f64>()
+                .is_nan()
+        );
+    }
+
+    #[test]
+    fn mask_is_not_broadcast() {
+        let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+        let error = x.try_mean_where(&Tensor::from([true, false])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot mean_where f64[2,2] and bool[2]: the shapes differ; pass one element for each element of the tensor; to repeat elements, use `broadcast_to`"
+        );
+        let error = x.try_sum_where(&x).unwrap_err().to_string();
+        assert!(
+            error.contains("expected a mask of bools as the second operand"),
+            "{error}"
+        );
+        let error = x
+            .try_weighted_mean(&x.convert(DType::F32))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("expected equal dtypes"), "{error}");
+    }
+}

@@ -1,0 +1,186 @@
+//! Padding with elements of the tensor: the modes of `numpy.pad` other than a constant.
+
+use pytree_derive::panicking_twin;
+
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, called};
+use crate::operations::reduce::check_float;
+use crate::primitives::gather::take;
+use crate::primitives::slice::concatenate;
+use crate::tensor::Tensor;
+
+/// How [`Tensor::pad_mode`] chooses the elements that it adds along an axis. The names are those of `numpy.pad`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PadMode {
+    /// Repeats the first and the last element: `a a [a b c] c c`.
+    Edge,
+    /// Mirrors at the first and the last element, without repeating them: `c b [a b c] b a`.
+    Reflect,
+    /// Mirrors at the ends, and repeats the first and the last element: `b a [a b c] c b`.
+    Symmetric,
+    /// Continues with the other end: `b c [a b c] a b`.
+    Wrap,
+    /// Falls or rises in equal steps to the given number, which is the outermost element. For floats.
+    LinearRamp(f64),
+    /// Adds the maximum along the axis.
+    Maximum,
+    /// Adds the minimum along the axis.
+    Minimum,
+    /// Adds the mean along the axis. For floats.
+    Mean,
+    /// Adds the median along the axis. For floats.
+    Median,
+}
+
+const PAD: &str = "pad_mode";
+
+impl Tensor {
+    /// Pads the tensor with elements that are computed from its own elements, like `numpy.pad` with a mode. For each
+    /// axis, `widths` holds the number of elements to add before the first element and after the last element. To pad
+    /// with a constant, use [`pad`](Self::pad).
+    ///
+    /// The axes are padded in order, so an axis is padded with the elements that were added along the axes before it.
+    /// Repeated reflections of a narrow axis are as in NumPy.
+    ///
+    /// # Panics
+    /// Panics unless there is one pair for each axis, if an axis without elements is to become longer, or if the mode
+    /// needs floats and the elements are not floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// use pytree_transform::padding::PadMode;
+    /// let x = Tensor::from([1, 2, 3]);
+    /// assert_eq!(x.pad_mode(PadMode::Edge, [(1, 2)]), Tensor::from([1, 1, 2, 3, 3, 3]));
+    /// assert_eq!(x.pad_mode(PadMode::Reflect, [(1, 2)]), Tensor::from([2, 1, 2, 3, 2, 1]));
+    /// ```
+    #[must_use]
+    #[panicking_twin(pad_mode, Shape | DType)]
+    #[track_caller]
+    pub fn try_pad_mode(
+        &self,
+        mode: PadMode,
+        widths: impl AsRef<[(usize, usize)]>,
+    ) -> Result<Self, TensorError> {
+        let _called = called(PAD);
+        let widths = widths.as_ref();
+        if widths.len() != self.rank() {
+            let problem = format!(
+                "there are {} pairs of widths for {} axes",
+                widths.len(),
+                self.rank()
+            );
+            let fix = "pass one pair of widths for each axis";
+            return Err(TensorError::shape(PAD, &[self.info()], problem, fix));
+        }
+        if matches!(
+            mode,
+            PadMode::LinearRamp(_) | PadMode::Mean | PadMode::Median
+        ) {
+            check_float(PAD, self)?;
+        }
+        let mut padded = self.clone();
+        for (axis, &(before, after)) in widths.iter().enumerate() {
+            if before == 0 && after == 0 {
+                continue;
+            }
+            if padded.shape()[axis] == 0 {
+                let problem = format!("axis {axis} has no elements to pad with");
+                let fix = "pad with a constant, by `pad`";
+                return Err(TensorError::shape(PAD, &[self.info()], problem, fix));
+            }
+            padded = padded_axis(&padded, mode, axis, before, after)?;
+        }
+        Ok(padded)
+    }
+}
+
+/// Pads one axis, which has at least one element.
+#[track_caller]
+fn padded_axis(
+    tensor: &Tensor,
+    mode: PadMode,
+    axis: usize,
+    before: usize,
+    after: usize,
+) -> Result<Tensor, TensorError> {
+    let length = tensor.shape()[axis];
+    let kept = [axis.cast_signed()];
+    let constant = match mode {
+        PadMode::Maximum => tensor.try_max_keep(kept)?,
+        PadMode::Minimum => tensor.try_min_keep(kept)?,
+        PadMode::Mean => tensor.try_mean_keep(kept)?,
+        PadMode::Median => tensor.try_median_keep(kept)?,
+        PadMode::LinearRamp(end) => {
+            let low = ramp(tensor, axis, before, end, 0)?;
+            let high = ramp(tensor, axis, after, end, length - 1)?.try_reverse(kept)?;
+            return concatenate(&[&low, tensor, &high], axis);
+        }
+        PadMode::Edge | PadMode::Reflect | PadMode::Symmetric | PadMode::Wrap => {
+            let positions = (0..before + length + after).map(|place| {
+                let place = place.cast_signed() - before.cast_signed();
+                source(mode, place, length.cast_signed())
+            });
+            return take(tensor, &positions_on(length, positions), axis);
+        }
+    };
+    let repeated = |count: usize| {
+        let mut shape = tensor.shape().to_vec();
+        shape[axis] = count;
+        constant.try_broadcast_to(shape)
+    };
+    concatenate(&[&repeated(before)?, tensor, &repeated(after)?], axis)
+}
+
+/// Returns the position in `0..length` whose element is copied to `place`, which may be outside of this range.
+fn source(mode: PadMode, place: isize, length: isize) -> isize {
+    let mirrored = |period: isize, last: isize| {
+        let position = place.rem_euclid(period);
+        if position < length {
+            position
+        } else {
+            last - position
+        }
+    };
+    match mode {
+        PadMode::Wrap => place.rem_euclid(length),
+        PadMode::Symmetric => mirrored(2 * length, 2 * length - 1),
+        PadMode::Reflect if length > 1 => mirrored(2 * length - 2, 2 * length - 2),
+        _ => place.clamp(0, length - 1),
+    }
+}
+
+/// Returns positions on an axis as a tensor of indices.
+fn positions_on(length: usize, positions: impl IntoIterator<Item = isize>) -> Tensor {
+    let positions = positions.into_iter();
+    if i32::try_from(length).is_ok() {
+        let narrow = positions.map(|position| i32::try_from(position).unwrap_or(i32::MAX));
+        return Tensor::from(narrow.collect::<Vec<i32>>());
+    }
+    let wide = positions.map(|position| i64::try_from(position).unwrap_or(i64::MAX));
+    Tensor::from(wide.collect::<Vec<i64>>())
+}
+
+/// Returns `count` numbers for each row along `axis`, from `end` in equal steps toward the element at `position`, which
+/// would be the next number.
+#[track_caller]
+fn ramp(
+    tensor: &Tensor,
+    axis: usize,
+    count: usize,
+    end: f64,
+    position: usize,
+) -> Result<Tensor, TensorError> {
+    let edge = take(
+        tensor,
+        &positions_on(position + 1, [position.cast_signed()]),
+        axis,
+    )?;
+    let mut shape = vec![1; tensor.rank()];
+    shape[axis] = count;
+    let wide = tensor.dtype().wide();
+    let fraction = Tensor::arange(DType::I32, count).convert(wide) / count.max(1) as f64;
+    let ramp = (edge.convert(wide) - end) * fraction.try_reshape(shape)? + end;
+    Ok(ramp.convert(tensor.dtype()))
+}
