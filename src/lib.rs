@@ -84,14 +84,15 @@ pub mod nn {
         ConvTranspose, ConvTransposeOptions, CrossEntropy, Distribution, Dropout, Einsum,
         EinsumOptions, Embed, EmbedOptions, Fan, FanAxes, Flatten, Forward, GroupNorm, GruCell,
         Identity, Initializer, InputError, InstanceNorm, Intermediates, Lambda, LayerNorm, Linear,
-        LinearGeneral, LinearGeneralOptions, LinearOptions, Lora, LoraAdapter, LoraError,
-        LoraParam, LstmCell, Mlp, Mode, NormOptions, PRelu, PerAxis, PerturbationError, Perturbed,
-        Pool, RecurrentCell, Reduction, RmsNorm, Rnn, Sequential, SimpleCell, Sown, Summary,
-        SummaryRow, VarianceFormula, accuracy, avg_pool, capture, celu, confusion_matrix,
-        convert_floats, cosine_distance, cosine_similarity, digamma, elu, eval, eval_where,
-        forward, gelu, gelu_exact, glu, hard_sigmoid, hard_silu, hard_tanh, hinge_loss, huber_loss,
-        kl_divergence, kl_divergence_with_log_targets, l1_loss, l2_loss, leaky_relu, lgamma,
-        log_cosh, log_sigmoid, log_softmax, logsumexp, mae, max_pool, min_pool, mish, mse,
+        LinearGeneral, LinearGeneralOptions, LinearOptions, Lora, LoraAdapter, LoraParam, LstmCell,
+        Mlp, Mode, NormOptions, PRelu, PerAxis, PerturbationError, Perturbed, Pool, RecurrentCell,
+        Reduction, RmsNorm, Rnn, Sequential, SimpleCell, Sown, SpectralNorm, SpectralState,
+        Summary, SummaryRow, VarianceFormula, WeightNorm, WeightScale, WrapError, accuracy,
+        avg_pool, capture, celu, confusion_matrix, convert_floats, cosine_distance,
+        cosine_similarity, digamma, elu, eval, eval_where, forward, gelu, gelu_exact, glu,
+        hard_sigmoid, hard_silu, hard_tanh, hinge_loss, huber_loss, kl_divergence,
+        kl_divergence_with_log_targets, l1_loss, l2_loss, leaky_relu, lgamma, log_cosh,
+        log_sigmoid, log_softmax, logsumexp, mae, max_pool, min_pool, mish, mse,
         multiclass_hinge_loss, polygamma, relu, relu6, selu, sequential, sigmoid,
         sigmoid_binary_cross_entropy, sigmoid_focal_loss, silu, sinc, smooth_labels, soft_sign,
         softmax, softmax_cross_entropy, softmax_cross_entropy_soft, softplus, squared_error,
@@ -223,7 +224,8 @@ pub mod prelude {
     pub use crate::control::scan_mut;
     pub use crate::kind::BatchStat;
     pub use crate::nn::{
-        Activation, BatchNorm, Dropout, Linear, Mlp, eval, mse, softmax_cross_entropy, train,
+        Activation, BatchNorm, Dropout, Linear, Mlp, Sequential, eval, forward, mse, sequential,
+        softmax_cross_entropy, train,
     };
     pub use crate::optim::{Optimizer, adam, sgd};
     pub use crate::random::{Key, Rngs};
@@ -241,6 +243,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/guide.md")]
     struct Guide;
+    #[doc = include_str!("../docs/layers.md")]
+    struct Layers;
     #[doc = include_str!("../docs/shapes.md")]
     struct Shapes;
     #[doc = include_str!("../docs/devices.md")]

@@ -136,6 +136,118 @@ OTHERS = [
 ]
 
 
+def adapter(dtype, rank):
+    """A linear layer with an adapter of low rank."""
+    rng = generator("lora", np.dtype(dtype).name, rank)
+    with precision(dtype):
+        rngs = nnx.Rngs(0)
+        layer = nnx.LoRALinear(3, 4, lora_rank=rank, param_dtype=dtype, lora_param_dtype=dtype, rngs=rngs)
+        first = nnx.LoRA(3, rank, 4, param_dtype=dtype, rngs=nnx.Rngs(0))
+        initial = {"a": array(first.lora_a.get_value()), "b": array(first.lora_b.get_value())}
+        values = {
+            "weight": (layer.kernel, (3, 4)),
+            "bias": (layer.bias, (4,)),
+            "a": (layer.lora.lora_a, (3, rank)),
+            "b": (layer.lora.lora_b, (rank, 4)),
+        }
+        for variable, shape in values.values():
+            variable.set_value(jnp.asarray(any_float(rng, shape, dtype)))
+        given = {name: array(variable.get_value()) for name, (variable, _) in values.items()}
+        x = jnp.asarray(any_float(rng, (5, 3), dtype))
+        weights = any_float(rng, (5, 4), dtype)
+        graphdef, lora, rest = nnx.split(layer, nnx.LoRAParam, ...)
+        run = lambda lora, x: nnx.merge(graphdef, lora, rest)(x)
+        of_lora = jax.grad(lambda lora: jnp.sum(weights * run(lora, x)))(lora)
+        of_lora = nnx.to_pure_dict(of_lora)["lora"]
+        return {
+            "dtype": DTYPE_NAMES[np.dtype(dtype).name],
+            "rank": rank,
+            "initial": initial,
+            "parameters": given,
+            "x": array(x),
+            "weights": array(weights),
+            "y": array(run(lora, x)),
+            "gradients": {"a": array(of_lora["lora_a"]), "b": array(of_lora["lora_b"])},
+        }
+
+
+def wrapped(name, inner, arguments, shape, dtype, **options):
+    """Three steps of a layer whose weights are normalised. Its weights are set again before each step, because
+    SpectralNorm of NNX overwrites them."""
+    rng = generator("wrapped", name, inner, arguments, shape, np.dtype(dtype).name, sorted(options.items()))
+    with precision(dtype):
+        rngs = nnx.Rngs(0)
+        layer = getattr(nnx, inner)(*arguments, param_dtype=dtype, rngs=rngs)
+        kinds = {"param_dtype": dtype} if name == "SpectralNorm" else {}
+        layer = getattr(nnx, name)(layer, rngs=rngs, **kinds, **options)
+        drawn = int(rngs["default"].count.get_value())
+        inside = layer.layer_instance
+        kernel = any_float(rng, inside.kernel.shape, dtype)
+        bias = any_float(rng, inside.bias.shape, dtype)
+        inside.bias.set_value(jnp.asarray(bias))
+        given = {"weight": array(kernel), "bias": array(bias)}
+        if name == "WeightNorm":
+            (scale,) = layer.scales.values()
+            scale.set_value(jnp.asarray(positive(rng, scale.shape, dtype)))
+            given["scale"] = array(scale.get_value())
+        else:
+            u = layer.batch_stats[("kernel", "u")]
+            initial = array(u.get_value())
+            u.set_value(jnp.asarray(any_float(rng, u.shape, dtype)))
+            given["u"] = array(u.get_value())
+        steps = []
+        for _ in range(3):
+            inside.kernel.set_value(jnp.asarray(kernel))
+            x = jnp.asarray(any_float(rng, shape, dtype))
+            graphdef, params, rest = nnx.split(layer, nnx.Param, ...)
+
+            def run(params, x):
+                model = nnx.merge(graphdef, params, rest, copy=True)
+                y = model(x)
+                return y, nnx.state(model, nnx.BatchStat)
+
+            weights = any_float(rng, run(params, x)[0].shape, dtype)
+
+            def loss(params, x):
+                y, state = run(params, x)
+                return jnp.sum(weights * y), (y, state)
+
+            (of_params, of_x), (y, state) = jax.grad(loss, argnums=(0, 1), has_aux=True)(params, x)
+            nnx.update(layer, state)
+            of_params = nnx.to_pure_dict(of_params)
+            step = {"x": array(x), "weights": array(weights), "y": array(y)}
+            of_inside = of_params["layer_instance"]
+            gradients = {"x": of_x, "weight": of_inside["kernel"], "bias": of_inside["bias"]}
+            if name == "WeightNorm":
+                (gradients["scale"],) = of_params["scales"].values()
+            else:
+                stats = layer.batch_stats
+                step["u"] = array(stats[("kernel", "u")].get_value())
+                step["sigma"] = array(stats[("kernel", "sigma")].get_value())
+            step["gradients"] = {key: array(value) for key, value in gradients.items()}
+            steps.append(step)
+        return {
+            "wrapper": name,
+            "layer": inner,
+            "arguments": arguments,
+            "dtype": DTYPE_NAMES[np.dtype(dtype).name],
+            "options": options,
+            "drawn": drawn,
+            "initial": initial if name == "SpectralNorm" else None,
+            "given": given,
+            "steps": steps,
+        }
+
+
+WRAPPED = [
+    ("WeightNorm", "Linear", (3, 4), (5, 3), {}),
+    ("WeightNorm", "Conv", (2, 3, (3,)), (2, 5, 2), {}),
+    ("SpectralNorm", "Linear", (3, 4), (5, 3), {}),
+    ("SpectralNorm", "Linear", (4, 2), (5, 4), dict(n_steps=3)),
+    ("SpectralNorm", "Conv", (2, 3, (3,)), (2, 5, 2), {}),
+]
+
+
 def json_options(options):
     return {k: ({str(a): n for a, n in v.items()} if isinstance(v, dict) else v) for k, v in options.items()}
 
@@ -147,6 +259,8 @@ def make_model_layers():
         body[group] = [case(*entry[:3], dtype, entry[3]) for entry in entries for dtype in FLOATS]
         for made in body[group]:
             made["options"] = json_options(made["options"])
+    body["wrapped"] = [wrapped(*entry[:4], dtype, **entry[4]) for entry in WRAPPED for dtype in FLOATS]
+    body["adapters"] = [adapter(dtype, rank) for dtype in FLOATS for rank in (1, 2)]
     write("model_layers", body)
 
 

@@ -3,8 +3,8 @@
 use pytree::core::edit;
 use pytree::nn::{
     Conv, ConvOptions, ConvPadding, ConvTranspose, ConvTransposeOptions, Einsum, EinsumOptions,
-    Forward, Initializer, InstanceNorm, LinearGeneral, LinearGeneralOptions, NormOptions, PRelu,
-    PerAxis, Pool, VarianceFormula,
+    Forward, Initializer, InstanceNorm, LinearGeneral, LinearGeneralOptions, Lora, LoraParam,
+    NormOptions, PRelu, PerAxis, Pool, VarianceFormula,
 };
 use pytree::pooling::PaddingCount;
 use pytree::prelude::*;
@@ -254,4 +254,36 @@ fn pooling_is_as_in_flax() {
 #[test]
 fn other_layers_are_as_in_flax() {
     check("others", 34, other_of);
+}
+
+#[test]
+fn adapters_are_as_in_flax() {
+    let file = read("model_layers.json");
+    let cases = file["adapters"].as_array().unwrap();
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let what = format!("{} rank {}", case["dtype"], case["rank"]);
+        let value = |name: &str| tensor(&case["parameters"][name]);
+        let linear = Linear {
+            weight: value("weight"),
+            bias: Some(value("bias")),
+        };
+        let rank = number(&case["rank"]);
+        let mut lora = Lora::new(&linear, &Filter::param(), rank, &mut Rngs::new(0));
+        let [adapter] = &mut lora.adapters[..] else {
+            panic!("{what}: one adapter")
+        };
+        assert_close(&what, &adapter.a, &tensor(&case["initial"]["a"]));
+        assert_close(&what, &adapter.b, &tensor(&case["initial"]["b"]));
+        (adapter.a, adapter.b) = (value("a"), value("b"));
+        let (x, weights) = (tensor(&case["x"]), tensor(&case["weights"]));
+        assert_close(&what, &lora.adapted().forward(&x), &tensor(&case["y"]));
+        let loss = |lora: &Lora<Linear>| (lora.adapted().forward(&x) * &weights).sum();
+        let gradient = grad(loss).wrt(Filter::collection::<LoraParam>())(&lora);
+        assert_eq!(gradient.iter_with_path().count(), 2, "{what}");
+        for name in ["a", "b"] {
+            let found = &gradient[format!("adapters[0].{name}").as_str()];
+            assert_close(&what, found, &tensor(&case["gradients"][name]));
+        }
+    }
 }

@@ -58,6 +58,10 @@ mod p39_adapters;
 mod p40_gpt;
 mod p41_cross_attention;
 mod p42_padded_batch;
+mod p50_digits_cnn;
+mod p51_sequential;
+mod p52_gru_sampling;
+mod p53_lora;
 
 /// Returns the message of the panic in which the action ends. The numbers of lines in this folder are replaced by `LINE`.
 fn panic_message<R>(action: impl FnOnce() -> R) -> String {

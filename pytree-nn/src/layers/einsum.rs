@@ -40,13 +40,13 @@ pub struct Einsum {
 /// See [`Einsum`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EinsumOptions {
-    /// The shape of the bias; by default `None`, which means that the layer has no bias.
+    /// The shape of the bias. The default is `None`, which means that the layer has no bias.
     pub bias_shape: Option<Vec<usize>>,
-    /// The dtype of the parameters; by default f32.
+    /// The dtype of the parameters. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
-    /// The initializer of the bias; by default zeros.
+    /// The initializer of the bias. The default is zeros.
     pub bias_init: Initializer,
 }
 
@@ -68,8 +68,8 @@ impl Einsum {
     /// Draws a key of the stream `params`.
     ///
     /// # Panics
-    /// If `subscripts` has not two operands and a result, or has not one letter for each axis of the weight, if the weight has
-    /// fewer than two axes, or if there is no stream to draw from.
+    /// If `subscripts` has not two operands and a result, or has not one letter for each axis of the weight, if the
+    /// weight has fewer than two axes, or if there is no stream to draw from.
     #[track_caller]
     pub fn new(
         subscripts: impl Into<String>,

@@ -8,8 +8,8 @@ use crate::error::InputError;
 
 /// Merges all axes after the first ones into one axis, for instance before a [`Linear`](crate::Linear) layer.
 ///
-/// With the default `kept` of 1, which keeps the batch axis, `x: [batch, a, b, …]` becomes `[batch, a · b · …]`. For one
-/// example, for instance under `vmap`, set `kept` to 0.
+/// With the default `kept` of 1, which keeps the batch axis, `x: [batch, a, b, …]` becomes `[batch, a · b · …]`. For
+/// one example, for instance under `vmap`, set `kept` to 0.
 ///
 /// # Examples
 /// ```
@@ -22,7 +22,7 @@ use crate::error::InputError;
 /// ```
 #[derive(Module, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flatten {
-    /// The number of first axes that stay as they are; by default 1, as in PyTorch.
+    /// The number of first axes that stay as they are. The default is 1, as in PyTorch.
     #[r#static]
     pub kept: usize,
 }
@@ -57,8 +57,8 @@ impl Flatten {
 
 /// Applies a function that has no parameters, for instance in a [`Sequential`](crate::Sequential).
 ///
-/// The function is a static value: it is a function, or a closure that captures nothing. Compiled functions are cached for
-/// each function.
+/// The function is a static value: it is a function, or a closure that captures nothing. Compiled functions are cached
+/// for each function.
 ///
 /// # Examples
 /// ```

@@ -6,16 +6,17 @@ use pytree_transform::Tensor;
 use crate::error::InputError;
 use crate::layers::{
     Activation, BatchNorm, Bidirectional, Conv, ConvTranspose, Dropout, Einsum, Embed, Flatten,
-    GroupNorm, Identity, InstanceNorm, Lambda, LayerNorm, Linear, LinearGeneral, Mlp, PRelu, Pool,
-    RecurrentCell, RmsNorm, Rnn, Sequential,
+    GroupNorm, Identity, InstanceNorm, Lambda, LayerNorm, Linear, LinearGeneral, Lora, Mlp, PRelu,
+    Pool, RecurrentCell, RmsNorm, Rnn, Sequential, SpectralNorm, WeightNorm,
 };
+use crate::model::Model;
 
 /// A layer that computes one tensor from one tensor. [`Sequential`] puts such layers in a row.
 ///
 /// The method takes `&mut self`, because some layers change when they run: batch normalisation writes its running
-/// statistics, and dropout counts its draws. A layer that does not change may have a method `forward` of its own that takes
-/// `&self`. Rust then calls this method of the layer where the layer is known, and the method of the trait inside of a `Box<dyn
-/// Forward>` or in a function of any `F: Forward`.
+/// statistics, and dropout counts its draws. A layer that does not change may have a method `forward` of its own that
+/// takes `&self`. Rust then calls this method of the layer where the layer is known, and the method of the trait inside
+/// of a `Box<dyn Forward>` or in a function of any `F: Forward`.
 ///
 /// A layer of your own joins with one line, [`forward!`](crate::forward!):
 ///
@@ -44,8 +45,8 @@ use crate::layers::{
 /// assert_eq!(model.forward(&Tensor::ones(DType::F32, [3, 4])).shape(), [3, 2]);
 /// ```
 ///
-/// The layer must be `Clone`, `Send` and `Sync`. A layer that needs more than a tensor, such as a mask, is no `Forward`: call
-/// it in the `forward` of your own struct.
+/// The layer must be `Clone`, `Send` and `Sync`. A layer that needs more than a tensor, such as a mask, is no
+/// `Forward`: call it in the `forward` of your own struct.
 #[module_object]
 pub trait Forward: std::fmt::Debug {
     /// Applies the layer to `x`.
@@ -119,6 +120,18 @@ fallible_forward!(
     Sequential,
 );
 
+/// Applies the layer in the box, so that functions of any layer take a box, too.
+impl Forward for Box<dyn Forward> {
+    #[track_caller]
+    fn forward(&mut self, x: &Tensor) -> Tensor {
+        (**self).forward(x)
+    }
+    #[track_caller]
+    fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+        (**self).try_forward(x)
+    }
+}
+
 /// Returns the outputs at all times.
 impl<C: RecurrentCell + Clone + Send + Sync + std::fmt::Debug> Forward for Rnn<C> {
     #[track_caller]
@@ -146,3 +159,21 @@ where
         Self::try_forward(self, x)
     }
 }
+
+/// Implements [`Forward`] for wrappers of a model that is a layer.
+macro_rules! wrapper_forward {
+    ($($layer:ident),+) => {$(
+        impl<M: Model + Forward + std::fmt::Debug> Forward for $layer<M> {
+            #[track_caller]
+            fn forward(&mut self, x: &Tensor) -> Tensor {
+                Self::forward(self, x)
+            }
+            #[track_caller]
+            fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+                Self::try_forward(self, x)
+            }
+        }
+    )+};
+}
+
+wrapper_forward!(Lora, SpectralNorm, WeightNorm);

@@ -36,11 +36,11 @@ pub struct LinearGeneral {
     /// The summand, if any: `[batch…, out…]`.
     #[param("T[...]")]
     pub bias: Option<Tensor>,
-    /// The axes of the input that are summed over. As in Flax, they are sorted: the first axis of the weight after its batch
-    /// axes belongs to the first of these axes in the input.
+    /// The axes of the input that are summed over. As in Flax, they are sorted: the first axis of the weight after its
+    /// batch axes belongs to the first of these axes in the input.
     #[r#static]
     pub axes: Vec<isize>,
-    /// The number of batch axes, which are the first axes of the input and of the weight; by default none.
+    /// The number of batch axes, which are the first axes of the input and of the weight. The default is none.
     #[r#static]
     pub batch_axes: usize,
 }
@@ -59,16 +59,16 @@ pub struct LinearGeneral {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearGeneralOptions {
-    /// The axes of the input that are summed over; by default its last axes, as many as there are inputs.
+    /// The axes of the input that are summed over. The default is its last axes, as many as there are inputs.
     pub axes: Option<Vec<isize>>,
-    /// The lengths of the batch axes; by default there are none.
+    /// The lengths of the batch axes. There are none by default.
     pub batch: Vec<usize>,
-    /// The dtype of the parameters; by default f32.
+    /// The dtype of the parameters. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the weight, as a matrix of all inputs times all outputs; by default
+    /// The initializer of the weight, as a matrix of all inputs times all outputs. The default is
     /// [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
-    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
     pub bias_init: Option<Initializer>,
 }
 

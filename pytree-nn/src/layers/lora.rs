@@ -1,12 +1,14 @@
 //! Adapters of low rank: fine-tuning with few parameters.
 
 use pytree_core::kind::Param;
-use pytree_core::{Collection, Filter, Module, edit, partition, shapes};
+use pytree_core::{Collection, Filter, Module, partition, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
-use thiserror::Error;
 
+use super::rewriting::{restored, rewritten};
+use crate::error::InputError;
 use crate::initializers::Initializer;
+use crate::layers::{Forward, WrapError};
 use crate::model::Model;
 use crate::random::Rngs;
 
@@ -45,12 +47,12 @@ impl LoraAdapter {
 /// A model whose chosen matrices W are W + scale · A · B, where A and B have a low rank (Hu et al. 2021, "Low-rank
 /// adaptation of large language models", equation 3).
 ///
-/// The model may be of any type. Its layers and their types stay as they are: [`adapted`](Self::adapted) returns the model with
-/// the sums in the places of the matrices. Call it inside of the loss. Because B begins with 0, the adapted model first
-/// computes the same as the model.
+/// The model may be of any type. Its layers and their types stay as they are: [`adapted`](Self::adapted) returns the
+/// model with the sums in the places of the matrices. Call it inside of the loss. Because B begins with 0, the adapted
+/// model first computes the same as the model.
 ///
-/// To train the adapters alone, differentiate with respect to [`LoraParam`], and give the optimizer the same filter. To use the
-/// result without adapters, keep the adapted model.
+/// To train the adapters alone, differentiate with respect to [`LoraParam`], and give the optimizer the same filter. To
+/// use the result without adapters, keep the adapted model.
 ///
 /// # Examples
 /// ```
@@ -80,37 +82,21 @@ pub struct Lora<M> {
     pub model: M,
     /// The adapters, in the order of their matrices in the model.
     pub adapters: Vec<LoraAdapter>,
-    /// The factor of the products; by default 1, as in Flax. (The paper has α divided by the rank.)
+    /// The factor of the products. The default is 1, as in Flax. (The paper has α divided by the rank.)
     #[r#static]
     pub scale: f64,
 }
 
-/// The error of a model that has no matrices to adapt.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum LoraError {
-    /// The filter selects no parameter with two axes.
-    #[error(
-        "cannot add adapters: the filter selects no parameter with two axes, but {selected}; choose a filter that selects matrices, for instance `Filter::param()`"
-    )]
-    NoMatrix {
-        /// What the filter selects instead.
-        selected: String,
-    },
-    /// The filter has an unknown path.
-    #[error("cannot add adapters: {0}")]
-    Filter(#[from] pytree_core::TreeError),
-}
-
 impl<M: Model> Lora<M> {
-    /// Adds an adapter of the given rank to each matrix that the filter selects. Other leaves that it selects, such as the
-    /// biases of the same layers, have no adapter.
+    /// Adds an adapter of the given rank to each matrix that the filter selects. Other leaves that it selects, such as
+    /// the biases of the same layers, have no adapter.
     ///
-    /// Draws two keys of the stream `params` for each matrix: for `a` and for `b`, as in Flax. An adapter has the dtype of its
-    /// matrix.
+    /// Draws two keys of the stream `params` for each matrix: for `a` and for `b`, as in Flax. An adapter has the dtype
+    /// of its matrix.
     ///
     /// # Panics
-    /// If the filter selects no parameter with two axes, if it has an unknown path, or if there is no stream to draw from.
+    /// If the filter selects no parameter with two axes, if it has an unknown path, or if there is no stream to draw
+    /// from.
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(
@@ -118,7 +104,7 @@ impl<M: Model> Lora<M> {
         filter: &Filter,
         rank: usize,
         rngs: &mut Rngs,
-    ) -> Result<Self, LoraError> {
+    ) -> Result<Self, WrapError> {
         let selected = partition::try_filter(model, &(Filter::param() & filter.clone()))?;
         let mut adapters = Vec::new();
         for (path, weight) in selected.iter_with_path() {
@@ -132,13 +118,7 @@ impl<M: Model> Lora<M> {
             adapters.push(LoraAdapter { path, a, b });
         }
         if adapters.is_empty() {
-            let leaves = selected.iter_with_path();
-            let leaves = leaves.map(|(path, leaf)| format!("{path}: {}", leaf.info()));
-            let selected = match leaves.collect::<Vec<_>>() {
-                leaves if leaves.is_empty() => "nothing".to_owned(),
-                leaves => leaves.join(", "),
-            };
-            return Err(LoraError::NoMatrix { selected });
+            return Err(WrapError::no_weight("add adapters", "two axes", &selected));
         }
         Ok(Self {
             model: model.clone(),
@@ -155,27 +135,39 @@ impl<M: Model> Lora<M> {
     #[must_use]
     #[track_caller]
     pub fn adapted(&self) -> M {
-        let mut met = 0;
-        let adapted = edit::apply_with_path(self.model.clone(), |path, weight: &mut Tensor| {
-            let path = path.to_string();
-            if let Some(adapter) = self.adapters.iter().find(|adapter| adapter.path == path) {
-                *weight = adapter.adapted(weight, self.scale);
-                met += 1;
-            }
-        });
-        let paths = || {
-            self.adapters
-                .iter()
-                .map(|adapter| adapter.path.as_str())
-                .collect::<Vec<_>>()
-        };
+        let (adapted, originals) = self.rewritten();
+        let paths = || -> Vec<&String> { self.adapters.iter().map(|one| &one.path).collect() };
         assert!(
-            met == self.adapters.len(),
-            "cannot adapt the model: it has {met} of the {} matrices {:?}; make the adapters for this model, with `Lora::new`",
+            originals.len() == self.adapters.len(),
+            "cannot adapt the model: it has {} of the {} matrices {:?}; make the adapters for this model, with `Lora::new`",
+            originals.len(),
             self.adapters.len(),
             paths()
         );
         adapted
+    }
+
+    #[track_caller]
+    fn rewritten(&self) -> (M, Vec<(String, Tensor)>) {
+        rewritten(&self.model, |path, weight| {
+            let adapter = self.adapters.iter().find(|adapter| adapter.path == path)?;
+            Some(adapter.adapted(weight, self.scale))
+        })
+    }
+}
+
+impl<M: Model + Forward> Lora<M> {
+    /// Applies the adapted model. States that the model writes, such as running statistics, are kept.
+    ///
+    /// # Panics
+    /// If `x` does not fit the model, or if the shape of an adapter does not fit its matrix.
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+        let (mut model, originals) = self.rewritten();
+        let y = model.try_forward(x);
+        self.model = restored(model, &originals);
+        y
     }
 }
 
@@ -192,7 +184,8 @@ mod tests {
         let error = Lora::try_new(&model, &bias, 1, &mut Rngs::new(0)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot add adapters: the filter selects no parameter with two axes, but layers[0].bias: f32[3]; choose a filter that selects matrices, for instance `Filter::param()`"
+            "cannot add adapters: the filter selects layers[0].bias: f32[3], expected parameters with two axes; \
+             choose a filter that selects such parameters, for instance `Filter::param()`"
         );
         let error = Lora::try_new(&model, &Filter::path("head"), 1, &mut Rngs::new(0));
         assert!(error.unwrap_err().to_string().contains("head"));

@@ -21,7 +21,10 @@ mod normalization;
 mod pooling;
 mod prelu;
 mod recurrent;
+mod rewriting;
 mod sequential;
+mod spectral_norm;
+mod weight_norm;
 
 pub use activation::Activation;
 pub use attention::{
@@ -42,7 +45,7 @@ pub use forward::Forward;
 pub use identity::Identity;
 pub use linear::{Linear, LinearOptions};
 pub use linear_general::{LinearGeneral, LinearGeneralOptions};
-pub use lora::{Lora, LoraAdapter, LoraError, LoraParam};
+pub use lora::{Lora, LoraAdapter, LoraParam};
 pub use mlp::Mlp;
 pub use mode::{Mode, eval, eval_where, train, train_where};
 pub use normalization::{
@@ -53,4 +56,7 @@ pub use prelu::PRelu;
 pub use recurrent::{
     Bidirectional, CellOptions, GruCell, LstmCell, RecurrentCell, Rnn, SimpleCell,
 };
+pub use rewriting::WrapError;
 pub use sequential::Sequential;
+pub use spectral_norm::{SpectralNorm, SpectralState};
+pub use weight_norm::{WeightNorm, WeightScale};

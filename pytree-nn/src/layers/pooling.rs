@@ -24,8 +24,8 @@ pub enum Reduction {
 
 /// Reduces each window of the spatial axes to its maximum, minimum or mean. The layer has no parameters.
 ///
-/// `x: [batch…, space…, features]` becomes `[batch…, space…, features]`, with one element for each window along the spatial
-/// axes. There are as many spatial axes as sizes of the window, and any number of batch axes.
+/// `x: [batch…, space…, features]` becomes `[batch…, space…, features]`, with one element for each window along the
+/// spatial axes. There are as many spatial axes as sizes of the window, and any number of batch axes.
 ///
 /// The fields are public: change them by assignment, or write `Pool { strides: vec![2, 2], ..Pool::max([3, 3]) }`.
 ///
@@ -47,15 +47,15 @@ pub struct Pool {
     /// The size of a window along each spatial axis.
     #[r#static]
     pub window: Vec<usize>,
-    /// The distance between neighbouring windows along each spatial axis; by default 1, as in Flax. (In PyTorch, it is
-    /// the size of the window.)
+    /// The distance between neighbouring windows along each spatial axis. The default is 1, as in Flax. (In PyTorch, it
+    /// is the size of the window.)
     #[r#static]
     pub strides: Vec<usize>,
-    /// The padding; by default none, as in Flax. Padding elements count as zeros in a mean. They are never a maximum or
-    /// a minimum.
+    /// The padding. The default is none, as in Flax. Padding elements count as zeros in a mean. They are never a
+    /// maximum or a minimum.
     #[r#static]
     pub padding: Padding,
-    /// Whether the divisor of a mean counts padding elements; by default it does, as in Flax and PyTorch.
+    /// Whether the divisor of a mean counts padding elements. It does by default, as in Flax and PyTorch.
     #[r#static]
     pub padding_count: PaddingCount,
     /// How a window is reduced.
@@ -138,8 +138,8 @@ impl Pool {
     /// Reduces each window of `x: [batch…, space…, features]`.
     ///
     /// # Panics
-    /// If `x` has fewer axes than the window and a feature axis, if explicit padding has not one pair for each axis of the
-    /// window, or if `x` is not a tensor of floats.
+    /// If `x` has fewer axes than the window and a feature axis, if explicit padding has not one pair for each axis of
+    /// the window, or if `x` is not a tensor of floats.
     #[shapes(x = "T: float[... features]", return = "T[... features]")]
     #[panicking_twin(forward)]
     #[track_caller]

@@ -9,12 +9,12 @@ use crate::layers::Forward;
 
 /// Applies layers one after another. The layers may have different types; each implements [`Forward`].
 ///
-/// [`sequential!`](crate::sequential!) creates one from layers. A `Sequential` is a module like any other: it works under
-/// `jit`, `vmap` and `grad`, in checkpoints and in summaries, and [`train`](crate::train()) and [`eval`](crate::eval())
-/// set the modes of all its layers. The path of a parameter is for instance `layers[0].weight`.
+/// [`sequential!`](crate::sequential!) creates one from layers. A `Sequential` is a module like any other: it works
+/// under `jit`, `vmap` and `grad`, in checkpoints and in summaries, and [`train`](crate::train()) and
+/// [`eval`](crate::eval()) set the modes of all its layers. The path of a parameter is for instance `layers[0].weight`.
 ///
-/// `forward` takes `&mut self`, because some layers change when they run: see [`Forward`]. So a loss is differentiated with
-/// [`value_and_grad_mut`](pytree_transform::value_and_grad_mut).
+/// `forward` takes `&mut self`, because some layers change when they run: see [`Forward`]. So a loss is differentiated
+/// with [`value_and_grad_mut`](pytree_transform::value_and_grad_mut).
 ///
 /// # Examples
 /// ```

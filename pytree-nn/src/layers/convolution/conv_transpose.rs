@@ -16,10 +16,10 @@ const CONV_TRANSPOSE: &str = "ConvTranspose";
 /// "Deconvolutional networks"). With a stride, the result is longer than the input.
 ///
 /// The layer computes a convolution of stride 1, whose input has stride - 1 zeros between neighbouring elements, like
-/// `jax.lax.conv_transpose` without `transpose_kernel`. So the weight `[kernel…, in, out]` is neither flipped nor transposed.
-/// To apply the transpose of a [`Conv`](crate::Conv) with the weight `w` over n spatial axes, which is
-/// `transpose_kernel=True` in Flax, set the weight to
-/// [`turned(&w, n)`](pytree_transform::convolution::turned)`.swap_axes(-1, -2)`.
+/// `jax.lax.conv_transpose` without `transpose_kernel`. So the weight `[kernel…, in, out]` is neither flipped nor
+/// transposed. To apply the transpose of a [`Conv`](crate::Conv) with the weight `w` over n spatial axes, which is
+/// `transpose_kernel=True` in Flax, set the weight to [`turned(&w,
+/// n)`](pytree_transform::convolution::turned)`.swap_axes(-1, -2)`.
 ///
 /// With the stride s and a window of k elements, a spatial axis of length n becomes
 ///
@@ -59,8 +59,8 @@ pub struct ConvTranspose {
 
 impl ConvTranspose {
     /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`], with
-    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in Flax.
-    /// `kernel` has the size of the kernel along each spatial axis.
+    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in
+    /// Flax. `kernel` has the size of the kernel along each spatial axis.
     ///
     /// Draws two keys of the stream `params`.
     ///
@@ -85,9 +85,9 @@ impl ConvTranspose {
     /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
     ///
     /// # Panics
-    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel, if
-    /// the padding is [`ConvPadding::Causal`] or [`ConvPadding::Reflect`], which a transposed convolution does not have,
-    /// if there is no stream to draw from, or if `param_dtype` is not a float.
+    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel,
+    /// if the padding is [`ConvPadding::Causal`] or [`ConvPadding::Reflect`], which a transposed convolution does not
+    /// have, if there is no stream to draw from, or if `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
         inputs: usize,
@@ -158,8 +158,8 @@ impl ConvTranspose {
         Ok(with_batch_axes(&y, &batch))
     }
 
-    /// Adds elements whose distance is a multiple of the period, which is the length of the input times the stride. As in
-    /// Flax, the elements are first centred in an odd number of periods.
+    /// Adds elements whose distance is a multiple of the period, which is the length of the input times the stride. As
+    /// in Flax, the elements are first centred in an odd number of periods.
     #[track_caller]
     fn wrapped(&self, y: &Tensor, x: &Tensor) -> Tensor {
         let mut wrapped = y.clone();

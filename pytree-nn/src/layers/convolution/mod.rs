@@ -1,7 +1,7 @@
 //! Convolutions and transposed convolutions over any number of axes, with the features on the last axis.
 //!
-//! An input is `[batch…, space…, features]`. Windows slide over the spatial axes, of which there are as many as sizes of
-//! the kernel. There may be any number of batch axes, also none.
+//! An input is `[batch…, space…, features]`. Windows slide over the spatial axes, of which there are as many as sizes
+//! of the kernel. There may be any number of batch axes, also none.
 
 mod conv;
 mod conv_transpose;

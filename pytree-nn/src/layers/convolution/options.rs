@@ -85,22 +85,22 @@ impl PerAxis {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConvOptions {
-    /// The distance between neighbouring windows along each spatial axis; by default 1.
+    /// The distance between neighbouring windows along each spatial axis. The default is 1.
     pub strides: PerAxis,
-    /// The padding of the spatial axes; by default [`ConvPadding::Same`].
+    /// The padding of the spatial axes. The default is [`ConvPadding::Same`].
     pub padding: ConvPadding,
-    /// The distance between neighbouring input elements, which are separated by zeros; by default 1.
+    /// The distance between neighbouring input elements, which are separated by zeros. The default is 1.
     pub input_dilation: PerAxis,
-    /// The distance between neighbouring kernel elements; by default 1.
+    /// The distance between neighbouring kernel elements. The default is 1.
     pub kernel_dilation: PerAxis,
-    /// The number of groups into which the input features are divided: `feature_group_count` in Flax; by default 1.
+    /// The number of groups into which the input features are divided: `feature_group_count` in Flax. The default is 1.
     /// Each group has its own output features. As many groups as input features make a depthwise convolution.
     pub groups: usize,
-    /// The dtype of the parameters; by default f32.
+    /// The dtype of the parameters. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
-    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
     pub bias_init: Option<Initializer>,
 }
 
@@ -135,17 +135,17 @@ impl Default for ConvOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConvTransposeOptions {
-    /// The distance, in the result, of the windows of neighbouring input elements; by default 1.
+    /// The distance, in the result, of the windows of neighbouring input elements. The default is 1.
     pub strides: PerAxis,
-    /// The padding; by default [`ConvPadding::Same`]. See [`ConvTranspose`](crate::ConvTranspose) for the meaning.
+    /// The padding. The default is [`ConvPadding::Same`]. See [`ConvTranspose`](crate::ConvTranspose) for the meaning.
     pub padding: ConvPadding,
-    /// The distance between neighbouring kernel elements; by default 1.
+    /// The distance between neighbouring kernel elements. The default is 1.
     pub kernel_dilation: PerAxis,
-    /// The dtype of the parameters; by default f32.
+    /// The dtype of the parameters. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the weight; by default [`Initializer::lecun_normal`].
+    /// The initializer of the weight. The default is [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
-    /// The initializer of the bias; by default zeros. `None` means that the layer has no bias.
+    /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
     pub bias_init: Option<Initializer>,
 }
 

@@ -56,8 +56,8 @@ impl ConvPadding {
         }
     }
 
-    /// Pads `x: [batch, space…, features]` if an operation on it has no such padding. Returns the padding that is left to
-    /// the operation. `spans` has the number of elements that a window covers along each axis.
+    /// Pads `x: [batch, space…, features]` if an operation on it has no such padding. Returns the padding that is left
+    /// to the operation. `spans` has the number of elements that a window covers along each axis.
     #[track_caller]
     pub(super) fn apply(&self, x: &Tensor, spans: &[usize]) -> (Tensor, Padding) {
         match self {

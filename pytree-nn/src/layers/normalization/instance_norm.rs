@@ -34,13 +34,13 @@ pub struct InstanceNorm {
     /// The summand of the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
-    /// The number added to the variance to avoid a division by zero; by default 1e-6, as in Flax.
+    /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axis of the features; by default -1, the last. Axis 0 is the batch.
+    /// The axis of the features. The default is -1, the last. Axis 0 is the batch.
     #[r#static]
     pub axis: isize,
-    /// The formula of the variance; by default [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
     pub variance_formula: VarianceFormula,
 }

@@ -8,8 +8,8 @@ use super::rnn::Direction;
 use super::{RecurrentCell, Rnn};
 use crate::error::InputError;
 
-/// Applies a cell from the first element of a sequence to the last, and another from the last to the first. The result has the
-/// outputs of both, by default concatenated along the last axis, at each time (Schuster and Paliwal 1997).
+/// Applies a cell from the first element of a sequence to the last, and another from the last to the first. The result
+/// has the outputs of both, by default concatenated along the last axis, at each time (Schuster and Paliwal 1997).
 ///
 /// `x: [batch…, time, inputs]` becomes `[batch…, time, forward outputs + backward outputs]`. The fields `reverse` and
 /// `keep_order` of the two layers are not read.
@@ -28,7 +28,7 @@ pub struct Bidirectional<F, B> {
     pub forward: Rnn<F>,
     /// The layer that runs backward in time.
     pub backward: Rnn<B>,
-    /// The function of the outputs of both layers; by default it concatenates them along the last axis.
+    /// The function of the outputs of both layers. By default, it concatenates them along the last axis.
     #[r#static]
     pub merge: fn(&Tensor, &Tensor) -> Tensor,
 }

@@ -42,10 +42,10 @@ pub struct GruCell {
     /// The summand of the product with the input, for r, z and n.
     #[param("T[3*hidden]")]
     pub bias: Tensor,
-    /// The function σ of the gates; by default the sigmoid.
+    /// The function σ of the gates. The default is the sigmoid.
     #[r#static]
     pub gate: Activation,
-    /// The function of n; by default tanh.
+    /// The function of n. The default is tanh.
     #[r#static]
     pub activation: Activation,
 }
@@ -83,8 +83,8 @@ impl GruCell {
         }
     }
 
-    /// Computes one step for `x: [batch…, in]` and the carry `h: [batch…, hidden]`. Returns the next carry and the output,
-    /// which are equal.
+    /// Computes one step for `x: [batch…, in]` and the carry `h: [batch…, hidden]`. Returns the next carry and the
+    /// output, which are equal.
     ///
     /// # Panics
     /// If the shapes or the dtypes of `x` or of the carry do not fit the cell.

@@ -9,8 +9,8 @@ use crate::error::InputError;
 use crate::layers::Activation;
 use crate::random::Rngs;
 
-/// A cell with a memory c beside its hidden state h (Hochreiter and Schmidhuber 1997; with the forget gate of Gers et al.
-/// 2000).
+/// A cell with a memory c beside its hidden state h (Hochreiter and Schmidhuber 1997; with the forget gate of Gers et
+/// al. 2000).
 ///
 /// With `y = x · input + h · recurrent + bias`, whose last axis is split into i, f, g and o:
 ///
@@ -19,8 +19,8 @@ use crate::random::Rngs;
 /// h' = σ(o) · tanh(c')
 /// ```
 ///
-/// The carry is `(c, h)`, each `[batch…, hidden]`, and the output is h'. This is `OptimizedLSTMCell` of Flax. Its `LSTMCell`
-/// computes the same with a matrix for each gate: concatenate the matrices along the last axis.
+/// The carry is `(c, h)`, each `[batch…, hidden]`, and the output is h'. This is `OptimizedLSTMCell` of Flax. Its
+/// `LSTMCell` computes the same with a matrix for each gate: concatenate the matrices along the last axis.
 ///
 /// # Examples
 /// ```
@@ -41,10 +41,10 @@ pub struct LstmCell {
     /// The summand of the gates i, f, g and o.
     #[param("T[4*hidden]")]
     pub bias: Tensor,
-    /// The function σ of the gates; by default the sigmoid.
+    /// The function σ of the gates. The default is the sigmoid.
     #[r#static]
     pub gate: Activation,
-    /// The function of g and of the memory; by default tanh.
+    /// The function of g and of the memory. The default is tanh.
     #[r#static]
     pub activation: Activation,
 }
@@ -82,8 +82,8 @@ impl LstmCell {
         }
     }
 
-    /// Computes one step for `x: [batch…, in]` and the carry `(c, h)`, each `[batch…, hidden]`. Returns the next carry and
-    /// the output, which is h'.
+    /// Computes one step for `x: [batch…, in]` and the carry `(c, h)`, each `[batch…, hidden]`. Returns the next carry
+    /// and the output, which is h'.
     ///
     /// # Panics
     /// If the shapes or the dtypes of `x` or of the carry do not fit the cell.

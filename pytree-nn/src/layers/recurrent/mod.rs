@@ -19,8 +19,8 @@ use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
-/// A function of a carry and an input, which returns the next carry and an output: one time step of a recurrent network.
-/// [`Rnn`] applies a cell to a sequence.
+/// A function of a carry and an input, which returns the next carry and an output: one time step of a recurrent
+/// network. [`Rnn`] applies a cell to a sequence.
 ///
 /// # Examples
 /// A cell of your own:
@@ -83,14 +83,14 @@ pub trait RecurrentCell: Module {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellOptions {
-    /// The dtype of the parameters and of the initial carry; by default f32.
+    /// The dtype of the parameters and of the initial carry. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the matrix that multiplies the input; by default [`Initializer::lecun_normal`].
+    /// The initializer of the matrix that multiplies the input. The default is [`Initializer::lecun_normal`].
     pub input_init: Initializer,
-    /// The initializer of the matrix that multiplies the hidden state; by default [`Initializer::lecun_normal`]. (In
-    /// Flax, it is an orthogonal matrix.)
+    /// The initializer of the matrix that multiplies the hidden state. The default is [`Initializer::lecun_normal`].
+    /// (In Flax, it is an orthogonal matrix.)
     pub recurrent_init: Initializer,
-    /// The initializer of the bias; by default zeros.
+    /// The initializer of the bias. The default is zeros.
     pub bias_init: Initializer,
 }
 

@@ -12,8 +12,8 @@ const RNN: &str = "Rnn";
 
 /// Applies a [`RecurrentCell`] to each element of a sequence, by [`scan`], like `RNN` of Flax.
 ///
-/// `x` is `[batch…, time, inputs]`, or `[time, batch…, inputs]` if `time_major` is true. The result has the outputs of the cell
-/// at all times, with the same order of axes.
+/// `x` is `[batch…, time, inputs]`, or `[time, batch…, inputs]` if `time_major` is true. The result has the outputs of
+/// the cell at all times, with the same order of axes.
 ///
 /// # Examples
 /// ```
@@ -32,14 +32,14 @@ const RNN: &str = "Rnn";
 pub struct Rnn<C> {
     /// The cell.
     pub cell: C,
-    /// Whether the time is the first axis of the input; by default false.
+    /// Whether the time is the first axis of the input. The default is false.
     #[r#static]
     pub time_major: bool,
-    /// Whether the cell runs from the last element to the first; by default false.
+    /// Whether the cell runs from the last element to the first. The default is false.
     #[r#static]
     pub reverse: bool,
-    /// Whether the outputs of a reversed run have the order of the input. By default false: they have the order of the run,
-    /// as in Flax.
+    /// Whether the outputs of a reversed run have the order of the input. By default false: they have the order of the
+    /// run, as in Flax.
     #[r#static]
     pub keep_order: bool,
 }
@@ -84,14 +84,15 @@ impl<C: RecurrentCell> Rnn<C> {
 
     /// Returns the last carry, and the outputs of the cell at all times.
     ///
-    /// - `initial_carry` is the carry before the first step; by default that of [`RecurrentCell::initial_carry`].
-    /// - `lengths: i32[batch…]` are the numbers of elements of the sequences in a batch, from 0 to the length of the time axis, where shorter ones are padded at their
-    ///   end. The last carry is then the carry after the last element of each sequence, and a reversed run begins at
-    ///   this element. The outputs at padding mean nothing. The carry of a sequence of length 0 is the initial carry.
+    /// - `initial_carry` is the carry before the first step. The default is that of [`RecurrentCell::initial_carry`].
+    /// - `lengths: i32[batch…]` are the numbers of elements of the sequences in a batch, from 0 to the length of the
+    /// time axis, where shorter ones are padded at their end. The last carry is then the carry after the last element
+    /// of each sequence, and a reversed run begins at this element. The outputs at padding mean nothing. The carry of
+    /// a sequence of length 0 is the initial carry.
     ///
     /// # Panics
-    /// If `x` has no time axis, if the input or the carry does not fit the cell, or if the lengths are not one integer for
-    /// each sequence.
+    /// If `x` has no time axis, if the input or the carry does not fit the cell, or if the lengths are not one integer
+    /// for each sequence.
     #[panicking_twin(run)]
     #[track_caller]
     pub fn try_run(
@@ -146,7 +147,8 @@ impl<C: RecurrentCell> Rnn<C> {
         Ok((carry, outputs.move_axis(0, time_axis.cast_signed())))
     }
 
-    /// Runs the cell along axis 0 of `steps`. With lengths, the carry of a sequence does not change after its last element.
+    /// Runs the cell along axis 0 of `steps`. With lengths, the carry of a sequence does not change after its last
+    /// element.
     #[track_caller]
     fn scanned(
         &self,
@@ -194,8 +196,8 @@ fn checked_lengths(
     Err(InputError::input(RNN, expected, lengths, fix))
 }
 
-/// Reverses `steps: [time, batch…, …]` in time. With lengths, the padding after the last element of a sequence stays after
-/// it.
+/// Reverses `steps: [time, batch…, …]` in time. With lengths, the padding after the last element of a sequence stays
+/// after it.
 #[track_caller]
 fn flip(steps: &Tensor, lengths: Option<&Tensor>) -> Tensor {
     let Some(lengths) = lengths else {

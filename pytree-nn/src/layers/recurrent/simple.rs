@@ -32,10 +32,10 @@ pub struct SimpleCell {
     /// The bias that is added to the product with the input.
     #[param("T[hidden]")]
     pub bias: Tensor,
-    /// The function of the sum; by default tanh.
+    /// The function of the sum. The default is tanh.
     #[r#static]
     pub activation: Activation,
-    /// Whether the old hidden state is added before the function; by default it is not, as in Flax.
+    /// Whether the old hidden state is added before the function. The default is false, as in Flax.
     #[r#static]
     pub residual: bool,
 }
@@ -73,8 +73,8 @@ impl SimpleCell {
         }
     }
 
-    /// Computes one step for `x: [batch…, in]` and the carry `h: [batch…, hidden]`. Returns the next carry and the output,
-    /// which are equal.
+    /// Computes one step for `x: [batch…, in]` and the carry `h: [batch…, hidden]`. Returns the next carry and the
+    /// output, which are equal.
     ///
     /// # Panics
     /// If the shapes or the dtypes of `x` or of the carry do not fit the cell.

@@ -1,0 +1,81 @@
+//! Runs a model in which some weights are replaced by functions of them, for the layers that wrap a whole model.
+
+use pytree_core::{Partition, TreeError, edit};
+use pytree_transform::Tensor;
+use thiserror::Error;
+
+use crate::model::Model;
+
+/// The error of a wrapper of a model, such as [`Lora`](crate::Lora), that finds no weights to replace.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum WrapError {
+    /// The filter selects no parameter with the right number of axes.
+    #[error(
+        "cannot {action}: the filter selects {selected}, expected parameters with {axes}; choose a filter that selects such parameters, for instance `Filter::param()`"
+    )]
+    NoWeight {
+        /// What the wrapper does.
+        action: &'static str,
+        /// The parameters that the filter selects.
+        selected: String,
+        /// The expected number of axes.
+        axes: &'static str,
+    },
+    /// The filter has an unknown path.
+    #[error("cannot select weights: {0}")]
+    Filter(#[from] TreeError),
+}
+
+impl WrapError {
+    /// Returns the error for a selection without weights.
+    pub(super) fn no_weight<M>(
+        action: &'static str,
+        axes: &'static str,
+        selected: &Partition<M, Tensor>,
+    ) -> Self {
+        let leaves = selected.iter_with_path();
+        let leaves: Vec<String> = leaves
+            .map(|(path, leaf)| format!("{path}: {}", leaf.info()))
+            .collect();
+        let selected = if leaves.is_empty() {
+            "no parameter".to_owned()
+        } else {
+            leaves.join(", ")
+        };
+        Self::NoWeight {
+            action,
+            selected,
+            axes,
+        }
+    }
+}
+
+/// Returns the model in which `change` has replaced weights, and the replaced weights with their paths. `change`
+/// returns `None` for a leaf that stays.
+#[track_caller]
+pub(super) fn rewritten<M: Model>(
+    model: &M,
+    mut change: impl FnMut(&str, &Tensor) -> Option<Tensor>,
+) -> (M, Vec<(String, Tensor)>) {
+    let mut originals = Vec::new();
+    let changed = edit::apply_with_path(model.clone(), |path, leaf: &mut Tensor| {
+        let path = path.to_string();
+        if let Some(new) = change(&path, leaf) {
+            originals.push((path, std::mem::replace(leaf, new)));
+        }
+    });
+    (changed, originals)
+}
+
+/// Returns the model with the replaced weights in their places again. Other leaves, such as running statistics, keep
+/// the values that they have after the run.
+#[track_caller]
+pub(super) fn restored<M: Model>(model: M, originals: &[(String, Tensor)]) -> M {
+    edit::apply_with_path(model, |path, leaf: &mut Tensor| {
+        let path = path.to_string();
+        if let Some((_, original)) = originals.iter().find(|(at, _)| *at == path) {
+            *leaf = original.clone();
+        }
+    })
+}

@@ -1,0 +1,122 @@
+//! Weights as a direction and a length.
+
+use pytree_core::{Filter, Module, partition};
+use pytree_derive::panicking_twin;
+use pytree_transform::Tensor;
+
+use super::rewriting::{restored, rewritten};
+use crate::error::InputError;
+use crate::layers::{Forward, WrapError};
+use crate::model::Model;
+
+/// The lengths of one weight of a [`WeightNorm`].
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct WeightScale {
+    /// The key path of the weight in the model.
+    #[r#static]
+    pub path: String,
+    /// The length for each output feature, initially 1.
+    #[param("T[features]")]
+    pub scale: Tensor,
+}
+
+/// A model whose chosen weights V are g · V / ‖V‖, where ‖V‖ is the norm of all elements of an output feature, and the
+/// length g is a parameter for each output feature (Salimans and Kingma 2016, "Weight normalization", equation 2).
+///
+/// The output features are the last axis of a weight. The model may be of any type: [`normalized`](Self::normalized)
+/// returns it with the normalised weights in the places of V. If it is a layer, `forward` applies the normalised layer.
+/// As in Flax, g begins with 1.
+///
+/// # Examples
+/// ```
+/// use pytree_core::Filter;
+/// use pytree_nn::{Linear, Rngs, WeightNorm};
+/// use pytree_transform::{DType, Tensor};
+/// let linear = Linear::new(4, 3, &mut Rngs::new(0));
+/// let mut layer = WeightNorm::new(&linear, &Filter::param());
+/// assert_eq!(layer.forward(&Tensor::ones(DType::F32, [2, 4])).shape(), [2, 3]);
+/// let lengths = layer.normalized().weight.square().sum_axes([0]);
+/// assert!((lengths - 1.0).abs().max().item::<f32>() < 1e-6);
+/// ```
+#[derive(Module, Clone, Debug, PartialEq)]
+pub struct WeightNorm<M> {
+    /// The model with the directions V.
+    pub model: M,
+    /// The lengths, in the order of their weights in the model.
+    pub scales: Vec<WeightScale>,
+    /// The number added to ‖V‖² to avoid a division by zero. The default is 1e-12, as in Flax.
+    #[r#static]
+    pub epsilon: f64,
+}
+
+impl<M: Model> WeightNorm<M> {
+    /// Normalises each weight that the filter selects: the parameters with at least two axes. Draws no keys.
+    ///
+    /// # Panics
+    /// If the filter selects no such parameter, or if it has an unknown path.
+    #[panicking_twin(new)]
+    #[track_caller]
+    pub fn try_new(model: &M, filter: &Filter) -> Result<Self, WrapError> {
+        let selected = partition::try_filter(model, &(Filter::param() & filter.clone()))?;
+        let weights = selected
+            .iter_with_path()
+            .filter(|(_, weight)| weight.rank() > 1);
+        let scale =
+            |weight: &Tensor| Tensor::ones(weight.dtype(), &weight.shape()[weight.rank() - 1..]);
+        let scales: Vec<WeightScale> = weights
+            .map(|(path, weight)| WeightScale {
+                path: path.to_string(),
+                scale: scale(weight),
+            })
+            .collect();
+        if scales.is_empty() {
+            return Err(WrapError::no_weight(
+                "normalise weights",
+                "at least two axes",
+                &selected,
+            ));
+        }
+        Ok(Self {
+            model: model.clone(),
+            scales,
+            epsilon: 1e-12,
+        })
+    }
+
+    /// Returns the model with g · V / ‖V‖ in the place of each V.
+    ///
+    /// # Panics
+    /// If the shape or the dtype of a length does not fit its weight.
+    #[must_use]
+    #[track_caller]
+    pub fn normalized(&self) -> M {
+        self.rewritten().0
+    }
+
+    #[track_caller]
+    fn rewritten(&self) -> (M, Vec<(String, Tensor)>) {
+        rewritten(&self.model, |path, weight| {
+            let scale = self.scales.iter().find(|scale| scale.path == path)?;
+            let axes: Vec<isize> = (1..weight.rank())
+                .map(|axis| axis.cast_signed() - 1)
+                .collect();
+            let factor = (weight.square().sum_keep(axes) + self.epsilon).rsqrt();
+            Some(weight * factor * &scale.scale)
+        })
+    }
+}
+
+impl<M: Model + Forward> WeightNorm<M> {
+    /// Applies the model with normalised weights.
+    ///
+    /// # Panics
+    /// If `x` does not fit the model.
+    #[panicking_twin(forward)]
+    #[track_caller]
+    pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
+        let (mut model, originals) = self.rewritten();
+        let y = model.try_forward(x);
+        self.model = restored(model, &originals);
+        y
+    }
+}

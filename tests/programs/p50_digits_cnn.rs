@@ -1,0 +1,57 @@
+//! A convolutional network with batch normalisation and dropout learns to read digits.
+
+use pytree::nn::{Conv, Flatten, Pool, accuracy};
+use pytree::prelude::*;
+
+/// Returns images of `[count, 8, 8, 1]`, and the digits that they show.
+fn digits() -> (Tensor, Tensor) {
+    let rows = include_str!("../../examples/data/digits.csv").lines();
+    let numbers = rows.flat_map(|row| row.split(','));
+    let numbers: Vec<f32> = numbers.map(|number| number.parse().unwrap()).collect();
+    let table = Tensor::new([numbers.len() / 65, 65], numbers);
+    let images = table.index(ix![.., ..64]) / 16.0;
+    let digits = table.index(ix![.., 64]).convert(DType::I32);
+    (images.reshape([images.shape()[0], 8, 8, 1]), digits)
+}
+
+fn network(rngs: &mut Rngs) -> Sequential {
+    sequential![
+        Conv::new(1, 16, [3, 3], rngs),
+        BatchNorm {
+            momentum: 0.9,
+            ..BatchNorm::new(16, rngs)
+        },
+        Activation::Relu,
+        Pool::max([2, 2]).strides(2),
+        Conv::new(16, 32, [3, 3], rngs),
+        Activation::Relu,
+        Pool::max([2, 2]).strides(2),
+        Flatten::default(),
+        Dropout::new(0.2, rngs),
+        Linear::new(2 * 2 * 32, 10, rngs),
+    ]
+}
+
+#[test]
+fn convolutional_network_reads_digits() {
+    let (images, digits) = digits();
+    let mut model = network(&mut Rngs::new(0));
+    let mut optimizer = Optimizer::new(&model, adam(5e-3));
+    let step = jit_mut(
+        |(model, optimizer, x, y): (&mut Sequential, &mut Optimizer<_>, Tensor, Tensor)| {
+            let (loss, gradient) = value_and_grad_mut(|model: &mut Sequential| {
+                softmax_cross_entropy(&model.forward(&x), &y).mean()
+            })(model);
+            optimizer.update(model, &gradient);
+            loss
+        },
+    );
+    let batches = images.index(ix![..1408]).split(44, 0).into_iter();
+    let batches = batches.zip(digits.index(ix![..1408]).split(44, 0));
+    for (x, y) in batches.collect::<Vec<_>>().iter().cycle().take(220) {
+        step((&mut model, &mut optimizer, x.clone(), y.clone()));
+    }
+    let logits = eval(&model).forward(&images.index(ix![1408..]));
+    let correct = accuracy(&logits, &digits.index(ix![1408..]));
+    assert!(correct.item::<f32>() > 0.9, "{correct}");
+}
