@@ -97,7 +97,7 @@ impl InputError {
         what: &'static str,
         expected: impl Into<String>,
         found: &Tensor,
-        fix: &'static str,
+        fix: &str,
     ) -> Self {
         // Add the names of axes from the user's function, which the layer does not know.
         let fix = match pytree_core::axes::describe_running() {

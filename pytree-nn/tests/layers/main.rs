@@ -7,10 +7,12 @@
 )]
 
 mod attention;
+mod convolution;
 mod dtypes;
 mod embedding;
 mod modes;
 mod normalization;
+mod recurrent;
 
 use pytree_transform::Tensor;
 
@@ -23,4 +25,11 @@ fn assert_near(found: &Tensor, expected: &Tensor) {
         difference <= 1e-5,
         "off by {difference}: found {found}, expected {expected}"
     );
+}
+
+/// The message of a panic.
+fn panic_message<R>(function: impl FnOnce() -> R) -> String {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(function())));
+    let payload = outcome.unwrap_err();
+    payload.downcast_ref::<String>().unwrap().clone()
 }

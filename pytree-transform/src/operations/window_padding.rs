@@ -24,10 +24,13 @@ pub enum Padding {
 /// Returns the padding before and after an axis of length `length`, for which `⌈length / stride⌉` windows of `span`
 /// elements fit.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
-    let windows = length.div_ceil(stride);
-    let needed = (windows.saturating_sub(1) * stride)
-        .saturating_add(span)
-        .saturating_sub(length);
+    let needed = match length.div_ceil(stride) {
+        // There is no window if the padding is one stride shorter than a window.
+        0 => span.saturating_sub(stride),
+        windows => ((windows - 1) * stride)
+            .saturating_add(span)
+            .saturating_sub(length),
+    };
     (signed(needed / 2), signed(needed - needed / 2))
 }
 

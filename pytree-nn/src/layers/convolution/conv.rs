@@ -11,13 +11,13 @@ use crate::random::Rngs;
 
 const CONV: &str = "Conv";
 
-/// Applies the weight to each window of the input, and adds the bias (Lecun et al. 1998, "Gradient-based learning applied
-/// to document recognition").
+/// Applies the weight to each window of the input, and adds the bias (Lecun et al. 1998, "Gradient-based learning
+/// applied to document recognition").
 ///
-/// The layer has as many spatial axes as its kernel has sizes: one for sequences, two for images, three for volumes. With
-/// the stride s and the kernel dilation d, `y[b, i, o] = Σ x[b, i · s + j · d, c] · weight[j, c, o] + bias[o]`, where
-/// the sum is over the kernel positions j and the input features c. `i` and `j` are positions along all spatial axes. The
-/// kernel is not flipped, as is usual in deep learning.
+/// The layer has as many spatial axes as its kernel has sizes: one for sequences, two for images, three for volumes.
+/// With the stride s and the kernel dilation d, `y[b, i, o] = Σ x[b, i · s + j · d, c] · weight[j, c, o] + bias[o]`,
+/// where the sum is over the kernel positions j and the input features c. `i` and `j` are positions along all spatial
+/// axes. The kernel is not flipped, as is usual in deep learning.
 ///
 /// # Examples
 /// ```
@@ -58,8 +58,8 @@ pub struct Conv {
 
 impl Conv {
     /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`], with
-    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in Flax.
-    /// `kernel` has the size of the kernel along each spatial axis.
+    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in
+    /// Flax. `kernel` has the size of the kernel along each spatial axis.
     ///
     /// Draws two keys of the stream `params`.
     ///
@@ -78,8 +78,8 @@ impl Conv {
     /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
     ///
     /// # Panics
-    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel, if
-    /// the groups do not divide the inputs and the outputs, if the padding is [`ConvPadding::Causal`] and the kernel
+    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel,
+    /// if the groups do not divide the inputs and the outputs, if the padding is [`ConvPadding::Causal`] and the kernel
     /// has several axes, if there is no stream to draw from, or if `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
@@ -132,18 +132,19 @@ impl Conv {
     /// # Panics
     /// If the length of the last axis of `x` is not the number of inputs, if `x` has too few axes, or if the dtypes
     /// differ.
-    #[shapes(x = "T[... in*groups]", return = "T[... out]")]
+    #[shapes(x = "T: float[... _]", return = "T[... out]")]
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {
-        let (x, batch) = with_one_batch_axis(CONV, x, self.strides.len())?;
+        let (flat, batch) = with_one_batch_axis(CONV, x, self.strides.len())?;
+        self.check_features(x)?;
         let spans = spans(self.weight.shape(), &self.kernel_dilation);
-        let (x, padding) = self.padding.apply(&x, &spans);
+        let (padded, padding) = self.padding.apply(&flat, &spans);
         let convolution = Convolution::new(&self.strides, padding)
             .input_dilation(&self.input_dilation)
             .kernel_dilation(&self.kernel_dilation)
             .feature_groups(self.groups);
-        let y = match (convolution.try_apply(&x, &self.weight), &self.bias) {
+        let y = match (convolution.try_apply(&padded, &self.weight), &self.bias) {
             (Ok(y), Some(bias)) => y.try_add(bias),
             (y, _) => y,
         };
@@ -151,6 +152,28 @@ impl Conv {
             Ok(y) => Ok(with_batch_axes(&y, &batch)),
             Err(error) => Err(InputError::inside(CONV)(error)),
         }
+    }
+}
+
+impl Conv {
+    /// Checks the features of `x: [batch…, space…, features]`. A pattern of axes would show the product of the groups
+    /// with the inputs of a group, and not the number of inputs that the user gave.
+    fn check_features(&self, x: &Tensor) -> Result<(), InputError> {
+        let axes = self.strides.len();
+        let lengths = &x.shape()[x.rank() - 1 - axes..];
+        let features = lengths[axes];
+        let inputs = self.weight.shape().get(axes).copied().unwrap_or(0) * self.groups;
+        if features == inputs {
+            return Ok(());
+        }
+        let mut fix = format!(
+            "pass x with {inputs} features on its last axis, or make the Conv with {features} inputs"
+        );
+        if lengths[0] == inputs {
+            fix += "; the first spatial axis has this length: if it has the features, move it to the end with `move_axis`";
+        }
+        let expected = format!("x: [batch.., {axes} spatial axes, {inputs}]");
+        Err(InputError::input(CONV, expected, x, &fix))
     }
 }
 
