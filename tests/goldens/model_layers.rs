@@ -3,8 +3,8 @@
 use pytree::core::edit;
 use pytree::nn::{
     Conv, ConvOptions, ConvPadding, ConvTranspose, ConvTransposeOptions, Einsum, EinsumOptions,
-    Forward, Initializer, InstanceNorm, LinearGeneral, LinearGeneralOptions, Lora, LoraParam,
-    NormOptions, PRelu, PerAxis, Pool, VarianceFormula,
+    Forward, Initializer, InstanceNorm, LinearGeneral, LinearGeneralOptions, LinearOptions, Lora,
+    LoraParam, NormOptions, PRelu, PerAxis, Pool, SpectralNorm, VarianceFormula, WeightNorm,
 };
 use pytree::pooling::PaddingCount;
 use pytree::prelude::*;
@@ -285,5 +285,108 @@ fn adapters_are_as_in_flax() {
             let found = &gradient[format!("adapters[0].{name}").as_str()];
             assert_close(&what, found, &tensor(&case["gradients"][name]));
         }
+    }
+}
+
+/// The output, the layer after the step, and the gradients with respect to the parameters and the input.
+fn wrapped_step((mut layer, x, weights): Given) -> (Layer, Results) {
+    let before = layer.clone();
+    let ((_, y), of_layer) = value_and_grad_mut(|layer: &mut Layer| {
+        let y = layer.forward(&x);
+        ((&y * &weights).sum(), y)
+    })(&mut layer);
+    let of_x = grad(|x: &Tensor| (before.clone().forward(x) * &weights).sum())(&x);
+    (layer, (y, of_layer, of_x))
+}
+
+fn wrapped_of(case: &Value, rngs: &mut Rngs) -> Layer {
+    let mut inner_case = case.clone();
+    inner_case["options"] = Value::Object(Default::default());
+    let inner: Layer = match case["layer"].as_str().unwrap() {
+        "Linear" => {
+            let options = LinearOptions {
+                param_dtype: dtype(case["dtype"].as_str().unwrap()),
+                ..LinearOptions::default()
+            };
+            let [inputs, outputs] = [0, 1].map(|at| number(&case["arguments"][at]));
+            Box::new(Linear::with_options(inputs, outputs, options, rngs))
+        }
+        _ => convolution_of(&inner_case, rngs),
+    };
+    if case["wrapper"] == "WeightNorm" {
+        return Box::new(WeightNorm::new(&inner, &Filter::param()));
+    }
+    let steps = case["options"]["n_steps"].as_u64().unwrap_or(1) as usize;
+    let made = SpectralNorm::new(&inner, &Filter::param(), rngs);
+    Box::new(SpectralNorm { steps, ..made })
+}
+
+#[test]
+fn wrapped_layers_are_as_in_flax() {
+    let file = read("model_layers.json");
+    let cases = file["wrapped"].as_array().unwrap();
+    assert_eq!(cases.len(), 10);
+    let compiled = jit(wrapped_step);
+    for case in cases {
+        let what = format!(
+            "{} of {} {} {}",
+            case["wrapper"], case["layer"], case["options"], case["dtype"]
+        );
+        let mut rngs = Rngs::new(0);
+        let mut layer = wrapped_of(case, &mut rngs);
+        let drawn = u64::from(rngs.stream_mut("default").unwrap().count().item::<u32>());
+        assert_eq!(Some(drawn), case["drawn"].as_u64(), "{what}: keys");
+        let path = |name: &str| match name {
+            "u" | "sigma" => format!("states[0].{name}"),
+            "scale" => "scales[0].scale".to_owned(),
+            of_model => format!("model.{of_model}"),
+        };
+        let value = |layer: &Layer, name: &str| -> Tensor {
+            let all: Partition<Layer> = partition::filter(layer, &Filter::everything());
+            all[path(name).as_str()].clone()
+        };
+        if !case["initial"].is_null() {
+            let initial = tensor(&case["initial"]);
+            assert_close(&format!("{what}: first u"), &value(&layer, "u"), &initial);
+        }
+        for (name, given) in case["given"].as_object().unwrap() {
+            layer = edit::replace_at(&layer, &path(name), tensor(given)).unwrap();
+        }
+        for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
+            let given = (layer.clone(), tensor(&step["x"]), tensor(&step["weights"]));
+            for (way, results) in [
+                ("", wrapped_step(given.clone())),
+                (" under jit", compiled(given)),
+            ] {
+                let what = format!("{what}, step {number}{way}");
+                let (after, (y, of_layer, of_x)) = results;
+                assert_close(&format!("{what}: output"), &y, &tensor(&step["y"]));
+                assert_close(&what, &of_x, &tensor(&step["gradients"]["x"]));
+                for (name, expected) in step["gradients"].as_object().unwrap() {
+                    if name != "x" {
+                        let found = &of_layer[path(name).as_str()];
+                        let what = format!("{what}: gradient of {name}");
+                        assert_close(&what, found, &tensor(expected));
+                    }
+                }
+                for name in ["u", "sigma"] {
+                    if !step[name].is_null() {
+                        let what = format!("{what}: {name}");
+                        assert_close(&what, &value(&after, name), &tensor(&step[name]));
+                    }
+                }
+                assert_eq!(value(&after, "weight"), tensor(&case["given"]["weight"]));
+                layer = after;
+            }
+        }
+        let before: Partition<Layer> = partition::filter(&layer, &Filter::everything());
+        let mut quiet = eval(&layer);
+        quiet.forward(&tensor(&case["steps"][0]["x"]));
+        let after: Partition<Layer> = partition::filter(&quiet, &Filter::everything());
+        assert_eq!(
+            before.leaves(),
+            after.leaves(),
+            "{what}: evaluation writes nothing"
+        );
     }
 }

@@ -13,14 +13,6 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(rngs: &mut Rngs) -> Self {
-        Self {
-            letters: Embed::new(128, 16, rngs),
-            rnn: Rnn::new(GruCell::new(16, 32, rngs)),
-            head: Linear::new(32, 128, rngs),
-        }
-    }
-
     #[shapes(letters = "i32[*batch time]", return = "float[*batch time 128]")]
     fn forward(&self, letters: &Tensor) -> Tensor {
         let states = self.rnn.forward(&self.letters.forward(letters));
@@ -30,9 +22,12 @@ impl Writer {
 
 #[test]
 fn recurrent_network_writes_what_it_learned() {
-    let text: Vec<i32> = TEXT.repeat(4).bytes().map(i32::from).collect();
-    let text = Tensor::from(text);
-    let mut model = Writer::new(&mut Rngs::new(0));
+    let mut rngs = Rngs::new(0);
+    let mut model = Writer {
+        letters: Embed::new(128, 16, &mut rngs),
+        rnn: Rnn::new(GruCell::new(16, 32, &mut rngs)),
+        head: Linear::new(32, 128, &mut rngs),
+    };
     let mut optimizer = Optimizer::new(&model, adam(1e-2));
     let step = jit_mut(
         |(model, optimizer, text): (&mut Writer, &mut Optimizer<_>, Tensor)| {
@@ -43,17 +38,17 @@ fn recurrent_network_writes_what_it_learned() {
             loss
         },
     );
+    let text = Tensor::from(TEXT.repeat(4).bytes().map(i32::from).collect::<Vec<_>>());
     for _ in 0..150 {
         step((&mut model, &mut optimizer, text.clone()));
     }
     let (mut state, mut letter) = (model.rnn.cell.initial_carry(&[]), text.index(ix![0]));
-    let (mut rngs, mut written) = (Rngs::new(1), String::new());
+    let mut written = String::new();
     for _ in 1..TEXT.len() {
-        let y;
-        (state, y) = model.rnn.cell.step(&state, &model.letters.forward(&letter));
+        (state, _) = model.rnn.cell.step(&state, &model.letters.forward(&letter));
         // The largest logit with noise of the Gumbel distribution is a sample.
         let noise = -(-rngs.uniform(DType::F32, [128]).log()).log();
-        letter = (model.head.forward(&y) + noise).argmax(-1);
+        letter = (model.head.forward(&state) + noise).argmax(-1);
         written.push(char::from(letter.item::<i32>() as u8));
     }
     assert_eq!(written, TEXT[1..]);
