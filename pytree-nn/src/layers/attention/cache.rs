@@ -29,6 +29,9 @@ pub struct KeyValueCache {
 
 impl KeyValueCache {
     /// Creates an empty cache for `length` tokens of each sequence of a batch.
+    ///
+    /// # Panics
+    /// If the memory for the cache cannot be allocated.
     #[track_caller]
     pub fn new(
         dtype: DType,

@@ -14,6 +14,9 @@ use pytree_transform::{DType, Tensor};
 /// use pytree_transform::Tensor;
 /// assert_eq!(causal_mask(2, 3), Tensor::from([[true, false, false], [true, true, false]]));
 /// ```
+///
+/// # Panics
+/// If the memory for the mask cannot be allocated.
 #[track_caller]
 pub fn causal_mask(queries: usize, keys: usize) -> Tensor {
     causal_from(&Tensor::arange(DType::I32, queries), keys)
@@ -36,6 +39,9 @@ pub(super) fn causal_from(positions: &Tensor, keys: usize) -> Tensor {
 /// let mask = window_mask(3, 3, 1, 0);
 /// assert_eq!(mask, Tensor::from([[true, false, false], [true, true, false], [false, true, true]]));
 /// ```
+///
+/// # Panics
+/// If the memory for the mask cannot be allocated.
 #[track_caller]
 pub fn window_mask(queries: usize, keys: usize, left: usize, right: usize) -> Tensor {
     let queries = Tensor::arange(DType::I64, queries).expand_dims(-1);
