@@ -16,6 +16,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use pytree_pjrt::{Client, CompileOptions, ElementType};
+use pytree_transform::device::{device_put, wait};
+use pytree_transform::{DType, Tensor, jit};
 
 use crate::common::ADD;
 
@@ -51,11 +53,37 @@ fn print(unit: &str, name: &str, value: f64) {
     println!("{name:<44} {value:>10.2} {unit}");
 }
 
+/// Calls compiled functions of the library, whose arguments are on the device. `PYTREE_CALLS=1000000` only makes so many calls of
+/// the smallest function, for a profiler.
+fn calls_of_functions(client: &Client) {
+    let x = device_put(&Tensor::ones(DType::F32, [4]), client);
+    let double = jit(|x: Tensor| &x + &x);
+    let calls = std::env::var("PYTREE_CALLS").ok();
+    if let Some(calls) = calls.and_then(|calls| calls.parse::<usize>().ok()) {
+        (0..calls).for_each(|_| drop(black_box(double(x.clone()))));
+        return;
+    }
+    let call = median(|| drop(black_box(double(x.clone()))));
+    print("us", "call a function of f32[4]", 1e6 * call);
+    let call = median(|| wait(&double(x.clone())));
+    print("us", "call a function of f32[4], and wait", 1e6 * call);
+    let tensors: Vec<Tensor> = vec![x.clone(); 16];
+    let doubled =
+        jit(|tensors: Vec<Tensor>| -> Vec<Tensor> { tensors.iter().map(|x| x + x).collect() });
+    let call = median(|| drop(black_box(doubled(tensors.clone()))));
+    print("us", "call a function of 16 tensors", 1e6 * call);
+    let call = median(|| drop(black_box(&x + &x)));
+    print("us", "add two tensors without jit", 1e6 * call);
+}
+
 fn main() {
     let Some(path) = common::plugin() else { return };
     let client = once("load the plugin and create a client", || {
         Client::load(&path).unwrap()
     });
+    if std::env::var_os("PYTREE_CALLS").is_some() {
+        return calls_of_functions(&client);
+    }
     drop(once("create another client", || {
         Client::load(&path).unwrap()
     }));
@@ -142,6 +170,8 @@ fn main() {
             drop(device.put_shared(ElementType::F32, &[1024], owner).unwrap());
         }),
     );
+
+    calls_of_functions(&client);
 
     let product = "module @product {
   func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {

@@ -223,6 +223,14 @@ impl Tensor {
         self.value().cloned().map(Self::from_shared)
     }
 
+    /// Returns the array of a tensor on a device, or the tensor itself if it is elsewhere.
+    pub(crate) fn into_device_array(self) -> Result<Arc<DeviceArray>, Self> {
+        match self.0 {
+            Handle::OnDevice(array) => Ok(array),
+            other => Err(Self(other)),
+        }
+    }
+
     /// Waits until the elements are computed, without a transfer. A tensor on the host and a traced tensor return at once.
     pub(crate) fn wait_until_computed(&self) -> Result<(), TensorError> {
         match &self.0 {

@@ -37,8 +37,10 @@ impl Place {
         entry: &Entry,
         leaves: &[Tensor],
     ) -> Result<Self, TensorError> {
-        let name = name_of(origin, entry);
-        let device = device_of(&name, set, entry, leaves)?;
+        let device = match only_device(set, entry, leaves) {
+            Some(device) => device,
+            None => return Err(several_devices(&name_of(origin, entry), set, entry, leaves)),
+        };
         let Some(attached) = device.attached() else {
             return Ok(Self::Host);
         };
@@ -47,6 +49,7 @@ impl Place {
             return Ok(Self::Device(Placed { device, program }));
         }
         let program = entry.programs.get_or_compile(&device, || {
+            let name = name_of(origin, entry);
             Program::compile(attached, &name, optimize(entry.body.jaxpr.clone()))
         })?;
         let program = Some(program);
@@ -74,13 +77,25 @@ impl Placed {
     }
 }
 
-/// Returns the device of a call.
-fn device_of(
+/// Returns the device of a call, or `None` if the leaves, the captured tensors and the user's choice differ. Every call runs
+/// this function, so it makes no text.
+fn only_device(set: Option<&Device>, entry: &Entry, leaves: &[Tensor]) -> Option<Device> {
+    let given = of_tensors(leaves).ok()?;
+    let mut found = set.into_iter().chain(given).chain(&entry.devices);
+    match found.next() {
+        None => Some(chosen()),
+        Some(device) => found.all(|other| other == device).then(|| device.clone()),
+    }
+}
+
+/// Returns the error of a call whose leaves, captured tensors and chosen device differ.
+#[cold]
+fn several_devices(
     name: &str,
     set: Option<&Device>,
     entry: &Entry,
     leaves: &[Tensor],
-) -> Result<Device, TensorError> {
+) -> TensorError {
     let place = |position: usize| {
         let path = &entry.signature.treedef.leaf_paths()[position];
         format!("{} at {}", described(&leaves[position]), path.or_root())
@@ -92,10 +107,7 @@ fn device_of(
     let given = match of_tensors(leaves) {
         Ok(given) => given,
         Err(Mixed(first, other)) => {
-            return Err(TensorError::devices(
-                operation,
-                [place(first), place(other)],
-            ));
+            return TensorError::devices(operation, [place(first), place(other)]);
         }
     };
     let at = || leaves.iter().position(|leaf| leaf.device_array().is_some());
@@ -103,15 +115,14 @@ fn device_of(
     let captured = |device| (device, format!("a captured tensor on {device}"));
     let mut found = given.into_iter().chain(entry.devices.iter().map(captured));
     let Some((device, text)) = found.next() else {
-        return Ok(set.cloned().unwrap_or_else(chosen));
+        return TensorError::devices(operation, []);
     };
     if set.is_some_and(|set| set != device) {
-        return Err(TensorError::devices(operation, [text]));
+        return TensorError::devices(operation, [text]);
     }
-    match found.find(|(other, _)| *other != device) {
-        Some((_, other)) => Err(TensorError::devices(operation, [text, other])),
-        None => Ok(device.clone()),
-    }
+    let other = found.find(|(other, _)| *other != device);
+    let texts = std::iter::once(text).chain(other.map(|(_, other)| other));
+    TensorError::devices(operation, texts.collect::<Vec<_>>())
 }
 
 /// Returns the name of a compiled function for messages: its own name or, for a closure, the line that compiled it.

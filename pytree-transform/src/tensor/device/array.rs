@@ -99,11 +99,11 @@ impl Attached {
     /// traced or be on another device.
     pub(super) fn array_of(
         self: &Arc<Self>,
-        tensor: &Tensor,
+        tensor: Tensor,
     ) -> Result<Arc<DeviceArray>, TensorError> {
-        match tensor.device_array() {
-            Some(array) => Ok(Arc::clone(array)),
-            None => self.put(tensor).map(Arc::new),
+        match tensor.into_device_array() {
+            Ok(array) => Ok(array),
+            Err(tensor) => self.put(&tensor).map(Arc::new),
         }
     }
 
@@ -136,7 +136,7 @@ impl Device {
         let host = Tensor::from_shared(Arc::clone(tensor.value()?));
         match self.attached() {
             None => Ok(host),
-            Some(attached) => Ok(Tensor::on_device(attached.array_of(&host)?)),
+            Some(attached) => Ok(Tensor::on_device(attached.array_of(host)?)),
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Program {
     executable: Option<Arc<dyn Executable>>,
     /// The positions of the operands that the equations read.
     read: Vec<usize>,
+    /// Whether the equations read all operands in their order, and compute all outputs in their order.
+    is_plain: bool,
     /// The captured tensors that the equations read.
     captured: Vec<Arc<DeviceArray>>,
     /// The results of the equations.
@@ -65,7 +67,14 @@ impl Program {
         } else {
             Some(device.compile(name, &jaxpr)?)
         };
+        let in_order = |(position, output): (usize, &Output)| match output {
+            Output::Result(result) => *result == position,
+            Output::Operand(_) | Output::Captured(_) => false,
+        };
         Ok(Self {
+            is_plain: executable.is_some()
+                && read.iter().copied().eq(0..arity)
+                && outputs.iter().enumerate().all(in_order),
             name: name.into(),
             arity,
             executable,
@@ -84,6 +93,12 @@ impl Program {
         operands: Vec<Tensor>,
     ) -> Result<Vec<Tensor>, TensorError> {
         debug_assert_eq!(operands.len(), self.arity, "{INPUTS}");
+        if let (true, Some(executable)) = (self.is_plain, &self.executable) {
+            let arrays = operands.into_iter().map(|it| device.array_of(it));
+            let arrays = arrays.collect::<Result<_, _>>()?;
+            let results = self.execute(device, &**executable, arrays)?.into_iter();
+            return Ok(results.map(Tensor::on_device).collect());
+        }
         let mut arrays = self.placed(device, operands)?;
         let forwarded: Vec<Option<Arc<DeviceArray>>> = self
             .outputs
@@ -126,7 +141,7 @@ impl Program {
             }
         }
         let placed = |(operand, needed): (Tensor, bool)| {
-            needed.then(|| device.array_of(&operand)).transpose()
+            needed.then(|| device.array_of(operand)).transpose()
         };
         operands.into_iter().zip(needed).map(placed).collect()
     }
@@ -138,34 +153,26 @@ impl Program {
         executable: &dyn Executable,
         operands: Vec<Arc<DeviceArray>>,
     ) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
-        enum Given {
-            Owned,
-            Kept(Arc<DeviceArray>),
-        }
-        let mut owned: Vec<Box<dyn Buffer>> = Vec::new();
-        let given: Vec<Given> = operands
-            .into_iter()
-            .map(|array| match DeviceArray::into_buffer(array) {
+        let mut owned: Vec<Box<dyn Buffer>> = Vec::with_capacity(operands.len());
+        // The arrays that others hold, too; `None` for those that are donated.
+        let mut kept: Vec<Option<Arc<DeviceArray>>> = Vec::with_capacity(operands.len());
+        for array in operands {
+            kept.push(match DeviceArray::into_buffer(array) {
                 Ok(buffer) => {
                     owned.push(buffer);
-                    Given::Owned
+                    None
                 }
-                Err(array) => Given::Kept(array),
-            })
-            .collect();
+                Err(array) => Some(array),
+            });
+        }
         let mut owned = owned.into_iter();
-        let captured = self
-            .captured
-            .iter()
-            .map(|array| Input::Borrowed(array.buffer()));
-        let inputs: Vec<Input<'_>> = given
-            .iter()
-            .map(|given| match given {
-                Given::Owned => Input::Owned(expect_some(owned.next(), OPERAND)),
-                Given::Kept(array) => Input::Borrowed(array.buffer()),
-            })
-            .chain(captured)
-            .collect();
+        let mut inputs: Vec<Input<'_>> = Vec::with_capacity(kept.len() + self.captured.len());
+        inputs.extend(kept.iter().map(|array| match array {
+            None => Input::Owned(expect_some(owned.next(), OPERAND)),
+            Some(array) => Input::Borrowed(array.buffer()),
+        }));
+        let captured = self.captured.iter();
+        inputs.extend(captured.map(|array| Input::Borrowed(array.buffer())));
         let of_device = |error| {
             let operation = format!("run `{}`", self.name);
             TensorError::of_device(operation, &device.device(), error)
@@ -215,7 +222,7 @@ fn outputs(
         outputs.push(
             match (positions[variable.index()], constants[variable.index()]) {
                 (Some(position), _) => Output::Operand(position),
-                (None, Some(tensor)) => Output::Captured(device.array_of(tensor)?),
+                (None, Some(tensor)) => Output::Captured(device.array_of(tensor.clone())?),
                 (None, None) => {
                     let known = computed.iter().position(|known| *known == variable);
                     Output::Result(known.unwrap_or_else(|| {
@@ -260,7 +267,7 @@ fn captured_as_inputs(
         jaxpr.inputs.push(variable);
         let array = match arrays.get(&tensor.handle()) {
             Some((_, array)) => Arc::clone(array),
-            None => device.array_of(&tensor)?,
+            None => device.array_of(tensor.clone())?,
         };
         captured.push(Arc::clone(&array));
         arrays.insert(tensor.handle(), (tensor, array));
