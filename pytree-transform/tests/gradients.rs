@@ -22,6 +22,8 @@ mod collectives;
 mod control;
 #[path = "gradients/derivatives.rs"]
 mod derivatives;
+#[path = "gradients/halves.rs"]
+mod halves;
 #[path = "../../tests/stablehlo/record.rs"]
 mod record;
 #[path = "gradients/sample.rs"]
