@@ -18,10 +18,11 @@ use pytree::transform::Traceable;
 use transformer::Transformer;
 
 /// The cases for CPUs.
+#[allow(dead_code, reason = "the tests name their cases")]
 pub const SMALL: [&str; 4] = ["C1", "C2", "C3", "C4"];
 
 /// The cases for accelerators.
-#[allow(dead_code, reason = "the tests use only the small cases")]
+#[allow(dead_code, reason = "the tests name their cases")]
 pub const LARGE: [&str; 2] = ["mlp4096", "transformer1024"];
 
 /// A training run. Each call makes a step, and returns its loss.
