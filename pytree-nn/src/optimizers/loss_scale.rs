@@ -122,6 +122,9 @@ impl LossScale {
     }
 
     /// Returns the gradient divided by the scale. Gradients in half precision are first converted to f32.
+    ///
+    /// # Panics
+    /// If a leaf of the gradient is not a float.
     #[must_use]
     #[track_caller]
     pub fn unscaled<M>(&self, gradient: &Partition<M, Tensor>) -> Partition<M, Tensor> {
@@ -133,6 +136,9 @@ impl LossScale {
 
     /// Adjusts a dynamic scale after a step with this gradient. Returns whether all numbers of the gradient are finite:
     /// `bool[]`.
+    ///
+    /// # Panics
+    /// If a leaf of the gradient is not a float.
     #[track_caller]
     pub fn adjust<M>(&mut self, gradient: &Partition<M, Tensor>) -> Tensor {
         let is_finite = all_finite(gradient.leaves());
