@@ -6,8 +6,9 @@ use pytree_transform::Tensor;
 use crate::error::InputError;
 use crate::layers::{
     Activation, BatchNorm, Bidirectional, Conv, ConvTranspose, Dropout, Einsum, Embed, Flatten,
-    GroupNorm, Identity, InstanceNorm, Lambda, LayerNorm, Linear, LinearGeneral, Lora, Mlp, PRelu,
-    Pool, RecurrentCell, RmsNorm, Rnn, Sequential, SpectralNorm, WeightNorm,
+    GroupNorm, HeadProjection, Identity, InstanceNorm, Lambda, LayerNorm, LearnedPositions, Linear,
+    LinearGeneral, Lora, Mlp, MultiHeadAttention, OutputProjection, PRelu, Pool, RecurrentCell,
+    RmsNorm, Rnn, Sequential, SinusoidalPositions, SpectralNorm, TransformerBlock, WeightNorm,
 };
 use crate::model::Model;
 
@@ -101,6 +102,12 @@ macro_rules! fallible_forward {
 
 forward!(Activation, Identity, Lambda);
 fallible_forward!(
+    HeadProjection,
+    LearnedPositions,
+    MultiHeadAttention,
+    OutputProjection,
+    SinusoidalPositions,
+    TransformerBlock,
     BatchNorm,
     Conv,
     ConvTranspose,
