@@ -37,9 +37,8 @@ impl Place {
         entry: &Entry,
         leaves: &[Tensor],
     ) -> Result<Self, TensorError> {
-        let device = match only_device(set, entry, leaves) {
-            Some(device) => device,
-            None => return Err(several_devices(&name_of(origin, entry), set, entry, leaves)),
+        let Some(device) = only_device(set, entry, leaves) else {
+            return Err(several_devices(&name_of(origin, entry), set, entry, leaves));
         };
         let Some(attached) = device.attached() else {
             return Ok(Self::Host);

@@ -75,8 +75,8 @@ impl<T: Factor> Problem<'_, T> {
             }));
             let (target, behind) = rest_of_target.split_at_mut((to - from) * width);
             rest_of_target = behind;
-            let (whole_from, whole_to) = (whole.start.clamp(from, to), whole.end.clamp(from, to));
-            let whole_to = whole_to.max(whole_from);
+            let whole_from = whole.start.max(from).min(to);
+            let whole_to = whole.end.max(whole_from).min(to);
             for (row, target) in (from..to).zip(target.chunks_exact_mut(width)) {
                 if !(whole_from..whole_to).contains(&row) {
                     self.copy_row(row, lines, &sources, target);
