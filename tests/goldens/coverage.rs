@@ -8,6 +8,34 @@ use crate::files::read;
 
 const LEAST: usize = 470;
 
+/// Returns the version of a package that a file of requirements pins.
+fn pinned(requirements: &str, package: &str) -> Option<String> {
+    let lines = requirements.lines();
+    let mut versions = lines.filter_map(|line| line.strip_prefix(package)?.strip_prefix("=="));
+    versions.next().map(str::to_owned)
+}
+
+#[test]
+fn goldens_have_the_pinned_versions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    for entry in fs::read_dir(&folder).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        if !file.ends_with(".json") {
+            continue;
+        }
+        let name = match file.as_str() {
+            "narrow.json" => "requirements-narrow.txt",
+            _ => "requirements.txt",
+        };
+        let requirements = fs::read_to_string(folder.join(name)).unwrap();
+        let golden = read(&file);
+        for (package, version) in golden["versions"].as_object().unwrap() {
+            let expected = pinned(&requirements, package);
+            assert_eq!(version.as_str(), expected.as_deref(), "{package} of {file}");
+        }
+    }
+}
+
 /// The operations of a golden file, each with its configuration: the cases with a name and parameters. None
 /// if the file is of something else.
 fn operations(file: &str) -> BTreeSet<String> {
