@@ -220,6 +220,9 @@ impl Array {
         let pooled = match info.dtype {
             DType::F32 => memory::take(info.len()).map(Data::F32),
             DType::F64 => memory::take(info.len()).map(Data::F64),
+            DType::BF16 | DType::F16 | DType::I16 | DType::U16 => {
+                memory::take(info.len()).map(|bits| <u16 as Bits>::data(bits, info.dtype))
+            }
             _ => None,
         };
         match pooled {
@@ -336,6 +339,12 @@ impl Drop for Array {
         match &mut self.data {
             Data::F32(elements) => memory::give(std::mem::take(elements)),
             Data::F64(elements) => memory::give(std::mem::take(elements)),
+            data @ (Data::BF16(_) | Data::F16(_) | Data::I16(_) | Data::U16(_)) => {
+                let data = std::mem::replace(data, Data::Bool(Vec::new()));
+                if let Some(bits) = <u16 as Bits>::vector(data) {
+                    memory::give(bits);
+                }
+            }
             _ => {}
         }
     }

@@ -22,6 +22,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::base::dtype::DType;
+
 /// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
 
@@ -89,6 +91,8 @@ pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
 
 /// The stored memory of freed arrays, by element type and length.
 pub(crate) struct Pool {
+    /// The bits of half-precision floats and of integers of 16 bits.
+    u16: Lengths<u16>,
     f32: Lengths<f32>,
     f64: Lengths<f64>,
     bytes: usize,
@@ -112,6 +116,7 @@ pub(crate) struct Bucket<T> {
 /// Memory that was removed from the pool. It is dropped after the pool is unlocked, because freeing memory takes time.
 #[derive(Default)]
 pub(crate) struct Evicted {
+    u16: Vec<Vec<u16>>,
     f32: Vec<Vec<f32>>,
     f64: Vec<Vec<f64>>,
 }
@@ -134,11 +139,12 @@ macro_rules! pooled {
         }
     )*};
 }
-pooled!(f32, f64);
+pooled!(u16, f32, f64);
 
 impl Pool {
     const fn new(limit: usize) -> Self {
         Self {
+            u16: BTreeMap::new(),
             f32: BTreeMap::new(),
             f64: BTreeMap::new(),
             bytes: 0,
@@ -215,15 +221,24 @@ impl Pool {
     /// Removes arrays of the least recently used lengths until the pool is within its limit.
     fn evict_to_limit(&mut self, evicted: &mut Evicted) {
         while self.bytes > self.limit {
-            let (oldest_f32, oldest_f64) = (oldest(&self.f32), oldest(&self.f64));
-            let freed = match (oldest_f32, oldest_f64) {
-                (Some((last_use, length)), other)
-                    if other.is_none_or(|(other, _)| last_use < other) =>
-                {
+            let candidates = [
+                oldest(&self.u16).map(|found| (found, DType::U16)),
+                oldest(&self.f32).map(|found| (found, DType::F32)),
+                oldest(&self.f64).map(|found| (found, DType::F64)),
+            ];
+            let oldest = candidates
+                .into_iter()
+                .flatten()
+                .min_by_key(|(found, _)| *found);
+            let freed = match oldest {
+                None => self.bytes,
+                Some(((_, length), DType::U16)) => {
+                    evict_one(&mut self.u16, length, &mut evicted.u16)
+                }
+                Some(((_, length), DType::F32)) => {
                     evict_one(&mut self.f32, length, &mut evicted.f32)
                 }
-                (_, Some((_, length))) => evict_one(&mut self.f64, length, &mut evicted.f64),
-                (_, None) => self.bytes,
+                Some(((_, length), _)) => evict_one(&mut self.f64, length, &mut evicted.f64),
             };
             self.bytes -= freed;
         }
@@ -315,6 +330,18 @@ mod tests {
             .map(|length| pool.f32.get(&length).map_or(0, |bucket| bucket.kept.len()));
         assert_eq!(kept, [1, 0, 0, 1]);
         assert!(pool.bytes <= pool.limit);
+    }
+
+    #[test]
+    fn element_types_share_the_limit() {
+        let mut pool = Pool::new(100_000);
+        assert!(pool.take::<u16>(20_000).is_none());
+        pool.give(vec![1_u16; 20_000]);
+        assert_eq!(pool.bytes, 40_000);
+        let (elements, _) = allocate(&mut pool, 20_000);
+        pool.give(elements);
+        assert_eq!(pool.bytes, 80_000, "the older array of u16 is freed");
+        assert!(pool.u16.is_empty());
     }
 
     #[test]
