@@ -1,6 +1,6 @@
 //! A recurrent network learns a text, letter by letter, and then writes it.
 
-use pytree::nn::{Embed, GruCell, RecurrentCell, Rnn};
+use pytree::nn::{GruCell, RecurrentCell, Rnn};
 use pytree::prelude::*;
 
 const TEXT: &str = "hello world. ";
