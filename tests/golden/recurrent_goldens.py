@@ -3,7 +3,7 @@
 A case has a cell (or two, if `bidirectional`), whose parameters are set to those given, an input, and the outputs and last
 carries with the gradients of `sum(weights * outputs) + sum(carry weights * carries)`. The matrices of a cell are called
 `input`, `recurrent` and `bias`, with the gates one after another, as in `OptimizedLSTMCell`. `initial` says how many keys
-a new cell draws, and which parameters it has first; `recurrent` is not among them, where Flax draws an orthogonal matrix.
+a new cell draws, and which matrices it has first.
 """
 
 from golden_cases import *
@@ -44,11 +44,17 @@ def with_parameters(layer, name, params):
 
 
 def initial(name, inputs, hidden, dtype):
-    """How many keys a new cell draws, and its input matrix where Flax has one of it."""
+    """How many keys a new cell draws, and its matrices where Flax has one of each."""
     rngs = nnx.Rngs(0)
     layer = getattr(nnx, name)(inputs, hidden, param_dtype=dtype, rngs=rngs)
     drawn = int(rngs["default"].count.get_value())
-    return {"drawn": drawn, "input": array(layer.dense_i.kernel.get_value())} if hasattr(layer, "dense_i") else None
+    if not hasattr(layer, "dense_i"):
+        return None
+    return {
+        "drawn": drawn,
+        "input": array(layer.dense_i.kernel.get_value()),
+        "recurrent": array(layer.dense_h.kernel.get_value()),
+    }
 
 
 def case(name, shape, hidden, dtype, bidirectional=False, lengths=None, carried=False, residual=False, **options):

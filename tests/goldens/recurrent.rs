@@ -180,8 +180,9 @@ fn layer_of(what: &str, case: &Value) -> Layer {
                 case["initial"]["drawn"].as_u64(),
                 "{what}: keys"
             );
-            let [(_, input), ..] = cell.parameters();
+            let [(_, input), (_, recurrent), _] = cell.parameters();
             assert_close(what, input, &tensor(&case["initial"]["input"]));
+            assert_close(what, recurrent, &tensor(&case["initial"]["recurrent"]));
         }
         for (name, parameter) in cell.parameters() {
             assert_eq!(

@@ -87,8 +87,7 @@ pub struct CellOptions {
     pub param_dtype: DType,
     /// The initializer of the matrix that multiplies the input. The default is [`Initializer::lecun_normal`].
     pub input_init: Initializer,
-    /// The initializer of the matrix that multiplies the hidden state. The default is [`Initializer::lecun_normal`].
-    /// (In Flax, it is an orthogonal matrix.)
+    /// The initializer of the matrix that multiplies the hidden state. The default is [`Initializer::orthogonal`].
     pub recurrent_init: Initializer,
     /// The initializer of the bias. The default is zeros.
     pub bias_init: Initializer,
@@ -99,7 +98,7 @@ impl Default for CellOptions {
         Self {
             param_dtype: DType::F32,
             input_init: Initializer::lecun_normal(),
-            recurrent_init: Initializer::lecun_normal(),
+            recurrent_init: Initializer::orthogonal(),
             bias_init: Initializer::Zeros,
         }
     }
