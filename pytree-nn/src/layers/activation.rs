@@ -12,8 +12,8 @@ use crate::functions::{
 
 /// An elementwise function between two layers.
 ///
-/// It is a static value, for a field with `#[r#static]`, and also a layer without arrays, for instance in a
-/// [`Sequential`](crate::Sequential).
+/// An `Activation` can be the value of a field with `#[r#static]`. It is also a layer without arrays, which a
+/// [`Sequential`](crate::Sequential) can contain.
 ///
 /// # Examples
 /// ```
@@ -46,9 +46,9 @@ pub enum Activation {
     GeluExact,
     /// x if x is positive, otherwise the given alpha times (eˣ - 1): see [`elu`](crate::elu()).
     Elu(#[r#static] f64),
-    /// Like `Elu`, with a continuous derivative: see [`celu`](crate::celu()).
+    /// A variant of `Elu` whose derivative is continuous: see [`celu`](crate::celu()).
     Celu(#[r#static] f64),
-    /// A multiple of `Elu`. With this function, values keep mean 0 and variance 1 from layer to layer: see
+    /// A scaled `Elu`, whose constants keep the mean 0 and the variance 1 of the values from layer to layer: see
     /// [`selu`](crate::selu()).
     Selu,
     /// log σ(x), where σ is the sigmoid: see [`log_sigmoid`](crate::log_sigmoid()).

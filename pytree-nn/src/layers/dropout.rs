@@ -11,8 +11,8 @@ use crate::random::{RngStream, Rngs};
 /// In training, sets each element to 0 with the probability `rate`, and divides the other elements by 1 - `rate`
 /// (Srivastava et al. 2014).
 ///
-/// Each layer has its own stream of keys, and each call drops different elements. [`eval`](crate::eval()) disables
-/// dropout in a whole model.
+/// Each layer has its own stream of random keys, so each call drops different elements. [`eval`](crate::eval())
+/// disables dropout in a whole model.
 ///
 /// # Examples
 /// ```

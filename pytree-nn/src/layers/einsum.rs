@@ -1,4 +1,4 @@
-//! A linear layer whose product a string describes.
+//! A linear layer whose product is given as an einsum string.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -10,7 +10,7 @@ use crate::random::Rngs;
 
 const EINSUM: &str = "Einsum";
 
-/// Multiplies `x` by a weight as [`einsum`](pytree_transform::einsum()) does, and adds a bias, if any.
+/// Multiplies `x` by a weight with [`einsum`](pytree_transform::einsum()), and adds the bias if the layer has one.
 ///
 /// # Examples
 /// ```
@@ -26,7 +26,8 @@ pub struct Einsum {
     /// The second operand of the product.
     #[param("T[...]")]
     pub weight: Tensor,
-    /// The summand, if any. Its axes are those of the result whose letters the weight has, in the order of the result.
+    /// The bias, which is added to the product. Its axes are the axes of the result that the weight also has, in the
+    /// same order as in the result. `None` means that the layer has no bias.
     #[param("T[...]")]
     pub bias: Option<Tensor>,
     /// The letters of the axes of the input, of the weight and of the result, such as `nta,hab->nthb`.
@@ -62,14 +63,16 @@ impl Default for EinsumOptions {
 }
 
 impl Einsum {
-    /// Creates an f32 layer without a bias. `subscripts` has the letters of the input, of the weight and of the result,
-    /// such as `nta,hab->nthb`. The letters of the input and of the result may have `...` for any axes.
+    /// Creates an f32 layer without a bias.
+    ///
+    /// `subscripts` names the axes of the input, of the weight and of the result by letters, such as `nta,hab->nthb`.
+    /// In the input and in the result, `...` means any number of axes.
     ///
     /// Draws a key of the stream `params`.
     ///
     /// # Panics
-    /// If `subscripts` has not two operands and a result, or has not one letter for each axis of the weight, if the
-    /// weight has fewer than two axes, or if there is no stream to draw from.
+    /// If `subscripts` does not have two operands and a result, if `subscripts` does not have one letter for each axis
+    /// of the weight, if the weight has fewer than two axes, or if there is no stream to draw from.
     #[track_caller]
     pub fn new(
         subscripts: impl Into<String>,
@@ -79,10 +82,11 @@ impl Einsum {
         Self::with_options(subscripts, weight_shape, EinsumOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias if the layer has
+    /// a bias.
     ///
     /// # Panics
-    /// As for [`new`](Self::new), and if `param_dtype` is not a float.
+    /// In the same cases as [`new`](Self::new), and if `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
         subscripts: impl Into<String>,
@@ -115,7 +119,7 @@ impl Einsum {
         }
     }
 
-    /// Multiplies `x` by the weight, and adds the bias.
+    /// Multiplies `x` by the weight, and adds the bias if the layer has one.
     ///
     /// # Panics
     /// If the axes of `x` do not match the letters, if the bias does not fit, or if the dtypes differ.
@@ -135,7 +139,8 @@ impl Einsum {
         y.map_err(InputError::inside(EINSUM))
     }
 
-    /// Returns the shape of the bias with the axes of the result: 1 along axes that the weight does not have.
+    /// Returns the shape to which the bias is reshaped before it is added to the result. The length is 1 along axes
+    /// that the weight does not have.
     fn bias_shape(&self, rank: usize) -> Vec<usize> {
         let [_, weight, result] = parts(&self.subscripts).unwrap_or_default();
         let letters = result.chars().filter(|letter| *letter != '.').count();

@@ -1,4 +1,4 @@
-//! Embeddings: a vector for each of finitely many items.
+//! Embeddings: a table with one vector for each item of a finite set.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -13,9 +13,10 @@ const EMBED: &str = "Embed";
 /// A table with a row for each word, class or other item that has an index.
 ///
 /// [`forward`](Self::forward) returns rows, and [`attend`](Self::attend) returns the dot products of a vector with all
-/// rows. So a language model can use the same table for its input and its output (Press and Wolf 2017). If two modules
-/// need the table, store a `Shared<Embed>` in both. The gradient of the table is the sum over both uses, and the table
-/// is counted, optimised and saved once.
+/// rows. With both methods, a language model can use the same table for its input and its output (Press and Wolf 2017).
+///
+/// If two modules need the table, store a `Shared<Embed>` in both modules. The gradient of a shared table is the sum
+/// over both uses. The table is counted, optimised and saved once.
 ///
 /// # Examples
 /// ```
@@ -107,8 +108,9 @@ impl Embed {
         }
     }
 
-    /// Returns the rows at `indices`. Negative indices count from the end. Under `jit` and `vmap` the indices are not
-    /// checked: the row of an index out of range is NaN, as in Flax.
+    /// Returns the rows at `indices`. Negative indices count from the end.
+    ///
+    /// Under `jit` and `vmap`, the indices are not checked. The row of an out-of-range index is then NaN, as in Flax.
     ///
     /// # Panics
     /// If the indices are not integers, or if an index is out of range.

@@ -1,4 +1,4 @@
-//! Layers without parameters that change the shape, or apply any function.
+//! Layers without parameters: [`Flatten`] merges axes, and [`Lambda`] applies a function.
 
 use pytree_core::Module;
 use pytree_derive::panicking_twin;
@@ -6,10 +6,11 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 
-/// Merges all axes after the first ones into one axis, for instance before a [`Linear`](crate::Linear) layer.
+/// Merges all axes after the first `kept` axes into one axis, as a [`Linear`](crate::Linear) layer after a convolution
+/// needs.
 ///
-/// With the default `kept` of 1, which keeps the batch axis, `x: [batch, a, b, …]` becomes `[batch, a · b · …]`. For
-/// one example, for instance under `vmap`, set `kept` to 0.
+/// The default `kept` is 1, which keeps the batch axis: `x: [batch, a, b, …]` becomes `[batch, a · b · …]`. Set `kept`
+/// to 0 if `x` has no batch axis, as under `vmap`.
 ///
 /// # Examples
 /// ```
@@ -22,7 +23,7 @@ use crate::error::InputError;
 /// ```
 #[derive(Module, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flatten {
-    /// The number of first axes that stay as they are. The default is 1, as in PyTorch.
+    /// The number of leading axes that are not merged. The default is 1, as in PyTorch.
     #[r#static]
     pub kept: usize,
 }
@@ -34,7 +35,7 @@ impl Default for Flatten {
 }
 
 impl Flatten {
-    /// Merges the axes of `x` after the first `kept`. If there are none, adds an axis of length 1.
+    /// Merges the axes of `x` after the first `kept` axes. If `x` has only `kept` axes, adds an axis of length 1.
     ///
     /// # Panics
     /// If `x` has fewer than `kept` axes.
@@ -55,10 +56,10 @@ impl Flatten {
     }
 }
 
-/// Applies a function that has no parameters, for instance in a [`Sequential`](crate::Sequential).
+/// Applies a function without parameters, so that a [`Sequential`](crate::Sequential) can contain the function.
 ///
-/// The function is a static value: it is a function, or a closure that captures nothing. Compiled functions are cached
-/// for each function.
+/// The function is a static value, so a closure must not capture variables. `jit` compiles a model again if its
+/// `Lambda` has another function.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! The trait of layers from one tensor to one tensor, which can be put in a row.
+//! The trait of layers that compute one tensor from one tensor. A [`Sequential`] chains such layers.
 
 use pytree_core::module_object;
 use pytree_transform::Tensor;
@@ -12,14 +12,15 @@ use crate::layers::{
 };
 use crate::model::Model;
 
-/// A layer that computes one tensor from one tensor. [`Sequential`] puts such layers in a row.
+/// A layer that computes one tensor from one tensor. A [`Sequential`] passes the result of each such layer to the next
+/// layer.
 ///
 /// The method takes `&mut self`, because some layers change when they run: batch normalisation writes its running
-/// statistics, and dropout counts its draws. A layer that does not change may have a method `forward` of its own that
-/// takes `&self`. Rust then calls this method of the layer where the layer is known, and the method of the trait inside
-/// of a `Box<dyn Forward>` or in a function of any `F: Forward`.
+/// statistics, and dropout counts its draws. A layer that does not change may also have an inherent method `forward`
+/// that takes `&self`. Rust calls the inherent method on a value of the layer's own type. Rust calls the trait method
+/// on a `Box<dyn Forward>` and in generic functions over `F: Forward`.
 ///
-/// A layer of your own joins with one line, [`forward!`](crate::forward!):
+/// Implement the trait for your own layer with the macro [`forward!`](crate::forward!):
 ///
 /// ```
 /// use pytree_core::Module;
@@ -46,8 +47,8 @@ use crate::model::Model;
 /// assert_eq!(model.forward(&Tensor::ones(DType::F32, [3, 4])).shape(), [3, 2]);
 /// ```
 ///
-/// The layer must be `Clone`, `Send` and `Sync`. A layer that needs more than a tensor, such as a mask, is no
-/// `Forward`: call it in the `forward` of your own struct.
+/// The layer must be `Clone`, `Send` and `Sync`. A layer with further inputs, such as a mask, cannot implement
+/// `Forward`. Call such a layer in the `forward` method of your own struct.
 #[module_object]
 pub trait Forward: std::fmt::Debug {
     /// Applies the layer to `x`.
@@ -57,19 +58,19 @@ pub trait Forward: std::fmt::Debug {
     #[track_caller]
     fn forward(&mut self, x: &Tensor) -> Tensor;
 
-    /// Applies the layer to `x`, and returns an error if `x` does not fit. By default, calls
-    /// [`forward`](Self::forward), which panics.
+    /// Applies the layer to `x`, and returns an error if `x` does not fit the layer. The default implementation calls
+    /// [`forward`](Self::forward), which panics instead.
     ///
     /// # Errors
-    /// Returns [`InputError`] with what the layer expects, what it found, and how to fix it.
+    /// Returns [`InputError`] with the input that the layer expects, the input that it found, and a fix.
     #[track_caller]
     fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         Ok(self.forward(x))
     }
 }
 
-/// Implements [`Forward`](crate::Forward) for types that have a method `forward(&self, &Tensor) -> Tensor`, or the same
-/// with `&mut self`.
+/// Implements [`Forward`](crate::Forward) for types with a method `forward(&self, &Tensor) -> Tensor`. The method may
+/// take `&mut self` instead.
 ///
 /// See [`Forward`](crate::Forward) for an example.
 #[macro_export]
@@ -84,7 +85,7 @@ macro_rules! forward {
     )+};
 }
 
-/// Implements [`Forward`] for layers that have `try_forward`, too.
+/// Implements [`Forward`] for layers that have both `forward` and `try_forward`.
 macro_rules! fallible_forward {
     ($($layer:ty),+ $(,)?) => {$(
         impl Forward for $layer {
@@ -127,7 +128,8 @@ fallible_forward!(
     Sequential,
 );
 
-/// Applies the layer in the box, so that functions of any layer take a box, too.
+/// Applies the layer in the box. With this implementation, a generic function over `F: Forward` also accepts a
+/// `Box<dyn Forward>`.
 impl Forward for Box<dyn Forward> {
     #[track_caller]
     fn forward(&mut self, x: &Tensor) -> Tensor {
@@ -167,7 +169,7 @@ where
     }
 }
 
-/// Implements [`Forward`] for wrappers of a model that is a layer.
+/// Implements [`Forward`] for wrappers such as [`Lora`], if the wrapped model implements [`Forward`].
 macro_rules! wrapper_forward {
     ($($layer:ident),+) => {$(
         impl<M: Model + Forward + std::fmt::Debug> Forward for $layer<M> {

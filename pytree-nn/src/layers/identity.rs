@@ -3,7 +3,7 @@
 use pytree_core::Module;
 use pytree_transform::Tensor;
 
-/// Returns its input. Use it to replace a layer that is removed.
+/// Returns its input. Use `Identity` as the replacement of a layer that you remove.
 #[derive(Module, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity;
 

@@ -20,7 +20,7 @@ use crate::random::Rngs;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Linear {
-    /// The weight matrix. The input is multiplied by it.
+    /// The matrix by which the input is multiplied.
     #[param("T[in out]")]
     pub weight: Tensor,
     /// The vector that is added to the product, if any.
@@ -87,7 +87,8 @@ impl Linear {
         Self::with_options(inputs, outputs, options, rngs)
     }
 
-    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias if the layer has
+    /// a bias.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if `param_dtype` is not a float.

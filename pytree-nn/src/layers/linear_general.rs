@@ -1,4 +1,4 @@
-//! Linear layers over any axes: of several axes at once, and of products that a string describes.
+//! The linear layer that multiplies several axes of its input at once.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -13,9 +13,9 @@ const LINEAR_GENERAL: &str = "LinearGeneral";
 
 /// Multiplies several axes of `x` by a weight, and adds a bias.
 ///
-/// `x: [batch…, other…, in…]` becomes `[batch…, other…, out…]`. The axes `in` are summed over. By default they are the last
-/// axes of `x`; options select other axes. The axes `out` are the last axes of the result. If there are batch axes, each
-/// index along these axes has its own weight.
+/// `x: [batch…, other…, in…]` becomes `[batch…, other…, out…]`. The layer sums over the axes `in`, which by default are
+/// the last axes of `x`. [`LinearGeneralOptions::axes`] selects other axes of `x`. The axes `out` are the last axes of
+/// the result. If the layer has batch axes, each index along the batch axes has its own weight.
 ///
 /// # Examples
 /// ```
@@ -33,14 +33,14 @@ pub struct LinearGeneral {
     /// The weight: `[batch…, in…, out…]`.
     #[param("T[...]")]
     pub weight: Tensor,
-    /// The summand, if any: `[batch…, out…]`.
+    /// The bias `[batch…, out…]`, which is added to the product. `None` means that the layer has no bias.
     #[param("T[...]")]
     pub bias: Option<Tensor>,
-    /// The axes of the input that are summed over. As in Flax, they are sorted: the first axis of the weight after its
-    /// batch axes belongs to the first of these axes in the input.
+    /// The axes of the input that are summed over. Their order has no effect, as in Flax: the axes `in` of the weight
+    /// are in the order in which the axes come in the input.
     #[r#static]
     pub axes: Vec<isize>,
-    /// The number of batch axes, which are the first axes of the input and of the weight. The default is none.
+    /// The number of batch axes, which are the first axes of the input and of the weight. The default is 0.
     #[r#static]
     pub batch_axes: usize,
 }
@@ -59,14 +59,15 @@ pub struct LinearGeneral {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearGeneralOptions {
-    /// The axes of the input that are summed over. The default is its last axes, as many as there are inputs.
+    /// The axes of the input that are summed over. The default is the last n axes of the input, where n is the number
+    /// of lengths in `inputs`.
     pub axes: Option<Vec<isize>>,
     /// The lengths of the batch axes. There are none by default.
     pub batch: Vec<usize>,
     /// The dtype of the parameters. The default is f32.
     pub param_dtype: DType,
-    /// The initializer of the weight, as a matrix of all inputs times all outputs. The default is
-    /// [`Initializer::lecun_normal`].
+    /// The initializer of the weight. The weight is initialized as a matrix `[batch · in, out]`, and then reshaped. The
+    /// default is [`Initializer::lecun_normal`].
     pub weight_init: Initializer,
     /// The initializer of the bias. The default is zeros. `None` means that the layer has no bias.
     pub bias_init: Option<Initializer>,
@@ -85,8 +86,8 @@ impl Default for LinearGeneralOptions {
 }
 
 impl LinearGeneral {
-    /// Creates an f32 layer that multiplies the last axes of its input, which have the lengths `inputs`. The result has
-    /// axes of the lengths `outputs` instead.
+    /// Creates an f32 layer that replaces the last axes of its input, of lengths `inputs`, by axes of lengths
+    /// `outputs`.
     ///
     /// Draws two keys of the stream `params`.
     ///
@@ -97,10 +98,12 @@ impl LinearGeneral {
         Self::with_options(inputs, outputs, LinearGeneralOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias if the layer has
+    /// a bias.
     ///
     /// # Panics
-    /// If there is not one axis for each input, if there is no stream to draw from, or if `param_dtype` is not a float.
+    /// If the number of axes in the options is not the number of `inputs`, if there is no stream to draw from, or if
+    /// `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
         inputs: impl AsRef<[usize]>,
@@ -145,7 +148,7 @@ impl LinearGeneral {
         }
     }
 
-    /// Applies the layer to the axes of `x`.
+    /// Multiplies the axes [`axes`](Self::axes) of `x` by the weight, and adds the bias.
     ///
     /// # Panics
     /// If `x` lacks an axis of the layer, if the lengths of these axes are not those of the weight, or if the dtypes
@@ -179,7 +182,7 @@ impl LinearGeneral {
         );
         let y = match (product, &self.bias) {
             (Ok(product), Some(bias)) => {
-                // The axes of `x` that are neither batch axes nor summed over have length 1 in the bias.
+                // The bias has length 1 along the axes `other` of `x`.
                 let others = vec![1; x.rank() - batch - summed];
                 let (first, last) = bias.shape().split_at(batch.min(bias.rank()));
                 product.try_add(bias.reshape([first, &others, last].concat()))
@@ -189,7 +192,7 @@ impl LinearGeneral {
         y.map_err(InputError::inside(LINEAR_GENERAL))
     }
 
-    /// Returns the error for an input without the axes of the layer.
+    /// Returns the error for an input whose axes do not fit the layer.
     fn refused(&self, x: &Tensor) -> InputError {
         let (batch, summed) = (self.batch_axes, self.axes.len());
         let shape = self.weight.shape();

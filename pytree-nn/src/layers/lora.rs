@@ -1,4 +1,4 @@
-//! Adapters of low rank: fine-tuning with few parameters.
+//! Low-rank adapters, which fine-tune a model with few trained parameters.
 
 use pytree_core::kind::Param;
 use pytree_core::{Collection, Filter, Module, partition, shapes};
@@ -12,13 +12,13 @@ use crate::layers::{Forward, WrapError};
 use crate::model::Model;
 use crate::random::Rngs;
 
-/// The collection of the parameters of adapters, below the collection of all parameters.
+/// The collection of the adapters' parameters. It is a part of the collection of all parameters.
 #[derive(Collection)]
 #[collection(parent = Param)]
 #[derive(Debug)]
 pub struct LoraParam;
 
-/// The adapter of one matrix of a [`Lora`]: the product of two thin matrices.
+/// The adapter of one matrix of a model: two matrices whose product has a low rank.
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LoraAdapter {
     /// The key path of the matrix in the model.
@@ -44,15 +44,15 @@ impl LoraAdapter {
     }
 }
 
-/// A model whose chosen matrices W are W + scale · A · B, where A and B have a low rank (Hu et al. 2021, "Low-rank
+/// Replaces chosen matrices W of a model by W + scale · A · B, where A and B have a low rank (Hu et al. 2021, "Low-rank
 /// adaptation of large language models", equation 3).
 ///
-/// The model may be of any type. Its layers and their types stay as they are: [`adapted`](Self::adapted) returns the
-/// model with the sums in the places of the matrices. Call it inside of the loss. Because B begins with 0, the adapted
-/// model first computes the same as the model.
+/// The model may have any type, and its layers do not change. [`adapted`](Self::adapted) returns a copy of the model
+/// with W + scale · A · B in place of W. Call `adapted` inside the loss function. B is initially 0, so the adapted
+/// model initially computes the same results as the model.
 ///
-/// To train the adapters alone, differentiate with respect to [`LoraParam`], and give the optimizer the same filter. To
-/// use the result without adapters, keep the adapted model.
+/// To train only the adapters, differentiate with respect to [`LoraParam`], and give the optimizer the same filter.
+/// After training, keep the result of `adapted` to merge the adapters into the model.
 ///
 /// # Examples
 /// ```
@@ -82,21 +82,21 @@ pub struct Lora<M> {
     pub model: M,
     /// The adapters, in the order of their matrices in the model.
     pub adapters: Vec<LoraAdapter>,
-    /// The factor of the products. The default is 1, as in Flax. (The paper has α divided by the rank.)
+    /// The factor of A · B. The default is 1, as in Flax. (In the paper, the factor is α divided by the rank.)
     #[r#static]
     pub scale: f64,
 }
 
 impl<M: Model> Lora<M> {
-    /// Adds an adapter of the given rank to each matrix that the filter selects. Other leaves that it selects, such as
-    /// the biases of the same layers, have no adapter.
+    /// Adds an adapter of the given rank to each matrix that the filter selects. Selected leaves that are not matrices,
+    /// such as biases, get no adapter.
     ///
-    /// Draws two keys of the stream `params` for each matrix: for `a` and for `b`, as in Flax. An adapter has the dtype
-    /// of its matrix.
+    /// Draws two keys of the stream `params` for each matrix, first for `a` and then for `b`, as in Flax. An adapter
+    /// has the dtype of its matrix.
     ///
     /// # Panics
-    /// If the filter selects no parameter with two axes, if it has an unknown path, or if there is no stream to draw
-    /// from.
+    /// If the filter selects no parameter with two axes, if the filter has an unknown path, or if there is no stream to
+    /// draw from.
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(
@@ -127,11 +127,12 @@ impl<M: Model> Lora<M> {
         })
     }
 
-    /// Returns the model with W + scale · A · B in the place of each adapted matrix W: for the loss, and at the end to
-    /// merge the adapters into the model.
+    /// Returns the model with W + scale · A · B in place of each adapted matrix W. Call this method in the loss
+    /// function, and after training to merge the adapters into the model.
     ///
     /// # Panics
-    /// If the model has no matrix at the path of an adapter, or if their shapes do not fit.
+    /// If the model has no matrix at the path of an adapter, or if the shape or the dtype of an adapter does not fit
+    /// its matrix.
     #[must_use]
     #[track_caller]
     pub fn adapted(&self) -> M {
@@ -157,7 +158,8 @@ impl<M: Model> Lora<M> {
 }
 
 impl<M: Model + Forward> Lora<M> {
-    /// Applies the adapted model. States that the model writes, such as running statistics, are kept.
+    /// Applies the adapted model. The states that the model writes, such as running statistics, are stored in
+    /// [`model`](Self::model).
     ///
     /// # Panics
     /// If `x` does not fit the model, or if the shape of an adapter does not fit its matrix.

@@ -8,7 +8,7 @@ use crate::error::InputError;
 use crate::layers::{Activation, Linear, LinearOptions};
 use crate::random::Rngs;
 
-/// Linear layers, with an activation after each layer except the last.
+/// A chain of linear layers with an activation between neighbouring layers.
 ///
 /// # Examples
 /// ```
@@ -28,7 +28,8 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// Creates an f32 perceptron. `widths` lists the number of inputs, of units in each hidden layer, and of outputs.
+    /// Creates an f32 perceptron. `widths` lists the number of inputs, the number of units of each hidden layer, and
+    /// the number of outputs.
     ///
     /// # Panics
     /// If there are fewer than two widths, or if there is no stream to draw from.
@@ -40,7 +41,7 @@ impl Mlp {
     /// Creates a perceptron like [`new`](Self::new), with the given options for each layer.
     ///
     /// # Panics
-    /// As for [`new`](Self::new), and if `param_dtype` is not a float.
+    /// In the same cases as [`new`](Self::new), and if `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
         widths: &[usize],
@@ -62,7 +63,7 @@ impl Mlp {
     /// Applies the layers: `x: [.., inputs]` to `[.., outputs]`.
     ///
     /// # Panics
-    /// If the length of the last axis of `x` is not the number of inputs.
+    /// If the length of the last axis of `x` is not the number of inputs, or if the dtypes differ.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&self, x: &Tensor) -> Result<Tensor, InputError> {

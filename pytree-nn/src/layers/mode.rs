@@ -7,21 +7,21 @@ use crate::error::or_panic;
 /// Whether a layer is in training mode or in evaluation mode.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Training: dropout drops elements, and a batch is normalised by its own statistics.
+    /// Training: dropout drops elements, and batch normalisation uses the statistics of the batch.
     #[default]
     Train,
-    /// Evaluation: dropout does nothing, and a batch is normalised by the running statistics.
+    /// Evaluation: dropout does nothing, and batch normalisation uses the running statistics.
     Eval,
 }
 
 /// Returns the model with every [`Mode`] in it set to [`Mode::Train`].
 ///
-/// The result has the same leaves, shared nodes and [references](pytree_core::Ref). A mode inside of a reference
-/// changes for all handles of the reference. The mode is part of the treedef, so `jit` compiles a function once for
-/// each mode.
+/// The result has the same leaves, shared nodes and [references](pytree_core::Ref). If a reference contains a mode, the
+/// mode changes for all handles of the reference. The mode is part of the treedef, so `jit` compiles a function once
+/// for each mode.
 ///
 /// # Panics
-/// If a handwritten `Pytree` implementation in the model visits other children than it unflattens.
+/// If a handwritten `Pytree` implementation in the model flattens and unflattens different children.
 #[must_use]
 #[track_caller]
 pub fn train<M: Pytree>(model: &M) -> M {

@@ -1,4 +1,4 @@
-//! Pooling: reductions of the windows that slide over the spatial axes.
+//! Pooling: each window along the spatial axes is reduced to one number.
 
 use pytree_core::{Module, Static, shapes};
 use pytree_derive::panicking_twin;
@@ -25,7 +25,7 @@ pub enum Reduction {
 /// Reduces each window of the spatial axes to its maximum, minimum or mean. The layer has no parameters.
 ///
 /// `x: [batch…, space…, features]` becomes `[batch…, space…, features]`, with one element for each window along the
-/// spatial axes. There are as many spatial axes as sizes of the window, and any number of batch axes.
+/// spatial axes. The number of spatial axes is the number of sizes in `window`. There may be any number of batch axes.
 ///
 /// The fields are public: change them by assignment, or write `Pool { strides: vec![2, 2], ..Pool::max([3, 3]) }`.
 ///
@@ -51,11 +51,12 @@ pub struct Pool {
     /// is the size of the window.)
     #[r#static]
     pub strides: Vec<usize>,
-    /// The padding. The default is none, as in Flax. Padding elements count as zeros in a mean. They are never a
+    /// The padding. The default is no padding, as in Flax. Padding elements are zeros in a mean, and are ignored in a
     /// maximum or a minimum.
     #[r#static]
     pub padding: Padding,
-    /// Whether the divisor of a mean counts padding elements. It does by default, as in Flax and PyTorch.
+    /// Whether the divisor of a mean counts padding elements. By default, padding elements are counted, as in Flax and
+    /// PyTorch.
     #[r#static]
     pub padding_count: PaddingCount,
     /// How a window is reduced.
@@ -112,7 +113,7 @@ impl Pool {
     /// Sets the distance between neighbouring windows: a number for all axes, or a list with a number for each axis.
     ///
     /// # Panics
-    /// If a number is 0, or if the list has not one number for each axis of the window.
+    /// If a number is 0, or if the list does not have one number for each axis of the window.
     #[must_use]
     #[track_caller]
     pub fn strides(self, strides: impl Into<PerAxis>) -> Self {
@@ -138,8 +139,8 @@ impl Pool {
     /// Reduces each window of `x: [batch…, space…, features]`.
     ///
     /// # Panics
-    /// If `x` has fewer axes than the window and a feature axis, if explicit padding has not one pair for each axis of
-    /// the window, or if `x` is not a tensor of floats.
+    /// If `x` has too few axes for the window and the features, if explicit padding does not have one pair for each
+    /// axis of the window, or if `x` is not a tensor of floats.
     #[shapes(x = "T: float[... features]", return = "T[... features]")]
     #[panicking_twin(forward)]
     #[track_caller]
@@ -157,7 +158,8 @@ impl Pool {
     }
 }
 
-/// Returns the maximum of each window of `x: [batch…, space…, features]`, without padding. [`Pool`] has all options.
+/// Returns the maximum of each window of `x: [batch…, space…, features]`, without padding. See [`Pool`] for all
+/// options.
 ///
 /// # Examples
 /// ```
@@ -175,7 +177,8 @@ pub fn max_pool(x: &Tensor, window: impl AsRef<[usize]>, strides: impl Into<PerA
     Pool::max(window).strides(strides).forward(x)
 }
 
-/// Returns the minimum of each window of `x: [batch…, space…, features]`, without padding. [`Pool`] has all options.
+/// Returns the minimum of each window of `x: [batch…, space…, features]`, without padding. See [`Pool`] for all
+/// options.
 ///
 /// # Examples
 /// ```
@@ -193,7 +196,7 @@ pub fn min_pool(x: &Tensor, window: impl AsRef<[usize]>, strides: impl Into<PerA
     Pool::min(window).strides(strides).forward(x)
 }
 
-/// Returns the mean of each window of `x: [batch…, space…, features]`, without padding. [`Pool`] has all options.
+/// Returns the mean of each window of `x: [batch…, space…, features]`, without padding. See [`Pool`] for all options.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! The rectifier with a trained slope.
+//! The rectified linear unit with a trained slope.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -6,7 +6,8 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 
-/// x if x ≥ 0, otherwise x times a trained slope (He et al. 2015, "Delving deep into rectifiers", equation 1).
+/// Returns x if x ≥ 0, and otherwise x times a trained slope (He et al. 2015, "Delving deep into rectifiers", equation
+/// 1).
 ///
 /// # Examples
 /// ```
@@ -17,13 +18,13 @@ use crate::error::InputError;
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct PRelu {
-    /// The slope of the negative elements. It is converted to the dtype of the input, as in Flax.
+    /// The factor of negative elements. The factor is converted to the dtype of the input, as in Flax.
     #[param("float[]")]
     pub negative_slope: Tensor,
 }
 
 impl Default for PRelu {
-    /// Creates a layer with the slope 0.01, as in Flax. (In PyTorch, it is 0.25.)
+    /// Creates a layer with the slope 0.01, as in Flax. (In PyTorch, the slope is 0.25.)
     fn default() -> Self {
         Self::new(0.01)
     }

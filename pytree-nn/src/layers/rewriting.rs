@@ -1,4 +1,5 @@
-//! Runs a model in which some weights are replaced by functions of them, for the layers that wrap a whole model.
+//! Replaces some weights of a model for one call, and restores them afterwards. The layers that wrap a whole model use
+//! these functions.
 
 use pytree_core::{Partition, TreeError, edit};
 use pytree_transform::Tensor;
@@ -6,7 +7,7 @@ use thiserror::Error;
 
 use crate::model::Model;
 
-/// The error of a wrapper of a model, such as [`Lora`](crate::Lora), that finds no weights to replace.
+/// The error of a wrapper such as [`Lora`](crate::Lora), if the wrapper finds no weights to replace.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum WrapError {
@@ -51,8 +52,8 @@ impl WrapError {
     }
 }
 
-/// Returns the model in which `change` has replaced weights, and the replaced weights with their paths. `change`
-/// returns `None` for a leaf that stays.
+/// Replaces each leaf by the tensor that `change` returns, and keeps the leaf if `change` returns `None`. Returns the
+/// changed model, and the replaced leaves with their paths.
 #[track_caller]
 pub(super) fn rewritten<M: Model>(
     model: &M,
@@ -68,8 +69,8 @@ pub(super) fn rewritten<M: Model>(
     (changed, originals)
 }
 
-/// Returns the model with the replaced weights in their places again. Other leaves, such as running statistics, keep
-/// the values that they have after the run.
+/// Returns the model with the original weights restored. Other leaves, such as running statistics, keep their values in
+/// `model`.
 #[track_caller]
 pub(super) fn restored<M: Model>(model: M, originals: &[(String, Tensor)]) -> M {
     edit::apply_with_path(model, |path, leaf: &mut Tensor| {

@@ -1,4 +1,4 @@
-//! Layers in a row.
+//! A chain of layers, in which each layer receives the result of the layer before it.
 
 use pytree_core::Module;
 use pytree_derive::panicking_twin;
@@ -7,14 +7,15 @@ use pytree_transform::Tensor;
 use crate::error::InputError;
 use crate::layers::Forward;
 
-/// Applies layers one after another. The layers may have different types; each implements [`Forward`].
+/// Applies layers one after another. The layers may have different types, which implement [`Forward`].
 ///
-/// [`sequential!`](crate::sequential!) creates one from layers. A `Sequential` is a module like any other: it works
-/// under `jit`, `vmap` and `grad`, in checkpoints and in summaries, and [`train`](crate::train()) and
-/// [`eval`](crate::eval()) set the modes of all its layers. The path of a parameter is for instance `layers[0].weight`.
+/// The macro [`sequential!`](crate::sequential!) creates a `Sequential` from layers. A `Sequential` is an ordinary
+/// module, which works under `jit`, `vmap` and `grad`, in checkpoints and in summaries. [`train`](crate::train()) and
+/// [`eval`](crate::eval()) set the modes of all its layers. The weight of the first layer has the path
+/// `layers[0].weight`.
 ///
-/// `forward` takes `&mut self`, because some layers change when they run: see [`Forward`]. So a loss is differentiated
-/// with [`value_and_grad_mut`](pytree_transform::value_and_grad_mut).
+/// `forward` takes `&mut self`, because some layers change when they run: see [`Forward`]. To differentiate a loss that
+/// calls `forward`, use [`value_and_grad_mut`](pytree_transform::value_and_grad_mut).
 ///
 /// # Examples
 /// ```
@@ -65,13 +66,14 @@ impl Sequential {
         self.layers.push(Box::new(layer));
     }
 
-    /// Applies the layers, from the first to the last. Without layers, returns `x` itself.
+    /// Applies the layers from the first to the last. If there are no layers, returns `x`.
     ///
     /// # Panics
     /// If an input does not fit its layer. The message ends with the path of the layer.
     ///
     /// # Errors
-    /// Returns the error of the layer, with the path of the layer. Panics if a layer that has no `try_forward` panics.
+    /// Returns the error of the layer, with the path of the layer. A layer that implements only `forward` panics
+    /// instead.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {

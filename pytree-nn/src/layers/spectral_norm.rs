@@ -1,4 +1,4 @@
-//! Weights divided by their largest singular value.
+//! Spectral normalisation, which divides a weight by its largest singular value.
 
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, Module, partition};
@@ -26,13 +26,16 @@ pub struct SpectralState {
     pub sigma: Tensor,
 }
 
-/// A layer whose weights are divided by their largest singular value σ, so that no weight stretches a vector (Miyato et
-/// al. 2018, "Spectral normalization", algorithm 1).
+/// Divides each weight W of a layer by its largest singular value σ, so that W does not increase the norm of a vector
+/// (Miyato et al. 2018, "Spectral normalization", algorithm 1).
 ///
-/// σ = v W uᵀ is approximated by `steps` steps of the power iteration: v = u Wᵀ / ‖u Wᵀ‖, u = v W / ‖v W‖. In training,
-/// u and σ are stored, so that the approximation improves from call to call. In [`Mode::Eval`], they are not written.
-/// The weights are the parameters with at least two axes; those with more axes are matrices with the last axis as the
-/// output features. The stored weights are not divided. (`SpectralNorm` of Flax NNX overwrites them.)
+/// The value σ = v W uᵀ is approximated by `steps` steps of the power iteration: v = u Wᵀ / ‖u Wᵀ‖, u = v W / ‖v W‖. In
+/// training, u and σ are stored, so that the approximation improves from call to call. In [`Mode::Eval`], u and σ are
+/// not stored.
+///
+/// A weight is a parameter with at least two axes. A weight with more axes is reshaped to a matrix `[_, features]` with
+/// the features of its last axis. The stored weights do not change. (`SpectralNorm` of Flax NNX overwrites the
+/// weights.)
 ///
 /// # Examples
 /// ```
@@ -61,18 +64,18 @@ pub struct SpectralNorm<M> {
     /// The number added to squared norms to avoid a division by zero. The default is 1e-12, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// In [`Mode::Train`] the states are written.
+    /// In [`Mode::Train`], each call stores the new states.
     #[r#static]
     pub mode: Mode,
 }
 
 impl<M: Model + Forward> SpectralNorm<M> {
-    /// Normalises each weight that the filter selects. Draws a key of the stream `params` for the first u of each, from
-    /// the normal distribution with the standard deviation 0.01.
+    /// Normalises each weight that the filter selects. For each weight, draws a key of the stream `params` for the
+    /// initial u, which is normally distributed with the standard deviation 0.01.
     ///
     /// # Panics
-    /// If the filter selects no parameter with at least two axes, if it has an unknown path, or if there is no stream
-    /// to draw from.
+    /// If the filter selects no parameter with at least two axes, if the filter has an unknown path, or if there is no
+    /// stream to draw from.
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(model: &M, filter: &Filter, rngs: &mut Rngs) -> Result<Self, WrapError> {
@@ -124,7 +127,7 @@ impl<M: Model + Forward> SpectralNorm<M> {
         Ok(y)
     }
 
-    /// Returns the weight, divided by its largest singular value, and writes its state.
+    /// Updates `state`, and returns the weight divided by its largest singular value.
     #[track_caller]
     fn divided(&self, weight: &Tensor, state: &mut SpectralState) -> Tensor {
         let features = weight.shape()[weight.rank() - 1];

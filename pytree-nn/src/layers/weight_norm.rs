@@ -1,4 +1,4 @@
-//! Weights as a direction and a length.
+//! Weight normalisation, which separates a weight into a direction and a length.
 
 use pytree_core::{Filter, Module, partition};
 use pytree_derive::panicking_twin;
@@ -20,12 +20,13 @@ pub struct WeightScale {
     pub scale: Tensor,
 }
 
-/// A model whose chosen weights V are g · V / ‖V‖, where ‖V‖ is the norm of all elements of an output feature, and the
-/// length g is a parameter for each output feature (Salimans and Kingma 2016, "Weight normalization", equation 2).
+/// Replaces chosen weights V of a model by g · V / ‖V‖ (Salimans and Kingma 2016, "Weight normalization", equation 2).
 ///
-/// The output features are the last axis of a weight. The model may be of any type: [`normalized`](Self::normalized)
-/// returns it with the normalised weights in the places of V. If it is a layer, `forward` applies the normalised layer.
-/// As in Flax, g begins with 1.
+/// Each output feature has its own norm ‖V‖ over all elements of the feature, and its own trained length g.
+///
+/// The output features are the last axis of a weight. The model may have any type: [`normalized`](Self::normalized)
+/// returns a copy of the model with g · V / ‖V‖ in place of V. If the model implements [`Forward`], `forward` applies
+/// this copy. The length g is initially 1, as in Flax.
 ///
 /// # Examples
 /// ```
@@ -53,7 +54,7 @@ impl<M: Model> WeightNorm<M> {
     /// Normalises each weight that the filter selects: the parameters with at least two axes. Draws no keys.
     ///
     /// # Panics
-    /// If the filter selects no such parameter, or if it has an unknown path.
+    /// If the filter selects no parameter with at least two axes, or if the filter has an unknown path.
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(model: &M, filter: &Filter) -> Result<Self, WrapError> {
@@ -83,7 +84,7 @@ impl<M: Model> WeightNorm<M> {
         })
     }
 
-    /// Returns the model with g · V / ‖V‖ in the place of each V.
+    /// Returns the model with g · V / ‖V‖ in place of each chosen weight V.
     ///
     /// # Panics
     /// If the shape or the dtype of a length does not fit its weight.
@@ -107,7 +108,8 @@ impl<M: Model> WeightNorm<M> {
 }
 
 impl<M: Model + Forward> WeightNorm<M> {
-    /// Applies the model with normalised weights.
+    /// Applies the model with the normalised weights. The states that the model writes are stored in
+    /// [`model`](Self::model).
     ///
     /// # Panics
     /// If `x` does not fit the model.

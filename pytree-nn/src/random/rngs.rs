@@ -267,7 +267,7 @@ impl Rngs {
     /// Returns a tensor of the given shape with uniform numbers in [0, 1). Uses the next key of the stream `default`.
     ///
     /// # Panics
-    /// As for [`next`](Self::next), and if `dtype` is not a float.
+    /// In the same cases as [`next`](Self::next), and if `dtype` is not a float.
     #[track_caller]
     pub fn uniform(&mut self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         self.next(DEFAULT).uniform(dtype, shape)
@@ -277,7 +277,7 @@ impl Rngs {
     /// stream `default`.
     ///
     /// # Panics
-    /// As for [`next`](Self::next), and if `dtype` is not a float.
+    /// In the same cases as [`next`](Self::next), and if `dtype` is not a float.
     #[track_caller]
     pub fn normal(&mut self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         self.next(DEFAULT).normal(dtype, shape)

@@ -1,4 +1,4 @@
-//! The cache of keys and values, with which a model decodes one token after the other.
+//! The cache of keys and values, with which a model decodes a sequence token by token.
 
 use std::any::Any;
 
@@ -10,8 +10,8 @@ use super::positions::{LearnedPositions, SinusoidalPositions};
 use super::{MultiHeadAttention, masks};
 use crate::error::InputError;
 
-/// The keys and values of the tokens that an attention layer has received, so that they are not computed again for each
-/// new token.
+/// The keys and values of the tokens that an attention layer has received. The layer reads earlier keys and values from
+/// the cache, and computes only those of new tokens.
 ///
 /// [`with_cache`] creates the caches of a model. The leaves are states of the collection `Cache`.
 #[derive(Module, Clone, Debug, PartialEq)]
@@ -54,14 +54,14 @@ impl KeyValueCache {
         &shape[..shape.len().saturating_sub(3)]
     }
 
-    /// Returns the number of tokens of each sequence for which there is room.
+    /// Returns the number of tokens per sequence that the cache can hold.
     pub fn length(&self) -> usize {
         let axis = self.batch().len();
         self.key.shape().get(axis).copied().unwrap_or_default()
     }
 
-    /// Returns the cache with the keys and values of further tokens, and the mask of the new queries:
-    /// `bool[queries, length]`.
+    /// Returns the cache after the keys and values of further tokens were added, and the causal mask of the new
+    /// queries: `bool[queries, length]`.
     #[track_caller]
     pub(super) fn extended(&self, key: &Tensor, value: &Tensor) -> (Self, Tensor) {
         let tokens = key.shape()[self.batch().len()];
@@ -74,12 +74,12 @@ impl KeyValueCache {
         (extended, masks::causal_from(&positions, self.length()))
     }
 
-    /// Writes the new rows at the index.
+    /// Returns `cached` with the rows `new` written from position `index` on.
     #[track_caller]
     fn written(&self, cached: &Tensor, new: &Tensor) -> Tensor {
         let axis = self.batch().len();
         if new.shape()[axis] == 1 {
-            // One token, as in decoding: a single loop over the cache.
+            // For one token, as in decoding, a `select` is a single loop over the cache.
             let is_here = Tensor::arange(DType::I32, self.length()).equal(&self.index);
             let is_here = is_here.expand_dims(-1).expand_dims(-1);
             return is_here.select(new, cached);
@@ -90,14 +90,14 @@ impl KeyValueCache {
     }
 }
 
-/// Returns the positions of `tokens` tokens after the first `index` tokens: `i32[tokens]`.
+/// Returns the positions `index..index + tokens`: `i32[tokens]`.
 #[track_caller]
 pub(super) fn positions_from(index: &Tensor, tokens: usize) -> Tensor {
     Tensor::arange(DType::I32, tokens) + index
 }
 
-/// Checks that `tokens` more tokens fit in `length` places, where that is known. The value of a traced index is not
-/// known.
+/// Checks that `tokens` more tokens fit in `length` places. The value of a traced index is unknown, so a traced index
+/// counts as 0.
 pub(super) fn check_room(
     what: &'static str,
     index: &Tensor,
@@ -122,7 +122,8 @@ pub(super) fn check_room(
     })
 }
 
-/// Returns `y`, or NaN everywhere if the index is traced and the last token does not fit in `length` places.
+/// Returns `y`, or NaNs if there is too little room. Only a traced index is checked here, because `check_room` checks
+/// other indices.
 #[track_caller]
 pub(super) fn nan_if_full(y: Tensor, index: &Tensor, tokens: usize, length: usize) -> Tensor {
     if !index.is_traced() {
@@ -135,17 +136,17 @@ pub(super) fn nan_if_full(y: Tensor, index: &Tensor, tokens: usize, length: usiz
 
 /// Returns the model with empty caches for `length` tokens of each sequence of a batch, for decoding.
 ///
-/// Each causal [`MultiHeadAttention`] gets a [`KeyValueCache`], and [`LearnedPositions`] and [`SinusoidalPositions`] get
-/// the index of the next token. Then each call of `forward` receives the next tokens, one or several, of each sequence,
-/// and attends to these and all earlier tokens. So the results equal those of a call with all tokens. Without the
-/// mode [`Eval`](crate::Mode::Eval), dropout stays active.
+/// Each causal [`MultiHeadAttention`] gets a [`KeyValueCache`], and [`LearnedPositions`] and [`SinusoidalPositions`]
+/// get the index of the next token. Each later call of `forward` receives one or more new tokens of each sequence. The
+/// new tokens attend to themselves and to all earlier tokens, so the results equal the results of one call with all
+/// tokens. Call [`eval`](crate::eval()) to disable dropout.
 ///
-/// The shapes of the cache are fixed, so a compiled step serves all tokens. Calling `with_cache` again empties the
-/// caches.
+/// The shapes of the caches are fixed, so `jit` compiles a decoding step only once. Call `with_cache` again to empty
+/// the caches.
 ///
 /// `batch` is the shape of the batch: `[batch]`, or `[]` for one sequence without a batch axis. The caches have the
-/// dtype of the weights. More than `length` tokens are an error if the number of tokens is known. Under `jit` and
-/// `scan` it is not known, and the results are NaN.
+/// dtype of the weights. A call with more than `length` tokens in total is an error. Under `jit` and `scan`, the number
+/// of earlier tokens is unknown, so such a call returns NaNs instead.
 ///
 /// # Examples
 /// ```

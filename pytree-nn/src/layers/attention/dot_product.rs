@@ -27,32 +27,34 @@ pub struct AttentionOptions {
     /// The numbers that are added to the scaled scores; by default none. Broadcasts to
     /// `[*batch, heads, queries, keys]`.
     pub bias: Option<Tensor>,
-    /// The mask, which is true where a query attends to a key; by default, all queries attend to all keys. Broadcasts
-    /// to `[*batch, heads, queries, keys]`.
+    /// The mask, which is true where a query may attend to a key; by default, all queries attend to all keys.
+    /// Broadcasts to `[*batch, heads, queries, keys]`.
     pub mask: Option<Tensor>,
-    /// Which keys a query attends to by their order; by default [`AttentionDirection::Bidirectional`].
+    /// Which keys a query may attend to, given their order; by default [`AttentionDirection::Bidirectional`].
     pub direction: AttentionDirection,
     /// The factor of the scores; by default `None`, which means `1/√head_dim`.
     pub scale: Option<f64>,
-    /// The local window: with (left, right), query i attends only to the keys i - left to i + right; by default none.
+    /// The local window `(left, right)`: query i attends only to the keys i - left to i + right; by default none.
     pub local_window: Option<(usize, usize)>,
-    /// The number of valid queries of each sequence, `int[*batch]`; by default, all are valid. The results of other
-    /// queries are 0.
+    /// The number of valid queries of each sequence, `int[*batch]`; by default, all queries are valid. The results of
+    /// invalid queries are 0.
     pub query_lengths: Option<Tensor>,
-    /// The number of valid keys of each sequence, `int[*batch]`; by default, all are valid. No query attends to other
-    /// keys.
+    /// The number of valid keys of each sequence, `int[*batch]`; by default, all keys are valid. No query attends to an
+    /// invalid key.
     pub key_lengths: Option<Tensor>,
 }
 
 /// Returns softmax(query · keyᵀ · scale + bias) · value for each head (Vaswani et al. 2017, equation 1).
 ///
-/// If there are fewer key heads than query heads, consecutive query heads share a key head: grouped-query attention
-/// (Ainslie et al. 2023), or multi-query attention with one key head (Shazeer 2019). Scores and softmax of
-/// half-precision floats are computed in f32, as in JAX. Those of f64 are computed in f64, while JAX rounds the scores to
-/// f32.
+/// If there are fewer key heads than query heads, consecutive query heads share a key head. This is grouped-query
+/// attention (Ainslie et al. 2023), or with one key head multi-query attention (Shazeer 2019).
 ///
-/// Scores that a mask excludes are replaced by a large negative number, as in JAX. So if a query may attend to no key,
-/// its result is the mean of all values. Pass a mask, and not infinities in the bias, whose softmax would be NaN.
+/// The scores and the softmax of half-precision floats are computed in f32, as in JAX. The scores and the softmax of
+/// f64 are computed in f64. (JAX rounds the scores to f32.)
+///
+/// Scores that a mask excludes are replaced by a large negative number, as in JAX. So if the mask excludes all keys of
+/// a query, the result of the query is the mean of all values. Pass a mask instead of a bias with infinities, because
+/// the softmax of a row of infinities is NaN.
 ///
 /// # Examples
 /// ```
@@ -105,15 +107,15 @@ pub(super) struct WeightDropout {
     pub(super) mask: DropoutMask,
 }
 
-/// What the attention of a layer has beyond the options of the function.
+/// The inputs of attention that only a layer passes, in addition to [`AttentionOptions`].
 #[derive(Default)]
 pub(super) struct Extras {
-    /// One more mask: the places of a cache that have keys.
+    /// A further mask, which is true for the places of a cache that have keys.
     pub(super) allowed: Option<Tensor>,
     pub(super) dropout: Option<WeightDropout>,
 }
 
-/// Computes attention. `what` is the name of the function or layer in errors.
+/// Computes attention. Error messages name the function or layer `what`.
 #[track_caller]
 pub(super) fn mix(
     what: &'static str,
@@ -159,7 +161,7 @@ fn score_shape(query: &Tensor, key: &Tensor) -> Vec<usize> {
     [batch, &[rest[1], rest[0], key.shape()[batch.len()]]].concat()
 }
 
-/// Combines all masks of the options. The result broadcasts to `[*batch, heads, queries, keys]`.
+/// Combines all masks of the options and the extras. The result broadcasts to `[*batch, heads, queries, keys]`.
 #[track_caller]
 fn whole_mask(full: &[usize], options: &AttentionOptions, extras: &Extras) -> Option<Tensor> {
     let (queries, keys) = (full[full.len() - 2], full[full.len() - 1]);

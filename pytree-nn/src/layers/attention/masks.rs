@@ -1,7 +1,7 @@
-//! Masks: which keys each query may attend to.
+//! Masks, which select the keys that a query may attend to.
 //!
-//! A mask is a tensor of bools that broadcasts to `[*batch, heads, queries, keys]`. Where it is false, the query does
-//! not attend to the key.
+//! A mask is a tensor of bools that broadcasts to `[*batch, heads, queries, keys]`. Where the mask is false, the query
+//! does not attend to the key.
 
 use pytree_core::shapes;
 use pytree_transform::{DType, Tensor};
@@ -73,7 +73,8 @@ pub fn padding_mask(lengths: &Tensor, keys: usize) -> Tensor {
     Tensor::arange(lengths.dtype(), keys).less(lengths)
 }
 
-/// Returns the mask that is true where all given masks are true, or `None` if there is none. The masks broadcast.
+/// Returns the mask that is true where all given masks are true, or `None` if `masks` is empty. The masks are broadcast
+/// to a common shape.
 ///
 /// # Examples
 /// ```
@@ -86,7 +87,7 @@ pub fn padding_mask(lengths: &Tensor, keys: usize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If a mask is not of bools, or if the shapes do not broadcast.
+/// If there are two or more masks and a mask is not a tensor of bools, or if the shapes do not broadcast.
 #[track_caller]
 pub fn combine_masks(masks: &[&Tensor]) -> Option<Tensor> {
     let (first, others) = masks.split_first()?;

@@ -1,7 +1,8 @@
 //! Attention, the layers of transformers, and the cache for decoding.
 //!
-//! `dot_product.rs` computes attention, and `multi_head.rs` adds the projections. The products keep the order of axes that
-//! the next product reads, so no tensor is transposed between the projections of the input and of the output.
+//! `dot_product.rs` computes attention, and `multi_head.rs` adds the projections. Each product returns the order of
+//! axes that the next product reads. So no tensor is transposed between the input projections and the output
+//! projection.
 
 mod cache;
 mod dot_product;

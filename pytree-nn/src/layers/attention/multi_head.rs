@@ -16,14 +16,15 @@ use crate::random::{RngStream, Rngs};
 
 const ATTENTION: &str = "MultiHeadAttention";
 
-/// Multi-head attention: projects the input to queries, keys and values of several heads, computes
-/// [`dot_product_attention`](crate::dot_product_attention()) for each head, and projects the results (Vaswani et al.
-/// 2017, section 3.2.2).
+/// Computes multi-head attention (Vaswani et al. 2017, section 3.2.2).
 ///
-/// [`forward`](Self::forward) is self-attention, and [`attend`](Self::attend) is cross-attention, or any other. The
-/// weights have the shapes of `nnx.MultiHeadAttention`. After [`with_cache`](crate::with_cache()), `forward`
-/// receives only new tokens, and finds the keys and values of earlier tokens in the cache. [`eval`](crate::eval())
-/// disables the dropout of attention weights.
+/// The layer projects its input to the queries, keys and values of all heads, computes
+/// [`dot_product_attention`](crate::dot_product_attention()) for each head, and projects the results.
+///
+/// [`forward`](Self::forward) computes self-attention. [`attend`](Self::attend) computes attention of any inputs, such
+/// as cross-attention. The weights have the shapes of `nnx.MultiHeadAttention`. After
+/// [`with_cache`](crate::with_cache()), `forward` receives only new tokens, and reads the keys and values of earlier
+/// tokens from the cache. [`eval`](crate::eval()) disables the dropout of attention weights.
 ///
 /// # Examples
 /// ```
@@ -69,7 +70,7 @@ pub struct MultiHeadAttention {
     /// Which attention weights are dropped together.
     #[r#static]
     pub dropout_mask: DropoutMask,
-    /// In [`Mode::Train`] attention weights are dropped.
+    /// Attention weights are dropped only in [`Mode::Train`].
     #[r#static]
     pub mode: Mode,
 }
@@ -96,7 +97,7 @@ impl MultiHeadAttention {
     /// Creates an f32 layer like [`new`](Self::new), in which each token attends only to itself and earlier tokens.
     ///
     /// # Panics
-    /// As for [`new`](Self::new).
+    /// In the same cases as [`new`](Self::new).
     #[track_caller]
     pub fn causal(features: usize, heads: usize, rngs: &mut Rngs) -> Self {
         let options = MultiHeadAttentionOptions {
@@ -108,13 +109,13 @@ impl MultiHeadAttention {
 
     /// Creates a layer with the given options.
     ///
-    /// Draws keys of the stream `params` in the order of Flax: for the weight and bias of the query, the key and the
-    /// value, for the scales of the normalisations, and for the weight and bias of the output. With a dropout rate above 0, forks the
-    /// stream `dropout`.
+    /// Draws keys of the stream `params` in the order of Flax: first for the weight and the bias of the query, of the
+    /// key and of the value, then for the parameters of the normalisations, and last for the weight and the bias of the
+    /// output. If the dropout rate is above 0, also forks the stream `dropout`.
     ///
     /// # Panics
-    /// If `heads` does not divide `qkv_features`, if `kv_heads` does not divide `heads`, if there is a rotary embedding
-    /// and the length of a head is odd, if the dropout rate is not in [0, 1), or if there is no stream to draw from.
+    /// If `heads` does not divide `qkv_features`, if `kv_heads` does not divide `heads`, if the length of a head is odd
+    /// in a layer with a rotary embedding, if the dropout rate is not in [0, 1), or if there is no stream to draw from.
     #[track_caller]
     pub fn with_options(
         features: usize,
@@ -167,11 +168,13 @@ impl MultiHeadAttention {
 
     /// Applies self-attention to `x`: `[*batch, tokens, features]` to `[*batch, tokens, out]`.
     ///
-    /// With a cache, `x` has the next tokens of each sequence, which attend to themselves and to all earlier tokens.
+    /// If the layer has a cache, `x` contains the next tokens of each sequence. These tokens attend to themselves and
+    /// to all earlier tokens.
     ///
     /// # Panics
-    /// If the number of features or the dtype of `x` is wrong, or if the cache has another batch or too little room. If
-    /// the number of tokens in the cache is traced, as under `jit`, the results are NaN if there is too little room.
+    /// If the number of features or the dtype of `x` is wrong, if the batch of `x` differs from the batch of the cache,
+    /// or if the cache has too little room. Under `jit`, the number of tokens in the cache is unknown, so the method
+    /// returns NaNs instead of a panic about too little room.
     #[shapes(x = "T: float[*batch tokens _]", return = "T[*batch tokens _]")]
     #[panicking_twin(forward)]
     #[track_caller]
@@ -179,12 +182,13 @@ impl MultiHeadAttention {
         self.attend_to_self(x, None)
     }
 
-    /// Applies self-attention to `x` like [`forward`](Self::forward). No token attends to another where `mask` is
-    /// false. The mask broadcasts to `[*batch, heads, tokens, keys]`. The keys are the tokens or, with a cache, all
-    /// places of the cache.
+    /// Applies self-attention to `x` like [`forward`](Self::forward), but no token attends to a key where `mask` is
+    /// false. The mask broadcasts to `[*batch, heads, tokens, keys]`. The keys are the tokens of `x`, or all places of
+    /// the cache if the layer has a cache.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to its shape.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not a tensor of bools or does not broadcast
+    /// to the shape above.
     #[shapes(
         x = "T: float[*batch tokens _]",
         mask = "bool[...]",
@@ -196,11 +200,12 @@ impl MultiHeadAttention {
         self.attend_to_self(x, Some(mask))
     }
 
-    /// Computes attention of the tokens of `query` to those of `key`, whose values are projections of `value`. Usually,
-    /// `key` and `value` are the same tensor. The cache is neither read nor written.
+    /// Computes the attention of the tokens of `query` to the tokens of `key`. The values are projections of `value`,
+    /// which usually is the same tensor as `key`. The method does not use the cache.
     ///
     /// `query`: `[*batch, queries, features]`, `key` and `value`: `[*batch, keys, kv_features]`; returns
-    /// `[*batch, queries, out]`. The attention is causal if the layer or the options say so.
+    /// `[*batch, queries, out]`. The attention is causal if the `direction` of the layer or of the options is
+    /// [`Causal`](AttentionDirection::Causal).
     ///
     /// # Panics
     /// If an input has a wrong number of features, if the shapes or dtypes do not match, or if a mask, bias or length
@@ -228,7 +233,7 @@ impl MultiHeadAttention {
         self.stream.as_ref()
     }
 
-    /// Gives a causal layer an empty cache.
+    /// Creates an empty cache if the layer is causal.
     #[track_caller]
     pub(super) fn make_cache(&mut self, batch: &[usize], length: usize) {
         let weight = &self.key.weight;
@@ -310,7 +315,7 @@ impl MultiHeadAttention {
         ])
     }
 
-    /// Applies the rotary embedding, if there is one.
+    /// Applies the rotary embedding if the layer has one.
     #[track_caller]
     fn turned(&self, x: &Tensor, positions: &Tensor) -> Result<Tensor, InputError> {
         match self.rotary_base {
@@ -319,7 +324,7 @@ impl MultiHeadAttention {
         }
     }
 
-    /// Computes attention, with dropout in training. `allowed` is one more mask.
+    /// Computes attention, with dropout in training. `allowed` is a further mask.
     #[track_caller]
     fn mixed(
         &mut self,
@@ -341,7 +346,7 @@ impl MultiHeadAttention {
         }
         let extras = Extras { allowed, dropout };
         let mixed = mix(ATTENTION, query, key, value, options, &extras)?;
-        // The stream advances only if nothing failed.
+        // The stream advances only after attention has succeeded, so an error leaves the layer unchanged.
         if stream.is_some() {
             self.stream = stream;
         }
@@ -357,7 +362,7 @@ fn normalized(norm: Option<&LayerNorm>, x: Tensor) -> Result<Tensor, InputError>
     }
 }
 
-/// Checks that the batch of `x` is that of the cache.
+/// Checks that `x` and the cache have the same batch.
 fn check_batch(x: &Tensor, cache: &KeyValueCache) -> Result<(), InputError> {
     let (batch, _) = x.shape().split_at(x.rank() - 2);
     if batch == cache.batch() {
@@ -368,7 +373,7 @@ fn check_batch(x: &Tensor, cache: &KeyValueCache) -> Result<(), InputError> {
     Err(InputError::input(ATTENTION, expected, x, fix))
 }
 
-/// Checks that new keys or values have the dtype, the heads and the length of the cached ones.
+/// Checks that new keys or values have the same dtype, number of heads and head length as `cached`.
 fn check_like(cached: &Tensor, new: &Tensor) -> Result<(), InputError> {
     let heads = |tensor: &Tensor| tensor.shape()[tensor.rank().saturating_sub(2)..].to_vec();
     if cached.dtype() == new.dtype() && heads(cached) == heads(new) {

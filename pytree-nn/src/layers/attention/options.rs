@@ -5,7 +5,7 @@ use pytree_core::Static;
 use crate::initializers::Initializer;
 use crate::layers::{LinearOptions, NormOptions};
 
-/// Which tokens a token attends to, by their order.
+/// Which tokens a token may attend to, given their order.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AttentionDirection {
     /// Each token attends to all tokens, as in BERT: `is_causal=False` in JAX.
@@ -24,10 +24,10 @@ impl AttentionDirection {
 /// Which attention weights are dropped together in training.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DropoutMask {
-    /// All heads of all sequences drop the weights of the same queries and keys: `broadcast_dropout=True` in Flax.
+    /// All heads of all sequences drop the same pairs of query and key: `broadcast_dropout=True` in Flax.
     #[default]
     Shared,
-    /// Each head of each sequence draws its own weights to drop: `broadcast_dropout=False` in Flax.
+    /// Each head of each sequence drops pairs independently: `broadcast_dropout=False` in Flax.
     PerHead,
 }
 
@@ -49,24 +49,25 @@ pub enum DropoutMask {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MultiHeadAttentionOptions {
-    /// The number of elements of all heads of a query together; by default `None`, which means the number of features.
+    /// The sum of the lengths of all heads of a query; by default `None`, which means the number of features.
     pub qkv_features: Option<usize>,
     /// The number of features of the result; by default `None`, which means the number of features of the queries.
     pub out_features: Option<usize>,
     /// The number of features of the inputs for keys and values; by default `None`, which means the number of features
-    /// of the queries. Cross-attention may have another number.
+    /// of the queries. The two numbers may differ in cross-attention.
     pub kv_in_features: Option<usize>,
     /// The number of heads of keys and values: `num_kv_heads` in Flax. By default `None`, which means the number of
-    /// heads. It divides the number of heads.
+    /// heads. `kv_heads` must divide the number of heads.
     pub kv_heads: Option<usize>,
     /// Which tokens a token attends to; by default [`AttentionDirection::Bidirectional`]. Only causal layers have a
     /// cache.
     pub direction: AttentionDirection,
-    /// The base of the [rotary embedding](crate::rotary()) of queries and keys; by default `None`, which means no such
-    /// embedding. The usual base is 10000 (Su et al. 2021, section 3.2.2).
+    /// The base of the [rotary embedding](crate::rotary()) of queries and keys; by default `None`, which means no
+    /// rotary embedding. The usual base is 10000 (Su et al. 2021, section 3.2.2).
     pub rotary_base: Option<f64>,
-    /// The options of the [`LayerNorm`](crate::LayerNorm)s of each query and each key, except `param_dtype`; by default
-    /// `None`, which means no such layers (Dehghani et al. 2023). `normalize_qk=True` in Flax has no bias:
+    /// The options of the [`LayerNorm`](crate::LayerNorm)s of queries and keys (Dehghani et al. 2023); by default
+    /// `None`, which means no normalisation. The `param_dtype` of these options is ignored: the dtype is that of the
+    /// projections. To get `normalize_qk=True` of Flax, which has no bias, write
     /// `Some(NormOptions { bias_init: None, ..NormOptions::default() })`.
     pub qk_norm: Option<NormOptions>,
     /// The probability that an attention weight is dropped in training; by default 0.
@@ -75,7 +76,7 @@ pub struct MultiHeadAttentionOptions {
     pub dropout_mask: DropoutMask,
     /// The options of the projections.
     pub linear: LinearOptions,
-    /// The initializer of the weight of the output projection; by default `None`, which means that of the other
-    /// projections.
+    /// The initializer of the weight of the output projection; by default `None`, which means the initializer of the
+    /// other projections.
     pub out_weight_init: Option<Initializer>,
 }

@@ -28,8 +28,8 @@ pub struct LearnedPositions {
     /// The vector of each position.
     #[param("T[length features]")]
     pub embedding: Tensor,
-    /// The position of the next token, after [`with_cache`](crate::with_cache()); otherwise `None`, and the first token
-    /// has the position 0.
+    /// The position of the next token, after [`with_cache`](crate::with_cache()); otherwise `None`, which means that
+    /// the first token has the position 0.
     #[state(Cache, "i32[]")]
     pub index: Option<Tensor>,
 }
@@ -68,11 +68,11 @@ impl LearnedPositions {
         }
     }
 
-    /// Adds the vectors of the positions to `x`. With an index, advances the index by the number of tokens.
+    /// Adds the vectors of the positions to `x`. If the layer has an index, advances the index by the number of tokens.
     ///
     /// # Panics
-    /// If `x` has more tokens than there are positions, or another number of features. If the index is traced, as under
-    /// `jit`, results beyond the last position are NaN.
+    /// If `x` has more tokens than positions are left, if the number of features of `x` is wrong, or if the dtypes
+    /// differ. Under `jit`, the index is unknown, so the method returns NaNs instead of a panic about too many tokens.
     #[shapes(x = "T[*batch tokens features]", return = "T[*batch tokens features]")]
     #[panicking_twin(forward)]
     #[track_caller]
@@ -105,7 +105,7 @@ impl LearnedPositions {
     }
 }
 
-/// Adds the sines and cosines of each position, see [`sinusoidal_positions`].
+/// Adds the sines and cosines of each position: see [`sinusoidal_positions`].
 ///
 /// # Examples
 /// ```
@@ -118,14 +118,15 @@ impl LearnedPositions {
 /// ```
 #[derive(Module, Clone, Debug, Default, PartialEq)]
 pub struct SinusoidalPositions {
-    /// The position of the next token, after [`with_cache`](crate::with_cache()); otherwise `None`, and the first token
-    /// has the position 0.
+    /// The position of the next token, after [`with_cache`](crate::with_cache()); otherwise `None`, which means that
+    /// the first token has the position 0.
     #[state(Cache, "i32[]")]
     pub index: Option<Tensor>,
 }
 
 impl SinusoidalPositions {
-    /// Adds the sines and cosines of the positions to `x`. With an index, advances the index by the number of tokens.
+    /// Adds the sines and cosines of the positions to `x`. If the layer has an index, advances the index by the number
+    /// of tokens.
     ///
     /// # Panics
     /// If `x` is not a tensor of floats, or if the number of features is odd.

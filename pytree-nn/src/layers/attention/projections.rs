@@ -29,8 +29,8 @@ pub struct HeadProjection {
 }
 
 impl HeadProjection {
-    /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias, if any. The
-    /// weight is initialized as a matrix `[in, heads*head_dim]`, as in Flax.
+    /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias if the
+    /// options have one. The weight is initialized as a matrix `[in, heads*head_dim]`, as in Flax.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if the `param_dtype` of the options is not a float.
@@ -78,8 +78,8 @@ pub struct OutputProjection {
 }
 
 impl OutputProjection {
-    /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias, if any. The
-    /// weight is initialized as a matrix `[heads*head_dim, out]`, as in Flax.
+    /// Creates a projection. Draws a key of the stream `params` for the weight, and then a key for the bias if the
+    /// options have one. The weight is initialized as a matrix `[heads*head_dim, out]`, as in Flax.
     ///
     /// # Panics
     /// If there is no stream to draw from, or if the `param_dtype` of the options is not a float.
@@ -127,7 +127,7 @@ impl OutputProjection {
     }
 }
 
-/// Returns a weight of the shape `matrix` and a bias for its columns, if the options have one.
+/// Returns a weight of the shape `matrix`, and a bias for its columns if the options have one.
 #[track_caller]
 fn initial(
     matrix: [usize; 2],

@@ -6,13 +6,13 @@ use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
 
-/// Rotates pairs of elements of each head by angles that grow with the position (Su et al. 2021, "RoFormer",
-/// equation 34). So the product of a rotated query and a rotated key depends on the distance of their positions.
+/// Rotates pairs of elements of each head by angles that grow with the position (Su et al. 2021, "RoFormer", equation
+/// 34). So the dot product of a rotated query and a rotated key depends on the positions only through their difference.
 ///
-/// With h = head_dim / 2, element i of the first half and element i of the second half are a pair. For the position p
-/// its angle is a = p · base^(-i/h), and the result is
-/// (xᵢ cos a - xᵢ₊ₕ sin a, xᵢ₊ₕ cos a + xᵢ sin a), as in Flax. The usual base is 10000. The positions are integers or
-/// floats, and broadcast over leading axes of `x`. Half-precision floats are computed in f32, and the result is rounded once.
+/// With h = head_dim / 2, the elements xᵢ and xᵢ₊ₕ of a head are a pair. At position p, the pair is rotated by the
+/// angle a = p · base^(-i/h) to (xᵢ cos a - xᵢ₊ₕ sin a, xᵢ₊ₕ cos a + xᵢ sin a), as in Flax. The usual base is 10000.
+/// The positions are integers or floats, and broadcast over leading axes of `x`. Half-precision floats are computed in
+/// f32, and the result is rounded once.
 ///
 /// # Examples
 /// ```

@@ -1,9 +1,10 @@
-//! The products of attention, which keep the heads before the queries.
+//! The products of attention. Their results have the axis of the heads before the axis of the queries.
 //!
-//! The axes of a query are `[*batch, queries, heads, head_dim]`, those of keys and values `[*batch, keys, kv_heads, _]`.
-//! If there are fewer key heads than query heads, consecutive query heads form a group that shares a key head. The
-//! scores are `[*batch, heads, queries, keys]`, or `[*batch, kv_heads, queries, group, keys]` with groups: this is the
-//! order in which the product returns the axes.
+//! The axes of a query are `[*batch, queries, heads, head_dim]`. The axes of keys and values are
+//! `[*batch, keys, kv_heads, _]`. If there are fewer key heads than query heads, consecutive query heads form a group
+//! that shares a key head. The scores are `[*batch, heads, queries, keys]`, or with groups
+//! `[*batch, kv_heads, queries, group, keys]`. The product of queries and keys returns the axes in this order, so the
+//! scores need no transpose.
 
 use pytree_transform::{DType, Tensor, TensorError};
 
@@ -17,20 +18,21 @@ pub(super) struct Layout {
     group: usize,
 }
 
-/// Returns the numbers of the batch axes, and then those of `others`.
+/// Returns the numbers of the batch axes, followed by the numbers of the axes `others`, which are counted from the
+/// first axis after the batch axes.
 fn axes(batch: usize, others: &[usize]) -> Vec<isize> {
     let all = (0..batch).chain(others.iter().map(|axis| batch + axis));
     all.map(usize::cast_signed).collect()
 }
 
-/// Returns the numbers of axes after the batch axes.
+/// Returns the numbers of the axes `others`, which are counted from the first axis after the batch axes.
 fn after(batch: usize, others: &[usize]) -> Vec<isize> {
     axes(batch, others).split_off(batch)
 }
 
 impl Layout {
-    /// Returns the layout of checked queries and keys: the number of query heads is a multiple of the number of key
-    /// heads.
+    /// Returns the layout of queries and keys. The caller has checked that the number of query heads is a multiple of
+    /// the number of key heads.
     pub(super) fn new(query: &Tensor, key: &Tensor) -> Self {
         let batch = query.rank() - 3;
         let (heads, kv_heads) = (query.shape()[batch + 1], key.shape()[batch + 1]);
@@ -59,14 +61,15 @@ impl Layout {
         grouped.dot_general(key, (&after(batch, &[3]), &depth), (&by_head, &by_head))
     }
 
-    /// Brings a tensor that broadcasts to `[*batch, heads, queries, keys]` to axes that broadcast to the scores.
+    /// Reshapes a tensor that broadcasts to `[*batch, heads, queries, keys]` so that the tensor broadcasts to the
+    /// scores.
     #[track_caller]
     pub(super) fn arranged(self, tensor: &Tensor) -> Tensor {
         if !self.has_groups() || tensor.rank() < 2 {
             return tensor.clone();
         }
         if tensor.rank() == 2 || tensor.shape()[tensor.rank() - 3] == 1 {
-            // One for all heads: [.., 1, queries, keys] to [.., 1, queries, 1, keys].
+            // The tensor is the same for all heads: [.., 1, queries, keys] becomes [.., 1, queries, 1, keys].
             return tensor.expand_dims(-2);
         }
         let place = tensor.rank() - 3;
@@ -75,8 +78,8 @@ impl Layout {
         tensor.reshape(shape).move_axis(-3, -2)
     }
 
-    /// Returns the sum of the values, weighted by the weights, for each head: the axes of the scores, with the axis
-    /// `value_dim` instead of the axis `keys`.
+    /// Returns the sum of the values, weighted by `weights`, for each head. The result has the axes of the scores, with
+    /// the axis `value_dim` in place of the axis `keys`.
     #[track_caller]
     pub(super) fn mixed(self, weights: &Tensor, value: &Tensor) -> Mixed {
         let batch = self.batch;
@@ -93,8 +96,8 @@ impl Layout {
     }
 }
 
-/// The weighted sums of values: `[*batch, heads, queries, value_dim]`, or
-/// `[*batch, kv_heads, queries, group, value_dim]` with groups.
+/// The weighted sums of values: `[*batch, heads, queries, value_dim]`, or with groups
+/// `[*batch, kv_heads, queries, group, value_dim]`.
 pub(super) struct Mixed {
     layout: Layout,
     values: Tensor,
@@ -122,7 +125,7 @@ impl Mixed {
     /// Returns the product with a weight `[heads, value_dim, out]`, summed over heads: `[*batch, queries, out]`.
     ///
     /// # Errors
-    /// If the weight does not have these axes.
+    /// Returns [`TensorError`] if the shape or the dtype of the weight does not fit the values.
     #[track_caller]
     pub(super) fn try_project(&self, weight: &Tensor) -> Result<Tensor, TensorError> {
         let Layout {
@@ -141,12 +144,12 @@ impl Mixed {
                 self.values
                     .try_tensordot(&weight, (&contracted, &[0, 1, 2]))
             }
-            // The error shows the axes that the user knows.
+            // This product fails. Its error shows the axes in the order that the user knows.
             _ => self.by_query().try_tensordot(weight, (&[-2, -1], &[0, 1])),
         }
     }
 
-    /// Sets the values of queries to zero where `is_valid`, `[*batch, queries]`, is false.
+    /// Sets the values of invalid queries to zero. `is_valid: bool[*batch, queries]` is false for these queries.
     #[track_caller]
     pub(super) fn zero_unless(&mut self, is_valid: &Tensor) {
         let mut is_valid = is_valid

@@ -13,8 +13,8 @@ use crate::random::Rngs;
 /// Where a [`TransformerBlock`] normalises.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NormOrder {
-    /// Before each of the two parts: x + part(norm(x)), as in GPT-2. It trains without a warm-up of the learning rate
-    /// (Xiong et al. 2020).
+    /// Before the attention and before the perceptron: x + part(norm(x)), as in GPT-2. Such a block trains without a
+    /// warm-up of the learning rate (Xiong et al. 2020).
     #[default]
     Pre,
     /// After each sum: norm(x + part(x)), as in the first transformer (Vaswani et al. 2017).
@@ -38,8 +38,8 @@ pub enum NormOrder {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransformerBlockOptions {
-    /// The options of the attention. The perceptron has the same `linear` options, and the normalisations the same
-    /// `param_dtype`.
+    /// The options of the attention. The perceptron has the same `linear` options, and the normalisations have the
+    /// `param_dtype` of these options.
     pub attention: MultiHeadAttentionOptions,
     /// The number of hidden units of the perceptron; by default `None`, which means four times the number of features
     /// (Vaswani et al. 2017, section 3.3).
@@ -51,7 +51,8 @@ pub struct TransformerBlockOptions {
     pub dropout_rate: f64,
     /// Where the block normalises; by default [`NormOrder::Pre`].
     pub norm_order: NormOrder,
-    /// The options of both normalisations, except `param_dtype`; by default those of [`LayerNorm`].
+    /// The options of both normalisations; by default the defaults of [`LayerNorm`]. The `param_dtype` of these options
+    /// is ignored: see `attention`.
     pub norm: NormOptions,
 }
 
@@ -68,10 +69,11 @@ impl Default for TransformerBlockOptions {
     }
 }
 
-/// Self-attention and a perceptron, each added to its input (Vaswani et al. 2017, section 3.1).
+/// Applies self-attention and then a perceptron, and adds the input of each part to its result (Vaswani et al. 2017,
+/// section 3.1).
 ///
-/// With [`NormOrder::Pre`], the default, the block computes y = x + attention(norm(x)) and y + mlp(norm(y)). Dropout is
-/// applied to the results of the attention and of the perceptron.
+/// By default, the block computes y = x + attention(norm(x)), and returns y + mlp(norm(y)). See [`NormOrder`] for the
+/// other order. Dropout is applied to the results of the attention and of the perceptron.
 ///
 /// # Examples
 /// ```
@@ -94,13 +96,13 @@ pub struct TransformerBlock {
     pub attention_norm: LayerNorm,
     /// The attention.
     pub attention: MultiHeadAttention,
-    /// The dropout of the result of the attention, if the rate is above 0.
+    /// The dropout of the result of the attention. `None` if the rate is 0.
     pub attention_dropout: Option<Dropout>,
     /// The normalisation before or after the perceptron.
     pub mlp_norm: LayerNorm,
     /// The perceptron, with one hidden layer.
     pub mlp: Mlp,
-    /// The dropout of the result of the perceptron, if the rate is above 0.
+    /// The dropout of the result of the perceptron. `None` if the rate is 0.
     pub mlp_dropout: Option<Dropout>,
     /// Where the block normalises.
     #[r#static]
@@ -120,7 +122,7 @@ impl TransformerBlock {
     /// Creates an f32 block in which each token attends only to itself and earlier tokens, as in GPT-2.
     ///
     /// # Panics
-    /// As for [`new`](Self::new).
+    /// In the same cases as [`new`](Self::new).
     #[track_caller]
     pub fn causal(features: usize, heads: usize, rngs: &mut Rngs) -> Self {
         let attention = MultiHeadAttentionOptions {
@@ -137,7 +139,7 @@ impl TransformerBlock {
     /// Creates a block with the given options. Draws keys in the order of the fields.
     ///
     /// # Panics
-    /// As for [`MultiHeadAttention::with_options`] and [`Dropout::new`].
+    /// In the same cases as [`MultiHeadAttention::with_options`] and [`Dropout::new`].
     #[track_caller]
     pub fn with_options(
         features: usize,
@@ -173,11 +175,11 @@ impl TransformerBlock {
         }
     }
 
-    /// Applies the block to `x`, `[*batch, tokens, features]`, and returns the same shape. With a cache, `x` has the
-    /// next tokens of each sequence: see [`MultiHeadAttention::forward`].
+    /// Applies the block to `x`, `[*batch, tokens, features]`, and returns the same shape. If the attention has a
+    /// cache, `x` contains only the next tokens of each sequence: see [`MultiHeadAttention::forward`].
     ///
     /// # Panics
-    /// As for [`MultiHeadAttention::forward`].
+    /// In the same cases as [`MultiHeadAttention::forward`].
     #[shapes(
         x = "T: float[*batch tokens features]",
         return = "T[*batch tokens features]"
@@ -188,11 +190,11 @@ impl TransformerBlock {
         self.apply(x, None)
     }
 
-    /// Applies the block like [`forward`](Self::forward). No token attends to another where `mask` is false: see
+    /// Applies the block like [`forward`](Self::forward), but no token attends to a key where `mask` is false: see
     /// [`MultiHeadAttention::forward_masked`].
     ///
     /// # Panics
-    /// As for [`MultiHeadAttention::forward_masked`].
+    /// In the same cases as [`MultiHeadAttention::forward_masked`].
     #[shapes(
         x = "T: float[*batch tokens features]",
         mask = "bool[...]",
@@ -241,7 +243,7 @@ fn dropped(dropout: Option<&mut Dropout>, x: Tensor) -> Result<Tensor, InputErro
     }
 }
 
-/// Applies the normalisation if `is_here`.
+/// Applies the normalisation if `is_here` is true, and otherwise returns `x`.
 #[track_caller]
 fn before(is_here: bool, norm: &LayerNorm, x: &Tensor) -> Result<Tensor, InputError> {
     if is_here {

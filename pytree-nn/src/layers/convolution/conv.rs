@@ -11,13 +11,13 @@ use crate::random::Rngs;
 
 const CONV: &str = "Conv";
 
-/// Applies the weight to each window of the input, and adds the bias (Lecun et al. 1998, "Gradient-based learning
+/// Multiplies each window of the input by the weight, and adds the bias (Lecun et al. 1998, "Gradient-based learning
 /// applied to document recognition").
 ///
-/// The layer has as many spatial axes as its kernel has sizes: one for sequences, two for images, three for volumes.
-/// With the stride s and the kernel dilation d, `y[b, i, o] = Σ x[b, i · s + j · d, c] · weight[j, c, o] + bias[o]`,
-/// where the sum is over the kernel positions j and the input features c. `i` and `j` are positions along all spatial
-/// axes. The kernel is not flipped, as is usual in deep learning.
+/// The number of spatial axes is the number of kernel sizes: one for sequences, two for images, three for volumes. With
+/// the stride s and the kernel dilation d, `y[b, i, o] = Σ x[b, i · s + j · d, c] · weight[j, c, o] + bias[o]`, where
+/// the sum is over the kernel positions j and the input features c. Both i and j are positions along all spatial axes.
+/// As is usual in deep learning, the kernel is not flipped.
 ///
 /// # Examples
 /// ```
@@ -57,9 +57,10 @@ pub struct Conv {
 }
 
 impl Conv {
-    /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`], with
-    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in
-    /// Flax. `kernel` has the size of the kernel along each spatial axis.
+    /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`].
+    ///
+    /// As in Flax, the initializers are [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight
+    /// and zeros for the bias. `kernel` has the size of the kernel along each spatial axis.
     ///
     /// Draws two keys of the stream `params`.
     ///
@@ -75,12 +76,14 @@ impl Conv {
         Self::with_options(inputs, outputs, kernel, ConvOptions::default(), rngs)
     }
 
-    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias if the layer has
+    /// a bias.
     ///
     /// # Panics
-    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel,
-    /// if the groups do not divide the inputs and the outputs, if the padding is [`ConvPadding::Causal`] and the kernel
-    /// has several axes, if there is no stream to draw from, or if `param_dtype` is not a float.
+    /// If a size of the kernel, a stride or a dilation is 0, if the length of a list in the options is not the number
+    /// of kernel sizes, if the number of groups does not divide the numbers of inputs and outputs, if a kernel with
+    /// several axes has the padding [`ConvPadding::Causal`], if there is no stream to draw from, or if `param_dtype` is
+    /// not a float.
     #[track_caller]
     pub fn with_options(
         inputs: usize,
@@ -126,8 +129,8 @@ impl Conv {
 
     /// Applies the layer: `x: [batch…, space…, in]` to `[batch…, space…, out]`.
     ///
-    /// There may be any number of batch axes, also none. The lengths of the spatial axes of the result depend on the
-    /// padding and the strides: see [`ConvPadding`].
+    /// There may be any number of batch axes, including zero. The lengths of the spatial axes of the result depend on
+    /// the padding and the strides: see [`ConvPadding`].
     ///
     /// # Panics
     /// If the length of the last axis of `x` is not the number of inputs, if `x` has too few axes, or if the dtypes
@@ -156,8 +159,8 @@ impl Conv {
 }
 
 impl Conv {
-    /// Checks the features of `x: [batch…, space…, features]`. A pattern of axes would show the product of the groups
-    /// with the inputs of a group, and not the number of inputs that the user gave.
+    /// Checks the features of `x: [batch…, space…, features]`. A pattern in `#[shapes]` could not express this check,
+    /// because the weight only has the number of inputs per group.
     fn check_features(&self, x: &Tensor) -> Result<(), InputError> {
         let axes = self.strides.len();
         let lengths = &x.shape()[x.rank() - 1 - axes..];

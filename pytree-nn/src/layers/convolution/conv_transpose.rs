@@ -12,14 +12,16 @@ use crate::random::Rngs;
 
 const CONV_TRANSPOSE: &str = "ConvTranspose";
 
-/// Adds the weight, times each input element, to the windows of the result, and adds the bias (Zeiler et al. 2010,
-/// "Deconvolutional networks"). With a stride, the result is longer than the input.
+/// Computes a transposed convolution and adds the bias (Zeiler et al. 2010, "Deconvolutional networks").
 ///
-/// The layer computes a convolution of stride 1, whose input has stride - 1 zeros between neighbouring elements, like
-/// `jax.lax.conv_transpose` without `transpose_kernel`. So the weight `[kernel…, in, out]` is neither flipped nor
-/// transposed. To apply the transpose of a [`Conv`](crate::Conv) with the weight `w` over n spatial axes, which is
-/// `transpose_kernel=True` in Flax, set the weight to [`turned(&w,
-/// n)`](pytree_transform::convolution::turned)`.swap_axes(-1, -2)`.
+/// Each input element, multiplied by the weight, is added to one window of the result. With a stride above 1, the
+/// result is longer than the input.
+///
+/// The layer inserts stride - 1 zeros between neighbouring input elements, and then computes a convolution of stride 1,
+/// like `jax.lax.conv_transpose` without `transpose_kernel`. So the weight `[kernel…, in, out]` is neither flipped nor
+/// transposed. Flax can also apply the transpose of a [`Conv`](crate::Conv), with `transpose_kernel=True`. To do the
+/// same for a `Conv` with the weight `w` over n spatial axes, set the weight to
+/// [`turned(&w, n)`](pytree_transform::convolution::turned)`.swap_axes(-1, -2)`.
 ///
 /// With the stride s and a window of k elements, a spatial axis of length n becomes
 ///
@@ -46,7 +48,7 @@ pub struct ConvTranspose {
     /// The vector that is added to each element of the result, if any.
     #[param("T[out]")]
     pub bias: Option<Tensor>,
-    /// The distance, in the result, of the windows of neighbouring input elements.
+    /// The distance in the result between the windows of neighbouring input elements.
     #[r#static]
     pub strides: Vec<usize>,
     /// The padding.
@@ -58,9 +60,10 @@ pub struct ConvTranspose {
 }
 
 impl ConvTranspose {
-    /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`], with
-    /// [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight and zeros for the bias, as in
-    /// Flax. `kernel` has the size of the kernel along each spatial axis.
+    /// Creates an f32 layer with stride 1 and [`ConvPadding::Same`].
+    ///
+    /// As in Flax, the initializers are [`Initializer::lecun_normal`](crate::Initializer::lecun_normal) for the weight
+    /// and zeros for the bias. `kernel` has the size of the kernel along each spatial axis.
     ///
     /// Draws two keys of the stream `params`.
     ///
@@ -82,12 +85,13 @@ impl ConvTranspose {
         )
     }
 
-    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias, if any.
+    /// Creates a layer with the given options. Draws a key for the weight, and then a key for the bias if the layer has
+    /// a bias.
     ///
     /// # Panics
-    /// If a size of the kernel, a stride or a dilation is 0, if a list has not one number for each size of the kernel,
-    /// if the padding is [`ConvPadding::Causal`] or [`ConvPadding::Reflect`], which a transposed convolution does not
-    /// have, if there is no stream to draw from, or if `param_dtype` is not a float.
+    /// If a size of the kernel, a stride or a dilation is 0, if the length of a list in the options is not the number
+    /// of kernel sizes, if the padding is [`ConvPadding::Causal`] or [`ConvPadding::Reflect`], if there is no stream to
+    /// draw from, or if `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
         inputs: usize,
@@ -127,7 +131,7 @@ impl ConvTranspose {
     }
 
     /// Applies the layer: `x: [batch…, space…, in]` to `[batch…, space…, out]`. There may be any number of batch axes,
-    /// also none.
+    /// including zero.
     ///
     /// # Panics
     /// If the length of the last axis of `x` is not the number of inputs, if `x` has too few axes, or if the dtypes
@@ -158,8 +162,9 @@ impl ConvTranspose {
         Ok(with_batch_axes(&y, &batch))
     }
 
-    /// Adds elements whose distance is a multiple of the period, which is the length of the input times the stride. As
-    /// in Flax, the elements are first centred in an odd number of periods.
+    /// Wraps the result for circular padding: adds all elements whose distance is a multiple of the period. The period
+    /// is the length of the input times the stride. As in Flax, the elements are first centred in an odd number of
+    /// periods.
     #[track_caller]
     fn wrapped(&self, y: &Tensor, x: &Tensor) -> Tensor {
         let mut wrapped = y.clone();

@@ -1,7 +1,7 @@
 //! Convolutions and transposed convolutions over any number of axes, with the features on the last axis.
 //!
-//! An input is `[batch…, space…, features]`. Windows slide over the spatial axes, of which there are as many as sizes
-//! of the kernel. There may be any number of batch axes, also none.
+//! An input is `[batch…, space…, features]`. Windows slide over the spatial axes. The number of spatial axes is the
+//! number of kernel sizes. There may be any number of batch axes, including zero.
 
 mod conv;
 mod conv_transpose;
@@ -17,10 +17,11 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 
-/// Reshapes `x: [batch…, space…, features]` to one batch axis. Returns it with the lengths of the batch axes.
+/// Merges the batch axes of `x: [batch…, space…, features]` into one axis. Returns the result and the lengths of the
+/// original batch axes.
 ///
 /// # Errors
-/// Returns [`InputError`] if `x` has fewer than `axes` spatial axes and one feature axis.
+/// Returns [`InputError`] if `x` has fewer than `axes + 1` axes.
 #[track_caller]
 pub(super) fn with_one_batch_axis(
     layer: &'static str,
@@ -47,7 +48,7 @@ pub(super) fn with_one_batch_axis(
     Ok((flat, batch.to_vec()))
 }
 
-/// Replaces the one batch axis of a result by the batch axes of the input.
+/// Splits the single batch axis of a result into the batch axes of the input.
 #[track_caller]
 pub(super) fn with_batch_axes(y: &Tensor, batch: &[usize]) -> Tensor {
     if batch.len() == 1 {

@@ -48,7 +48,11 @@ impl From<Vec<usize>> for PerAxis {
 }
 
 impl PerAxis {
-    /// Returns the number of each of `axes` axes. `what` names the option in a message, and `window` its sizes.
+    /// Returns one number for each axis of `window`. Messages name the layer and the option `what`, and show the sizes
+    /// `window`.
+    ///
+    /// # Panics
+    /// If a number is 0, or if the length of the list is not the number of axes of `window`.
     #[track_caller]
     pub(in crate::layers) fn numbers(
         &self,
@@ -94,7 +98,8 @@ pub struct ConvOptions {
     /// The distance between neighbouring kernel elements. The default is 1.
     pub kernel_dilation: PerAxis,
     /// The number of groups into which the input features are divided: `feature_group_count` in Flax. The default is 1.
-    /// Each group has its own output features. As many groups as input features make a depthwise convolution.
+    /// Each group has its own output features. In a depthwise convolution, the number of groups is the number of input
+    /// features.
     pub groups: usize,
     /// The dtype of the parameters. The default is f32.
     pub param_dtype: DType,
@@ -135,7 +140,7 @@ impl Default for ConvOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConvTransposeOptions {
-    /// The distance, in the result, of the windows of neighbouring input elements. The default is 1.
+    /// The distance in the result between the windows of neighbouring input elements. The default is 1.
     pub strides: PerAxis,
     /// The padding. The default is [`ConvPadding::Same`]. See [`ConvTranspose`](crate::ConvTranspose) for the meaning.
     pub padding: ConvPadding,

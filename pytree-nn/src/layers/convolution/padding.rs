@@ -12,21 +12,21 @@ use pytree_transform::indexing::{Index, Step};
 #[non_exhaustive]
 pub enum ConvPadding {
     /// Pads with zeros so that there are `⌈length / stride⌉` windows along each axis: `SAME`. If the number of padding
-    /// elements is odd, there is one more after the elements than before them.
+    /// elements is odd, there is one more padding element after the axis than before it.
     #[default]
     Same,
-    /// Does not pad, so all windows are inside of the input: `VALID`.
+    /// Does not pad, so all windows are inside the input: `VALID`.
     Valid,
-    /// Continues each axis by its elements at the other end: `CIRCULAR`. A window of s elements has ⌊(s - 1) / 2⌋
+    /// Continues each axis with the elements from its other end: `CIRCULAR`. A window of s elements has ⌊(s - 1) / 2⌋
     /// padding elements before the axis and ⌊s / 2⌋ after it.
     Circular,
-    /// Mirrors each axis at its first and last element, which are not repeated: `REFLECT`. The numbers of padding
-    /// elements are those of [`Circular`](Self::Circular).
+    /// Mirrors each axis at its first and last element, which are not repeated: `REFLECT`. There are as many padding
+    /// elements as for [`Circular`](Self::Circular).
     Reflect,
     /// Pads the only spatial axis with (k - 1) · d zeros before its first element, so that no result depends on later
     /// elements: `CAUSAL`.
     Causal,
-    /// Pads each axis with the given numbers of zeros before and after. A negative number removes elements.
+    /// Pads each axis with the given numbers of zeros before and after the axis. A negative number removes elements.
     Explicit(Vec<(isize, isize)>),
 }
 
@@ -37,7 +37,7 @@ impl<const N: usize> From<[(isize, isize); N]> for ConvPadding {
 }
 
 impl ConvPadding {
-    /// Checks explicit and causal padding against the sizes of the kernel.
+    /// Panics if explicit or causal padding does not fit the number of axes of the kernel.
     #[track_caller]
     pub(super) fn check(&self, layer: &str, kernel: &[usize]) {
         let axes = kernel.len();
@@ -56,8 +56,9 @@ impl ConvPadding {
         }
     }
 
-    /// Pads `x: [batch, space…, features]` if an operation on it has no such padding. Returns the padding that is left
-    /// to the operation. `spans` has the number of elements that a window covers along each axis.
+    /// Pads `x: [batch, space…, features]` if the convolution operation does not support this padding. Returns the
+    /// tensor, and the padding that the operation still has to apply. `spans` has the number of elements that a window
+    /// covers along each axis.
     #[track_caller]
     pub(super) fn apply(&self, x: &Tensor, spans: &[usize]) -> (Tensor, Padding) {
         match self {
@@ -75,8 +76,8 @@ impl ConvPadding {
     }
 }
 
-/// Pads each spatial axis with its own elements. `source` returns the position of the element that continues an axis of
-/// the given length at a position before or after it.
+/// Pads each spatial axis with its own elements. For a position outside the axis and the length of the axis, `source`
+/// returns the position of the element to copy.
 #[track_caller]
 fn continued(x: &Tensor, spans: &[usize], source: fn(isize, isize) -> isize) -> Tensor {
     let mut padded = x.clone();
@@ -109,7 +110,7 @@ fn reflected(at: isize, length: isize) -> isize {
     at.min(period - at).min(length - 1)
 }
 
-/// Splits positions into runs of neighbours, which rise or fall by 1. Returns the first and the last of each run.
+/// Splits positions into runs that rise or fall by 1. Returns the first and the last position of each run.
 fn runs(positions: &[isize]) -> Vec<(isize, isize)> {
     let mut runs: Vec<(isize, isize)> = Vec::new();
     for &at in positions {
@@ -125,7 +126,7 @@ fn runs(positions: &[isize]) -> Vec<(isize, isize)> {
     runs
 }
 
-/// Returns the direction of a run. A run of one element may continue in both directions.
+/// Returns the direction of a run, 1 or -1. A run of one element takes the direction of the next position.
 fn direction(first: isize, last: isize, next: isize) -> isize {
     if first == last {
         next - last
@@ -134,7 +135,7 @@ fn direction(first: isize, last: isize, next: isize) -> isize {
     }
 }
 
-/// Returns the elements of an axis from the first to the last of a run.
+/// Returns the elements of an axis at the positions of a run.
 #[track_caller]
 fn slice(x: &Tensor, axis: usize, (first, last): (isize, isize)) -> Tensor {
     let mut indices: Vec<Index> = vec![Index::from(..); axis];

@@ -16,9 +16,9 @@ const BATCH_NORM: &str = "BatchNorm";
 /// Applies (x - mean) / √(variance + ε) · scale + bias for each feature, with statistics over all other axes
 /// (Ioffe and Szegedy 2015, algorithm 1).
 ///
-/// In training, the layer uses the mean and the variance of the batch, and sets the running statistics to momentum ·
-/// running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`], the layer uses the running statistics and
-/// writes nothing. As in Flax, the variance is the sum of the squared deviations divided by n, and not by n - 1.
+/// In training, the layer uses the mean and the variance of the batch. It also sets the running statistics to momentum
+/// · running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`], the layer uses the running statistics and
+/// does not change them. As in Flax, the variance is the sum of the squared deviations divided by n, not by n - 1.
 ///
 /// Under `vmap` the layer receives one example. To compute statistics over the batch, set `axis_name` to the name of
 /// the batch axis.
@@ -49,7 +49,8 @@ pub struct BatchNorm {
     /// The bias, which is added to the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
-    /// The running mean, initially 0. It is an f32 tensor if the parameters are half-precision floats, as in Flax.
+    /// The running mean, initially 0. If the parameters are half-precision floats, the running mean has the dtype f32,
+    /// as in Flax.
     #[state(BatchStat, "float[features]")]
     pub mean: Tensor,
     /// The running variance, initially 1, with the dtype of `mean`.
@@ -64,7 +65,8 @@ pub struct BatchNorm {
     /// The axis of the features. The default is -1, the last.
     #[r#static]
     pub axis: isize,
-    /// The name of a batch axis of an enclosing `vmap`. Statistics are also taken over this axis. The default is none.
+    /// The name of a batch axis of an enclosing `vmap`. Statistics are also taken over this axis. The default is
+    /// `None`.
     #[r#static]
     pub axis_name: Option<String>,
     /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
@@ -111,12 +113,12 @@ impl BatchNorm {
     /// Normalises `x`, whose features are along `axis`.
     ///
     /// # Panics
-    /// If the number of features or the dtype of `x` is wrong, if `x` has no axis except the features in
-    /// training, or if no enclosing batch axis has the name `axis_name`.
+    /// If the number of features or the dtype of `x` is wrong, if in training the features are the only axis of `x` and
+    /// `axis_name` is not set, or if no enclosing batch axis has the name `axis_name`.
     ///
     /// # Errors
-    /// Returns [`InputError`] with the expected and the found input, and writes nothing. Panics if no batch axis has
-    /// the name `axis_name`.
+    /// Returns [`InputError`] with the expected and the found input. The running statistics do not change. If no batch
+    /// axis has the name `axis_name`, the method panics instead.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
     #[track_caller]
@@ -124,11 +126,12 @@ impl BatchNorm {
         self.apply(x, None)
     }
 
-    /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
-    /// true. `mask` broadcasts to the shape of `x`.
+    /// Normalises all elements like [`forward`](Self::forward), but takes statistics only over the elements where
+    /// `mask` is true. The mask broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the
+    /// shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]

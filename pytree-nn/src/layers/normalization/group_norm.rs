@@ -12,8 +12,8 @@ use crate::random::Rngs;
 
 const GROUP_NORM: &str = "GroupNorm";
 
-/// Normalises like [`LayerNorm`](crate::LayerNorm), but computes statistics for each group of features of each example,
-/// over all axes except the first (Wu and He 2018, equation 1).
+/// Normalises like [`LayerNorm`](crate::LayerNorm), but with the statistics of each group of features of each example
+/// (Wu and He 2018, equation 1). The statistics are taken over all axes except the first.
 ///
 /// # Examples
 /// ```
@@ -38,8 +38,8 @@ pub struct GroupNorm {
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes over which statistics are taken, including the last. By default all axes except the first, which
-    /// is the batch.
+    /// The axes over which statistics are taken, which include the last axis. The default is all axes except the first,
+    /// which is the batch.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
     /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
@@ -53,7 +53,7 @@ impl GroupNorm {
     /// Draws two keys of the stream `params`, as Flax does, so that later layers get the same keys as in Flax.
     ///
     /// # Panics
-    /// If the groups do not divide the features, or if there is no stream to draw from.
+    /// If the number of groups does not divide the number of features, or if there is no stream to draw from.
     #[track_caller]
     pub fn new(features: usize, groups: usize, rngs: &mut Rngs) -> Self {
         Self::with_options(features, groups, NormOptions::default(), rngs)
@@ -62,7 +62,7 @@ impl GroupNorm {
     /// Creates a layer with the given options. Draws a key for each parameter.
     ///
     /// # Panics
-    /// As for [`new`](Self::new), and if `param_dtype` is not a float.
+    /// In the same cases as [`new`](Self::new), and if `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
         features: usize,
@@ -96,11 +96,12 @@ impl GroupNorm {
         self.apply(x, None)
     }
 
-    /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
-    /// true. `mask` broadcasts to the shape of `x`.
+    /// Normalises all elements like [`forward`](Self::forward), but takes statistics only over the elements where
+    /// `mask` is true. The mask broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the
+    /// shape of `x`.
     #[shapes(
         x = "T: float[*batch features]",
         mask = "bool[...]",
@@ -112,8 +113,8 @@ impl GroupNorm {
         self.apply(x, Some(mask))
     }
 
-    /// Splits the last axis into two axes, the groups and the features of each group, and normalises over the features
-    /// of each group.
+    /// Splits the last axis into two axes, the groups and the features of a group. Then normalises over the features of
+    /// a group and the other reduction axes.
     #[track_caller]
     fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());

@@ -11,11 +11,11 @@ use crate::random::Rngs;
 
 const INSTANCE_NORM: &str = "InstanceNorm";
 
-/// Applies (x - mean) / √(variance + ε) · scale + bias, with statistics for each feature of each example, over the
-/// spatial axes (Ulyanov et al. 2016, "Instance normalization").
+/// Applies (x - mean) / √(variance + ε) · scale + bias (Ulyanov et al. 2016, "Instance normalization"). Each feature of
+/// each example has its own mean and variance over the spatial axes.
 ///
-/// `x` is `[batch, space…, features]`. Unlike [`BatchNorm`](crate::BatchNorm), the layer has no running statistics, and
-/// computes the same in training and in use.
+/// `x` is `[batch, space…, features]`. Unlike [`BatchNorm`](crate::BatchNorm), the layer has no running statistics, so
+/// its results are the same in training and in evaluation.
 ///
 /// # Examples
 /// ```
@@ -31,7 +31,7 @@ pub struct InstanceNorm {
     /// The factor of the normalised features.
     #[param("T[features]")]
     pub scale: Option<Tensor>,
-    /// The summand of the scaled features.
+    /// The bias, which is added to the scaled features.
     #[param("T[features]")]
     pub bias: Option<Tensor>,
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
@@ -73,7 +73,7 @@ impl InstanceNorm {
         }
     }
 
-    /// Normalises `x`, whose first axis is the batch, and whose features are along `axis`.
+    /// Normalises `x`. Its first axis is the batch, and its features are along `axis`.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong, or if `x` has no spatial axis.
@@ -84,11 +84,12 @@ impl InstanceNorm {
         self.apply(x, None)
     }
 
-    /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
-    /// true. `mask` broadcasts to the shape of `x`.
+    /// Normalises all elements like [`forward`](Self::forward), but takes statistics only over the elements where
+    /// `mask` is true. The mask broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the
+    /// shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]

@@ -1,4 +1,4 @@
-//! Normalisation of each example on its own.
+//! Normalisation of each example by the statistics of its own features.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -32,11 +32,11 @@ pub struct LayerNorm {
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes over which statistics are taken. The default is -1, the last.
+    /// The axes over which statistics are taken. The default is -1, the last axis.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes whose elements have a scale and bias of their own. The default is -1, the last. If there are several
-    /// axes, the parameters are in row-major order.
+    /// The axes of the features, which have their own scale and bias. The default is -1, the last axis. If there are
+    /// several axes, the parameters are in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
     /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
@@ -84,11 +84,12 @@ impl LayerNorm {
         self.normalization().apply(x, None)
     }
 
-    /// Normalises all elements like [`forward`](Self::forward), with statistics of the elements where `mask` is
-    /// true. `mask` broadcasts to the shape of `x`.
+    /// Normalises all elements like [`forward`](Self::forward), but takes statistics only over the elements where
+    /// `mask` is true. The mask broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the
+    /// shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]
@@ -126,11 +127,11 @@ pub struct RmsNorm {
     /// The number added to the mean square to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes over which the mean square is taken. The default is -1, the last.
+    /// The axes over which the mean square is taken. The default is -1, the last axis.
     #[r#static]
     pub reduction_axes: Vec<isize>,
-    /// The axes whose elements have a scale of their own. The default is -1, the last. If there are several axes, the
-    /// scale is in row-major order.
+    /// The axes of the features, which have their own scale. The default is -1, the last axis. If there are several
+    /// axes, the scale is in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
 }
@@ -178,11 +179,12 @@ impl RmsNorm {
         self.normalization().apply(x, None)
     }
 
-    /// Normalises all elements like [`forward`](Self::forward), with the mean square of the elements where `mask`
-    /// is true. `mask` broadcasts to the shape of `x`.
+    /// Normalises all elements like [`forward`](Self::forward), but takes the mean square only over the elements where
+    /// `mask` is true. The mask broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// As for [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the shape of `x`.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the
+    /// shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]

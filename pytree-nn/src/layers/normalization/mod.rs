@@ -1,8 +1,8 @@
 //! Normalisation by mean and variance: of a batch, of each example, or of groups of features.
 //!
-//! The layers define the axes of the statistics and of the parameters. `statistics.rs` computes the statistics, and
-//! `options.rs` has the options of new layers. Axes, constants and modes are public static fields: change them by
-//! assignment, or write `..BatchNorm::new(…)`.
+//! Each layer chooses the axes of its statistics and of its parameters. `statistics.rs` computes the statistics, and
+//! `options.rs` has the options of new layers. Axes, constants and modes are public static fields. Change a field by
+//! assignment, or with the syntax `..BatchNorm::new(…)`.
 
 mod batch_norm;
 mod group_norm;

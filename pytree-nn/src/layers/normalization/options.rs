@@ -9,10 +9,10 @@ use crate::random::Rngs;
 /// How a normalisation layer computes the variance of x: `use_fast_variance` in Flax.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VarianceFormula {
-    /// `E[x²] - E[x]²`, which reads the data once, as `use_fast_variance=True`.
+    /// `E[x²] - E[x]²`, which reads the data only once: `use_fast_variance=True`.
     #[default]
     Fast,
-    /// `E[(x - E[x])²]`, which is accurate even for a large mean, as `use_fast_variance=False`.
+    /// `E[(x - E[x])²]`, which is accurate even for a large mean: `use_fast_variance=False`.
     Accurate,
 }
 
@@ -59,8 +59,8 @@ impl Default for NormOptions {
 }
 
 impl NormOptions {
-    /// Creates the scale and the bias, each `[features]`, if the options have them. Draws a key for each created
-    /// parameter, as Flax does.
+    /// Creates the scale `[features]` and the bias `[features]`. A parameter is `None` if its initializer is `None`.
+    /// Draws a key for each created parameter, as Flax does.
     #[track_caller]
     pub(super) fn parameters(&self, features: usize, rngs: &mut Rngs) -> [Option<Tensor>; 2] {
         let mut made = [None, None];

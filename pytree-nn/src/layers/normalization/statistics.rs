@@ -1,4 +1,4 @@
-//! Computes the mean and the variance over axes, and normalises by them, for all normalisation layers.
+//! Computes the mean and the variance for all normalisation layers, and normalises with both.
 
 use pytree_core::bug::expect_some;
 use pytree_transform::{DType, Tensor, pmean};
@@ -10,7 +10,7 @@ use crate::error::InputError;
 #[derive(Clone, Copy)]
 pub(super) struct Normalization<'a> {
     pub(super) layer: &'static str,
-    /// An array of the layer that has one element for each feature.
+    /// An array of the layer with one element for each feature. The number of its elements is compared with the input.
     pub(super) array: Option<&'a Tensor>,
     pub(super) scale: Option<&'a Tensor>,
     pub(super) bias: Option<&'a Tensor>,
@@ -22,15 +22,15 @@ pub(super) struct Normalization<'a> {
     pub(super) axis_name: Option<&'a str>,
     /// The axes over which statistics are taken.
     pub(super) reduction_axes: &'a [isize],
-    /// The axes whose elements have parameters of their own.
+    /// The axes of the features, which have their own parameters.
     pub(super) feature_axes: &'a [isize],
 }
 
-/// The invariant that [`Normalization::check`] ensures, for the message of a library bug.
+/// The invariant that [`Normalization::check`] ensures. The panic message of a library bug names this invariant.
 pub(super) const CHECKED: &str = "the input of the layer to have the axes of the layer";
 
 impl<'a> Normalization<'a> {
-    /// Returns the configuration of a layer over the last axis.
+    /// Returns the configuration of a layer that normalises over the last axis.
     pub(super) fn new(
         layer: &'static str,
         scale: Option<&'a Tensor>,
@@ -83,7 +83,8 @@ impl<'a> Normalization<'a> {
         Ok(Some(mask.broadcast_to(x.shape())))
     }
 
-    /// Checks the number of features of `x`. The feature axes are chosen at run time, so no pattern describes them.
+    /// Checks the number of features of `x`. A pattern in `#[shapes]` could not express this check, because the feature
+    /// axes are chosen at run time.
     fn check_features(&self, x: &Tensor) -> Result<(), InputError> {
         let Some(array) = self.array else {
             return Ok(());
@@ -102,13 +103,12 @@ impl<'a> Normalization<'a> {
         Err(InputError::input(self.layer, expected, x, fix))
     }
 
-    /// Computes the mean and the variance of those elements of `x` where `mask` is true, over the reduction axes and
-    /// the named batch axis. The reduced axes are kept with length 1. If `is_centred` is false, returns no mean, and
-    /// the mean square instead of the variance.
+    /// Returns the mean and the variance of `x` over the reduction axes and the named batch axis. Elements where `mask`
+    /// is false do not count. The reduced axes are kept with length 1. If `is_centred` is false, returns no mean, and
+    /// returns the mean square in place of the variance.
     ///
-    /// The variance of n elements is divided by n, not by n - 1. The fast variance is 0 if rounding makes the
-    /// difference of its formula negative. Statistics of half-precision floats are computed and returned in f32, as in
-    /// Flax.
+    /// The sum of squared deviations of n elements is divided by n, not by n - 1. If rounding makes the fast variance
+    /// negative, the result is 0. Statistics of half-precision floats are computed and returned in f32, as in Flax.
     #[track_caller]
     pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> (Option<Tensor>, Tensor) {
         let x = &at_least_f32(x);
@@ -145,7 +145,7 @@ impl<'a> Normalization<'a> {
     pub(super) fn normalize(&self, x: &Tensor, mean: Option<&Tensor>, variance: &Tensor) -> Tensor {
         let parameter = |parameter: &Tensor| {
             let along = self.along_features(parameter, x);
-            // The next operation reports a parameter whose dtype does not fit.
+            // A parameter of another dtype is not converted, so that the next operation reports the mismatch.
             if parameter.dtype() == x.dtype() {
                 at_least_f32(&along)
             } else {
@@ -167,7 +167,7 @@ impl<'a> Normalization<'a> {
         y.convert(x.dtype())
     }
 
-    /// Broadcasts a vector with one element per feature to the axes of `x`.
+    /// Reshapes a vector with one element per feature so that the vector broadcasts to `x`.
     #[track_caller]
     pub(super) fn along_features(&self, vector: &Tensor, x: &Tensor) -> Tensor {
         let mut shape = vec![1; x.rank()];
@@ -198,8 +198,8 @@ pub(super) fn at_least_f32(tensor: &Tensor) -> Tensor {
     }
 }
 
-/// Returns the sorted, unique positions of axes of `x`; negative axes count from the end. `None` if an axis is
-/// out of range.
+/// Returns the sorted, unique positions of axes of `x`, or `None` if an axis is out of range. Negative axes count from
+/// the end.
 pub(in crate::layers) fn positions(x: &Tensor, axes: &[isize]) -> Option<Vec<usize>> {
     let rank = x.rank();
     let mut positions = Vec::with_capacity(axes.len());

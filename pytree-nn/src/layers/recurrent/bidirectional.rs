@@ -8,11 +8,11 @@ use super::rnn::Direction;
 use super::{RecurrentCell, Rnn};
 use crate::error::InputError;
 
-/// Applies a cell from the first element of a sequence to the last, and another from the last to the first. The result
-/// has the outputs of both, by default concatenated along the last axis, at each time (Schuster and Paliwal 1997).
+/// Applies one cell forward and another cell backward along a sequence, and merges their outputs (Schuster and Paliwal
+/// 1997). By default, the two outputs at each time are concatenated along the last axis.
 ///
 /// `x: [batch…, time, inputs]` becomes `[batch…, time, forward outputs + backward outputs]`. The fields `reverse` and
-/// `keep_order` of the two layers are not read.
+/// `keep_order` of the two layers are ignored.
 ///
 /// # Examples
 /// ```
@@ -28,7 +28,8 @@ pub struct Bidirectional<F, B> {
     pub forward: Rnn<F>,
     /// The layer that runs backward in time.
     pub backward: Rnn<B>,
-    /// The function of the outputs of both layers. By default, it concatenates them along the last axis.
+    /// The function that merges the outputs of both layers. The default function concatenates the outputs along the
+    /// last axis.
     #[r#static]
     pub merge: fn(&Tensor, &Tensor) -> Tensor,
 }
@@ -58,11 +59,11 @@ impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
         }
     }
 
-    /// Returns the last carries of the forward and of the backward layer, and the merged outputs at all times. See
+    /// Returns the last carries of the forward and the backward layer, and the merged outputs at all times. See
     /// [`Rnn::run`] for the arguments.
     ///
     /// # Panics
-    /// As for [`Rnn::run`].
+    /// In the same cases as [`Rnn::run`].
     #[panicking_twin(run)]
     #[track_caller]
     #[allow(clippy::type_complexity, reason = "the carry is that of two cells")]

@@ -39,7 +39,7 @@ pub struct GruCell {
     /// The matrix that multiplies the input, for r, z and n.
     #[param("T[in 3*hidden]")]
     pub input: Tensor,
-    /// The summand of the product with the input, for r, z and n.
+    /// The bias that is added to the product with the input, for r, z and n.
     #[param("T[3*hidden]")]
     pub bias: Tensor,
     /// The function σ of the gates. The default is the sigmoid.

@@ -9,8 +9,8 @@ use crate::error::InputError;
 use crate::layers::Activation;
 use crate::random::Rngs;
 
-/// A cell with a memory c beside its hidden state h (Hochreiter and Schmidhuber 1997; with the forget gate of Gers et
-/// al. 2000).
+/// A cell with a memory c and a hidden state h (Hochreiter and Schmidhuber 1997; with the forget gate of Gers et al.
+/// 2000).
 ///
 /// With `y = x · input + h · recurrent + bias`, whose last axis is split into i, f, g and o:
 ///
@@ -19,8 +19,9 @@ use crate::random::Rngs;
 /// h' = σ(o) · tanh(c')
 /// ```
 ///
-/// The carry is `(c, h)`, each `[batch…, hidden]`, and the output is h'. This is `OptimizedLSTMCell` of Flax. Its
-/// `LSTMCell` computes the same with a matrix for each gate: concatenate the matrices along the last axis.
+/// The carry is `(c, h)`, each `[batch…, hidden]`, and the output is h'. The cell corresponds to `OptimizedLSTMCell` of
+/// Flax. The `LSTMCell` of Flax computes the same results with one matrix for each gate. To use its parameters,
+/// concatenate the matrices along the last axis.
 ///
 /// # Examples
 /// ```
@@ -38,13 +39,13 @@ pub struct LstmCell {
     /// The matrix that multiplies the input, for the gates i, f, g and o.
     #[param("T[in 4*hidden]")]
     pub input: Tensor,
-    /// The summand of the gates i, f, g and o.
+    /// The bias of the gates i, f, g and o.
     #[param("T[4*hidden]")]
     pub bias: Tensor,
     /// The function σ of the gates. The default is the sigmoid.
     #[r#static]
     pub gate: Activation,
-    /// The function of g and of the memory. The default is tanh.
+    /// The function that is applied to g and to the memory. The default is tanh.
     #[r#static]
     pub activation: Activation,
 }

@@ -19,8 +19,8 @@ use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::random::Rngs;
 
-/// A function of a carry and an input, which returns the next carry and an output: one time step of a recurrent
-/// network. [`Rnn`] applies a cell to a sequence.
+/// One time step of a recurrent network: a function from a carry and an input to the next carry and an output. [`Rnn`]
+/// applies a cell to a sequence.
 ///
 /// # Examples
 /// A cell of your own:
@@ -57,7 +57,7 @@ pub trait RecurrentCell: Module {
     /// The values that one step passes to the next: a tensor, or a tuple or struct of tensors `[batch…, …]`.
     type Carry: Traceable + Clone;
 
-    /// Returns the carry before the first step, for a batch of the shape `batch`, which may be empty.
+    /// Returns the carry before the first step. `batch` is the shape of the batch, which may be empty.
     fn initial_carry(&self, batch: &[usize]) -> Self::Carry;
 
     /// Computes one step for `x: [batch…, inputs]`. Returns the next carry and the output `[batch…, outputs]`.

@@ -1,4 +1,4 @@
-//! A recurrent cell, applied along a time axis.
+//! The layer that applies a recurrent cell along a time axis.
 
 use pytree_core::bug::bug;
 use pytree_core::{Module, graph};
@@ -10,7 +10,7 @@ use crate::error::InputError;
 
 const RNN: &str = "Rnn";
 
-/// Applies a [`RecurrentCell`] to each element of a sequence, by [`scan`], like `RNN` of Flax.
+/// Applies a [`RecurrentCell`] to each element of a sequence with [`scan`], like `RNN` of Flax.
 ///
 /// `x` is `[batch…, time, inputs]`, or `[time, batch…, inputs]` if `time_major` is true. The result has the outputs of
 /// the cell at all times, with the same order of axes.
@@ -38,8 +38,8 @@ pub struct Rnn<C> {
     /// Whether the cell runs from the last element to the first. The default is false.
     #[r#static]
     pub reverse: bool,
-    /// Whether the outputs of a reversed run have the order of the input. By default false: they have the order of the
-    /// run, as in Flax.
+    /// Whether the outputs of a layer with `reverse` have the order of the input. The default is false, as in Flax: the
+    /// outputs then have the order in which they are computed.
     #[r#static]
     pub keep_order: bool,
 }
@@ -56,7 +56,7 @@ pub(super) enum Direction {
 }
 
 impl<C> Rnn<C> {
-    /// Creates a layer that runs forward in time, along the axis before the last.
+    /// Creates a layer that runs forward in time. The time axis is the axis before the last.
     pub const fn new(cell: C) -> Self {
         Self {
             cell,
@@ -68,8 +68,8 @@ impl<C> Rnn<C> {
 }
 
 impl<C: RecurrentCell> Rnn<C> {
-    /// Returns the outputs of the cell at all times, from its initial carry: `x: [batch…, time, inputs]` to
-    /// `[batch…, time, outputs]`.
+    /// Returns the outputs of the cell at all times: `x: [batch…, time, inputs]` to `[batch…, time, outputs]`. The cell
+    /// starts from its initial carry.
     ///
     /// # Panics
     /// If `x` has no time axis, or does not fit the cell.
@@ -84,15 +84,15 @@ impl<C: RecurrentCell> Rnn<C> {
 
     /// Returns the last carry, and the outputs of the cell at all times.
     ///
-    /// - `initial_carry` is the carry before the first step. The default is that of [`RecurrentCell::initial_carry`].
-    /// - `lengths: i32[batch…]` are the numbers of elements of the sequences in a batch, from 0 to the length of the
-    /// time axis, where shorter ones are padded at their end. The last carry is then the carry after the last element
-    /// of each sequence, and a reversed run begins at this element. The outputs at padding mean nothing. The carry of
-    /// a sequence of length 0 is the initial carry.
+    /// - `initial_carry` is the carry before the first step. The default is [`RecurrentCell::initial_carry`].
+    /// - `lengths: i32[batch…]` has the number of elements of each sequence, from 0 to the length of the time axis.
+    ///   Shorter sequences are padded at their end. The returned carry of a sequence is the carry after its last
+    ///   element, or the initial carry if the sequence has length 0. A layer with `reverse` begins at the last element
+    ///   of each sequence. The outputs at padding positions are unspecified.
     ///
     /// # Panics
-    /// If `x` has no time axis, if the input or the carry does not fit the cell, or if the lengths are not one integer
-    /// for each sequence.
+    /// If `x` has no time axis, if the input or the carry does not fit the cell, or if `lengths` does not have one
+    /// integer for each sequence.
     #[panicking_twin(run)]
     #[track_caller]
     pub fn try_run(
@@ -147,8 +147,8 @@ impl<C: RecurrentCell> Rnn<C> {
         Ok((carry, outputs.move_axis(0, time_axis.cast_signed())))
     }
 
-    /// Runs the cell along axis 0 of `steps`. With lengths, the carry of a sequence does not change after its last
-    /// element.
+    /// Runs the cell along axis 0 of `steps`. If there are lengths, the returned carry of a sequence is the carry after
+    /// its last element.
     #[track_caller]
     fn scanned(
         &self,
@@ -196,8 +196,7 @@ fn checked_lengths(
     Err(InputError::input(RNN, expected, lengths, fix))
 }
 
-/// Reverses `steps: [time, batch…, …]` in time. With lengths, the padding after the last element of a sequence stays
-/// after it.
+/// Reverses `steps: [time, batch…, …]` in time. If there are lengths, the padding of a sequence stays at its end.
 #[track_caller]
 fn flip(steps: &Tensor, lengths: Option<&Tensor>) -> Tensor {
     let Some(lengths) = lengths else {

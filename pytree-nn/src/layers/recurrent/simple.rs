@@ -32,10 +32,10 @@ pub struct SimpleCell {
     /// The bias that is added to the product with the input.
     #[param("T[hidden]")]
     pub bias: Tensor,
-    /// The function of the sum. The default is tanh.
+    /// The function that is applied to the sum. The default is tanh.
     #[r#static]
     pub activation: Activation,
-    /// Whether the old hidden state is added before the function. The default is false, as in Flax.
+    /// Whether the old hidden state is added to the argument of `activation`. The default is false, as in Flax.
     #[r#static]
     pub residual: bool,
 }
