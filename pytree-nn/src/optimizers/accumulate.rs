@@ -1,4 +1,4 @@
-//! Updates of gradients that are accumulated over several steps.
+//! Gradient accumulation: one update for the gradients of several steps.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
@@ -19,7 +19,7 @@ pub enum Accumulation {
     Sum,
 }
 
-/// Accumulates gradients, and updates in each of some steps only.
+/// Accumulates gradients, and applies the inner chain once in `steps` steps.
 #[derive(Module, Clone, Debug)]
 struct Accumulate {
     /// The number of gradients that are accumulated: `u32[]`.
@@ -29,7 +29,7 @@ struct Accumulate {
     #[state(OptState)]
     gradient_step: Tensor,
     inner: Chain,
-    /// The accumulated gradients, in f32 at least.
+    /// The accumulated gradients, in f32 or a wider dtype.
     #[state(OptState)]
     accumulated: Tree<Tensor>,
     #[r#static]
@@ -39,9 +39,11 @@ struct Accumulate {
 }
 
 /// Returns a chain that accumulates the gradients of `steps` steps, and then applies `inner` once to their mean, as
-/// `optax.MultiSteps`. In the other steps, the updates are 0. So a batch can be divided into several steps.
+/// `optax.MultiSteps`. In all other steps, the updates are 0. With this chain, you can divide a large batch into
+/// several steps.
 ///
-/// Gradients are accumulated in f32 at least. The counts of schedules in `inner` are the numbers of its updates.
+/// Gradients are accumulated in f32 or a wider dtype. A schedule in `inner` counts the updates of `inner`, not the
+/// steps.
 ///
 /// # Examples
 /// ```
@@ -56,7 +58,7 @@ pub fn accumulate(steps: u32, inner: Chain) -> Chain {
     accumulate_with(steps, Accumulation::Mean, inner)
 }
 
-/// Returns [`accumulate`] for the mean or the sum of the gradients.
+/// Returns a chain like [`accumulate`], which passes the mean or the sum of the gradients to `inner`.
 ///
 /// # Examples
 /// ```

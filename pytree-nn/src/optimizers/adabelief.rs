@@ -15,8 +15,8 @@ use crate::optimizers::{
 };
 use crate::schedules::Schedule;
 
-/// Returns `AdaBelief` with the defaults of `optax.adabelief`: those of [`adam`](crate::adam), with an `epsilon` and an
-/// `epsilon_root` of 10⁻¹⁶. See [`scale_by_belief`].
+/// Returns `AdaBelief` with the defaults of `optax.adabelief`: see [`scale_by_belief`]. The defaults are those of
+/// [`adam`](crate::adam), but `epsilon` and `epsilon_root` are 10⁻¹⁶.
 ///
 /// # Examples
 /// ```
@@ -32,8 +32,8 @@ pub fn adabelief(learning_rate: impl Into<Schedule>) -> Chain {
     adabelief_with(learning_rate, options)
 }
 
-/// Returns `AdaBelief` with options: see [`scale_by_belief`]. The defaults of `optax.adabelief` for `epsilon` and
-/// `epsilon_root` are 10⁻¹⁶, not those of [`AdamOptions::default`].
+/// Returns `AdaBelief` with options: see [`scale_by_belief`]. In `optax.adabelief`, the default of `epsilon` and of
+/// `epsilon_root` is 10⁻¹⁶, which differs from [`AdamOptions::default`].
 ///
 /// # Examples
 /// ```
@@ -69,8 +69,8 @@ struct ScaleByBelief {
 /// Returns `AdaBelief` without the learning rate (Zhuang et al. 2020, "`AdaBelief` optimizer: adapting stepsizes by the belief
 /// in observed gradients", algorithm 2).
 ///
-/// m ← β₁ m + (1 - β₁) g, s ← β₂ s + (1 - β₂) (g - m)² + ε', and the update is m̂ / (√ŝ + ε) with ŝ = s / (1 - β₂ᵗ),
-/// ε = `epsilon`, ε' = `epsilon_root`, and the m̂ of [`scale_by_adam`](crate::scale_by_adam).
+/// m ← β₁ m + (1 - β₁) g, s ← β₂ s + (1 - β₂) (g - m)² + ε', and the update is m̂ / (√ŝ + ε) with ŝ = s / (1 - β₂ᵗ), ε
+/// = `epsilon` and ε' = `epsilon_root`. See [`scale_by_adam`](crate::scale_by_adam) for m̂.
 ///
 /// # Examples
 /// ```

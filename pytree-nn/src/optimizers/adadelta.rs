@@ -13,7 +13,7 @@ use crate::schedules::Schedule;
 /// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct AdadeltaOptions {
-    /// The weight of the past in the running means; by default 0.9.
+    /// The weight of the old value in each update of the running means; by default 0.9.
     pub decay: f64,
     /// The number that is added to both means before the root is taken; by default 10⁻⁶.
     pub epsilon: f64,
@@ -28,8 +28,8 @@ impl Default for AdadeltaOptions {
     }
 }
 
-/// Returns `AdaDelta` with its default options: see [`scale_by_adadelta`]. The paper uses a learning rate of 1. For a weight
-/// decay, put [`add_decayed_weights`](crate::add_decayed_weights) before it.
+/// Returns `AdaDelta` with its default options: see [`scale_by_adadelta`]. The paper uses a learning rate of 1. For a
+/// weight decay, put [`add_decayed_weights`](crate::add_decayed_weights) before this chain.
 ///
 /// # Examples
 /// ```
@@ -54,7 +54,8 @@ pub fn adadelta_with(learning_rate: impl Into<Schedule>, options: AdadeltaOption
     ])
 }
 
-/// Scales gradients by the quotient of the mean updates and the mean gradients.
+/// Multiplies gradients by the root mean square of past updates, and divides them by the root mean square of past
+/// gradients.
 #[derive(Module, Clone, Debug)]
 struct ScaleByAdadelta {
     #[state(OptState)]
@@ -67,7 +68,8 @@ struct ScaleByAdadelta {
 
 /// Returns `AdaDelta` without the learning rate (Zeiler 2012, "ADADELTA: an adaptive learning rate method", algorithm 1).
 ///
-/// v ← decay · v + (1 - decay) g², the update is u = √(w + ε) / √(v + ε) · g, and then w ← decay · w + (1 - decay) u².
+/// v ← decay · v + (1 - decay) g², the update is u = √(w + ε) / √(v + ε) · g, and afterwards w ← decay · w + (1 -
+/// decay) u².
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! Adafactor: mean squares in the memory of a row and a column.
+//! Adafactor, which stores a row and a column of a matrix of mean squares instead of the whole matrix.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree, partition};
@@ -21,9 +21,9 @@ pub struct AdafactorOptions {
     /// The factor of the updates that depends on the parameter; by default
     /// [`ParameterScale::RootMeanSquare`].
     pub parameter_scale: ParameterScale,
-    /// The decay of a running mean of the updates; by default `None`.
+    /// The decay of a running mean of the updates; by default `None`, which means no running mean.
     pub momentum: Option<f64>,
-    /// The weight decay, which is not multiplied by the learning rate; by default `None`.
+    /// The weight decay, which is not multiplied by the learning rate; by default `None`, which means no weight decay.
     pub weight_decay: Option<WeightDecay>,
 }
 
@@ -45,7 +45,7 @@ pub enum ParameterScale {
     /// The root mean square of the parameter, but at least 10⁻³.
     #[default]
     RootMeanSquare,
-    /// 1, so the update does not depend on the size of the parameter.
+    /// The factor 1, with which the update does not depend on the size of the parameter.
     One,
 }
 
@@ -89,7 +89,7 @@ pub fn adafactor_with(learning_rate: impl Into<Schedule>, options: AdafactorOpti
 pub struct FactoredRmsOptions {
     /// The exponent c of the decay 1 - t⁻ᶜ; by default 0.8.
     pub decay_exponent: f64,
-    /// The length that the second longest axis of a parameter must have for its mean square to be factored; by default
+    /// The least length of the second longest axis of a parameter whose mean square is factored; by default
     /// `Some(128)`. `None` means that no mean square is factored.
     pub min_factored_length: Option<usize>,
     /// The number that is added to the squared gradients; by default 10⁻³⁰.
@@ -107,7 +107,8 @@ impl Default for FactoredRmsOptions {
 }
 
 impl FactoredRmsOptions {
-    /// Returns the second longest and the longest axis if the mean square of a parameter of this shape is factored.
+    /// Returns the second longest and the longest axis of a parameter of this shape, or `None` if its mean square is
+    /// not factored.
     fn factored_axes(&self, shape: &[usize]) -> Option<(usize, usize)> {
         let least = self.min_factored_length?;
         let mut axes: Vec<usize> = (0..shape.len()).collect();
@@ -119,15 +120,15 @@ impl FactoredRmsOptions {
     }
 }
 
-/// Divides gradients by the root of a mean square, which for matrices is the product of a row and a column.
+/// Divides gradients by the root of a mean square, which for a large matrix is approximated by a row and a column.
 #[derive(Module, Clone, Debug)]
 struct ScaleByFactoredRms {
     #[state(OptState)]
     count: Tensor,
-    /// The means over the longest axis, of parameters whose mean square is factored.
+    /// The means over the longest axis, for parameters whose mean square is factored.
     #[state(OptState)]
     rows: Tree<Tensor>,
-    /// The means over the second longest axis.
+    /// The means over the second longest axis, for the same parameters.
     #[state(OptState)]
     columns: Tree<Tensor>,
     /// The mean squares of the other parameters.
@@ -143,9 +144,9 @@ struct ScaleByFactoredRms {
 /// Returns the transformation that divides gradients by the root of their factored mean square (Shazeer and Stern 2018,
 /// algorithms 1 and 4), as `optax.scale_by_factored_rms`.
 ///
-/// With d = 1 - t⁻ᶜ and s = g² + ε, the mean square is v ← d v + (1 - d) s. For a parameter with two long axes only the
-/// means r and c of v over the longest and the second longest axis are kept. There the update is
-/// g √(mean(r) / r) / √c, otherwise g / √v.
+/// With d = 1 - t⁻ᶜ and s = g² + ε, the mean square is v ← d v + (1 - d) s. The update is g / √v. For a parameter with
+/// two long axes, the optimizer stores only the mean r of v over the longest axis and the mean c of v over the second
+/// longest axis. The update of such a parameter is g √(mean(r) / r) / √c.
 ///
 /// # Examples
 /// ```
@@ -163,7 +164,7 @@ pub fn scale_by_factored_rms(options: FactoredRmsOptions) -> Chain {
     })
 }
 
-/// Returns the part of the parameters whose mean square is factored, or the other part.
+/// Returns the parameters whose mean square is factored if `is_factored` is true, and otherwise the other parameters.
 fn part(
     parameters: &Tree<Tensor>,
     axes: &[Option<(usize, usize)>],
@@ -173,13 +174,13 @@ fn part(
     partition::select::<(), Tensor>(parameters.treedef(), parameters.leaves(), keep).into_tree()
 }
 
-/// Returns an axis as an argument of a reduction.
+/// Returns an axis in the form in which a reduction takes its axes.
 fn signed(axis: usize) -> [isize; 1] {
     [isize::try_from(axis).unwrap_or(isize::MAX)]
 }
 
 impl ScaleByFactoredRms {
-    /// Returns the update for a gradient with two long axes, and writes its means.
+    /// Updates the row and the column of a gradient with two long axes, and returns the update.
     fn factored(
         gradient: &Tensor,
         square: &Tensor,

@@ -1,4 +1,4 @@
-//! Adam, `AdamW`, and both with Nesterov's momentum.
+//! Adam and `AdamW`, each also with Nesterov's momentum.
 
 use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
@@ -15,8 +15,8 @@ use crate::optimizers::{
 };
 use crate::schedules::Schedule;
 
-/// The options of [`adam_with`], [`adamw_with`] and [`scale_by_adam`], with the defaults of `optax.adam`. The β and `epsilon`
-/// are also those of the paper.
+/// The options of [`adam_with`], [`adamw_with`] and [`scale_by_adam`], with the defaults of `optax.adam`. The paper has
+/// the same defaults for `beta1`, `beta2` and `epsilon`.
 ///
 /// # Examples
 /// ```
@@ -25,14 +25,14 @@ use crate::schedules::Schedule;
 /// ```
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct AdamOptions {
-    /// The weight of the past in the running mean of the gradients; by default 0.9.
+    /// The weight of the old value in each update of the running mean of the gradients; by default 0.9.
     pub beta1: f64,
-    /// The weight of the past in the running mean of the squared gradients; by default 0.999.
+    /// The weight of the old value in each update of the running mean of the squared gradients; by default 0.999.
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁸.
     pub epsilon: f64,
-    /// The number that is added to the mean square before the root is taken; by default 0. A gradient through updates
-    /// needs a positive number, because the derivative of the root is infinite at 0.
+    /// The number that is added to the mean square before the root is taken; by default 0. To differentiate through
+    /// updates, set a positive number, because the derivative of the root is infinite at 0.
     pub epsilon_root: f64,
     /// The form of the momentum; by default [`Momentum::Classical`]. See [`nadam`] for [`Momentum::Nesterov`].
     pub momentum: Momentum,
@@ -51,7 +51,7 @@ impl Default for AdamOptions {
 }
 
 impl AdamOptions {
-    /// Returns the defaults, with Nesterov's momentum.
+    /// Returns the default options, but with Nesterov's momentum.
     fn nesterov() -> Self {
         Self {
             momentum: Momentum::Nesterov,
@@ -88,8 +88,8 @@ pub fn adam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Ch
 }
 
 /// Returns `AdamW` (Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2). An update is the
-/// update of [`adam`], minus the product of the learning rate, the weight decay and the parameter. The default of
-/// `optax.adamw` is a weight decay of 10⁻⁴.
+/// update of [`adam`], minus the product of the learning rate, the weight decay and the parameter. In `optax.adamw`,
+/// the default weight decay is 10⁻⁴.
 ///
 /// # Examples
 /// ```
@@ -200,7 +200,7 @@ pub fn scale_by_adam(options: AdamOptions) -> Chain {
     })
 }
 
-/// The corrected mean of the gradients in the forms of Adam.
+/// The bias correction of the mean of the gradients, for Adam with either form of momentum.
 pub(super) struct CorrectedMean {
     beta1: f64,
     /// The factor of the mean.

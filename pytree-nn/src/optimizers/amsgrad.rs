@@ -11,21 +11,21 @@ use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
 
-/// The correction of a running mean that begins with 0. The sum of the weights of such a mean is 1 - βᵗ.
+/// Whether a running mean that begins with 0 is corrected. The weights in such a mean sum to 1 - βᵗ instead of 1.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BiasCorrection {
-    /// The mean is divided by the sum of its weights.
+    /// The mean is divided by 1 - βᵗ, the sum of its weights.
     Corrected,
-    /// The mean is used as it is.
+    /// The mean is used without a correction.
     Uncorrected,
 }
 
 /// The options of [`amsgrad_with`] and [`scale_by_amsgrad`], with the defaults of `optax.amsgrad`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AmsgradOptions {
-    /// The weight of the past in the running mean of the gradients; by default 0.9.
+    /// The weight of the old value in each update of the running mean of the gradients; by default 0.9.
     pub beta1: f64,
-    /// The weight of the past in the running mean of the squared gradients; by default 0.999.
+    /// The weight of the old value in each update of the running mean of the squared gradients; by default 0.999.
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁸.
     pub epsilon: f64,
@@ -102,8 +102,8 @@ struct ScaleByAmsgrad {
 
 /// Returns `AMSGrad` without the learning rate (Reddi et al. 2018, "On the convergence of Adam and beyond", algorithm 2).
 ///
-/// The means m̂ and v̂ are those of [`scale_by_adam`](crate::scale_by_adam). u ← max(u, v̂), and the update is
-/// m̂ / (√(u + ε') + ε) with ε = `epsilon` and ε' = `epsilon_root`.
+/// u ← max(u, v̂) with the means m̂ and v̂ of [`scale_by_adam`](crate::scale_by_adam), and the update is m̂ / (√(u +
+/// ε') + ε) with ε = `epsilon` and ε' = `epsilon_root`.
 ///
 /// # Examples
 /// ```

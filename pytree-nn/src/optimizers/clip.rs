@@ -13,10 +13,11 @@ pub struct ClipByGlobalNorm {
     longest: f64,
 }
 
-/// Returns the transformation that limits the global norm of the gradients to `longest`. If the norm is greater, all
-/// gradients are multiplied by the same factor, and the new norm is `longest`. The global norm is the square root of
-/// the sum of all squares (Pascanu et al. 2012, "On the difficulty of training recurrent neural networks", algorithm
-/// 1).
+/// Returns the transformation that limits the global norm of the gradients to `longest`.
+///
+/// If the global norm exceeds `longest`, all gradients are multiplied by `longest` / norm. The global norm is the
+/// square root of the sum of all squares (Pascanu et al. 2012, "On the difficulty of training recurrent neural
+/// networks", algorithm 1).
 pub fn clip_by_global_norm(longest: f64) -> Chain {
     Chain::of(ClipByGlobalNorm { longest })
 }
@@ -51,7 +52,7 @@ impl GradientTransformation for ClipByGlobalNorm {
     }
 }
 
-/// A limit for each number or each gradient alone.
+/// A limit for each number, or for each gradient separately.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 enum Limit {
     Value(f64),
@@ -59,14 +60,15 @@ enum Limit {
     LeafNorm(f64),
 }
 
-/// Limits each gradient alone.
+/// Limits each gradient separately.
 #[derive(Module, Clone, Debug)]
 struct ClipEach {
     #[r#static]
     limit: Limit,
 }
 
-/// Returns the transformation that limits each number of the gradients to `largest` and -`largest`, as `optax.clip`.
+/// Returns the transformation that limits each number of the gradients to the range from -`largest` to `largest`, as
+/// `optax.clip`.
 ///
 /// # Examples
 /// ```
@@ -81,8 +83,8 @@ pub fn clip_by_value(largest: f64) -> Chain {
     })
 }
 
-/// Returns the transformation that divides each gradient by its root mean square over `threshold`, if this is greater than
-/// 1, as `optax.clip_by_block_rms` (Shazeer and Stern 2018, "Adafactor: adaptive learning rates with sublinear memory cost",
+/// Returns the transformation that limits the root mean square of each gradient to `threshold`, as
+/// `optax.clip_by_block_rms` (Shazeer and Stern 2018, "Adafactor: adaptive learning rates with sublinear memory cost",
 /// section 6).
 ///
 /// # Examples
@@ -98,8 +100,8 @@ pub fn clip_by_block_rms(threshold: f64) -> Chain {
     })
 }
 
-/// Returns the transformation that limits the norm of each gradient to `longest`: the gradient of each parameter alone, unlike
-/// [`clip_by_global_norm`].
+/// Returns the transformation that limits the norm of each gradient to `longest`. Unlike [`clip_by_global_norm`], each
+/// parameter has its own norm.
 ///
 /// # Examples
 /// ```
@@ -136,7 +138,7 @@ impl GradientTransformation for ClipEach {
     }
 }
 
-/// Limits gradients relative to the parameters.
+/// Limits the norms of gradients relative to the norms of the parameters.
 #[derive(Module, Clone, Debug)]
 struct AdaptiveGradientClip {
     #[r#static]
@@ -145,17 +147,17 @@ struct AdaptiveGradientClip {
     epsilon: f64,
 }
 
-/// The least norm of a parameter in [`adaptive_gradient_clip`], the default of optax.
+/// The lower bound of a parameter's norm in [`adaptive_gradient_clip`], which is the default of optax.
 const LEAST_NORM: f64 = 1e-3;
-/// The least norm of a gradient that is clipped, a constant of optax.
+/// The lower bound of the norm by which a gradient is divided, which is a constant of optax.
 const LEAST_GRADIENT: f64 = 1e-6;
 
-/// Returns the transformation that limits the norm of the gradient of each output to `clipping` times the norm of its
-/// parameters, but at least 10⁻³ (Brock et al. 2021, "High-performance large-scale image recognition without normalization",
-/// section 4), as `optax.adaptive_grad_clip`.
+/// Returns the transformation that limits the gradient's norm of each output to `clipping` times the norm of the
+/// output's parameters, as `optax.adaptive_grad_clip` (Brock et al. 2021, "High-performance large-scale image
+/// recognition without normalization", section 4). A norm of parameters below 10⁻³ counts as 10⁻³.
 ///
-/// The outputs are the last axis of a parameter with at least 4 axes, and all axes but the first of a parameter with 2 or 3
-/// axes. A parameter with at most one axis longer than 1 is clipped as a whole.
+/// For a parameter with 2 or 3 axes, the outputs are along all axes except the first. For a parameter with more axes,
+/// the outputs are along the last axis. A parameter with at most one axis of a length other than 1 is a single output.
 ///
 /// # Examples
 /// ```
@@ -169,7 +171,7 @@ pub fn adaptive_gradient_clip(clipping: f64) -> Chain {
     })
 }
 
-/// Returns the norms of the outputs of a parameter, with axes of length 1 in place of the others.
+/// Returns the norms of the outputs of a parameter. The reduced axes are kept with length 1.
 fn output_norms(tensor: &Tensor) -> Tensor {
     let long_axes = tensor.shape().iter().filter(|length| **length != 1).count();
     let square = tensor.square();

@@ -33,7 +33,7 @@ pub fn ema(decay: f64) -> Chain {
     ema_with(decay, BiasCorrection::Corrected)
 }
 
-/// Returns [`ema`], with or without the division by 1 - `decay`ᵗ: `debias` in optax.
+/// Returns a transformation like [`ema`], with or without the division by 1 - `decay`ᵗ, which is `debias` in optax.
 ///
 /// # Examples
 /// ```

@@ -7,8 +7,8 @@ use pytree_core::{KeyPath, ShapeError, TreeError};
 use pytree_transform::AbstractArray;
 use thiserror::Error;
 
-/// The reason why an optimizer cannot be created or changed, or cannot apply gradients. The error leaves the optimizer
-/// and the model unchanged.
+/// The reason why an optimizer cannot be created or changed, or cannot apply gradients. After an error, the optimizer
+/// and the model are unchanged.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptimizerError {
@@ -54,19 +54,19 @@ pub enum OptimizerError {
         /// The dtype and shape of the given rate.
         found: AbstractArray,
     },
-    /// The filter has an unknown path, or accepts no leaf.
+    /// The filter of the trained leaves has an unknown path or accepts no leaf.
     #[error("cannot choose the leaves to train: {0}")]
     Filter(TreeError),
-    /// The filter of a transformation, for instance of a weight decay, has an unknown path, or accepts no parameter.
+    /// The filter of a transformation, such as a weight decay, has an unknown path or accepts no parameter.
     #[error("cannot choose the parameters of a transformation: {0}")]
     Mask(TreeError),
-    /// No filter of the groups accepts these parameters.
+    /// Some parameters are not accepted by the filter of any group.
     #[error(
         "cannot divide the parameters into groups: no filter accepts {}; add the group `(Filter::everything(), set_to_zero())` at the end, or exclude the parameters with `Optimizer::with_filter`",
         paths_of(.paths)
     )]
     NoGroup {
-        /// The paths of the parameters.
+        /// The paths of these parameters.
         paths: Vec<KeyPath>,
     },
     /// The model cannot be rebuilt.
@@ -75,7 +75,8 @@ pub enum OptimizerError {
 }
 
 impl fmt::Debug for OptimizerError {
-    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
+    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
+    /// error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -118,7 +119,7 @@ pub enum GradientProblem {
 }
 
 impl GradientProblem {
-    /// Returns the text of the problem, and a text that says how to fix it.
+    /// Returns a text that describes the problem, and a text that describes the fix.
     fn line_and_fix(&self) -> (String, &'static str) {
         match self {
             GradientProblem::Missing(path) => (
@@ -183,7 +184,7 @@ impl fmt::Display for GradientProblem {
     }
 }
 
-/// Returns the first paths, separated by commas, and the number of the others.
+/// Returns the first paths, separated by commas, and the number of further paths.
 fn paths_of(paths: &[KeyPath]) -> String {
     let first: Vec<String> = paths.iter().take(LISTED).map(KeyPath::or_root).collect();
     let text = first.join(", ");

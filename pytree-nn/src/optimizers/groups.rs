@@ -1,4 +1,4 @@
-//! Groups of parameters with a chain each, and chains for some parameters only.
+//! Chains for groups of parameters, and chains for a part of the parameters.
 
 use pytree_core::{Filter, KeyPath, Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
@@ -7,7 +7,7 @@ use crate::optimizers::selection::Selection;
 use crate::optimizers::transformation::check_number;
 use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
 
-/// Applies a chain to some parameters.
+/// Applies a chain to the selected parameters.
 #[derive(Module, Clone, Debug)]
 struct Masked {
     inner: Chain,
@@ -15,8 +15,8 @@ struct Masked {
     selection: Selection,
 }
 
-/// Returns a chain that applies `inner` to the parameters that `filter` accepts, as `optax.masked`. The gradients of the
-/// other parameters stay as they are.
+/// Returns a chain that applies `inner` to the parameters that `filter` accepts, as `optax.masked`. The gradients of
+/// the other parameters do not change.
 ///
 /// # Examples
 /// ```
@@ -71,8 +71,8 @@ struct Groups {
 /// Returns a chain that applies to each parameter the chain of the first filter that accepts the parameter, as
 /// `optax.multi_transform`.
 ///
-/// Each group has its own states, counts and learning rate. A parameter without a group, and a group without a parameter, is
-/// an error of the function that creates the optimizer. To freeze a group, use [`set_to_zero`].
+/// Each group has its own states, counts and learning rate. The function that creates the optimizer returns an error if
+/// a parameter has no group, or if a group has no parameter. To freeze a group, use [`set_to_zero`].
 ///
 /// # Examples
 /// ```
@@ -95,7 +95,8 @@ pub fn groups(groups: impl IntoIterator<Item = (Filter, Chain)>) -> Chain {
     })
 }
 
-/// Returns [`groups`] whose parameters are chosen by labels: `label` returns the label for the path of a parameter.
+/// Returns a chain like [`groups`], which chooses the chain of a parameter by a label. `label` returns the label for
+/// the path of a parameter.
 ///
 /// # Examples
 /// ```
@@ -119,17 +120,18 @@ pub fn groups_by_label<L: PartialEq + Send + Sync + 'static>(
 }
 
 impl Groups {
-    /// Returns for each group the flags of its parameters.
+    /// Returns for each group a list with a flag for each parameter. A flag is true if the parameter belongs to the
+    /// group.
     ///
     /// # Errors
-    /// The errors of the filters, and the paths of the parameters without a group.
+    /// Returns the error of a filter, or [`OptimizerError::NoGroup`] with the paths of the parameters without a group.
     fn flags(&self, parameters: &Tree<Tensor>) -> Result<Vec<Vec<bool>>, OptimizerError> {
         let mut is_free = vec![true; parameters.leaves().len()];
         let mut flags = Vec::new();
         for group in &self.groups {
             let chosen = group.selection.choose(parameters)?;
             let own = chosen.iter().zip(&mut is_free);
-            // A parameter that is chosen is free no more.
+            // A chosen parameter is no longer free, so a later group cannot choose the parameter again.
             flags.push(
                 own.map(|(chosen, is_free)| *chosen && std::mem::take(is_free))
                     .collect(),
@@ -188,7 +190,8 @@ impl GradientTransformation for Groups {
 #[derive(Module, Clone, Debug)]
 struct SetToZero;
 
-/// Returns the transformation whose updates are 0, for groups that are frozen, as `optax.set_to_zero`.
+/// Returns the transformation that replaces all updates by 0, as `optax.set_to_zero`. Use this transformation for
+/// frozen groups.
 ///
 /// # Examples
 /// ```

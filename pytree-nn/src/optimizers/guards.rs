@@ -1,4 +1,4 @@
-//! Transformations against numbers that are not finite, and of the mean of gradients.
+//! Transformations that handle NaN and infinite gradients, centre gradients, or normalise gradients.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
@@ -48,13 +48,13 @@ impl GradientTransformation for ZeroNans {
     }
 }
 
-/// Subtracts the mean of each output.
+/// Subtracts from each gradient its mean over all axes except the first.
 #[derive(Module, Clone, Debug)]
 struct Centralize;
 
-/// Returns the transformation that subtracts from each gradient with at least two axes its mean over all axes but the first,
-/// as `optax.centralize` (Yong et al. 2020, "Gradient centralization: a new optimization technique for deep neural networks",
-/// equation 1).
+/// Returns the transformation that subtracts from a gradient its mean over all axes except the first, as
+/// `optax.centralize` (Yong et al. 2020, "Gradient centralization: a new optimization technique for deep neural
+/// networks", equation 1). Gradients with fewer than two axes do not change.
 ///
 /// # Examples
 /// ```
@@ -89,7 +89,7 @@ struct NormalizeByGlobalNorm {
     epsilon: f64,
 }
 
-/// The number that is added to the global norm, the default of `optax.normalize_by_update_norm`.
+/// The number that is added to the global norm, which is the default of `optax.normalize_by_update_norm`.
 const NORM_EPSILON: f64 = 1e-6;
 
 /// Returns the transformation that divides the gradients by their global norm + 10⁻⁶, as `optax.normalize_by_update_norm`.
@@ -124,16 +124,16 @@ impl GradientTransformation for NormalizeByGlobalNorm {
     }
 }
 
-/// Skips updates that are not finite.
+/// Skips updates if a gradient is not finite.
 #[derive(Module, Clone, Debug)]
 struct ApplyIfFinite {
-    /// The number of consecutive updates that were not finite: `u32[]`.
+    /// The number of consecutive updates with gradients that were not finite: `u32[]`.
     #[state(OptState)]
     consecutive: Tensor,
     /// Whether the last gradients were finite: `bool[]`.
     #[state(OptState)]
     last_finite: Tensor,
-    /// The number of updates that were not finite: `u32[]`.
+    /// The number of all updates with gradients that were not finite: `u32[]`.
     #[state(OptState)]
     total: Tensor,
     inner: Chain,
@@ -141,9 +141,11 @@ struct ApplyIfFinite {
     max_consecutive: u32,
 }
 
-/// Returns a chain that skips an update if a gradient is infinite or NaN, as `optax.apply_if_finite`: the updates are 0, and
-/// the states of `inner` do not change. After `max_consecutive` skipped updates in a row, the next update is applied even if
-/// it is not finite, so that a model that has diverged is noticed.
+/// Returns a chain that skips an update if a gradient is infinite or NaN, as `optax.apply_if_finite`.
+///
+/// If an update is skipped, the updates are 0, and the states of `inner` do not change. After `max_consecutive` skipped
+/// updates in a row, the next update is applied even if its gradients are not finite. So a diverged model shows NaNs
+/// instead of being silently stuck.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! Lion, and gradient descent by signs.
+//! Lion, and gradient descent with the signs of gradients.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
@@ -15,9 +15,9 @@ use crate::schedules::Schedule;
 /// The options of [`lion_with`] and [`scale_by_lion`], with the defaults of `optax.lion`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct LionOptions {
-    /// The weight of the mean in the update; by default 0.9.
+    /// The weight of the running mean in the update; by default 0.9.
     pub beta1: f64,
-    /// The weight of the past in the running mean of the gradients; by default 0.99.
+    /// The weight of the old value in each update of the running mean of the gradients; by default 0.99.
     pub beta2: f64,
 }
 
@@ -30,7 +30,7 @@ impl Default for LionOptions {
     }
 }
 
-/// Returns Lion with its default options: see [`scale_by_lion`]. The default of `optax.lion` is a weight decay of 10⁻³.
+/// Returns Lion with its default options: see [`scale_by_lion`]. In `optax.lion`, the default weight decay is 10⁻³.
 ///
 /// # Examples
 /// ```
@@ -72,8 +72,8 @@ pub fn sign_sgd(learning_rate: impl Into<Schedule>) -> Chain {
     chain([scale_by_sign(), scale_by_learning_rate(learning_rate)])
 }
 
-/// Returns gradient descent with the signs of a running mean of the gradients: Signum (Bernstein et al. 2018, algorithm 2).
-/// The default of `optax.signum` is a decay of 0.9.
+/// Returns gradient descent with the signs of a running mean of the gradients: Signum (Bernstein et al. 2018, algorithm
+/// 2). In `optax.signum`, the default decay is 0.9.
 ///
 /// # Examples
 /// ```
@@ -113,7 +113,7 @@ impl GradientTransformation for ScaleBySign {
     }
 }
 
-/// Takes signs of an interpolation between the running mean and the gradient.
+/// Returns the signs of an interpolation between the running mean and the gradient.
 #[derive(Module, Clone, Debug)]
 struct ScaleByLion {
     #[state(OptState)]
@@ -127,7 +127,7 @@ struct ScaleByLion {
 /// Returns Lion without the weight decay and the learning rate (Chen et al. 2023, "Symbolic discovery of optimization
 /// algorithms", program 1).
 ///
-/// The update is sign(β₁ m + (1 - β₁) g), and then m ← β₂ m + (1 - β₂) g.
+/// The update is sign(β₁ m + (1 - β₁) g), and afterwards m ← β₂ m + (1 - β₂) g.
 ///
 /// # Examples
 /// ```

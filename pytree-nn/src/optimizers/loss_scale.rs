@@ -1,4 +1,4 @@
-//! Loss scaling: gradients in half precision that do not become 0.
+//! Loss scaling, which keeps small gradients in half precision from becoming 0.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Partition, Static};
@@ -33,12 +33,14 @@ impl Default for DynamicLossScaleOptions {
     }
 }
 
-/// The factor by which a loss is multiplied before its gradient is taken, and by which the gradient is divided.
+/// The factor of loss scaling: the loss is multiplied by the factor, and the gradient is divided by the factor.
 ///
-/// Small gradients in f16 become 0. Gradients of a scaled loss are larger (Micikevicius et al. 2018, "Mixed precision
-/// training", section 3.2). bf16 has the exponents of f32 and seldom needs a scale. A dynamic scale halves if a gradient is
-/// not finite, and doubles after many finite steps, as Flax's `DynamicScale`. It is a pytree of states, so it can be an
-/// argument and a result of `jit`, and can be saved.
+/// Small gradients in f16 are rounded to 0. The gradients of a scaled loss are larger, so fewer of them become 0
+/// (Micikevicius et al. 2018, "Mixed precision training", section 3.2). bf16 has the exponents of f32, and seldom needs
+/// a scale. A dynamic scale halves if a gradient is not finite, and doubles after many finite steps, as Flax's
+/// `DynamicScale`.
+///
+/// A `LossScale` is a pytree of states, so it can be an argument and a result of `jit`, and can be saved.
 ///
 /// # Examples
 /// ```
@@ -57,7 +59,7 @@ impl Default for DynamicLossScaleOptions {
 /// ```
 #[derive(Module, Clone, Debug)]
 pub struct LossScale {
-    /// The number of finite steps since the scale changed: `u32[]`. `None` for a constant scale.
+    /// The number of finite steps since the last change of the scale: `u32[]`. `None` for a constant scale.
     #[state(OptState)]
     finite_steps: Option<Tensor>,
     /// The scale: `f32[]`.
@@ -85,7 +87,7 @@ impl LossScale {
         Self::dynamic_with(DynamicLossScaleOptions::default())
     }
 
-    /// Returns a dynamic scale with options.
+    /// Returns a dynamic scale with the given options.
     ///
     /// # Examples
     /// ```
@@ -106,7 +108,7 @@ impl LossScale {
         &self.scale
     }
 
-    /// Returns the number of finite steps since the scale changed: `u32[]`, or `None` for a constant scale.
+    /// Returns the number of finite steps since the last change of the scale: `u32[]`, or `None` for a constant scale.
     pub fn finite_steps(&self) -> Option<&Tensor> {
         self.finite_steps.as_ref()
     }

@@ -1,11 +1,12 @@
 //! Optimizers: chains of gradient transformations, as in optax.
 //!
 //! A [`GradientTransformation`] turns gradients into updates and stores its state in leaves. A [`Chain`] is a sequence
-//! of gradient transformations; [`adam`] and similar functions return chains. An [`Optimizer`] applies a chain to a
-//! model. Learning rates and counts are leaves, so a change does not cause a retrace. The other constants are static.
+//! of gradient transformations. Functions such as [`adam`] return chains. An [`Optimizer`] applies a chain to a model.
+//! Learning rates and counts are leaves, so a change of these numbers does not cause a retrace. All other constants are
+//! static.
 //!
-//! Each family of optimizers has a function with the learning rate, such as [`adam`], and a function with options, such as
-//! [`adam_with`]. The options are a struct with the defaults of optax.
+//! Most optimizers have a function that takes the learning rate, such as [`adam`], and a function that also takes
+//! options, such as [`adam_with`]. The options are a struct whose default values are those of optax.
 
 mod accumulate;
 mod adabelief;

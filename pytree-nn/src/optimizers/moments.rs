@@ -5,12 +5,12 @@ use pytree_transform::{DType, Tensor};
 
 use crate::optimizers::transformation::Scalar;
 
-/// Returns zeros for each parameter.
+/// Returns a tensor of zeros for each parameter, with its shape and dtype.
 pub(super) fn zeros(parameters: &Tree<Tensor>) -> Tree<Tensor> {
     parameters.map(Tensor::zeros_like)
 }
 
-/// Returns `value` for each element of each parameter.
+/// Returns a tensor filled with `value` for each parameter, with its shape and dtype.
 pub(super) fn full(parameters: &Tree<Tensor>, value: f64) -> Tree<Tensor> {
     parameters.map(|parameter| Tensor::full_like(parameter, value))
 }
@@ -25,8 +25,8 @@ pub(super) fn running_square_mean(mean: &Tensor, new: &Tensor, decay: f64) -> Te
     mean * decay + new * new * (1.0 - decay)
 }
 
-/// Returns 1 / (1 - `decay`ᵗ) for the number t = `time` of updates, in f64. The result is computed in f64, because in f32
-/// the difference would lose half its digits in the first updates.
+/// Returns 1 / (1 - `decay`ᵗ) for the number t = `time` of updates. The result is computed in f64, because an f32
+/// difference would lose half its digits in the first updates.
 pub(super) fn correction(decay: f64, time: &Tensor) -> Scalar {
     Scalar::new(1.0 / (1.0 - (time * decay.ln()).exp()))
 }
@@ -37,7 +37,8 @@ pub(super) fn count_update(count: &mut Tensor) -> Tensor {
     count.convert(DType::F64)
 }
 
-/// Returns √(`square` + `epsilon_root`) + `epsilon`. An `epsilon_root` of 0 adds no equation.
+/// Returns √(`square` + `epsilon_root`) + `epsilon`. If `epsilon_root` is 0, the jaxpr has no equation for its
+/// addition.
 pub(super) fn deviation(square: &Tensor, epsilon_root: f64, epsilon: f64) -> Tensor {
     plus(square, epsilon_root).sqrt() + epsilon
 }

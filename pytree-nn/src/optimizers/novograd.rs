@@ -1,4 +1,4 @@
-//! `NovoGrad`: normalised gradients of layers.
+//! `NovoGrad`, which normalises the gradient of each parameter by its running norm.
 
 use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
@@ -13,15 +13,15 @@ use crate::schedules::Schedule;
 /// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct NovogradOptions {
-    /// The weight of the past in the sum of the normalised gradients; by default 0.9.
+    /// The factor of the old value in each update of the sum of the normalised gradients; by default 0.9.
     pub beta1: f64,
-    /// The weight of the past in the running mean of the squared norms; by default 0.25.
+    /// The weight of the old value in each update of the running mean of the squared norms; by default 0.25.
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁶.
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0.
     pub epsilon_root: f64,
-    /// The weight decay, which is summed together with the gradients; by default 0.
+    /// The weight decay, which is added to the normalised gradients before they are summed; by default 0.
     pub weight_decay: f64,
 }
 
@@ -80,8 +80,9 @@ struct ScaleByNovograd {
 /// Returns `NovoGrad` without the learning rate (Ginsburg et al. 2019, "Stochastic gradient methods with layer-wise adaptive
 /// moments for training of deep networks", algorithm 1).
 ///
-/// For each parameter p with the gradient g, v ← β₂ v + (1 - β₂) ‖g‖², but v = ‖g‖² in the first update. The update is
-/// m ← β₁ m + g / (√(v + ε') + ε) + `weight_decay` · p, with ε = `epsilon` and ε' = `epsilon_root`.
+/// For each parameter p with the gradient g, v = ‖g‖² in the first update, and v ← β₂ v + (1 - β₂) ‖g‖² in later
+/// updates. The update is m ← β₁ m + g / (√(v + ε') + ε) + `weight_decay` · p, with ε = `epsilon` and ε' =
+/// `epsilon_root`.
 ///
 /// # Examples
 /// ```

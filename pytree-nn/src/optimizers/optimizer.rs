@@ -1,4 +1,4 @@
-//! The optimizer: a chain of transformations and the choice of the trained leaves.
+//! The optimizer, which applies a chain of transformations to the trained leaves of a model.
 //!
 //! The trained leaves are chosen when the optimizer is created. The choice is static, so an update does not apply the
 //! filter again. All other data of an optimizer are leaves, so an optimizer can be an argument and a result of `jit`,
@@ -23,7 +23,7 @@ use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
 use crate::schedules::Schedule;
 
-/// The treatment of a parameter that received no gradient, because the loss does not depend on the parameter.
+/// How an update treats a parameter without a gradient. Such a parameter has no effect on the loss.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingGradients {
@@ -55,7 +55,7 @@ pub struct Optimizer<M: 'static> {
     #[state(OptState)]
     step: Tensor,
     transformation: Chain,
-    /// For each leaf of the model, flattened as a graph: whether the leaf is trained and, if not, the reason.
+    /// For each leaf of the model in graph order, whether the leaf is trained, or why it is not trained.
     #[r#static]
     choices: Vec<Choice>,
     #[r#static]
@@ -64,13 +64,15 @@ pub struct Optimizer<M: 'static> {
 }
 
 impl<M: PytreeOf<Tensor>> Optimizer<M> {
-    /// Creates an optimizer that trains all parameters of a model, and all its leaves without a kind.
+    /// Creates an optimizer that trains all leaves of a model that are not states: its parameters, and its leaves
+    /// without a kind.
     ///
     /// # Panics
-    /// If there is no parameter, for example because all are frozen, if a parameter is not a float, or if an array of
-    /// the model does not match the named axes of its module, see
-    /// [`check_any_stack`](pytree_core::axes::check_any_stack). See [`try_with_filter`](Self::try_with_filter) for a
-    /// fallible version.
+    /// If the model has no such leaf, for example because all parameters are frozen, if such a leaf is not a float, if
+    /// the transformation cannot be used for the parameters, or if an array of the model does not match the named axes
+    /// of its module. [`check_any_stack`](pytree_core::axes::check_any_stack) checks the named axes.
+    ///
+    /// See [`try_with_filter`](Self::try_with_filter) for a fallible version.
     #[track_caller]
     pub fn new(model: &M, transformation: Chain) -> Self {
         Self::with_filter(model, transformation, &!Filter::any_state())
@@ -96,8 +98,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the filter has an unknown path, accepts no leaf, or accepts a leaf that is not a float, or if an array of the
-    /// model does not match the named axes of its module.
+    /// If the filter has an unknown path, accepts no leaf, or accepts a leaf that is not a float, if the transformation
+    /// cannot be used for the accepted leaves, or if an array of the model does not match the named axes of its module.
     #[panicking_twin(with_filter, NotFloat | Filter | Shapes)]
     pub fn try_with_filter(
         model: &M,
@@ -138,7 +140,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
 
     /// Sets what an update does with parameters that received no gradient. By default, such an update is an error.
     ///
-    /// Choose [`MissingGradients::Zero`] if the loss of a step depends on a part of the model only: for alternating
+    /// Choose [`MissingGradients::Zero`] if the loss of a step depends only on a part of the model, as with alternating
     /// heads, dropped layers or experts.
     ///
     /// # Examples
@@ -172,8 +174,9 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         self.transformation.learning_rate()
     }
 
-    /// Changes the learning rate, to a number or a schedule. The numbers are leaves, so another number, or other numbers of
-    /// the same schedule, do not cause a retrace. If the rate was a schedule, its count continues.
+    /// Changes the learning rate to a number or a schedule. The numbers are leaves, so another number does not cause a
+    /// retrace, and neither do other numbers of the same schedule. If the old and the new rate are schedules, the count
+    /// continues.
     ///
     /// # Examples
     /// ```
@@ -185,7 +188,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the chain has no learning rate, or if `rate` is not a single number.
+    /// If the chain has no learning rate, or if `rate` is a tensor with more or fewer elements than one.
     #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate)]
     #[track_caller]
     pub fn try_set_learning_rate(
@@ -205,12 +208,12 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     ///
     /// # Panics
     /// If a parameter received no gradient and [`MissingGradients::Zero`] is not set, if a frozen leaf received a
-    /// gradient, if the shape of a gradient differs from the shape of its parameter, or if the model does not have the
-    /// structure of the model that the optimizer was created for.
+    /// gradient, if the shape or the dtype of a gradient differs from its parameter, or if the structure of the model
+    /// has changed since the optimizer was created.
     ///
     /// # Errors
-    /// Returns [`OptimizerError`] with every affected parameter, or with a conflict if another thread writes a
-    /// reference of the model at the same time. In both cases neither the model nor the optimizer is changed.
+    /// Returns [`OptimizerError`] with every affected parameter. Also returns an error if another thread writes a
+    /// reference of the model at the same time. After an error, the model and the optimizer are unchanged.
     #[panicking_twin(update)]
     #[track_caller]
     pub fn try_update(
@@ -289,12 +292,11 @@ impl<M> Clone for Optimizer<M> {
 }
 
 impl<M> PartialEq for Optimizer<M> {
-    /// Returns whether two optimizers have the same transformations, settings and states, for instance after a
-    /// checkpoint was loaded.
+    /// Returns whether two optimizers have the same transformations, settings and states.
     ///
     /// # Panics
-    /// Under `jit` and `vmap`, if both optimizers have the same structure. The comparison of tensors panics in the same
-    /// way.
+    /// If the optimizers have the same structure and a state is traced, as under `jit` and `vmap`. The comparison of
+    /// traced tensors panics in the same way.
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         graph::flatten::<Tensor, Self>(self) == graph::flatten::<Tensor, Self>(other)

@@ -4,8 +4,8 @@ use pytree_core::kind::OptState;
 use pytree_core::{Filter, LeafKind, Module, PytreeOf, Tree, graph, partition};
 use pytree_transform::Tensor;
 
-/// A running average of the parameters of a model, for evaluation (Polyak and Juditsky 1992, "Acceleration of stochastic
-/// approximation by averaging"; in the exponential form of `optax.incremental_update`).
+/// A running average of the parameters of a model, for evaluation (Polyak and Juditsky 1992, "Acceleration of
+/// stochastic approximation by averaging"). The average is exponential, as in `optax.incremental_update`.
 ///
 /// The average is a pytree of states, so it can be an argument and a result of `jit`, and can be saved.
 ///
@@ -30,7 +30,8 @@ pub struct ParameterAverage {
 }
 
 impl ParameterAverage {
-    /// Creates an average that begins with the current parameters. `decay` is the weight of the past in each update.
+    /// Creates an average whose initial value is the current parameters. `decay` is the weight of the old average in
+    /// each update.
     pub fn new<M: PytreeOf<Tensor>>(model: &M, decay: f64) -> Self {
         Self {
             average: parameters(model),
@@ -41,7 +42,7 @@ impl ParameterAverage {
     /// Adds the current parameters: average ← `decay` · average + (1 - `decay`) · parameter.
     ///
     /// # Panics
-    /// If the parameters of the model have another structure or other shapes than those of the average.
+    /// If the parameters of the model differ from the average in their number, or in a shape or dtype.
     #[track_caller]
     pub fn update<M: PytreeOf<Tensor>>(&mut self, model: &M) {
         let decay = self.decay;
@@ -53,10 +54,10 @@ impl ParameterAverage {
         }
     }
 
-    /// Returns the model with the averages as parameters. The states are those of `model`.
+    /// Returns the model with each parameter replaced by its average. The states are those of `model`.
     ///
     /// # Panics
-    /// If the parameters of the model have another structure or other shapes than those of the average.
+    /// If the parameters of the model differ from the average in their number, or in a shape or dtype.
     #[must_use]
     #[track_caller]
     pub fn apply<M: PytreeOf<Tensor>>(&self, model: &M) -> M {

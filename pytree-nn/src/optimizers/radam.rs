@@ -1,4 +1,4 @@
-//! Rectified Adam.
+//! Rectified Adam, which corrects the updates while the mean square comes from only a few gradients.
 
 use pytree_core::bug::pairs;
 use pytree_core::kind::OptState;
@@ -18,9 +18,9 @@ use crate::schedules::Schedule;
 /// The options of [`radam_with`] and [`scale_by_radam`], with the defaults of `optax.radam`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct RadamOptions {
-    /// The options that are those of Adam.
+    /// The options that rectified Adam shares with Adam.
     pub adam: AdamOptions,
-    /// The length of the approximated average from which the update is rectified; by default 5.
+    /// The least ρ with which an update is rectified: see [`scale_by_radam`]. By default 5.
     pub threshold: f64,
 }
 
@@ -59,7 +59,7 @@ pub fn radam_with(learning_rate: impl Into<Schedule>, options: RadamOptions) -> 
     ])
 }
 
-/// Rectifies the updates of Adam while few gradients were seen.
+/// Rectifies the updates of Adam: see [`scale_by_radam`].
 #[derive(Module, Clone, Debug)]
 struct ScaleByRadam {
     #[state(OptState)]
@@ -75,10 +75,10 @@ struct ScaleByRadam {
 /// Returns rectified Adam without the learning rate (Liu et al. 2020, "On the variance of the adaptive learning rate and
 /// beyond", algorithm 2).
 ///
-/// The means m̂ and v̂ are those of [`scale_by_adam`](crate::scale_by_adam). With ρ∞ = 2 / (1 - β₂) - 1 and
-/// ρ = ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ), the update is m̂ if ρ is below the threshold, and otherwise r m̂ / (√(v̂ + ε') + ε) with
-/// r² = (ρ - 4) (ρ - 2) ρ∞ / ((ρ∞ - 4) (ρ∞ - 2) ρ). The rectification is computed in f64, because in f32 the difference
-/// would lose most of its digits.
+/// The means m̂ and v̂ are those of [`scale_by_adam`](crate::scale_by_adam). With ρ∞ = 2 / (1 - β₂) - 1 and ρ = ρ∞ - 2
+/// t β₂ᵗ / (1 - β₂ᵗ), the update is m̂ if ρ is below the threshold, and otherwise r m̂ / (√(v̂ + ε') + ε) with r² = (ρ
+/// - 4) (ρ - 2) ρ∞ / ((ρ∞ - 4) (ρ∞ - 2) ρ). The numbers ρ and r are computed in f64, because the difference in ρ would
+/// lose most of its digits in f32.
 ///
 /// # Examples
 /// ```
@@ -95,7 +95,7 @@ pub fn scale_by_radam(options: RadamOptions) -> Chain {
 }
 
 impl ScaleByRadam {
-    /// Returns whether the update is rectified, and the factor r, which is 1 otherwise.
+    /// Returns whether the update is rectified, and the factor r. If the update is not rectified, r is 1.
     fn rectification(&self, time: &Tensor) -> (Tensor, Scalar) {
         let beta2 = self.options.adam.beta2;
         let limit = 2.0 / (1.0 - beta2) - 1.0;

@@ -77,8 +77,8 @@ struct ScaleBySchedule {
     factor: Scheduled,
 }
 
-/// Returns the transformation that multiplies gradients by `factor`, without the sign of a learning rate, as
-/// `optax.scale_by_schedule`.
+/// Returns the transformation that multiplies gradients by `factor`, as `optax.scale_by_schedule`. Unlike
+/// [`scale_by_learning_rate`], it does not change the sign.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! `RMSProp` in all forms.
+//! `RMSProp`, also centred, with a bias correction, or with momentum.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
@@ -13,7 +13,7 @@ use crate::optimizers::{
 };
 use crate::schedules::Schedule;
 
-/// The place at which [`RmsPropOptions::epsilon`] is added.
+/// Where [`RmsPropOptions::epsilon`] is added in the denominator.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EpsilonPlace {
     /// The denominator is √(v + ε), as `eps_in_sqrt=True` in optax.
@@ -36,20 +36,20 @@ pub enum Centering {
 /// The options of [`rmsprop_with`] and [`scale_by_rms`], with the defaults of `optax.rmsprop`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct RmsPropOptions {
-    /// The weight of the past in the running means; by default 0.9.
+    /// The weight of the old value in each update of the running means; by default 0.9.
     pub decay: f64,
     /// The number that is added to the denominator; by default 10⁻⁸.
     pub epsilon: f64,
-    /// The place at which `epsilon` is added; by default [`EpsilonPlace::InsideRoot`].
+    /// Where `epsilon` is added; by default [`EpsilonPlace::InsideRoot`].
     pub epsilon_place: EpsilonPlace,
     /// The first value of the mean square; by default 0.
     pub initial_scale: f64,
     /// The denominator; by default [`Centering::Uncentered`].
     pub centering: Centering,
-    /// The correction of the means; by default [`BiasCorrection::Uncorrected`].
+    /// Whether the bias of the means is corrected; by default [`BiasCorrection::Uncorrected`].
     pub bias_correction: BiasCorrection,
-    /// The decay and the form of the momentum, which sums the updates after the learning rate; by default `None`.
-    /// [`scale_by_rms`] does not use this option.
+    /// The decay and the form of the momentum; by default `None`, which means no momentum. The momentum is applied to
+    /// the updates after their multiplication by the learning rate. [`scale_by_rms`] does not use this option.
     pub momentum: Option<(f64, Momentum)>,
 }
 
@@ -101,10 +101,10 @@ pub fn rmsprop_with(learning_rate: impl Into<Schedule>, options: RmsPropOptions)
 /// Divides gradients by the root of their running mean square or variance.
 #[derive(Module, Clone, Debug)]
 struct ScaleByRms {
-    /// The number of updates, for the bias correction.
+    /// The number of updates, which the bias correction needs. `None` if the means are not corrected.
     #[state(OptState)]
     count: Option<Tensor>,
-    /// The running mean of the gradients, for the variance.
+    /// The running mean of the gradients, which the variance needs. `None` if the denominator is not centred.
     #[state(OptState)]
     mean: Option<Tree<Tensor>>,
     #[state(OptState)]

@@ -7,8 +7,8 @@ use pytree_transform::{DType, Tensor};
 use crate::optimizers::OptimizerError;
 use crate::schedules::Schedule;
 
-/// A schedule with the count of updates at which it is evaluated. A constant has no count, so it adds nothing to a
-/// compiled update.
+/// A schedule with the count of updates at which the schedule is evaluated. A constant schedule has no count, so a
+/// compiled update does not compute a count.
 #[derive(Module, Clone, Debug)]
 pub(super) struct Scheduled {
     /// The number of updates: `u32[]`.
@@ -26,7 +26,7 @@ impl Scheduled {
         Self { count, schedule }
     }
 
-    /// Returns an error if the schedule is a constant tensor of more than one number.
+    /// Returns an error if the schedule is a constant tensor whose number of elements is not 1.
     pub(super) fn check(&self) -> Result<(), OptimizerError> {
         match self.schedule.as_constant() {
             Some(value) if value.len() != 1 => Err(OptimizerError::LearningRate {
@@ -36,7 +36,7 @@ impl Scheduled {
         }
     }
 
-    /// Converts the schedule to the widest dtype of the parameters.
+    /// Converts the schedule for the widest dtype of the parameters: see [`Schedule::for_parameters`].
     pub(super) fn init(&mut self, parameters: &Tree<Tensor>) {
         self.convert(widest(parameters.leaves()));
     }
@@ -68,7 +68,7 @@ impl Scheduled {
         value
     }
 
-    /// Replaces the schedule. The count continues if there is one.
+    /// Replaces the schedule. The count continues if neither the old nor the new schedule is a constant.
     pub(super) fn replace(&mut self, schedule: &Schedule) {
         let dtype = self.value().dtype();
         let count = self.count.take();

@@ -9,7 +9,8 @@ use pytree_transform::Tensor;
 
 use crate::optimizers::OptimizerError;
 
-/// The parameters to which a transformation applies: a filter until the parameters are known, then a flag for each.
+/// The parameters to which a transformation applies: a filter before the parameters are known, and afterwards one flag
+/// for each parameter.
 ///
 /// The flags are static values, so an update does not apply the filter again, and a saved optimizer is equal to a new one.
 #[derive(Clone, Debug)]
@@ -20,15 +21,15 @@ pub(super) enum Selection {
 }
 
 impl Selection {
-    /// Returns the selection by a filter, or of all parameters.
+    /// Returns the selection of the parameters that a filter accepts, or of all parameters if there is no filter.
     pub(super) fn new(filter: Option<Filter>) -> Self {
         filter.map_or(Self::All, Self::By)
     }
 
-    /// Returns for each parameter whether it is selected.
+    /// Returns one flag for each parameter, which is true if the parameter is selected.
     ///
     /// # Errors
-    /// The errors of the filter: an unknown path, or no accepted parameter.
+    /// Returns [`OptimizerError::Mask`] if the filter has an unknown path or accepts no parameter.
     pub(super) fn choose(&self, parameters: &Tree<Tensor>) -> Result<Vec<bool>, OptimizerError> {
         match self {
             Self::All => Ok(vec![true; parameters.leaves().len()]),
@@ -42,7 +43,8 @@ impl Selection {
     /// Replaces the filter by a flag for each parameter.
     ///
     /// # Panics
-    /// If the filter does not fit the parameters. An optimizer checks this before.
+    /// If the filter has an unknown path or accepts no parameter. An optimizer has called [`choose`](Self::choose)
+    /// before, which returns this error.
     pub(super) fn init(&mut self, parameters: &Tree<Tensor>) {
         if let Self::By(_) = self {
             *self = match self.choose(parameters) {

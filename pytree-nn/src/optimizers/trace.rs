@@ -8,7 +8,7 @@ use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
 
-/// How an update follows from the sum t of past gradients: see [`trace`].
+/// How an update is computed from the weighted sum t of past gradients: see [`trace`].
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Momentum {
     /// The update is the sum t (Polyak 1964, "Some methods of speeding up the convergence of iteration methods").
@@ -18,8 +18,7 @@ pub enum Momentum {
     Nesterov,
 }
 
-/// Returns stochastic gradient descent with momentum: see [`trace`]. The gradients are summed with weights that are
-/// multiplied by `decay` in each step.
+/// Returns stochastic gradient descent with momentum: see [`trace`].
 ///
 /// # Examples
 /// ```
@@ -46,8 +45,8 @@ pub struct Trace {
     momentum: Momentum,
 }
 
-/// Returns the transformation that computes t ← g + `decay` · t for each gradient g. The update is t or, with
-/// [`Momentum::Nesterov`], g + `decay` · t.
+/// Returns the transformation that computes t ← g + `decay` · t for each gradient g. The update is t with
+/// [`Momentum::Classical`], and g + `decay` · t with [`Momentum::Nesterov`].
 pub fn trace(decay: f64, momentum: Momentum) -> Chain {
     Chain::of(Trace {
         sums: Tree::none(),

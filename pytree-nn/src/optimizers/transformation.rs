@@ -7,7 +7,8 @@ use pytree_transform::{AbstractArray, DType, Tensor};
 use crate::optimizers::OptimizerError;
 use crate::schedules::Schedule;
 
-/// A function that turns gradients into updates. The leaves of the implementing module are the state of the function.
+/// A function that computes updates from gradients. The leaves of the implementing module are the state of the
+/// function.
 ///
 /// Implement this trait for your own module, and put the module into a [`Chain`] with [`Chain::of`].
 ///
@@ -31,18 +32,19 @@ use crate::schedules::Schedule;
 /// ```
 #[module_object]
 pub trait GradientTransformation {
-    /// Returns an error if the transformation cannot be used for the given parameters, for example because a filter accepts
-    /// none of them. An optimizer calls this before [`init`](Self::init). The default returns no error.
+    /// Returns an error if the transformation cannot be used for the given parameters, for example because a filter
+    /// accepts no parameter. An optimizer calls this method before [`init`](Self::init). The default implementation
+    /// returns no error.
     ///
     /// # Errors
-    /// The reason, which is the error of the function that creates the optimizer.
+    /// Returns the reason. The function that creates the optimizer returns the same error.
     fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
         let _ = parameters;
         Ok(())
     }
 
-    /// Creates the state of the transformation for the given parameters. An optimizer calls this once, before the first
-    /// update.
+    /// Creates the state of the transformation for the given parameters. An optimizer calls this method once, before
+    /// the first update.
     fn init(&mut self, parameters: &Tree<Tensor>);
 
     /// Returns the updates for the gradients. The transformations of a chain run in order: the first transformation
@@ -57,20 +59,22 @@ pub trait GradientTransformation {
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
 
     /// Returns the positions of the parameters whose shape or dtype has changed since [`init`](Self::init), each with
-    /// the expected shape and dtype. The default returns no positions. Implement this method if the transformation has
-    /// a state for each parameter. Then an update of a model with other shapes fails before anything is changed.
+    /// the expected shape and dtype. The default implementation returns no positions. Implement this method if the
+    /// transformation has a state for each parameter. An update with changed shapes then fails before the model or the
+    /// optimizer is changed.
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
         let _ = parameters;
         Vec::new()
     }
 
-    /// Returns the learning rate of the next update, a scalar, or `None` if this transformation has no learning rate. The
-    /// default is `None`.
+    /// Returns the learning rate of the next update as a scalar, or `None` if this transformation has no learning rate.
+    /// The default implementation returns `None`.
     fn learning_rate(&self) -> Option<Tensor> {
         None
     }
 
-    /// Changes the learning rate. Returns whether this transformation has a learning rate; the default is `false`.
+    /// Changes the learning rate, and returns whether this transformation has a learning rate. The default
+    /// implementation returns `false`.
     fn set_learning_rate(&mut self, rate: &Schedule) -> bool {
         let _ = rate;
         false
@@ -188,7 +192,7 @@ impl Scalar {
     }
 }
 
-/// Keeps the states of `chain` where `is_kept` is true, and otherwise those of `before`.
+/// Keeps the states of `chain` if `is_kept` is true, and otherwise restores the states of `before`.
 pub(super) fn keep_states_where(is_kept: &Tensor, chain: &mut Chain, before: &Chain) {
     let (leaves, treedef) = graph::flatten::<Tensor, Chain>(chain);
     let (before, _) = graph::flatten::<Tensor, Chain>(before);
@@ -198,7 +202,7 @@ pub(super) fn keep_states_where(is_kept: &Tensor, chain: &mut Chain, before: &Ch
         .unwrap_or_else(|_| bug("a chain has the structure that it was flattened with"));
 }
 
-/// Panics if the number of gradients differs from the number of states or parameters. Otherwise later gradients
+/// Panics if the number of gradients differs from the number of states or parameters. Without this check, gradients
 /// would be matched to the wrong parameters.
 pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
     assert!(
@@ -207,8 +211,8 @@ pub(super) fn check_number(what: &str, expected: usize, gradients: usize) {
     );
 }
 
-/// Returns the positions of the parameters whose shape or dtype differs from their state, each with the dtype and shape
-/// of the state.
+/// Returns the position of each parameter whose shape or dtype differs from its state, and the dtype and shape of the
+/// state.
 pub(super) fn differing(states: &[Tensor], parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
     check_number("states", states.len(), parameters.len());
     let pairs = states.iter().zip(parameters).enumerate();

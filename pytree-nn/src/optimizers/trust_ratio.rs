@@ -1,4 +1,4 @@
-//! LAMB and LARS: updates whose length follows the length of the parameter.
+//! LAMB and LARS, which scale the norm of each update by the norm of its parameter.
 
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::Tensor;
@@ -13,7 +13,7 @@ use crate::schedules::Schedule;
 /// The options of [`lamb_with`], with the defaults of `optax.lamb`.
 #[derive(Clone, Debug)]
 pub struct LambOptions {
-    /// The options of Adam; by default its own, with an `epsilon` of 10⁻⁶.
+    /// The options of Adam; by default the defaults of Adam, but with an `epsilon` of 10⁻⁶.
     pub adam: AdamOptions,
     /// The weight decay; by default `None`.
     pub weight_decay: Option<WeightDecay>,
@@ -118,7 +118,7 @@ pub fn lars_with(learning_rate: impl Into<Schedule>, options: LarsOptions) -> Ch
 /// The options of [`scale_by_trust_ratio`], with the defaults of `optax.scale_by_trust_ratio`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct TrustRatioOptions {
-    /// The factor of the ratio; by default 1.
+    /// The factor c of the ratio; by default 1.
     pub coefficient: f64,
     /// The number that is added to the norm of the update; by default 0.
     pub epsilon: f64,
@@ -133,15 +133,15 @@ impl Default for TrustRatioOptions {
     }
 }
 
-/// Scales each update to the length of its parameter.
+/// Scales each update by the ratio of the norms of its parameter and the update.
 #[derive(Module, Clone, Debug)]
 struct ScaleByTrustRatio {
     #[r#static]
     options: TrustRatioOptions,
 }
 
-/// Returns the transformation that multiplies each update u by c ‖p‖ / (‖u‖ + ε) for its parameter p, with c = `coefficient`
-/// and ε = `epsilon`. If either norm is 0, the update stays. See [`lars`] for the source.
+/// Returns the transformation that multiplies each update u by c ‖p‖ / (‖u‖ + ε) for its parameter p, with c =
+/// `coefficient` and ε = `epsilon`. If either norm is 0, the update does not change. See [`lars`] for the source.
 ///
 /// # Examples
 /// ```
@@ -177,7 +177,7 @@ impl GradientTransformation for ScaleByTrustRatio {
     }
 }
 
-/// Returns the norm of a tensor, with the derivative 0 at 0.
+/// Returns the norm of a tensor. The derivative of the norm of a zero tensor is 0 instead of NaN.
 pub(super) fn norm(tensor: &Tensor) -> Tensor {
     let square = tensor.square().sum();
     let is_zero = square.equal(0.0);

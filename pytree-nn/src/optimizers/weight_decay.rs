@@ -9,7 +9,7 @@ use crate::optimizers::transformation::{Scalar, check_number};
 use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
 use crate::schedules::Schedule;
 
-/// The strength of a weight decay, and the parameters that it applies to.
+/// The strength of a weight decay, and the parameters to which the weight decay applies.
 ///
 /// A number or a schedule converts into a weight decay of all parameters.
 ///
@@ -36,8 +36,8 @@ impl WeightDecay {
         }
     }
 
-    /// Returns the weight decay of those parameters that `filter` accepts. An optimizer reports a filter that accepts no
-    /// parameter.
+    /// Limits the weight decay to the parameters that `filter` accepts. The function that creates the optimizer returns
+    /// an error if the filter accepts no parameter.
     #[must_use]
     pub fn only(mut self, filter: Filter) -> Self {
         self.filter = Some(filter);
@@ -51,7 +51,7 @@ impl<S: Into<Schedule>> From<S> for WeightDecay {
     }
 }
 
-/// Adds a multiple of each parameter to its update: see [`add_decayed_weights`].
+/// Adds to each update a multiple of its parameter: see [`add_decayed_weights`].
 #[derive(Module, Clone, Debug)]
 pub struct AddDecayedWeights {
     weight_decay: Scheduled,

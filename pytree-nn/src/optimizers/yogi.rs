@@ -13,9 +13,9 @@ use crate::schedules::Schedule;
 /// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct YogiOptions {
-    /// The weight of the past in the running mean of the gradients; by default 0.9.
+    /// The weight of the old value in each update of the running mean of the gradients; by default 0.9.
     pub beta1: f64,
-    /// The weight of the past in the running mean of the squared gradients; by default 0.999.
+    /// The number β₂ in the update of the mean square: see [`scale_by_yogi`]. By default 0.999.
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻³.
     pub epsilon: f64,
@@ -62,7 +62,7 @@ pub fn yogi_with(learning_rate: impl Into<Schedule>, options: YogiOptions) -> Ch
     ])
 }
 
-/// Divides the running mean of the gradients by the root of a slow mean square.
+/// Divides the running mean of the gradients by the root of a mean square that changes slowly.
 #[derive(Module, Clone, Debug)]
 struct ScaleByYogi {
     #[state(OptState)]
@@ -77,7 +77,8 @@ struct ScaleByYogi {
 
 /// Returns Yogi without the learning rate (Zaheer et al. 2018, "Adaptive methods for nonconvex optimization", algorithm 2).
 ///
-/// As [`scale_by_adam`](crate::scale_by_adam), but v ← v - (1 - β₂) sign(v - g²) g², and both means begin with `initial`.
+/// The update is that of [`scale_by_adam`](crate::scale_by_adam), but with v ← v - (1 - β₂) sign(v - g²) g². The
+/// initial value of m and v is `initial`.
 ///
 /// # Examples
 /// ```

@@ -9,7 +9,7 @@ use pytree_transform::Tensor;
 
 use crate::optimizers::{GradientProblem, MissingGradients, OptimizerError};
 
-/// Whether a leaf is trained. If not, the reason. The choice is made when the optimizer is created.
+/// Whether a leaf is trained, or why it is not trained. The choice is made when the optimizer is created.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Trained,
@@ -19,9 +19,9 @@ pub(super) enum Choice {
     LeftOut,
 }
 
-/// Returns the choice for each leaf of `model`. `choices` was made when the optimizer was created. States, for example
-/// sown values, may have been added or removed since then. If the number of other leaves is the same, the choices apply
-/// to these leaves in order.
+/// Returns the choice for each leaf of `model`, given the `choices` that were made when the optimizer was created.
+/// States such as sown values may have been added or removed since then. If the number of leaves that are not states is
+/// the same, the choices apply to these leaves in order.
 pub(super) fn choices_now<'c>(
     choices: &'c [Choice],
     model: &TreeDef,
@@ -56,8 +56,8 @@ pub(super) fn choices_now<'c>(
 /// choices, `treedef` is the structure of `parameters`, and `found` is the structure of `gradients`.
 ///
 /// # Errors
-/// Returns a problem for each parameter without a gradient (unless missing gradients are zero), for each gradient
-/// without a parameter, and for each gradient of a wrong shape or dtype.
+/// Returns a problem for each gradient without a parameter, and for each gradient of a wrong shape or dtype. If missing
+/// gradients are an error, also returns a problem for each parameter without a gradient.
 pub(super) fn gradients_of(
     model: (&TreeDef, &[Choice]),
     (treedef, parameters): (&TreeDef, &[Tensor]),
@@ -65,7 +65,7 @@ pub(super) fn gradients_of(
     missing: MissingGradients,
 ) -> Result<Vec<Tensor>, OptimizerError> {
     let mut problems = Vec::new();
-    // The static values of the two structures may differ, for example the mode. So the leaves are matched by path.
+    // The static values of the two structures may differ, for example in the mode, so the leaves are matched by path.
     if treedef != found {
         let (expected, found) = (treedef.leaf_paths(), found.leaf_paths());
         problems = unmatched(model, &expected, &found);

@@ -1,4 +1,4 @@
-//! Tests of what an optimizer updates, and of the mistakes that it reports.
+//! Tests of the updates of an optimizer, and of the mistakes that an optimizer reports.
 
 use super::*;
 use crate::{
