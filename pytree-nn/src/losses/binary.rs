@@ -1,4 +1,4 @@
-//! Losses of independent decisions between yes and no, each with one logit.
+//! Losses of independent binary decisions, each with one logit.
 
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
@@ -10,8 +10,8 @@ use crate::functions::log_sigmoid;
 /// Returns, for each logit x and its label p, the cross entropy of p and the sigmoid of the logit:
 /// -p log σ(x) - (1 - p) log(1 - σ(x)), of shape `[*shape]`.
 ///
-/// Labels are floats: 0, 1, or probabilities between them. The computation does not overflow. This is
-/// `optax.sigmoid_binary_cross_entropy`. The gradient is σ(x) - p.
+/// Labels are floats in [0, 1]: classes 0 and 1, or probabilities. The computation does not overflow. The gradient with
+/// respect to x is σ(x) - p. The loss is `optax.sigmoid_binary_cross_entropy`.
 ///
 /// # Examples
 /// ```
@@ -39,16 +39,18 @@ pub fn try_sigmoid_binary_cross_entropy(
 
 #[track_caller]
 fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
-    // log(1 - σ(x)) is log σ(-x), which is accurate.
+    // log(1 - σ(x)) is computed as log σ(-x), which is accurate for large x.
     -(labels * log_sigmoid(logits)) - (1.0 - labels) * log_sigmoid(&-logits)
 }
 
-/// Returns the cross entropy of each logit and its label, times (1 - q)^γ, where q is the probability that the model gives
-/// to the label: `[*shape]`. Easy examples, with q near 1, count less.
+/// Returns the cross entropy of each logit and its label, times (1 - q)^γ: `[*shape]`. The number q is the probability
+/// that the model gives to the label, so easy examples with q near 1 count less.
 ///
-/// With p = σ(x) and label y, q = p y + (1 - p) (1 - y). If `alpha` is given, each loss is multiplied by α y +
-/// (1 - α) (1 - y). Lin et al. 2017, "Focal loss for dense object detection", equation 5, where α is 0.25 and `gamma`, γ, is
-/// 2; `optax.sigmoid_focal_loss`, whose default for `alpha` is none.
+/// With p = σ(x) and label y, q = p y + (1 - p) (1 - y). The exponent γ is `gamma`. If `alpha` is given, each loss is
+/// multiplied by α y + (1 - α) (1 - y).
+///
+/// The source is Lin et al. 2017, "Focal loss for dense object detection", equation 5, with α = 0.25 and γ = 2. The
+/// same function in optax, `optax.sigmoid_focal_loss`, has no `alpha` by default.
 ///
 /// # Examples
 /// ```
@@ -73,7 +75,7 @@ pub fn try_sigmoid_focal_loss(
     alpha: Option<f64>,
     gamma: f64,
 ) -> Result<Tensor, InputError> {
-    // log(1 - q), from logarithms: 1 - q would have no digits left where q is near 1.
+    // log(1 - q) is computed from logarithms, because the difference 1 - q loses all digits if q is near 1.
     let positive = labels.log() + log_sigmoid(&-logits);
     let negative = (1.0 - labels).log() + log_sigmoid(logits);
     let weights = (positive.logaddexp(negative) * gamma).exp();

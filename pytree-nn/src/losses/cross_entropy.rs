@@ -1,4 +1,4 @@
-//! The cross entropy of classifiers with options: smoothed labels, weights of classes, and a label that is ignored.
+//! The cross entropy of classifiers with three options: smoothed labels, class weights, and an ignored label.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -9,14 +9,14 @@ use crate::functions::log_softmax;
 use crate::losses::softmax::cross_entropy;
 use crate::losses::{check_labels, classes_of};
 
-/// The cross entropy of integer labels with options. Without options it is
+/// The cross entropy of integer labels with options. Without options, the loss is
 /// [`softmax_cross_entropy`](crate::softmax_cross_entropy).
 ///
 /// For an example with label y, weights wᵢ of the classes and log-probabilities lᵢ = log softmax(x)ᵢ, the loss is
 /// -(1 - ε) wᵧ lᵧ - ε/classes Σ wᵢ lᵢ, where ε is the smoothing. An ignored example has the loss 0, and its logits have
 /// the gradient 0. The formula and the mean are those of PyTorch's `CrossEntropyLoss`.
 ///
-/// The weights of the classes are a state and not a parameter: no optimizer changes them.
+/// The weights of the classes are a state, so an optimizer does not train these weights.
 ///
 /// # Examples
 /// ```
@@ -42,12 +42,13 @@ pub struct CrossEntropy {
 }
 
 impl CrossEntropy {
-    /// Creates the loss without smoothing, with equal weights of the classes, and without an ignored label.
+    /// Creates the loss without smoothing, without class weights, and without an ignored label.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the part ε of each label that is spread evenly over all classes, in [0, 1]. The default is 0.
+    /// Sets the smoothing ε in [0, 1], the part of each label's probability that is spread evenly over all classes. The
+    /// default is 0.
     #[must_use]
     pub fn smoothing(self, smoothing: f64) -> Self {
         Self { smoothing, ..self }
@@ -63,7 +64,7 @@ impl CrossEntropy {
         }
     }
 
-    /// Sets the label of examples that are ignored, for instance -100 for padding. By default, no label is ignored.
+    /// Sets the label of ignored examples, such as -100 for padding. By default, no label is ignored.
     #[must_use]
     pub fn ignored_label(self, label: i64) -> Self {
         let ignored_label = Some(label);
@@ -75,8 +76,8 @@ impl CrossEntropy {
 
     /// Returns the loss of each example: `[*batch]`.
     ///
-    /// Labels out of range are as in [`softmax_cross_entropy`](crate::softmax_cross_entropy), except for the ignored
-    /// label, which may be out of range.
+    /// Out-of-range labels are handled as in [`softmax_cross_entropy`](crate::softmax_cross_entropy). The ignored label
+    /// may be out of range.
     ///
     /// # Panics
     /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label whose
@@ -95,8 +96,8 @@ impl CrossEntropy {
         }
     }
 
-    /// Returns the mean of the losses, weighted by the classes: the sum of the losses divided by the sum of the weights
-    /// of the labels that are not ignored. If all labels are ignored, the mean is NaN.
+    /// Returns the weighted mean of the losses: the sum of the losses divided by the sum of the class weights of all
+    /// labels that are not ignored. If all labels are ignored, the mean is NaN.
     ///
     /// # Panics
     /// In the same cases as [`losses`](Self::losses).
@@ -124,7 +125,7 @@ impl CrossEntropy {
         let Some(kept) = is_kept(labels, ignored) else {
             return self.unmasked_terms(logits, labels, classes);
         };
-        // Ignored logits are replaced, too, because a NaN among them would make the gradient NaN.
+        // The logits of ignored examples are also replaced, because a NaN in these logits would make the gradient NaN.
         let labels = kept.select(labels, &Tensor::zeros_like(labels));
         let row = kept.expand_dims(-1).broadcast_to(logits.shape());
         let logits = row.select(logits, &Tensor::zeros_like(logits));
@@ -160,7 +161,8 @@ impl CrossEntropy {
     }
 }
 
-/// Returns whether each label is not the ignored one, or `None` if the dtype of the labels cannot hold it.
+/// Returns a mask of the labels that differ from the ignored label, or `None` if the dtype of the labels cannot
+/// represent the ignored label.
 fn is_kept(labels: &Tensor, ignored: i64) -> Option<Tensor> {
     let dtype = labels.dtype();
     let number = Tensor::from(ignored).convert(dtype);

@@ -9,10 +9,10 @@ use crate::error::InputError;
 /// Returns, for each example, the Kullback-Leibler divergence of the predicted distribution q from the target
 /// distribution p: Σ pᵢ (log pᵢ - log qᵢ), of shape `[*batch]`.
 ///
-/// `log_predictions` contains log q, for instance from [`log_softmax`](crate::log_softmax), and `targets` contains p. A
-/// class with pᵢ = 0 adds 0. This is `optax.kl_divergence`.
+/// `log_predictions` contains log q, such as the result of [`log_softmax`](crate::log_softmax), and `targets` contains
+/// p. A class with pᵢ = 0 adds 0. The loss is `optax.kl_divergence`.
 ///
-/// Kullback and Leibler 1951, "On information and sufficiency", equation 2.4.
+/// The source is Kullback and Leibler 1951, "On information and sufficiency", equation 2.4.
 ///
 /// # Examples
 /// ```
@@ -35,16 +35,16 @@ use crate::error::InputError;
 pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     let zeros = Tensor::zeros_like(targets);
     let is_zero = targets.equal(&zeros);
-    // The logarithm sees no 0, so that its derivative stays finite.
+    // Zeros are replaced by 1 before the logarithm, so that its derivative stays finite.
     let logarithms = is_zero.select(&Tensor::ones_like(targets), targets).log();
     let terms = targets * (logarithms - log_predictions);
     Ok(is_zero.select(&zeros, &terms).sum_axes([-1]))
 }
 
-/// Returns, for each example, the Kullback-Leibler divergence as [`kl_divergence`], with the logarithms of the targets:
-/// Σ exp(log pᵢ) (log pᵢ - log qᵢ), of shape `[*batch]`.
+/// Returns, for each example, the same divergence as [`kl_divergence`], computed from the logarithms of the targets: Σ
+/// exp(log pᵢ) (log pᵢ - log qᵢ), of shape `[*batch]`.
 ///
-/// A class with log pᵢ = -∞ adds 0. This is `optax.kl_divergence_with_log_targets`.
+/// A class with log pᵢ = -∞ adds 0. The loss is `optax.kl_divergence_with_log_targets`.
 ///
 /// # Examples
 /// ```

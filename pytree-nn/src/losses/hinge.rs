@@ -1,4 +1,4 @@
-//! Hinge losses, which ask for a margin between the right decision and the others.
+//! Hinge losses, which are 0 only if the score of the right decision exceeds the other scores by a margin.
 
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
@@ -9,8 +9,8 @@ use crate::losses::{check_labels, classes_of};
 
 /// Returns max(0, 1 - s t) for each score s and its target t, which is -1 or 1: `[*shape]`.
 ///
-/// Cortes and Vapnik 1995, "Support-vector networks"; `optax.hinge_loss`. The derivative at the margin is half of that
-/// before the margin, as in JAX.
+/// The source is Cortes and Vapnik 1995, "Support-vector networks"; the same function in optax is `optax.hinge_loss`.
+/// At the margin s t = 1, the derivative is the mean of the derivatives on both sides, as in JAX.
 ///
 /// # Examples
 /// ```
@@ -33,12 +33,14 @@ pub fn try_hinge_loss(scores: &Tensor, targets: &Tensor) -> Result<Tensor, Input
     Ok((1.0 - scores * targets).maximum(0.0))
 }
 
-/// Returns, for each example with scores s and label y, max over the classes i of sᵢ + [i ≠ y] - s_y: `[*batch]`. The loss
-/// is 0 if the score of the label exceeds all other scores by at least 1.
+/// Returns, for each example with scores s and label y, the maximum of sᵢ + [i ≠ y] - s_y over the classes i:
+/// `[*batch]`. The loss is 0 if the score of the label exceeds all other scores by at least 1.
 ///
-/// Crammer and Singer 2001, "On the algorithmic implementation of multiclass kernel-based vector machines";
-/// `optax.multiclass_hinge_loss`. Labels out of range are as in
-/// [`softmax_cross_entropy`](crate::softmax_cross_entropy), except that traced labels out of range count as no class.
+/// The source is Crammer and Singer 2001, "On the algorithmic implementation of multiclass kernel-based vector
+/// machines"; the same function in optax is `optax.multiclass_hinge_loss`.
+///
+/// Under `jit` and `vmap`, the values of labels are unknown and not checked. An out-of-range label then matches no
+/// class, so the loss is 1 plus the largest score.
 ///
 /// # Examples
 /// ```

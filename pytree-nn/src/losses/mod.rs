@@ -1,10 +1,11 @@
 //! Losses: functions that compare predictions with targets.
 //!
-//! Each loss returns one number for each example, or for each element where elements are compared one by one. Reduce
-//! them with [`Tensor::mean`](pytree_transform::Tensor::mean), or, if some examples are padding, with
-//! [`Tensor::mean_where`](pytree_transform::Tensor::mean_where) and a mask. For examples with weights, use
-//! [`Tensor::weighted_mean`](pytree_transform::Tensor::weighted_mean). So one form of mask serves all losses. Shapes are
-//! compared and never broadcast, because broadcasting would hide mistakes.
+//! Most losses return one number for each example, or one number for each element. Reduce these numbers with
+//! [`Tensor::mean`](pytree_transform::Tensor::mean). If some examples are padding, use
+//! [`Tensor::mean_where`](pytree_transform::Tensor::mean_where) with a mask. If examples have weights, use
+//! [`Tensor::weighted_mean`](pytree_transform::Tensor::weighted_mean). The losses need no mask arguments of their own.
+//!
+//! Shapes are compared and never broadcast, because broadcasting would hide mistakes.
 
 mod binary;
 mod cross_entropy;

@@ -1,4 +1,4 @@
-//! Losses of real numbers: absolute and squared errors, and smooth mixtures of both.
+//! Losses of real numbers: absolute errors, squared errors, and smooth functions between both.
 
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
@@ -8,8 +8,8 @@ use crate::error::InputError;
 
 /// Returns the mean of the squared differences between predictions and targets.
 ///
-/// The shapes are not broadcast, because that would hide mistakes. For the mean over a part of the elements, use
-/// [`squared_error`] with [`Tensor::mean_where`].
+/// The shapes are not broadcast, because broadcasting would hide mistakes. For the mean over a part of the elements,
+/// use [`squared_error`] with [`Tensor::mean_where`].
 ///
 /// # Examples
 /// ```
@@ -20,7 +20,7 @@ use crate::error::InputError;
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -32,7 +32,8 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
     Ok((predictions - targets).square().mean())
 }
 
-/// Returns the mean of the absolute differences between predictions and targets. The gradient of equal numbers is 0.
+/// Returns the mean of the absolute differences between predictions and targets. Where both numbers are equal, the
+/// gradient is 0.
 ///
 /// # Examples
 /// ```
@@ -43,7 +44,7 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -55,8 +56,8 @@ pub fn try_mae(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
     Ok((predictions - targets).abs().mean())
 }
 
-/// Returns the absolute difference |p - t| of each prediction and its target: `[*shape]`. The gradient of equal numbers
-/// is 0.
+/// Returns the absolute difference |p - t| of each prediction and its target: `[*shape]`. Where both numbers are equal,
+/// the gradient is 0.
 ///
 /// # Examples
 /// ```
@@ -67,7 +68,7 @@ pub fn try_mae(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -79,7 +80,7 @@ pub fn try_l1_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
     Ok((predictions - targets).abs())
 }
 
-/// Returns the squared difference (p - t)² of each prediction and its target: `[*shape]`. This is
+/// Returns the squared difference (p - t)² of each prediction and its target: `[*shape]`. The loss is
 /// `optax.squared_error`.
 ///
 /// # Examples
@@ -91,7 +92,7 @@ pub fn try_l1_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -103,8 +104,8 @@ pub fn try_squared_error(predictions: &Tensor, targets: &Tensor) -> Result<Tenso
     Ok((predictions - targets).square())
 }
 
-/// Returns half of the squared difference, ½ (p - t)², of each prediction and its target: `[*shape]`. The gradient is
-/// p - t. This is `optax.l2_loss`.
+/// Returns half of the squared difference, ½ (p - t)², of each prediction and its target: `[*shape]`. The gradient with
+/// respect to p is p - t. The loss is `optax.l2_loss`.
 ///
 /// # Examples
 /// ```
@@ -115,7 +116,7 @@ pub fn try_squared_error(predictions: &Tensor, targets: &Tensor) -> Result<Tenso
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -127,10 +128,11 @@ pub fn try_l2_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
     Ok((predictions - targets).square() * 0.5)
 }
 
-/// Returns, for each prediction and its target with the difference e, ½ e² if |e| ≤ δ, and δ (|e| - ½ δ) otherwise:
-/// `[*shape]`. The gradient is e, limited to [-δ, δ].
+/// Returns the Huber loss of each prediction p and its target t: `[*shape]`. With e = p - t, the loss is ½ e² if |e| ≤
+/// δ, and otherwise δ (|e| - ½ δ). The gradient with respect to p is e, limited to [-δ, δ].
 ///
-/// Huber 1964, "Robust estimation of a location parameter"; `optax.huber_loss`, whose default for `delta`, δ, is 1.
+/// The number δ is `delta`. The source is Huber 1964, "Robust estimation of a location parameter". The same function in
+/// optax, `optax.huber_loss`, has the default δ = 1.
 ///
 /// # Examples
 /// ```
@@ -141,7 +143,7 @@ pub fn try_l2_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -160,10 +162,11 @@ pub fn try_huber_loss(
     Ok(quadratic.square() * 0.5 + linear * delta)
 }
 
-/// Returns log(cosh(p - t)) of each prediction p and its target t: `[*shape]`. This is near ½ e² for small differences e,
-/// and near |e| - log 2 for large ones, and does not overflow.
+/// Returns log(cosh(p - t)) of each prediction p and its target t: `[*shape]`. With e = p - t, the loss is near ½ e²
+/// for small e, and near |e| - log 2 for large e. The computation does not overflow.
 ///
-/// Chen et al. 2019, "Log hyperbolic cosine loss improves variational auto-encoder"; `optax.log_cosh`.
+/// The source is Chen et al. 2019, "Log hyperbolic cosine loss improves variational auto-encoder". The same function in
+/// optax is `optax.log_cosh`.
 ///
 /// # Examples
 /// ```
@@ -174,7 +177,7 @@ pub fn try_huber_loss(
 /// ```
 ///
 /// # Panics
-/// If the shapes or dtypes differ.
+/// If the shapes or dtypes differ, or if the elements are not floats.
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",

@@ -16,8 +16,9 @@ fn normalized(vectors: &Tensor, epsilon: f64) -> Tensor {
 /// Returns, for each pair of vectors along the last axis, the cosine of their angle: a·b / √(max(|a|², ε) max(|b|², ε)),
 /// of shape `[*batch]`.
 ///
-/// `epsilon`, ε, is the least squared length. If `epsilon` is positive, the result for a zero vector is 0, and its gradient is
-/// finite; if `epsilon` is 0, both are NaN. This is `optax.cosine_similarity`, whose default for `epsilon` is 0.
+/// The number ε is `epsilon`, a lower bound of the squared length. If ε is positive, a zero vector has the result 0 and
+/// a finite gradient. If ε is 0, the result and the gradient of a zero vector are NaN. The same function in optax,
+/// `optax.cosine_similarity`, has the default ε = 0.
 ///
 /// # Examples
 /// ```
@@ -45,8 +46,8 @@ pub fn try_cosine_similarity(
     Ok(products.sum_axes([-1]))
 }
 
-/// Returns 1 - [`cosine_similarity`]: 0 for vectors of the same direction, 2 for vectors of opposite directions. The shape
-/// is `[*batch]`.
+/// Returns 1 - [`cosine_similarity`] for each pair of vectors: `[*batch]`. The distance is 0 for vectors of the same
+/// direction, and 2 for vectors of opposite directions.
 ///
 /// # Examples
 /// ```

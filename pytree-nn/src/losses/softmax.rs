@@ -1,4 +1,4 @@
-//! The cross entropy of classifiers with one label for each example, with integer labels or probabilities as labels.
+//! The cross entropy of classifiers, with an integer label or a distribution over the classes for each example.
 
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
@@ -15,9 +15,8 @@ const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 /// The computation does not overflow, as in optax's `softmax_cross_entropy_with_integer_labels`. The gradient with
 /// respect to the logits is softmax(logits) - one hot(label).
 ///
-/// Under `jit` and `vmap` the values of labels are unknown and not checked. In this case, as in optax, a label in
-/// `-classes..0` counts from the end. For any other label out of range, the loss is NaN and the gradient is
-/// softmax(logits).
+/// Under `jit` and `vmap` the values of labels are unknown and not checked. As in optax, a label in `-classes..0` then
+/// counts from the end. For any other out-of-range label, the loss is NaN and the gradient is softmax(logits).
 ///
 /// # Examples
 /// ```
@@ -74,10 +73,10 @@ pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) ->
 }
 
 /// Returns, for each example, the cross entropy between a distribution p over the classes and the softmax of the logits
-/// x: -Σ pᵢ log softmax(x)ᵢ. These are also called soft labels.
+/// x: -Σ pᵢ log softmax(x)ᵢ. The distribution p is also called a soft label.
 ///
-/// A class with pᵢ = 0 adds nothing, even if its logit is -∞, as in optax's `safe_softmax_cross_entropy`. The
-/// probabilities are not normalized: their sum should be 1.
+/// A class with pᵢ = 0 adds nothing, even if its logit is -∞, as in optax's `safe_softmax_cross_entropy`. The function
+/// does not normalise the probabilities, so their sum should be 1.
 ///
 /// # Examples
 /// ```
@@ -108,10 +107,10 @@ pub fn try_softmax_cross_entropy_soft(
     Ok(-terms.sum_axes([-1]))
 }
 
-/// Moves probability from the labels to all classes: (1 - α) p + α / classes.
+/// Returns smoothed labels (1 - α) p + α / classes for labels p: `[.., classes]`.
 ///
-/// Szegedy et al. 2016, "Rethinking the inception architecture for computer vision", section 7; `optax.smooth_labels`.
-/// `alpha` is in [0, 1].
+/// The number α is `alpha` in [0, 1]. The source is Szegedy et al. 2016, "Rethinking the inception architecture for
+/// computer vision", section 7. The same function in optax is `optax.smooth_labels`.
 ///
 /// # Examples
 /// ```

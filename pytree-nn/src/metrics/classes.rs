@@ -1,4 +1,4 @@
-//! The fraction of examples that are classified correctly, over batches.
+//! The fraction of correctly classified examples, collected over batches.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -8,7 +8,8 @@ use crate::error::InputError;
 use crate::losses::{check_labels, classes_of};
 use crate::metrics::mean::Mean;
 
-/// The fraction of examples whose label has the largest logit. Among equal logits, the first class counts.
+/// The fraction of examples whose label has the largest logit. If several logits are the largest, the first of these
+/// classes is the prediction.
 ///
 /// # Examples
 /// ```
@@ -22,7 +23,7 @@ use crate::metrics::mean::Mean;
 /// ```
 #[derive(Module, Clone, Debug, Default, PartialEq)]
 pub struct Accuracy {
-    /// The mean of 1 for each correct example and 0 for each other example.
+    /// The mean over the examples, where a correct example counts as 1 and any other example as 0.
     pub correct: Mean,
 }
 
@@ -39,15 +40,15 @@ pub struct Accuracy {
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct TopKAccuracy {
-    /// The mean of 1 for each correct example and 0 for each other example.
+    /// The mean over the examples, where a correct example counts as 1 and any other example as 0.
     pub correct: Mean,
-    /// The number of classes that may be the label.
+    /// The number of classes with the largest logits that are compared with the label.
     #[r#static]
     pub k: usize,
 }
 
 impl Accuracy {
-    /// Creates an accuracy of no examples.
+    /// Creates the metric without examples.
     pub fn new() -> Self {
         Self::default()
     }
@@ -60,7 +61,7 @@ impl Accuracy {
 }
 
 impl TopKAccuracy {
-    /// Creates an accuracy of no examples.
+    /// Creates the metric without examples.
     pub fn new(k: usize) -> Self {
         let correct = Mean::new();
         Self { correct, k }
@@ -68,7 +69,7 @@ impl TopKAccuracy {
 
     #[track_caller]
     fn is_correct(&self, logits: &Tensor, labels: &Tensor) -> Tensor {
-        // With at most k classes, each valid label is among the first k.
+        // If there are at most k classes, `top_k` returns all classes, so each valid label is correct.
         let (_, best) = logits.top_k(self.k.min(classes_of(logits)));
         let is_label = best
             .convert(DType::I64)
@@ -77,7 +78,7 @@ impl TopKAccuracy {
     }
 }
 
-/// Writes the methods that both metrics have.
+/// Implements the methods that both metrics have.
 macro_rules! fractions {
     ($($name:ident, $text:literal;)*) => {$(
         impl $name {
@@ -85,7 +86,8 @@ macro_rules! fractions {
             ///
             /// # Panics
             /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label
-            /// whose value is known is not in `0..classes`. A traced label out of range counts as not correct.
+            /// whose value is known is not in `0..classes`. An example with an out-of-range traced label counts as not
+            /// correct.
             #[shapes(logits = "float[*batch classes]", labels = "int[*batch]")]
             #[panicking_twin(update)]
             #[track_caller]
@@ -96,10 +98,11 @@ macro_rules! fractions {
                 Ok(())
             }
 
-            /// Adds the examples of a batch where `mask` is true. Labels of other examples are not used.
+            /// Adds the examples of a batch where `mask` is true. The labels of other examples have no effect, even if
+            /// they are out of range.
             ///
             /// # Panics
-            /// In the same cases as `update`, or if the mask is not of bools.
+            /// In the same cases as `update`, or if the mask is not a tensor of bools.
             #[shapes(logits = "float[*batch classes]", labels = "int[*batch]", mask = "bool[*batch]")]
             #[panicking_twin(update_where)]
             #[track_caller]

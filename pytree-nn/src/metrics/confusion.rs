@@ -1,4 +1,4 @@
-//! The confusion matrix over batches.
+//! The confusion matrix, collected over batches.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -10,7 +10,8 @@ use crate::losses::check_labels;
 /// The number of examples for each pair of a label and a predicted class.
 ///
 /// `compute` returns `i64[classes, classes]`, with a row for each label and a column for each prediction, as in
-/// scikit-learn. Unlike [`confusion_matrix`](crate::confusion_matrix), it runs under `jit` and collects batches.
+/// scikit-learn. Unlike [`confusion_matrix`](crate::confusion_matrix), this metric runs under `jit` and collects
+/// batches.
 ///
 /// # Examples
 /// ```
@@ -28,21 +29,21 @@ pub struct ConfusionMatrix {
 }
 
 impl ConfusionMatrix {
-    /// Creates a matrix of no examples.
+    /// Creates a matrix without examples.
     ///
     /// # Panics
-    /// If memory cannot hold the matrix.
+    /// If the memory for the matrix cannot be allocated.
     #[track_caller]
     pub fn new(classes: usize) -> Self {
         let counts = Tensor::zeros(DType::I64, [classes, classes]);
         Self { counts }
     }
 
-    /// Adds a batch of examples. Predictions are classes, for instance of `logits.argmax(-1)`.
+    /// Adds a batch of examples. Predictions are classes, such as the result of `logits.argmax(-1)`.
     ///
     /// # Panics
-    /// If the shapes differ, if predictions or labels are not integers, or if a number whose value is known is not in
-    /// `0..classes`. Examples with a traced number out of range are not counted.
+    /// If the shapes differ, if predictions or labels are not integers, or if a class whose value is known is not in
+    /// `0..classes`. An example with an out-of-range traced class is not counted.
     #[shapes(predictions = "int[*batch]", labels = "int[*batch]")]
     #[panicking_twin(update)]
     #[track_caller]
@@ -51,10 +52,10 @@ impl ConfusionMatrix {
         self.add(predictions, labels, &mask)
     }
 
-    /// Adds the examples of a batch where `mask` is true. Predictions and labels of other examples are not used.
+    /// Adds the examples of a batch where `mask` is true. The predictions and labels of other examples have no effect.
     ///
     /// # Panics
-    /// In the same cases as [`update`](Self::update), or if the mask is not of bools.
+    /// In the same cases as [`update`](Self::update), or if the mask is not a tensor of bools.
     #[shapes(
         predictions = "int[*batch]",
         labels = "int[*batch]",

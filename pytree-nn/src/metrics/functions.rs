@@ -21,8 +21,8 @@ const CONFUSION: &str = "confusion_matrix";
 /// ```
 ///
 /// # Panics
-/// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label is not
-/// in `0..classes`.
+/// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label whose value
+/// is known is not in `0..classes`.
 #[shapes(
     logits = "float[*batch classes]",
     labels = "int[*batch]",
@@ -40,7 +40,7 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
     }
 }
 
-/// Counts the examples for each pair of a label and a predicted class: `matrix[label][prediction]`.
+/// Returns the number of examples for each pair of a label and a predicted class: `matrix[label][prediction]`.
 ///
 /// Predictions and labels are in `0..classes`.
 ///
@@ -53,7 +53,8 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
 /// ```
 ///
 /// # Panics
-/// If the shapes differ, if predictions or labels are not integers in `0..classes`, or under `jit` and `vmap`.
+/// If the shapes differ, if predictions or labels are not integers in `0..classes`, if the memory for the matrix cannot
+/// be allocated, or under `jit` and `vmap`.
 #[shapes(predictions = "int[*shape]", labels = "int[*shape]")]
 #[panicking_twin(confusion_matrix)]
 #[track_caller]

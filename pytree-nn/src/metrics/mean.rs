@@ -1,4 +1,4 @@
-//! The mean of numbers over batches, and the perplexity, which is computed from a mean.
+//! The mean of numbers, collected over batches, and the perplexity, which is computed from a mean.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
@@ -6,7 +6,7 @@ use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
 
-/// The mean of all numbers so far, for instance of the losses of all examples of an epoch.
+/// The mean of all numbers that were added, such as the losses of all examples of an epoch.
 ///
 /// # Examples
 /// ```
@@ -27,7 +27,7 @@ pub struct Mean {
     /// The sum of the numbers.
     #[state("f64[]")]
     pub total: Tensor,
-    /// The number of the numbers.
+    /// The count of the numbers.
     #[state("i64[]")]
     pub count: Tensor,
 }
@@ -39,7 +39,7 @@ impl Default for Mean {
 }
 
 impl Mean {
-    /// Creates a mean of no numbers.
+    /// Creates a mean without numbers.
     pub fn new() -> Self {
         Self {
             total: Tensor::zeros(DType::F64, []),
@@ -62,7 +62,7 @@ impl Mean {
     /// Adds the numbers of `values` where `mask` is true: `[*shape]`.
     ///
     /// # Panics
-    /// If the shapes differ, if the values are not floats, or if the mask is not of bools.
+    /// If the shapes differ, if the values are not floats, or if the mask is not a tensor of bools.
     #[shapes(values = "float[*shape]", mask = "bool[*shape]")]
     #[panicking_twin(update_where)]
     #[track_caller]
@@ -99,9 +99,9 @@ impl Mean {
     }
 }
 
-/// The perplexity of a model of sequences: the exponential of the mean cross entropy of all tokens so far.
+/// The perplexity of a sequence model: the exponential of the mean cross entropy of all tokens that were added.
 ///
-/// Jelinek et al. 1977, "Perplexity: a measure of the difficulty of speech recognition tasks".
+/// The source is Jelinek et al. 1977, "Perplexity: a measure of the difficulty of speech recognition tasks".
 ///
 /// # Examples
 /// ```
@@ -120,12 +120,12 @@ pub struct Perplexity {
 }
 
 impl Perplexity {
-    /// Creates a perplexity of no tokens.
+    /// Creates a perplexity without tokens.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the cross entropy of each token, in natural units: `[*shape]`.
+    /// Adds the cross entropies of tokens, computed with natural logarithms: `[*shape]`.
     ///
     /// # Panics
     /// If the losses are not floats.
@@ -136,10 +136,10 @@ impl Perplexity {
         self.loss.try_update(losses)
     }
 
-    /// Adds the cross entropy of each token where `mask` is true: `[*shape]`.
+    /// Adds the cross entropies of the tokens where `mask` is true: `[*shape]`.
     ///
     /// # Panics
-    /// If the shapes differ, if the losses are not floats, or if the mask is not of bools.
+    /// If the shapes differ, if the losses are not floats, or if the mask is not a tensor of bools.
     #[shapes(losses = "float[*shape]", mask = "bool[*shape]")]
     #[panicking_twin(update_where)]
     #[track_caller]

@@ -1,8 +1,8 @@
 //! Metrics: functions of one batch, and modules that collect a metric over batches.
 //!
-//! A module of this folder is a pytree whose leaves are states. `update` adds a batch, `merge` adds what another metric has
-//! collected, and `compute` returns the metric of all examples so far. All of them run under `jit`. Counts are i64 and sums
-//! are f64, so that nothing is lost over long epochs.
+//! Each metric that collects batches is a pytree whose leaves are states. `update` adds a batch, `merge` adds the
+//! examples of another metric, and `compute` returns the metric of all examples that were added. All three methods run
+//! under `jit`. Counts are i64 and sums are f64, so that they stay accurate over long epochs.
 
 mod classes;
 mod confusion;

@@ -1,4 +1,4 @@
-//! Precision, recall and F1 over batches.
+//! Precision, recall and F1, collected over batches.
 
 use pytree_core::{Module, Static, shapes};
 use pytree_derive::panicking_twin;
@@ -10,16 +10,16 @@ use crate::metrics::confusion::ConfusionMatrix;
 /// How [`Precision`], [`Recall`] and [`F1`] combine classes. The names are those of scikit-learn.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Averaging {
-    /// The score of class 1, of two classes.
+    /// The score of class 1. There must be two classes.
     Binary,
     /// The mean of the scores of all classes. A class without examples and predictions has the score 0.
     Macro,
-    /// The score of the examples of all classes together. If each example has one label and one prediction, precision,
-    /// recall and F1 equal the accuracy.
+    /// The score that is computed from the counts of all classes together. If each example has one label and one
+    /// prediction, precision, recall and F1 equal the accuracy.
     Micro,
 }
 
-/// Writes the three metrics, which differ in their formula only.
+/// Defines the three metrics, which differ only in their formula.
 macro_rules! scores {
     ($(
         $(#[$doc:meta])*
@@ -27,7 +27,7 @@ macro_rules! scores {
     )*) => {$(
         $(#[$doc])*
         ///
-        /// A fraction with the denominator 0 is 0, as in scikit-learn with `zero_division=0`.
+        /// If the denominator is 0, the score is 0, as in scikit-learn with `zero_division=0`.
         #[derive(Module, Clone, Debug, PartialEq)]
         pub struct $name {
             /// The number of examples for each label and prediction.
@@ -38,10 +38,11 @@ macro_rules! scores {
         }
 
         impl $name {
-            /// Creates a score of no examples.
+            /// Creates the metric without examples.
             ///
             /// # Panics
-            /// If `averaging` is [`Averaging::Binary`] and `classes` is not 2.
+            /// If `averaging` is [`Averaging::Binary`] and `classes` is not 2, or if the memory for the matrix cannot
+            /// be allocated.
             #[track_caller]
             pub fn new(classes: usize, averaging: Averaging) -> Self {
                 assert!(
@@ -53,11 +54,11 @@ macro_rules! scores {
                 Self { matrix, averaging }
             }
 
-            /// Adds a batch of examples. Predictions are classes, for instance of `logits.argmax(-1)`.
+            /// Adds a batch of examples. Predictions are classes, such as the result of `logits.argmax(-1)`.
             ///
             /// # Panics
-            /// If the shapes differ, if predictions or labels are not integers, or if a number whose value is known is not
-            /// in `0..classes`. Examples with a traced number out of range are not counted.
+            /// If the shapes differ, if predictions or labels are not integers, or if a class whose value is known is
+            /// not in `0..classes`. An example with an out-of-range traced class is not counted.
             #[shapes(predictions = "int[*batch]", labels = "int[*batch]")]
             #[panicking_twin(update)]
             #[track_caller]
@@ -65,10 +66,11 @@ macro_rules! scores {
                 self.matrix.try_update(predictions, labels)
             }
 
-            /// Adds the examples of a batch where `mask` is true. Predictions and labels of other examples are not used.
+            /// Adds the examples of a batch where `mask` is true. The predictions and labels of other examples have no
+            /// effect.
             ///
             /// # Panics
-            /// In the same cases as [`update`](Self::update), or if the mask is not of bools.
+            /// In the same cases as [`update`](Self::update), or if the mask is not a tensor of bools.
             #[shapes(predictions = "int[*batch]", labels = "int[*batch]", mask = "bool[*batch]")]
             #[panicking_twin(update_where)]
             #[track_caller]
@@ -81,7 +83,7 @@ macro_rules! scores {
                 self.matrix.try_update_where(predictions, labels, mask)
             }
 
-            /// Adds the examples that another score has collected.
+            /// Adds the examples that another metric has collected.
             ///
             /// # Panics
             /// If the numbers of classes differ.
@@ -106,8 +108,8 @@ macro_rules! scores {
 }
 
 scores! {
-    /// The fraction of the predictions of a class that are right: tp / (tp + fp), with the numbers of true and false
-    /// positives.
+    /// The fraction of correct predictions among all predictions of a class: tp / (tp + fp), where tp and fp are the
+    /// numbers of true and false positives.
     ///
     /// # Examples
     /// ```
@@ -119,8 +121,8 @@ scores! {
     /// ```
     Precision(counts) = fraction(&counts.correct, &counts.predicted);
 
-    /// The fraction of the examples of a class that are found: tp / (tp + fn), with the numbers of true positives and false
-    /// negatives.
+    /// The fraction of correct predictions among all examples of a class: tp / (tp + fn), where tp and fn are the
+    /// numbers of true positives and false negatives.
     ///
     /// # Examples
     /// ```
@@ -132,8 +134,8 @@ scores! {
     /// ```
     Recall(counts) = fraction(&counts.correct, &counts.labelled);
 
-    /// The harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn), with the numbers of true positives, false
-    /// positives and false negatives (van Rijsbergen 1979, "Information retrieval", chapter 7).
+    /// The harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn), where tp, fp and fn are the numbers of true
+    /// positives, false positives and false negatives (van Rijsbergen 1979, "Information retrieval", chapter 7).
     ///
     /// # Examples
     /// ```
@@ -146,13 +148,13 @@ scores! {
     F1(counts) = fraction(&(&counts.correct * 2.0), &(&counts.predicted + &counts.labelled));
 }
 
-/// Numbers of examples as f64, for each class: `[classes]`, or as scalars for all classes together.
+/// Numbers of examples as f64: `[classes]` with one number for each class, or scalars for all classes together.
 struct Counts {
-    /// The examples whose prediction is the label.
+    /// The number of examples whose prediction is the label.
     correct: Tensor,
-    /// The examples of each predicted class.
+    /// The number of examples with each predicted class.
     predicted: Tensor,
-    /// The examples of each label.
+    /// The number of examples with each label.
     labelled: Tensor,
 }
 

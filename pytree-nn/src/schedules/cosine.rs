@@ -1,4 +1,4 @@
-//! Cosine decay, with warm-up and with restarts.
+//! Cosine decay, also with a warm-up and with restarts.
 
 use pytree_core::Module;
 use pytree_core::kind::OptState;
@@ -26,9 +26,10 @@ impl Default for CosineOptions {
     }
 }
 
-/// A linear warm-up followed by a cosine decay: see [`Schedule::warmup_cosine_with`]. The defaults are one update of decay
-/// from 1 to 0 without a warm-up; `end` and `exponent` are the defaults of `optax.warmup_cosine_decay_schedule`, and `init`
-/// is the value that the examples of optax use.
+/// The options of [`Schedule::warmup_cosine_with`], a linear warm-up followed by a cosine decay.
+///
+/// The default schedule has no warm-up, and falls from 1 to 0 in one update. The defaults of `end` and `exponent` are
+/// those of `optax.warmup_cosine_decay_schedule`. The default of `init` is the value in the examples of optax.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmupCosine {
     /// The value at the beginning of the warm-up; by default 0.
@@ -60,9 +61,11 @@ impl Default for WarmupCosine {
 
 /// Cosine schedules.
 impl Schedule {
-    /// Returns the schedule that falls from `init` to 0 in `steps` updates along half a wave of the cosine, as
-    /// `optax.cosine_decay_schedule` (Loshchilov and Hutter 2017, "SGDR: stochastic gradient descent with warm restarts",
-    /// equation 5): `init / 2 · (1 + cos(π t / steps))` with t = min(count, `steps`).
+    /// Returns the schedule that falls from `init` to 0 in `steps` updates along half a cosine wave, as
+    /// `optax.cosine_decay_schedule`.
+    ///
+    /// The value is `init / 2 · (1 + cos(π t / steps))` with t = min(count, `steps`) (Loshchilov and Hutter 2017,
+    /// "SGDR: stochastic gradient descent with warm restarts", equation 5).
     ///
     /// # Examples
     /// ```
@@ -173,8 +176,9 @@ impl Schedule {
         Self::joined(warmup, [(warmup_steps, decay)])
     }
 
-    /// Returns a sequence of cosine decays, each with its own warm-up, as `optax.sgdr_schedule` (Loshchilov and Hutter
-    /// 2017, "SGDR: stochastic gradient descent with warm restarts"). Each cycle takes its `decay_steps`.
+    /// Returns a sequence of cosine decays with warm restarts, as `optax.sgdr_schedule` (Loshchilov and Hutter 2017,
+    /// "SGDR: stochastic gradient descent with warm restarts"). A cycle is a linear warm-up and a cosine decay, which
+    /// together take `decay_steps` updates.
     ///
     /// # Examples
     /// ```
@@ -207,7 +211,7 @@ impl Schedule {
     }
 }
 
-/// Half a wave of the cosine.
+/// The function of a cosine schedule, which falls along half a cosine wave.
 #[derive(Module, Clone, Debug)]
 struct Cosine {
     #[state(OptState)]

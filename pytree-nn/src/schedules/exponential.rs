@@ -7,23 +7,23 @@ use pytree_transform::Tensor;
 use crate::schedules::schedule::updates_tensor;
 use crate::schedules::{Schedule, ScheduleFunction};
 
-/// The form of an exponential schedule between multiples of its steps.
+/// How an exponential schedule changes between multiples of `steps`.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DecaySteps {
     /// The value changes with each update, as `staircase=False` in optax.
     #[default]
     Continuous,
-    /// The value changes only at multiples of the steps, as `staircase=True` in optax.
+    /// The value changes only at multiples of `steps`, as `staircase=True` in optax.
     Staircase,
 }
 
 /// The options of [`Schedule::exponential_with`], with the defaults of `optax.exponential_decay`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExponentialOptions {
-    /// The form between multiples of the steps; by default [`DecaySteps::Continuous`].
+    /// How the value changes between multiples of `steps`; by default [`DecaySteps::Continuous`].
     pub decay_steps: DecaySteps,
-    /// The value at which the decay ends: a lower bound if the rate is below 1, otherwise an upper bound. By default
-    /// `None`.
+    /// The bound of the value: a lower bound if the decay rate is below 1, and otherwise an upper bound. The default is
+    /// `None`, which means no bound.
     pub end: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ impl Schedule {
     }
 }
 
-/// A power of the decay rate.
+/// The function of an exponential schedule.
 #[derive(Module, Clone, Debug)]
 struct Exponential {
     #[state(OptState)]
@@ -98,7 +98,7 @@ impl ScheduleFunction for Exponential {
         let Some(end) = &self.end else {
             return value;
         };
-        // The rate is a leaf, so its comparison with 1 is a part of the program.
+        // The decay rate is a leaf, so the comparison with 1 is computed at run time.
         let falls = self.decay_rate.less(1.0);
         falls.select(&value.maximum(end), &value.minimum(end))
     }

@@ -1,4 +1,4 @@
-//! Schedules with values at boundaries: constant or interpolated between them.
+//! Schedules with values at boundaries, which are constant or interpolated between two boundaries.
 
 use std::f64::consts::PI;
 
@@ -12,9 +12,9 @@ use crate::schedules::{Schedule, ScheduleFunction};
 /// The options of [`Schedule::linear_one_cycle_with`], with the defaults of `optax.linear_onecycle_schedule`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearOneCycleOptions {
-    /// The part of the steps in which the value rises; by default 0.3.
+    /// The part of the steps after which the value reaches its peak; by default 0.3.
     pub rising_part: f64,
-    /// The part of the steps until the value has fallen to its first value again; by default 0.85.
+    /// The part of the steps after which the value has returned to the first value; by default 0.85.
     pub falling_part: f64,
     /// The peak divided by the first value; by default 25.
     pub initial_divisor: f64,
@@ -36,7 +36,7 @@ impl Default for LinearOneCycleOptions {
 /// The options of [`Schedule::cosine_one_cycle_with`], with the defaults of `optax.cosine_onecycle_schedule`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CosineOneCycleOptions {
-    /// The part of the steps in which the value rises; by default 0.3.
+    /// The part of the steps after which the value reaches its peak; by default 0.3.
     pub rising_part: f64,
     /// The peak divided by the first value; by default 25.
     pub initial_divisor: f64,
@@ -54,9 +54,9 @@ impl Default for CosineOneCycleOptions {
     }
 }
 
-/// Schedules with factors at boundaries.
+/// Schedules that are multiplied by factors at boundaries.
 impl Schedule {
-    /// Returns the schedule that begins with `init` and is multiplied by a factor at each boundary, as
+    /// Returns the schedule that begins with `init` and multiplies its value by a factor at each boundary, as
     /// `optax.piecewise_constant_schedule`.
     ///
     /// # Examples
@@ -73,8 +73,9 @@ impl Schedule {
         Self::with_values(init, boundaries_and_factors, Between::Constant)
     }
 
-    /// Returns the schedule that begins with `init`, is multiplied by a factor at each boundary, and is linear between the
-    /// boundaries, as `optax.piecewise_interpolate_schedule("linear", …)`.
+    /// Returns the schedule that interpolates linearly between the values of
+    /// [`piecewise_constant`](Self::piecewise_constant) at the boundaries, as
+    /// `optax.piecewise_interpolate_schedule("linear", …)`.
     ///
     /// # Examples
     /// ```
@@ -90,8 +91,9 @@ impl Schedule {
         Self::with_values(init, boundaries_and_factors, Between::Linear)
     }
 
-    /// Returns the schedule that begins with `init`, is multiplied by a factor at each boundary, and follows half a wave of
-    /// the cosine between the boundaries, as `optax.piecewise_interpolate_schedule("cosine", …)`.
+    /// Returns the schedule that interpolates along half a cosine wave between the values of
+    /// [`piecewise_constant`](Self::piecewise_constant) at the boundaries, as
+    /// `optax.piecewise_interpolate_schedule("cosine", …)`.
     ///
     /// # Examples
     /// ```
@@ -106,9 +108,11 @@ impl Schedule {
         Self::with_values(init, boundaries_and_factors, Between::Cosine)
     }
 
-    /// Returns the schedule with one cycle of three linear phases in `steps` updates, as `optax.linear_onecycle_schedule`
-    /// (Smith and Topin 2017, "Super-convergence: very fast training of neural networks using large learning rates"). The
-    /// value rises to `peak`, falls to its first value, and falls further.
+    /// Returns the schedule with one cycle of three linear phases in `steps` updates, as
+    /// `optax.linear_onecycle_schedule`.
+    ///
+    /// The value rises to `peak`, falls back to its first value, and then falls to its last value (Smith and Topin
+    /// 2017, "Super-convergence: very fast training of neural networks using large learning rates").
     ///
     /// # Examples
     /// ```
@@ -151,8 +155,9 @@ impl Schedule {
         Self::piecewise_linear(peak / options.initial_divisor, factors)
     }
 
-    /// Returns the schedule with one cycle along cosines in `steps` updates, as `optax.cosine_onecycle_schedule`. The value
-    /// rises to `peak`, and falls to its last value. See [`linear_one_cycle`](Self::linear_one_cycle) for the source.
+    /// Returns the schedule with one cycle of two cosine phases in `steps` updates, as
+    /// `optax.cosine_onecycle_schedule`. The value rises to `peak`, and then falls to its last value. See
+    /// [`linear_one_cycle`](Self::linear_one_cycle) for the source.
     ///
     /// # Examples
     /// ```
@@ -216,7 +221,7 @@ impl Schedule {
     }
 }
 
-/// Panics if a cycle has no update.
+/// Panics if the number of steps of a cycle is 0.
 #[track_caller]
 fn check_cycle(steps: usize) {
     assert!(
@@ -235,7 +240,7 @@ fn part(part: f64, steps: usize) -> usize {
     (part * steps as f64) as usize
 }
 
-/// The values between two boundaries.
+/// How a schedule changes between two boundaries.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Between {
     Constant,
@@ -243,7 +248,7 @@ enum Between {
     Cosine,
 }
 
-/// Values at boundaries.
+/// The function of a schedule with values at boundaries.
 #[derive(Module, Clone, Debug)]
 struct Interpolated {
     /// The counts at which the values are reached, beginning with 0: `i32[boundaries]`.
@@ -269,7 +274,7 @@ impl ScheduleFunction for Interpolated {
             Between::Linear => (&to - &from) * part + &from,
             Between::Cosine => (&from - &to) / 2.0 * ((part * PI).cos() + 1.0) + &to,
         };
-        // Each count is in exactly one interval, so the sum has one term.
+        // A count is in at most one interval, so at most one term of the sum is not 0.
         let within = (begin.less_equal(count).convert(dtype)) * count.less(&end).convert(dtype);
         let last = self.boundaries.index(ix![-1]).less_equal(count);
         (within * between).sum() + last.convert(dtype) * self.values.index(ix![-1])

@@ -1,4 +1,4 @@
-//! Schedules one after the other.
+//! Sequences of schedules.
 
 use pytree_core::Module;
 use pytree_core::bug::pairs;
@@ -10,8 +10,10 @@ use crate::schedules::{Schedule, ScheduleFunction};
 
 /// Joined schedules.
 impl Schedule {
-    /// Returns schedules one after the other, as `optax.join_schedules`: `first`, and from each boundary the schedule at
-    /// the boundary, which counts from the boundary.
+    /// Returns a sequence of schedules, as `optax.join_schedules`.
+    ///
+    /// The sequence begins with `first`. Each pair in `later` is a boundary and the schedule that begins at this
+    /// boundary. The schedule counts its updates from the boundary.
     ///
     /// # Examples
     /// ```
@@ -40,7 +42,7 @@ impl Schedule {
     }
 }
 
-/// Schedules, each of which begins at a boundary.
+/// The function of joined schedules. Each later schedule begins at a boundary.
 #[derive(Module, Clone, Debug)]
 struct Joined {
     first: Schedule,

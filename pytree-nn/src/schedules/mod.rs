@@ -1,7 +1,7 @@
 //! Schedules: numbers that depend on the count of updates, such as learning rates.
 //!
-//! The numbers of a [`Schedule`] are leaves, so other numbers of the same schedule do not cause a retrace. A schedule is
-//! evaluated from the count inside of a compiled function.
+//! The numbers of a [`Schedule`] are leaves, so a change of these numbers does not cause a retrace. A compiled function
+//! computes the value of a schedule from the count.
 
 mod cosine;
 mod exponential;

@@ -7,10 +7,11 @@ use pytree_transform::Tensor;
 use crate::schedules::schedule::updates_tensor;
 use crate::schedules::{Schedule, ScheduleFunction};
 
-/// Schedules from one value to another by a power of the count.
+/// Schedules that change linearly or polynomially between two values.
 impl Schedule {
-    /// Returns the schedule that changes linearly from `init` to `end` in `steps` updates, as `optax.linear_schedule`:
-    /// `(init - end) (1 - t / steps) + end` with t = min(count, `steps`). If `steps` is 0, the value is `init`.
+    /// Returns the schedule that changes linearly from `init` to `end` in `steps` updates, as `optax.linear_schedule`.
+    /// The value is `(init - end) (1 - t / steps) + end` with t = min(count, `steps`). If `steps` is 0, the value is
+    /// `init`.
     ///
     /// # Examples
     /// ```
@@ -23,9 +24,9 @@ impl Schedule {
         Self::changing(init, end, steps, None)
     }
 
-    /// Returns the schedule that changes from `init` to `end` in `steps` updates by a power of the remaining part, as
-    /// `optax.polynomial_schedule`: `(init - end) (1 - t / steps)ᵖ + end` with t = min(count, `steps`) and p = `power`.
-    /// If `steps` is 0, the value is `init`.
+    /// Returns the schedule that changes from `init` to `end` in `steps` updates along a polynomial, as
+    /// `optax.polynomial_schedule`. The value is `(init - end) (1 - t / steps)ᵖ + end` with t = min(count, `steps`) and
+    /// p = `power`. If `steps` is 0, the value is `init`.
     ///
     /// # Examples
     /// ```
@@ -50,7 +51,7 @@ impl Schedule {
     }
 }
 
-/// A power of the remaining part of the steps.
+/// The function of a linear or polynomial schedule.
 #[derive(Module, Clone, Debug)]
 struct Polynomial {
     #[state(OptState)]

@@ -1,4 +1,4 @@
-//! The schedule as a value, and constant schedules.
+//! The type [`Schedule`], and constant and delayed schedules.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, module_object};
@@ -6,8 +6,8 @@ use pytree_transform::{DType, Tensor};
 
 use crate::convert_floats::convert_floats;
 
-/// A function of the number of updates. Implement this trait for your own module, and make a [`Schedule`] of the module
-/// with [`Schedule::of`].
+/// A function of the number of updates. Implement this trait for your own module, and convert the module into a
+/// [`Schedule`] with [`Schedule::of`].
 ///
 /// # Examples
 /// ```
@@ -34,11 +34,11 @@ use crate::convert_floats::convert_floats;
 /// ```
 #[module_object]
 pub trait ScheduleFunction {
-    /// Returns the value, a scalar float, after `count` updates: `i32[]`. The first update has the count 0.
+    /// Returns the value after `count` updates as a scalar float. `count` is `i32[]`, and is 0 for the first update.
     fn value(&self, count: &Tensor) -> Tensor;
 
-    /// Returns the value if the value does not depend on the count. The default is `None`. An optimizer counts no
-    /// updates for a constant.
+    /// Returns the value of a schedule that does not depend on the count, or `None`. The default implementation returns
+    /// `None`. An optimizer stores no count for a constant schedule.
     fn constant(&self) -> Option<&Tensor> {
         None
     }
@@ -46,9 +46,10 @@ pub trait ScheduleFunction {
 
 /// A number that depends on the count of updates, such as a learning rate.
 ///
-/// Each function that takes a learning rate takes an `impl Into<Schedule>`: a number, a scalar tensor, or a schedule. The
-/// values are those of optax. A schedule is f64 until an optimizer converts it to the widest dtype of the parameters, but
-/// at least f32. Numbers of updates are `i32`; larger numbers are taken for 2³¹ - 1.
+/// Each function that takes a learning rate takes an `impl Into<Schedule>`: a number, a scalar tensor, or a schedule.
+/// The values are those of optax. The numbers of a schedule are f64. An optimizer converts them to the widest dtype of
+/// the parameters. Schedules that are not constant are converted to f32 if this dtype is narrower. Numbers of updates
+/// are `i32`, and larger numbers count as 2³¹ - 1.
 ///
 /// # Examples
 /// ```
@@ -65,15 +66,15 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns a schedule of your own function.
+    /// Returns a schedule whose value is computed by your own function.
     pub fn of(function: impl ScheduleFunction + 'static) -> Self {
         Self {
             function: Box::new(function),
         }
     }
 
-    /// Returns the schedule that always is `value`, as `optax.constant_schedule`. Numbers and scalar tensors convert
-    /// into it.
+    /// Returns the schedule whose value is always `value`, as `optax.constant_schedule`. Numbers and scalar tensors
+    /// convert into a constant schedule.
     ///
     /// # Examples
     /// ```
@@ -86,8 +87,8 @@ impl Schedule {
         })
     }
 
-    /// Returns the schedule that begins `updates` later. Before, it has its first value. This is the argument
-    /// `transition_begin` of optax.
+    /// Returns the schedule delayed by `updates` updates, like the argument `transition_begin` of optax. During the
+    /// delay, the value is the first value of the schedule.
     ///
     /// # Examples
     /// ```
@@ -104,7 +105,7 @@ impl Schedule {
         })
     }
 
-    /// Returns the value, a scalar, after `count` updates. The first update has the count 0.
+    /// Returns the value after `count` updates as a scalar. `count` is 0 for the first update.
     ///
     /// # Examples
     /// ```
@@ -127,13 +128,14 @@ impl Schedule {
         self.function.value(&count.convert(DType::I32))
     }
 
-    /// Returns the value if the value does not depend on the count.
+    /// Returns the value of a schedule that does not depend on the count, or `None`.
     pub fn as_constant(&self) -> Option<&Tensor> {
         self.function.constant()
     }
 
-    /// Returns the schedule for parameters whose widest dtype is `widest`. A constant gets this dtype. Other schedules
-    /// are computed in f32 at least, because narrower floats cannot hold the counts.
+    /// Returns the schedule for parameters whose widest dtype is `widest`. A constant schedule is converted to
+    /// `widest`. Other schedules are converted to f32 or a wider dtype, because narrower floats cannot represent the
+    /// counts.
     pub(crate) fn for_parameters(&self, widest: DType) -> Self {
         if self.as_constant().is_some() {
             convert_floats(self, widest)
@@ -167,7 +169,7 @@ impl From<&Tensor> for Schedule {
     }
 }
 
-/// Always the same value.
+/// The function of a constant schedule.
 #[derive(Module, Clone, Debug)]
 struct Constant {
     #[state(OptState)]
@@ -184,7 +186,7 @@ impl ScheduleFunction for Constant {
     }
 }
 
-/// A schedule that begins later.
+/// The function of a delayed schedule.
 #[derive(Module, Clone, Debug)]
 struct Delayed {
     #[state(OptState)]
@@ -198,12 +200,12 @@ impl ScheduleFunction for Delayed {
     }
 }
 
-/// Returns a number of updates as a scalar of i32.
+/// Returns a number of updates as a tensor `i32[]`.
 pub(super) fn updates_tensor(updates: usize) -> Tensor {
     Tensor::from(updates_number(updates))
 }
 
-/// Returns a number of updates, or the largest i32 if the number is larger.
+/// Returns a number of updates as an i32. A number that is too large becomes the largest i32.
 pub(super) fn updates_number(updates: usize) -> i32 {
     i32::try_from(updates).unwrap_or(i32::MAX)
 }
