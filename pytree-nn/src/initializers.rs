@@ -44,22 +44,23 @@ pub enum Initializer {
         /// The upper bound, as a multiple of the deviation.
         high: f64,
     },
-    /// A matrix whose rows or columns, whichever are fewer, are orthonormal, times a number (Saxe et al.
-    /// 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks"). The columns are along
-    /// one axis of the parameter, and the rows along all other axes.
+    /// A random orthogonal matrix, times a number (Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of
+    /// learning in deep linear neural networks"). The columns of the matrix are along one axis of the parameter, and
+    /// its rows are along all other axes. If the matrix is not square, only the shorter of both, the rows or the
+    /// columns, are orthonormal: see [`Key::orthogonal`].
     Orthogonal {
-        /// The factor of the matrix; by default 1 in JAX.
+        /// The factor of the matrix. The default in JAX is 1.
         scale: f64,
-        /// The axis of the columns; by default -1 in JAX. A negative axis counts from the end.
+        /// The axis of the columns. The default in JAX is -1. A negative axis counts from the end.
         column_axis: isize,
     },
     /// An orthogonal matrix at the middle of the window of a convolution, and zeros elsewhere (Xiao et al. 2018,
-    /// "Dynamical isometry and a mean field theory of CNNs", section 3.3). The shape is one to three window axes, the inputs
-    /// and the outputs, of which there must be at least as many as inputs.
+    /// "Dynamical isometry and a mean field theory of CNNs", section 3.3). The parameter has one to three window axes,
+    /// an axis of inputs and an axis of outputs. The number of outputs must be at least the number of inputs.
     DeltaOrthogonal {
-        /// The factor of the matrix; by default 1 in JAX.
+        /// The factor of the matrix. The default in JAX is 1.
         scale: f64,
-        /// The axis of the columns of the matrix; by default -1 in JAX.
+        /// The axis of the columns of the matrix. The default in JAX is -1.
         column_axis: isize,
     },
     /// A distribution with the variance scale / fan.
@@ -86,8 +87,8 @@ pub enum Fan {
     GeometricAverage,
 }
 
-/// The axes of a parameter that are inputs, outputs or batches of a layer. All other axes are its receptive field. Negative
-/// axes count from the end.
+/// The axes of a parameter that are inputs, outputs or batches of a layer. All other axes are the receptive field of
+/// the layer. Negative axes count from the end.
 ///
 /// # Examples
 /// ```
@@ -132,63 +133,62 @@ pub enum Distribution {
 }
 
 impl Initializer {
-    /// The truncated normal distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient
-    /// backprop", section 4.6).
+    /// Returns the truncated normal distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient backprop",
+    /// section 4.6).
     pub const fn lecun_normal() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::TruncatedNormal)
     }
 
-    /// The uniform distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient backprop",
-    /// section 4.6).
+    /// Returns the uniform distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient backprop", section
+    /// 4.6).
     pub const fn lecun_uniform() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::Uniform)
     }
 
-    /// The truncated normal distribution with variance 2 / fan in (He et al. 2015, "Delving deep
-    /// into rectifiers", equation 10).
+    /// Returns the truncated normal distribution with variance 2 / fan in (He et al. 2015, "Delving deep into
+    /// rectifiers", equation 10).
     pub const fn he_normal() -> Self {
         Self::scaling(2.0, Fan::In, Distribution::TruncatedNormal)
     }
 
-    /// The uniform distribution with variance 2 / fan in (He et al. 2015, "Delving deep into
-    /// rectifiers", equation 10).
+    /// Returns the uniform distribution with variance 2 / fan in (He et al. 2015, "Delving deep into rectifiers",
+    /// equation 10).
     pub const fn he_uniform() -> Self {
         Self::scaling(2.0, Fan::In, Distribution::Uniform)
     }
 
-    /// The truncated normal distribution with variance 2 / (fan in + fan out) (Glorot and Bengio
-    /// 2010, equation 12).
+    /// Returns the truncated normal distribution with variance 2 / (fan in + fan out) (Glorot and Bengio 2010, equation
+    /// 12).
     pub const fn glorot_normal() -> Self {
         Self::scaling(1.0, Fan::Average, Distribution::TruncatedNormal)
     }
 
-    /// The uniform distribution with variance 2 / (fan in + fan out) (Glorot and Bengio 2010,
-    /// equation 16).
+    /// Returns the uniform distribution with variance 2 / (fan in + fan out) (Glorot and Bengio 2010, equation 16).
     pub const fn glorot_uniform() -> Self {
         Self::scaling(1.0, Fan::Average, Distribution::Uniform)
     }
 
-    /// [`glorot_normal`](Self::glorot_normal) under the first name of its author.
+    /// Returns [`glorot_normal`](Self::glorot_normal). The name is the first name of the same author.
     pub const fn xavier_normal() -> Self {
         Self::glorot_normal()
     }
 
-    /// [`glorot_uniform`](Self::glorot_uniform) under the first name of its author.
+    /// Returns [`glorot_uniform`](Self::glorot_uniform). The name is the first name of the same author.
     pub const fn xavier_uniform() -> Self {
         Self::glorot_uniform()
     }
 
-    /// [`he_normal`](Self::he_normal) under the first name of its author.
+    /// Returns [`he_normal`](Self::he_normal). The name is the first name of the same author.
     pub const fn kaiming_normal() -> Self {
         Self::he_normal()
     }
 
-    /// [`he_uniform`](Self::he_uniform) under the first name of its author.
+    /// Returns [`he_uniform`](Self::he_uniform). The name is the first name of the same author.
     pub const fn kaiming_uniform() -> Self {
         Self::he_uniform()
     }
 
-    /// An orthogonal matrix with its columns along the last axis.
+    /// Returns [`Orthogonal`](Self::Orthogonal) with the factor 1 and the columns along the last axis.
     pub const fn orthogonal() -> Self {
         Self::Orthogonal {
             scale: 1.0,
@@ -196,7 +196,7 @@ impl Initializer {
         }
     }
 
-    /// An orthogonal matrix at the middle of the window of a convolution.
+    /// Returns [`DeltaOrthogonal`](Self::DeltaOrthogonal) with the factor 1 and the columns along the last axis.
     pub const fn delta_orthogonal() -> Self {
         Self::DeltaOrthogonal {
             scale: 1.0,
@@ -215,19 +215,23 @@ impl Initializer {
     /// Returns a new parameter of shape `shape`, drawn from the distribution.
     ///
     /// # Panics
-    /// If `dtype` is not a float, if this is a [`VarianceScaling`](Self::VarianceScaling) or
-    /// [`Orthogonal`](Self::Orthogonal) and the shape has fewer than two axes, or if this is a
-    /// [`DeltaOrthogonal`](Self::DeltaOrthogonal) and the shape has not three to five axes or more inputs than outputs.
+    /// - If the distribution is random, and `dtype` is not a float or `key` is a stack of keys.
+    /// - For [`VarianceScaling`](Self::VarianceScaling) and [`Orthogonal`](Self::Orthogonal), if the shape has fewer
+    ///   than two axes.
+    /// - For [`DeltaOrthogonal`](Self::DeltaOrthogonal), if the shape does not have three to five axes, or has more
+    ///   inputs than outputs.
+    /// - If the `column_axis` of an orthogonal matrix is out of range.
     #[track_caller]
     pub fn initialize(&self, key: &Key, dtype: DType, shape: &[usize]) -> Tensor {
         self.initialize_over(key, dtype, shape, FanAxes::default())
     }
 
-    /// Returns a new parameter as [`initialize`](Self::initialize) does, with other axes of the inputs and outputs: JAX's
-    /// `in_axis`, `out_axis` and `batch_axis`. Only [`VarianceScaling`](Self::VarianceScaling) depends on these axes.
+    /// Returns a new parameter like [`initialize`](Self::initialize), but with the given axes of inputs, outputs and
+    /// batches, which are `in_axis`, `out_axis` and `batch_axis` in JAX. Only
+    /// [`VarianceScaling`](Self::VarianceScaling) depends on these axes.
     ///
     /// # Panics
-    /// In the same cases as [`initialize`](Self::initialize), or if an axis is out of range.
+    /// In the same cases as [`initialize`](Self::initialize), or if an axis of `axes` is out of range.
     #[track_caller]
     pub fn initialize_over(
         &self,
@@ -277,7 +281,7 @@ impl Initializer {
     }
 }
 
-/// Draws a parameter with the given variance. Each step is rounded as in JAX.
+/// Draws a parameter whose elements have the given variance. Each step is rounded as in JAX.
 #[track_caller]
 fn scaled(
     key: &Key,
@@ -347,7 +351,7 @@ fn connections(shape: &[usize], fan: Fan, axes: FanAxes<'_>) -> f64 {
     }
 }
 
-/// Returns a parameter whose columns along one axis, or whose rows, are orthonormal.
+/// Returns a parameter that is an orthogonal matrix with its columns along `column_axis`.
 #[track_caller]
 fn orthogonal(key: &Key, dtype: DType, shape: &[usize], column_axis: isize) -> Tensor {
     assert!(

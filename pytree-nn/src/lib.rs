@@ -1,11 +1,11 @@
 //! Neural networks on pytrees: random numbers, layers, losses, optimisers, checkpoints and summaries.
 //!
-//! Everything in this crate is a module or a function of tensors, and uses only public functions of the other crates.
-//! To write your own layer, derive `Module` for a struct. To write your own optimizer, implement
+//! This crate consists of modules and functions of tensors, which use only public functions of the other crates. To
+//! write your own layer, derive `Module` for a struct. To write your own optimizer, implement
 //! [`GradientTransformation`].
 //!
 //! # Examples
-//! A training step, compiled:
+//! A compiled training step:
 //! ```
 //! use pytree_nn::{Activation, Mlp, Optimizer, Rngs, adam, softmax_cross_entropy};
 //! use pytree_transform::{DType, Tensor, jit, value_and_grad};
@@ -116,7 +116,7 @@ pub use schedules::{
 };
 pub use summary::{Summary, SummaryRow, summary};
 
-/// What the macros of this crate name.
+/// Items that the macros of this crate refer to.
 #[doc(hidden)]
 pub mod private {
     pub use pytree_transform::Tensor;

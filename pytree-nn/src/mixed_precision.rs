@@ -1,4 +1,4 @@
-//! Mixed precision: a forward pass in half precision with parameters in f32.
+//! Mixed precision: the forward pass is computed in half precision, while the parameters stay in f32.
 
 use pytree_core::{LeafKind, PytreeOf, Static, graph};
 use pytree_transform::{DType, Tensor};
@@ -7,8 +7,8 @@ use crate::convert_floats::convert_floats;
 
 /// The dtypes of a mixed-precision computation (Micikevicius et al. 2018, "Mixed precision training", section 3.1).
 ///
-/// The parameters stay in their dtype, usually f32. Convert the model inside of the loss: then the gradients have the dtype
-/// of the parameters.
+/// The parameters keep their dtype, which usually is f32. Convert the model inside the loss function, so that the
+/// gradients have the dtype of the parameters.
 ///
 /// # Examples
 /// ```
@@ -32,12 +32,12 @@ use crate::convert_floats::convert_floats;
 pub struct MixedPrecision {
     /// The dtype of the forward pass.
     pub compute: DType,
-    /// The dtype of the output, in which losses are computed.
+    /// The dtype of the output. Losses are computed in this dtype.
     pub output: DType,
 }
 
 impl MixedPrecision {
-    /// Returns the policy of a forward pass in bf16 and losses in f32.
+    /// Returns the dtypes for a forward pass in bf16 and losses in f32.
     pub fn bf16() -> Self {
         Self {
             compute: DType::BF16,
@@ -45,7 +45,7 @@ impl MixedPrecision {
         }
     }
 
-    /// Returns the policy of a forward pass in f16 and losses in f32. Most models then need a
+    /// Returns the dtypes for a forward pass in f16 and losses in f32. In f16, most models need a
     /// [`LossScale`](crate::LossScale).
     pub fn f16() -> Self {
         Self {
@@ -54,10 +54,10 @@ impl MixedPrecision {
         }
     }
 
-    /// Returns a pytree, for example a model or a batch, with all floats converted to the dtype of the forward pass.
+    /// Returns a model, a batch or another pytree with all floats converted to the dtype of the forward pass.
     ///
     /// # Panics
-    /// If the dtype is not a float.
+    /// If the target dtype is not a float.
     #[must_use]
     #[track_caller]
     pub fn compute<M: PytreeOf<Tensor>>(&self, model: &M) -> M {
@@ -67,15 +67,16 @@ impl MixedPrecision {
     /// Returns a pytree with all floats converted to the dtype of the output.
     ///
     /// # Panics
-    /// If the dtype is not a float.
+    /// If the target dtype is not a float.
     #[must_use]
     #[track_caller]
     pub fn output<T: PytreeOf<Tensor>>(&self, output: &T) -> T {
         convert_floats(output, self.output)
     }
 
-    /// Runs a forward pass that changes states, such as running statistics, on the converted model. The changed states are
-    /// converted back to their dtypes and written to `model`; the parameters of `model` stay.
+    /// Runs a forward pass on the converted model, and keeps the states that the forward pass changes, such as running
+    /// statistics. The changed states are converted back to their dtypes and written to `model`. The parameters of
+    /// `model` do not change.
     ///
     /// # Examples
     /// ```
@@ -90,7 +91,7 @@ impl MixedPrecision {
     /// ```
     ///
     /// # Panics
-    /// If the dtype is not a float, or if `forward` changes the structure of the model.
+    /// If the dtype of the forward pass is not a float, or if `forward` changes the number of leaves of the model.
     #[track_caller]
     pub fn compute_mut<M: PytreeOf<Tensor>, R>(
         &self,

@@ -26,7 +26,7 @@ pub fn relu(x: &Tensor) -> Tensor {
 
 /// Applies min(max(x, 0), 6) to each element. The derivative at 0 and at 6 is 0, as in JAX.
 ///
-/// Krizhevsky 2010, "Convolutional deep belief networks on CIFAR-10".
+/// The source is Krizhevsky 2010, "Convolutional deep belief networks on CIFAR-10".
 ///
 /// # Examples
 /// ```
@@ -46,7 +46,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
 
 /// Multiplies negative elements by `slope` and does not change the other elements.
 ///
-/// Maas, Hannun and Ng 2013; JAX's default slope is 0.01.
+/// The source is Maas, Hannun and Ng 2013. The default slope in JAX is 0.01.
 ///
 /// # Examples
 /// ```
@@ -66,8 +66,8 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 
 /// Replaces each element x ≤ 0 by `alpha` (eˣ - 1), and does not change the other elements.
 ///
-/// Clevert, Unterthiner and Hochreiter 2016, "Fast and accurate deep network learning by exponential linear
-/// units"; JAX's default alpha is 1.
+/// The source is Clevert, Unterthiner and Hochreiter 2016, "Fast and accurate deep network learning by exponential
+/// linear units". The default `alpha` in JAX is 1.
 ///
 /// # Examples
 /// ```
@@ -84,16 +84,16 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("elu", x);
     let positive = x.greater(0.0);
     // For a large positive element, the exponential may be infinite and its gradient NaN. So each positive element is
-    // replaced by 0 before the exponential is computed, and the last `select` discards these results.
+    // replaced by 0 before the exponential is computed. The last `select` discards the exponentials of these zeros.
     let safe = positive.select(&Tensor::zeros_like(x), x);
     positive.select(x, &(safe.expm1() * alpha))
 }
 
-/// Applies λ · [`elu`]\(x, α) to each element. With this function, values keep mean 0 and variance 1 from layer to
-/// layer.
+/// Applies λ · [`elu`]\(x, α) to each element. The constants λ and α keep the mean 0 and the variance 1 of values from
+/// layer to layer.
 ///
-/// The constants are λ = 1.0507… and α = 1.6732…: Klambauer, Unterthiner, Mayr and Hochreiter 2017, "Self-normalizing
-/// neural networks", equation 2.
+/// The constants are λ = 1.0507… and α = 1.6732… (Klambauer, Unterthiner, Mayr and Hochreiter 2017, "Self-normalizing
+/// neural networks", equation 2).
 ///
 /// # Examples
 /// ```
@@ -114,7 +114,7 @@ pub fn selu(x: &Tensor) -> Tensor {
 /// Applies max(x, 0) + `alpha` (exp(min(x, 0) / `alpha`) - 1) to each element. The derivative of this function is
 /// continuous.
 ///
-/// Barron 2017, "Continuously differentiable exponential linear units"; JAX's default alpha is 1.
+/// The source is Barron 2017, "Continuously differentiable exponential linear units". The default `alpha` in JAX is 1.
 ///
 /// # Examples
 /// ```
@@ -135,8 +135,8 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 /// Applies x · Φ(x) to each element. Φ is the distribution function of the standard normal distribution, approximated
 /// by a hyperbolic tangent.
 ///
-/// Computes ½x (1 + tanh(√(2/π) (x + 0.044715 x³))), the default in JAX and Flax (Hendrycks and Gimpel 2016, "Gaussian
-/// error linear units", section 2). See [`gelu_exact`] for the exact function.
+/// The result is ½x (1 + tanh(√(2/π) (x + 0.044715 x³))), as with the default options of JAX and Flax (Hendrycks and
+/// Gimpel 2016, "Gaussian error linear units", section 2). See [`gelu_exact`] for the exact function.
 ///
 /// # Examples
 /// ```
@@ -157,8 +157,8 @@ pub fn gelu(x: &Tensor) -> Tensor {
 
 /// Applies x · Φ(x) to each element, where Φ is the distribution function of the standard normal distribution.
 ///
-/// Computes ½x erfc(-x/√2), which is also accurate for negative x (Hendrycks and Gimpel 2016, "Gaussian error linear
-/// units"). Equivalent to JAX's `gelu` with `approximate=False`.
+/// The result is ½x erfc(-x/√2), which is also accurate for negative x (Hendrycks and Gimpel 2016, "Gaussian error
+/// linear units"). The same function in JAX is `gelu` with `approximate=False`.
 ///
 /// # Examples
 /// ```
@@ -178,7 +178,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
 
 /// Applies x · σ(x) to each element, where σ is the sigmoid 1 / (1 + e⁻ˣ). This function is also called swish.
 ///
-/// Elfwing, Uchibe and Doya 2018; Ramachandran, Zoph and Le 2017.
+/// The sources are Elfwing, Uchibe and Doya 2018, and Ramachandran, Zoph and Le 2017.
 ///
 /// # Examples
 /// ```
@@ -250,9 +250,9 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
     -softplus(&-x)
 }
 
-/// Applies [`relu6`]\(x + 3) / 6 to each element, a piecewise linear sigmoid.
+/// Applies the piecewise linear sigmoid [`relu6`]\(x + 3) / 6 to each element.
 ///
-/// Howard et al. 2019, "Searching for `MobileNetV3`", section 5.2.
+/// The source is Howard et al. 2019, "Searching for `MobileNetV3`", section 5.2.
 ///
 /// # Examples
 /// ```
@@ -270,9 +270,9 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
     relu6(&(x + 3.0)) / 6.0
 }
 
-/// Applies x · [`hard_sigmoid`]\(x) to each element; also called hard swish.
+/// Applies x · [`hard_sigmoid`]\(x) to each element. This function is also called hard swish.
 ///
-/// Howard et al. 2019, "Searching for `MobileNetV3`", section 5.2.
+/// The source is Howard et al. 2019, "Searching for `MobileNetV3`", section 5.2.
 ///
 /// # Examples
 /// ```
@@ -330,7 +330,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
 
 /// Applies x · tanh([`softplus`]\(x)) to each element.
 ///
-/// Misra 2019, "Mish: a self regularized non-monotonic activation function".
+/// The source is Misra 2019, "Mish: a self regularized non-monotonic activation function".
 ///
 /// # Examples
 /// ```
@@ -350,7 +350,7 @@ pub fn mish(x: &Tensor) -> Tensor {
 
 /// Applies (x + √(x² + b)) / 2 to each element.
 ///
-/// Barron 2021, "Squareplus"; JAX's default b is 4.
+/// The source is Barron 2021, "Squareplus". The default b in JAX is 4.
 ///
 /// # Examples
 /// ```
@@ -371,7 +371,8 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 /// Splits `x` along an axis into two halves, and multiplies the first half by the sigmoid of the second half:
 /// `[.., 2n, ..]` to `[.., n, ..]`.
 ///
-/// Dauphin, Fan, Auli and Grangier 2017, "Language modeling with gated convolutional networks", equation 1.
+/// The source is Dauphin, Fan, Auli and Grangier 2017, "Language modeling with gated convolutional networks", equation
+/// 1.
 ///
 /// # Examples
 /// ```
@@ -382,7 +383,7 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If the axis does not exist or its length is odd, or if `x` is not a tensor of floats.
+/// If the axis is out of range, if its length is odd, or if `x` is not a tensor of floats.
 #[track_caller]
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("glu");

@@ -4,10 +4,10 @@ use std::f64::consts::PI;
 
 use pytree_transform::{DType, Tensor, custom_jvp, raw};
 
-/// The parameter g of the approximation of Lanczos, and its coefficients.
+/// The parameter g of Lanczos' approximation. The next two constants are its coefficients.
 ///
-/// These are the figures that XLA uses, from Godfrey 2001, "A note on the computation of the convergent Lanczos complex gamma
-/// approximation".
+/// The numbers are those of XLA. The source is Godfrey 2001, "A note on the computation of the convergent Lanczos
+/// complex gamma approximation".
 const LANCZOS_G: f64 = 7.0;
 const LANCZOS_BASE: f64 = 0.999_999_999_999_809_9;
 const LANCZOS: [f64; 8] = [
@@ -37,7 +37,7 @@ const EULER_MACLAURIN: [f64; 12] = [
     -7_166_165_256_175_667_000.0,
 ];
 
-/// Computes in f32 at least, and rounds once.
+/// Computes half-precision floats in f32 and rounds the result once. Other floats are computed in their own dtype.
 #[track_caller]
 fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
     match x.dtype() {
@@ -46,11 +46,11 @@ fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
     }
 }
 
-/// Returns log |Γ(x)| of each element. The result is infinite at 0 and at negative whole numbers. The derivative is
+/// Returns log |Γ(x)| of each element. The result is infinite at 0 and at negative integers. The derivative is
 /// [`digamma`].
 ///
-/// Computed by the approximation of Lanczos 1964, "A precision approximation of the gamma function", with the reflection
-/// Γ(x) Γ(1 - x) = π / sin(πx) below ½; `jax.lax.lgamma`.
+/// The function is computed by the approximation of Lanczos 1964, "A precision approximation of the gamma function".
+/// For x < ½, the reflection Γ(x) Γ(1 - x) = π / sin(πx) is used. The same function in JAX is `jax.lax.lgamma`.
 ///
 /// # Examples
 /// ```
@@ -71,7 +71,7 @@ pub fn lgamma(x: &Tensor) -> Tensor {
     )(x)
 }
 
-/// Returns Σ cᵢ / (z + i + 1) with Lanczos' constant, and its derivative.
+/// Returns Lanczos' sum c + Σ cᵢ / (z + i + 1) with c = `LANCZOS_BASE`, and the derivative of this sum.
 #[track_caller]
 fn lanczos_sums(z: &Tensor) -> (Tensor, Tensor) {
     let (mut sum, mut slope) = (Tensor::full_like(z, LANCZOS_BASE), Tensor::zeros_like(z));
@@ -105,7 +105,7 @@ fn lanczos_lgamma(x: &Tensor) -> Tensor {
     let log_t = log_shifted(&z);
     let t = &z + (LANCZOS_G + 0.5);
     let direct = (z + 0.5 - t / &log_t) * &log_t + sum.log() + (2.0 * PI).sqrt().ln();
-    // sin(π x) has the same absolute value for the fraction of |x|, and for 1 minus this fraction.
+    // |sin(πx)| equals sin(πf) for the fractional part f of |x|, and also sin(π (1 - f)).
     let absolute = x.abs();
     let fraction = &absolute - absolute.floor();
     let nearest = fraction.greater(0.5).select(&(1.0 - &fraction), &fraction);
@@ -117,11 +117,11 @@ fn lanczos_lgamma(x: &Tensor) -> Tensor {
     x.isinf().select(&infinity, &result)
 }
 
-/// Returns the digamma function Γ'(x) / Γ(x) of each element, the derivative of [`lgamma`]. The result is -∞ at 0 and NaN at
-/// negative whole numbers. The derivative is [`polygamma`] of order 1.
+/// Returns the digamma function Γ'(x) / Γ(x) of each element, which is the derivative of [`lgamma`]. The result is -∞
+/// at 0 and NaN at negative integers. The derivative is [`polygamma`] of order 1.
 ///
-/// Computed as the derivative of Lanczos' approximation, with the reflection ψ(1 - x) - ψ(x) = π / tan(πx) below ½;
-/// `jax.lax.digamma`.
+/// The function is computed as the derivative of Lanczos' approximation. For x < ½, the reflection ψ(1 - x) - ψ(x) = π
+/// / tan(πx) is used. The same function in JAX is `jax.lax.digamma`.
 ///
 /// # Examples
 /// ```
@@ -148,7 +148,7 @@ fn lanczos_digamma(x: &Tensor) -> Tensor {
     let (sum, slope) = lanczos_sums(&z);
     let t = &z + (LANCZOS_G + 0.5);
     let direct = log_shifted(&z) + slope / sum - LANCZOS_G / t;
-    // Near a whole number, the fraction keeps the digits that the argument of the tangent would lose.
+    // Near an integer, x minus the integer is exact, but the product πx would lose digits.
     let fraction = x - (x + 0.5).floor();
     let reflection = &direct - PI / (&fraction * PI).tan();
     let result = is_reflected.select(&reflection, &direct);
@@ -160,11 +160,11 @@ fn lanczos_digamma(x: &Tensor) -> Tensor {
     is_pole.select(&Tensor::full_like(x, f64::NAN), &at_zero)
 }
 
-/// Returns the derivative of [`digamma`] of the given order, at least 1, of each element:
-/// (-1)ⁿ⁺¹ n! Σ 1 / (x + k)ⁿ⁺¹ over k = 0, 1, ….
+/// Returns the derivative of order n = `order` of [`digamma`], for each element: (-1)ⁿ⁺¹ n! Σ 1 / (x + k)ⁿ⁺¹ over k =
+/// 0, 1, …. The order is at least 1.
 ///
-/// Computed by the Euler-Maclaurin formula (Abramowitz and Stegun 1964, 6.4.10 and 23.1.30), for order 1 below 0 with the
-/// reflection ψ'(1 - x) + ψ'(x) = π² / sin²(πx). For higher orders, the result is NaN below 0.
+/// The function is computed by the Euler-Maclaurin formula (Abramowitz and Stegun 1964, 6.4.10 and 23.1.30). For
+/// negative x, order 1 uses the reflection ψ'(1 - x) + ψ'(x) = π² / sin²(πx), and the result of higher orders is NaN.
 ///
 /// # Examples
 /// ```
@@ -204,7 +204,8 @@ fn polygamma_of(order: u32, x: &Tensor) -> Tensor {
     is_negative.select(&reflection, &direct)
 }
 
-/// Returns the Hurwitz zeta function Σ 1 / (q + k)ˢ for q ≥ 0: nine terms, and the rest by the Euler-Maclaurin formula.
+/// Returns the Hurwitz zeta function Σ 1 / (q + k)ˢ for q ≥ 0. The first nine terms are summed directly, and the
+/// Euler-Maclaurin formula approximates the sum of all other terms.
 #[track_caller]
 fn zeta(s: u32, q: &Tensor) -> Tensor {
     let exponent = s.cast_signed();
@@ -216,7 +217,7 @@ fn zeta(s: u32, q: &Tensor) -> Tensor {
     let end = q + 9.0;
     let last = power(&end);
     sum = sum + &last * &end / (f64::from(s) - 1.0) + &last * 0.5;
-    // The term of index k has the derivative of order 2k - 1 at the end.
+    // Term k = 1, 2, … of the formula contains the derivative of order 2k - 1 at `end`.
     let squares = end.square().reciprocal();
     let mut derivative = &last / &end * f64::from(s);
     let mut order = f64::from(s);
@@ -230,8 +231,8 @@ fn zeta(s: u32, q: &Tensor) -> Tensor {
     q.equal(f64::INFINITY).select(&Tensor::zeros_like(q), &sum)
 }
 
-/// Returns sin(πx) / (πx) of each element, and 1 at 0, like `jnp.sinc`. All derivatives are accurate near 0, where the
-/// function is computed by its Taylor series.
+/// Returns sin(πx) / (πx) of each element, and 1 at 0, like `jnp.sinc`. Near 0, the function is computed by its Taylor
+/// series, so its derivatives are also accurate there.
 ///
 /// # Examples
 /// ```
@@ -256,7 +257,8 @@ pub fn sinc(x: &Tensor) -> Tensor {
         for factor in [110.0, 72.0, 42.0, 20.0, 6.0] {
             series = 1.0 - series * &square / factor;
         }
-        // Each branch is computed where it is used only, so that the other branch has no derivative.
+        // The argument of each branch is replaced by a constant where the branch is not used, so that the unused branch
+        // has the derivative 0.
         let far = is_small.select(&Tensor::ones_like(&angle), &angle);
         is_small.select(&series, &(far.sin() / &far))
     })

@@ -1,4 +1,4 @@
-//! Functions that layers and losses use.
+//! Functions of tensors that layers and losses use.
 
 mod activations;
 mod gamma;

@@ -1,10 +1,10 @@
-//! Functions along an axis: sums of exponentials, softmax, standardisation.
+//! Functions along an axis: logarithms of sums of exponentials, softmax, and standardisation.
 
 use pytree_transform::{Tensor, raw};
 
 /// Returns log Σ exp(x) along `axis`, which is removed: `[.., n, ..]` to `[.., ..]`.
 ///
-/// Equivalent to [`Tensor::logsumexp_axes`] for one axis.
+/// The function is equivalent to [`Tensor::logsumexp_axes`] with one axis.
 ///
 /// # Examples
 /// ```
@@ -65,10 +65,11 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     shifted - normalizers
 }
 
-/// Returns (x - mean) / √(variance + ε) along `axis`: elements with mean 0 and variance 1. The result has the shape of
-/// `x`.
+/// Returns (x - mean) / √(variance + ε) along `axis`, so that the elements have mean 0 and variance 1. The result has
+/// the shape of `x`.
 ///
-/// Equals JAX's `standardize` with `algorithm="stable"`. JAX's default for `epsilon`, ε, is 10⁻⁵.
+/// The same function in JAX is `standardize` with `algorithm="stable"`. The number ε is `epsilon`, whose default in JAX
+/// is 10⁻⁵.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! Draws of classes: from logits, and from ranges with weights.
+//! Random classes with given logits, and random numbers of a range with given weights.
 
 use pytree_transform::{DType, Tensor, raw};
 
@@ -7,21 +7,21 @@ use crate::random::Key;
 /// Whether [`Key::choice`] may draw a number more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// Each draw is from all numbers.
+    /// A number may be drawn again.
     With,
     /// A number is drawn at most once.
     Without,
 }
 
 impl Key {
-    /// Returns classes, each with the probability softmax(logits) along the last axis: `i32[..shape, *batch]`.
+    /// Returns random classes with the probabilities softmax(logits) along the last axis: `i32[..shape, *batch]`.
     ///
-    /// `logits: [*batch, classes]`, and `shape` are axes of further draws from the same logits; `[]` for one draw. A
-    /// class with the logit -∞ is not drawn. The draw is the largest sum of a logit and a number of the Gumbel
-    /// distribution, as in JAX.
+    /// The logits are `[*batch, classes]`. `shape` adds axes for several draws from the same logits; pass `[]` for one
+    /// draw. A class with the logit -∞ is never drawn. As in JAX, a random number of the Gumbel distribution is added
+    /// to each logit, and the class with the largest sum is drawn.
     ///
     /// # Panics
-    /// If this is a stack of keys, or if `logits` has no axis or no classes, or is not of floats.
+    /// If this is a stack of keys, if `logits` has no axis or no classes, or if `logits` is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -43,16 +43,15 @@ impl Key {
         (self.gumbel(logits.dtype(), shape) + logits).argmax(-1)
     }
 
-    /// Returns numbers of `0..length`: `i32[..shape]`. To draw rows of a tensor, pass the numbers to
+    /// Returns random numbers of the range `0..length`: `i32[..shape]`. To draw rows of a tensor, pass these numbers to
     /// [`Tensor::take`].
     ///
-    /// `weights`, of shape `[length]`, are the probabilities of the numbers up to a factor; `None` means equal
-    /// probabilities. With replacement and with weights, the sum of the weights is computed in order, so that the weights
-    /// may be traced.
+    /// `weights: [length]` is proportional to the probabilities of the numbers. `None` means equal probabilities. The
+    /// weights may be traced.
     ///
     /// # Panics
-    /// If this is a stack of keys, if `length` is 0 and numbers are drawn, if more numbers are drawn than there are without
-    /// replacement, or if `weights` does not have the shape `[length]` or is not of floats.
+    /// If this is a stack of keys, if `length` is 0 and `shape` has elements, if more than `length` numbers are drawn
+    /// without replacement, or if `weights` is not a tensor of floats of the shape `[length]`.
     ///
     /// # Examples
     /// ```

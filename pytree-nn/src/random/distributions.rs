@@ -1,4 +1,4 @@
-//! Random numbers drawn from keys: bits, and numbers of several distributions.
+//! Random bits, and random numbers of basic distributions.
 
 use pytree_transform::{AbstractArray, DType, Tensor, TensorElement, bf16, f16, raw};
 
@@ -7,10 +7,11 @@ use crate::random::Key;
 use crate::random::error_function::erf_of_quotient;
 use crate::random::rounding::{next_down, next_up, rounded};
 
-/// The number of elements that are drawn at a time. Each element needs two random words, so a block needs 512 KiB.
+/// The number of elements in a block. Each element needs two random words of 4 bytes, so the words of a block need 512
+/// KiB.
 const BLOCK: usize = 1 << 16;
 
-/// Methods that draw numbers.
+/// Methods that draw random numbers.
 impl Key {
     /// Returns random bits: `u32[..shape]`.
     ///
@@ -35,8 +36,7 @@ impl Key {
     }
 
     /// Returns uniform numbers in [`low`, `high`): `[..shape]`. If `low` is not below `high`, all numbers are `low`, as
-    /// in JAX. Numbers in f64 may differ from those of JAX in the last digits, because JAX computes `u * span + low`
-    /// with one rounding.
+    /// in JAX. The last digits of f64 numbers may differ from JAX, because JAX rounds `u * span + low` only once.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -57,7 +57,7 @@ impl Key {
 
     /// Returns numbers of the normal distribution with mean 0 and standard deviation 1: `[..shape]`.
     ///
-    /// x = √2 · erf⁻¹(u) with u uniform in (-1, 1).
+    /// A number is computed as √2 · erf⁻¹(u) with u uniform in (-1, 1).
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -65,7 +65,7 @@ impl Key {
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("normal");
         // The interval begins at the smallest float above -1, because erf⁻¹(-1) is infinite. The length of the interval
-        // rounds to 2.
+        // is rounded to 2.
         let low = next_up(dtype, -1.0);
         check_float(dtype);
         self.draw(dtype, shape.as_ref(), |words| {
@@ -128,14 +128,15 @@ impl Key {
         offset.convert(DType::I32) + low
     }
 
-    /// Returns the integers in `0..length` in random order: `i32[length]`.
+    /// Returns the integers of `0..length` in random order: `i32[length]`.
     ///
     /// # Panics
     /// If this is a stack of keys.
     #[track_caller]
     pub fn permutation(&self, length: usize) -> Tensor {
         let _called = raw::called("permutation");
-        // Sorts by 32 random bits. Ties keep their order, so the sort is repeated until their effect is small.
+        // Each round sorts by 32 random bits. Elements with equal bits keep their order, so the sort is repeated until
+        // the effect of such ties is small.
         let rounds = (3.0 * (length.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil();
         let mut order = Tensor::arange(DType::I32, length);
         let mut key = self.clone();
@@ -149,8 +150,8 @@ impl Key {
         order
     }
 
-    /// Draws random words for each element of a shape, and computes each element from its words. Many elements are
-    /// computed in blocks, so that intermediate values stay in the cache.
+    /// Draws two random words for each element of a shape, and computes the elements with `numbers`. A large shape is
+    /// computed in blocks, so that intermediate values stay in the processor's cache.
     #[track_caller]
     fn draw(
         &self,
@@ -173,7 +174,7 @@ impl Key {
         )
     }
 
-    /// Returns `count` elements, computed block by block, or `None` while a function is traced.
+    /// Returns `count` elements, which are computed block by block. Returns `None` if the elements are traced.
     #[track_caller]
     fn draw_blocks<T: TensorElement>(
         &self,
@@ -207,7 +208,8 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
         let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
         return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
     }
-    // As in JAX, the upper bits of 32, 16 or 8 bits are the mantissa of a number in [1, 2). Then 1 is subtracted.
+    // As in JAX, the upper bits of a random integer of 32, 16 or 8 bits are the mantissa of a number in [1, 2), from
+    // which 1 is subtracted. Here, the mantissa bits are scaled to the same number in [0, 1).
     let (drawn, mantissa) = match dtype {
         DType::BF16 => (8, 7),
         DType::F16 => (16, 10),
@@ -217,10 +219,10 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
     bits.shift_right(32 - mantissa).convert(dtype) * (1.0 / f64::from(1 << mantissa))
 }
 
-/// Maps numbers in [0, 1) to numbers in [`low`, `high`), or to `low` if the interval is empty.
+/// Maps numbers of [0, 1) to numbers of [`low`, `high`). If this interval is empty, the results are `low`.
 fn between(unit: &Tensor, low: f64, high: f64) -> Tensor {
     let numbers = scaled(unit, low, high);
-    // Rounding is monotonic, so no number is below `low` unless `high` is less than `low`.
+    // Rounding is monotonic, so a number can be below `low` only if `high` is less than `low`.
     if high < low {
         numbers.maximum(low)
     } else {

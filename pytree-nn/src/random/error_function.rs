@@ -1,4 +1,4 @@
-//! The error function of single numbers, for the bounds of truncated normal distributions.
+//! The error function of a single number. The bounds of truncated normal distributions are computed with this function.
 
 use std::f64::consts::SQRT_2;
 
@@ -6,7 +6,7 @@ use pytree_transform::DType;
 
 use crate::random::rounding::rounded;
 
-/// Returns erf(x / √2) as JAX computes it in a float dtype. Each step is rounded to the dtype.
+/// Returns erf(x / √2) for a number of the given float dtype. Each step is rounded to the dtype, as in JAX.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the number has the precision of the dtype"
@@ -22,9 +22,9 @@ pub(super) fn erf_of_quotient(dtype: DType, x: f64) -> f64 {
     }
 }
 
-/// Returns erf(x / √2) in f32 as XLA computes it on a CPU, for JAX's `truncated_normal`.
+/// Returns erf(x / √2) in f32, with the rounding of XLA on a CPU. `truncated_normal` of JAX uses this function.
 ///
-/// XLA uses a rational function (from Eigen), with fused multiply-adds.
+/// XLA computes a rational function from Eigen with fused multiply-adds.
 fn erf_of_quotient_f32(x: f32) -> f32 {
     // XLA multiplies by the reciprocal of √2.
     let x = x * f32::from_bits(0x3F35_04F3);
@@ -61,8 +61,8 @@ fn erf_of_quotient_f32(x: f32) -> f32 {
 
 /// Returns erf(x / √2) in f64.
 ///
-/// Sums the series 2/√π · exp(-z²) · Σ 2ⁿ z²ⁿ⁺¹ / (1·3·…·(2n+1)) of Abramowitz and Stegun 7.1.6, in which all terms
-/// have the same sign.
+/// With z = x / √2, the function sums the series 2/√π · exp(-z²) · Σ 2ⁿ z²ⁿ⁺¹ / (1·3·…·(2n+1)) of Abramowitz and Stegun
+/// 7.1.6. All terms of the series have the same sign, so no digits cancel.
 fn erf_of_quotient_f64(x: f64) -> f64 {
     let z = x / SQRT_2;
     if z.abs() > 6.0 {

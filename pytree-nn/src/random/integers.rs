@@ -5,8 +5,8 @@ use pytree_transform::{DType, Tensor, raw};
 use crate::random::Key;
 
 impl Key {
-    /// Returns random bits of an integer dtype: `[..shape]`. JAX draws u64, which is not a dtype here: i64 has the same
-    /// bits.
+    /// Returns random integers of a dtype, in which all bits are random: `[..shape]`. An i64 has the bits of the u64 in
+    /// JAX, because u64 is not a dtype of this crate.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not an integer dtype.
@@ -33,9 +33,11 @@ impl Key {
         narrowed(&self.bits(shape), dtype)
     }
 
-    /// Returns uniform integers of an integer dtype in `low..high`: `[..shape]`. If the range is empty, all integers are
-    /// `low`. Bounds outside of the dtype are moved to its ends, and `high` may exceed the greatest integer by 1, as in
-    /// JAX: `0..256` are all numbers of u8.
+    /// Returns uniform integers of a dtype in `low..high`: `[..shape]`. If the range is empty, all integers are `low`.
+    ///
+    /// As in JAX, a bound that the dtype cannot represent is moved to the nearest integer of the dtype. Only `high` may
+    /// be greater than the greatest integer: the range then includes this integer. So `0..256` is the range of all u8
+    /// numbers.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not an integer dtype.
@@ -61,7 +63,7 @@ impl Key {
         let (least, greatest) = limits(dtype);
         let is_beyond = high > greatest;
         if bits_in(dtype) < 32 {
-            // 32 random bits are less biased.
+            // Narrow dtypes are drawn as i32, because remainders of 32 random bits are less biased.
             let (low, high) = (low.clamp(least, greatest), high.clamp(least, greatest + 1));
             return self.randint_of(DType::I32, shape, low, high).convert(dtype);
         }
@@ -69,7 +71,7 @@ impl Key {
         let span = match (high > low, is_beyond) {
             (false, _) => 1,
             (true, false) => high.abs_diff(low),
-            // The span of all numbers is 0 here, modulo 2 to the width.
+            // If all integers of the dtype are drawn, the span 2^width becomes 0 in `Span::new`.
             (true, true) => high.abs_diff(low) + 1,
         };
         // No closure is used here, because a panic in a closure would not report the caller's line.
@@ -91,7 +93,7 @@ fn unsigned(dtype: DType) -> DType {
     }
 }
 
-/// Returns the lowest bits of u32 numbers, in another integer dtype of at most 32 bits.
+/// Returns the lowest bits of u32 numbers as an integer dtype of at most 32 bits.
 fn narrowed(bits: &Tensor, dtype: DType) -> Tensor {
     let width = bits_in(dtype);
     if width == 32 {
@@ -101,7 +103,7 @@ fn narrowed(bits: &Tensor, dtype: DType) -> Tensor {
     if dtype == unsigned(dtype) {
         return lowest.convert(dtype);
     }
-    // The numbers of the upper half are negative in the signed dtype.
+    // Numbers whose highest bit is set are negative in the signed dtype.
     let wide = lowest.convert(DType::I32);
     let is_negative = wide.greater_equal(1_i32 << (width - 1));
     is_negative
@@ -130,9 +132,9 @@ fn limits(dtype: DType) -> (i64, i64) {
     }
 }
 
-/// The number of different integers that are drawn, and remainders of a division by it.
+/// The length of the range of integers to draw, with methods for remainders of division by this length.
 struct Span {
-    /// The span modulo 2 to the width, as an unsigned number. 0 means that all numbers of the dtype are drawn.
+    /// The length of the range, modulo 2^width. 0 means that all integers of the dtype are drawn.
     span: u64,
     width: u32,
 }
@@ -160,7 +162,7 @@ impl Span {
         self.remainder(&(self.remainder(upper) * multiplier + self.remainder(lower)))
     }
 
-    /// Returns the remainders of unsigned numbers.
+    /// Returns the remainders of unsigned numbers by the span.
     fn remainder(&self, dividend: &Tensor) -> Tensor {
         let dtype = dividend.dtype();
         let span = number(dtype, self.span);
@@ -175,7 +177,8 @@ impl Span {
         if self.span >> 63 == 1 {
             return reduced(dividend.clone());
         }
-        // Halves the unsigned number so that it is positive, divides it, and doubles the remainder.
+        // An i64 division is signed. So the unsigned number is halved to make it positive as i64, and the remainder of
+        // the half is doubled.
         let half = dividend.shift_right(1);
         let half = &half - &half / &span * &span;
         let lowest = dividend.bit_xor(dividend.shift_right(1).shift_left(1));
@@ -189,7 +192,7 @@ fn is_less_unsigned(left: &Tensor, right: &Tensor) -> Tensor {
     left.bit_xor(&sign).less(right.bit_xor(&sign))
 }
 
-/// Returns a scalar with the lowest bits of a number.
+/// Returns a scalar of `dtype` with the lowest bits of `bits`.
 fn number(dtype: DType, bits: u64) -> Tensor {
     #[allow(clippy::cast_possible_wrap, reason = "the bits are kept")]
     Tensor::from(bits as i64).convert(dtype)

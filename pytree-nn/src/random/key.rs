@@ -12,8 +12,8 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 /// A random key of two words, which is one leaf of a pytree.
 ///
-/// The same key gives the same numbers as in JAX 0.10. Use a key once, and [`split`](Self::split) it to get more
-/// keys.
+/// A key gives the same numbers as the same key in JAX 0.10. Use a key only once. To get more keys,
+/// [`split`](Self::split) a key.
 ///
 /// The tensor of a key is `u32[2]`. A stack of keys has a tensor `u32[.., 2]`, and [`vmap`](pytree_transform::vmap) can
 /// map over the stack.
@@ -44,7 +44,7 @@ impl Key {
     /// Creates a key, or a stack of keys, from a tensor of two words for each key: `u32[.., 2]`.
     ///
     /// # Panics
-    /// If the tensor has another shape or dtype.
+    /// If `data` is not of dtype u32, or if its last axis does not have length 2.
     #[track_caller]
     pub fn from_data(data: Tensor) -> Self {
         assert!(

@@ -1,4 +1,4 @@
-//! Draws by rejection: the gamma, beta and Poisson distributions.
+//! Random numbers of the gamma, beta and Poisson distributions, which are drawn by rejection.
 
 use pytree_transform::{DType, Tensor, raw, vmap, while_loop};
 
@@ -6,16 +6,16 @@ use crate::functions::lgamma;
 use crate::random::Key;
 use crate::random::distributions::check_float;
 
-/// Draws by rejection. The numbers are those of `jax.random`, up to rounding. They have no derivatives in reverse mode with
-/// respect to their parameters, because they are computed in loops whose number of iterations depends on values.
+/// Methods that draw by rejection. The numbers are those of `jax.random`, up to rounding. The loops run until all
+/// numbers are accepted, so reverse mode cannot differentiate the numbers with respect to their parameters.
 impl Key {
     /// Returns numbers of the gamma distribution with the given shape parameters and scale 1: `[..shape]`.
     ///
-    /// `concentration`, the shape parameter α > 0, broadcasts to `shape`, and its dtype is that of the result. Marsaglia
-    /// and Tsang 2000, "A simple method for generating gamma variables".
+    /// `concentration` is the shape parameter α > 0. It broadcasts to `shape`, and has the dtype of the result. The
+    /// source is Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     ///
     /// # Panics
-    /// If this is a stack of keys, if `concentration` does not broadcast to `shape`, or if it is not of floats.
+    /// If this is a stack of keys, or if `concentration` does not broadcast to `shape` or is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -31,7 +31,7 @@ impl Key {
     }
 
     /// Returns logarithms of numbers of the gamma distribution: `[..shape]`. For small shape parameters, the numbers of
-    /// [`gamma`](Self::gamma) underflow to 0, and their logarithms do not.
+    /// [`gamma`](Self::gamma) underflow to 0, but these logarithms stay finite.
     ///
     /// # Panics
     /// In the same cases as [`gamma`](Self::gamma).
@@ -61,13 +61,14 @@ impl Key {
         vmap(draw)((self.split_stacked(count), concentrations)).reshape(shape)
     }
 
-    /// Returns numbers of the beta distribution: `[..shape]`. x = g / (g + h), where g and h are numbers of gamma
-    /// distributions with the parameters `a` and `b`.
+    /// Returns numbers of the beta distribution with the parameters `a` and `b`: `[..shape]`. A number is computed as g
+    /// / (g + h), where g and h are numbers of gamma distributions with the shape parameters `a` and `b`.
     ///
-    /// `a` and `b`, both positive, broadcast to `shape` and have the dtype of the result.
+    /// `a` and `b` are positive. Both broadcast to `shape`, and have the dtype of the result.
     ///
     /// # Panics
-    /// If this is a stack of keys, if `a` or `b` does not broadcast to `shape`, or if they are not floats of one dtype.
+    /// If this is a stack of keys, if `a` or `b` does not broadcast to `shape`, or if `a` and `b` are not floats of the
+    /// same dtype.
     ///
     /// # Examples
     /// ```
@@ -82,7 +83,7 @@ impl Key {
         let shape = shape.as_ref();
         let log_a = self.fold_in(0_u32).loggamma(a, shape);
         let log_b = self.fold_in(1_u32).loggamma(b, shape);
-        // Divides by the greater number first, so that nothing underflows.
+        // Both numbers are divided by the greater number, so that the denominator does not underflow.
         let greater = log_a.maximum(&log_b);
         let (a, b) = ((log_a - &greater).exp(), (log_b - &greater).exp());
         &a / (&a + &b)
@@ -90,12 +91,12 @@ impl Key {
 
     /// Returns integers of the Poisson distribution: `i32[..shape]`.
     ///
-    /// `rate`, λ ≥ 0, is a tensor of floats that broadcasts to `shape`. As in JAX, the computation is in f32, by Knuth's
-    /// algorithm for λ < 10, and otherwise by the transformed rejection of Hörmann 1993, "The transformed rejection method
-    /// for generating Poisson random variables". For a rate of NaN, the integers are -1.
+    /// `rate` is the mean λ ≥ 0, a tensor of floats that broadcasts to `shape`. As in JAX, the numbers are computed in
+    /// f32. Knuth's algorithm is used for λ < 10, and transformed rejection for larger λ (Hörmann 1993, "The
+    /// transformed rejection method for generating Poisson random variables"). For a rate of NaN, the integers are -1.
     ///
     /// # Panics
-    /// If this is a stack of keys, if `rate` does not broadcast to `shape`, or if it is not of floats.
+    /// If this is a stack of keys, or if `rate` does not broadcast to `shape` or is not a tensor of floats.
     ///
     /// # Examples
     /// ```
@@ -130,7 +131,8 @@ enum Space {
 fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
     let dtype = concentration.dtype();
     let (zero, one) = (Tensor::zeros(dtype, []), Tensor::ones(dtype, []));
-    // A parameter below 1 is raised by 1, and the number is then multiplied by a power of a uniform number.
+    // For a parameter below 1, a number is drawn with the parameter plus 1, and then multiplied by a power of a uniform
+    // number.
     let is_large = concentration.greater_equal(1.0);
     let raised = is_large.select(concentration, &(concentration + 1.0));
     let d = raised - 1.0 / 3.0;
@@ -155,7 +157,7 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
         );
         (next, &x * &x, &v * &v * &v, of_u.uniform(dtype, []))
     };
-    // The first numbers are rejected.
+    // The values before the first iteration are chosen so that they are rejected.
     let start = (key, zero.clone(), one.clone(), Tensor::full(dtype, [], 2.0));
     let (_, _, v, _) = while_loop(try_again, draw, start);
     match space {
@@ -173,7 +175,7 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
     }
 }
 
-/// Counts the uniform numbers whose product stays above e^-λ. For small λ.
+/// Returns Poisson numbers for small λ: the number of uniform numbers whose product stays above e^-λ.
 fn knuth(key: &Key, rate: &Tensor) -> Tensor {
     let shape = rate.shape().to_vec();
     let counts = Tensor::zeros(DType::I32, &shape);
@@ -191,7 +193,7 @@ fn knuth(key: &Key, rate: &Tensor) -> Tensor {
     counts - 1
 }
 
-/// Draws from a transformed uniform distribution, until all numbers are accepted. For large λ.
+/// Returns Poisson numbers for large λ: draws from a transformed uniform distribution until all numbers are accepted.
 fn rejected(key: &Key, rate: &Tensor) -> Tensor {
     let shape = rate.shape().to_vec();
     let log_rate = rate.log();

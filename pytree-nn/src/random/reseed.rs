@@ -1,4 +1,4 @@
-//! Sets new seeds for the streams of a whole model.
+//! `reseed`: sets new seeds for the random streams of a whole model.
 
 use pytree_core::{PytreeOf, graph};
 use pytree_transform::Tensor;
@@ -9,10 +9,11 @@ use crate::random::{RngStream, Rngs};
 
 /// Returns the model with new seeds for all streams with the given tags, like `nnx.reseed`.
 ///
-/// The tag of a stream is the name under which the stream was created; a fork keeps the tag. For each tag, a new
+/// The tag of a stream is the name under which the stream was created. A fork has the same tag. For each tag, a new
 /// [`Rngs`] with the given seed draws one key for each stream with this tag, in the order of the streams in the model.
-/// So the streams get their original keys if the model was created with the same seed and its layers were created in
-/// this order. All counts restart at 0. A split stream gets the same number of keys as before, split from its new key.
+/// If the model was created with the same seed, and its layers were created in this order, the streams get their
+/// original keys. All counts restart at 0. A stream that was split gets as many keys as before, which are split from
+/// its new key.
 ///
 /// # Panics
 /// If the keys of the model are traced and their transformation has finished.

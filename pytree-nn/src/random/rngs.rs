@@ -18,7 +18,7 @@ use crate::random::Key;
 /// The name of the stream that is used if no stream has the requested name.
 const DEFAULT: &str = "default";
 
-/// The error of a key that cannot be drawn.
+/// The error if no stream can provide a key.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RngError {
@@ -33,7 +33,8 @@ pub enum RngError {
 }
 
 impl fmt::Debug for RngError {
-    /// Writes the same text as `Display`, because `unwrap` and a `main` that returns the error print the debug form.
+    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
+    /// error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -56,7 +57,7 @@ pub struct RngStream {
     /// The number of drawn keys: `u32[]`.
     #[state(RngState)]
     count: Tensor,
-    /// The name under which the stream was created; a fork keeps it.
+    /// The name under which the stream was created. A fork has the same tag.
     #[r#static]
     tag: String,
 }
@@ -97,12 +98,12 @@ impl RngStream {
     /// Returns the next key, which is computed by folding the count into the key of the stream.
     ///
     /// # Panics
-    /// If the stream was split, unless `vmap` maps over it.
+    /// If the stream was split and `vmap` does not map over it.
     ///
-    /// Also, under `vmap`, if the stream was created outside of the `vmap` and is not mapped, because all examples
-    /// would get the same key. Split the stream. If equal random numbers are intended, use
-    /// [`broadcast`](Self::broadcast). This second mistake is not detected inside of a function that is recorded, such
-    /// as a compiled function or the body of a loop.
+    /// Also, under `vmap`, if the stream was created outside the `vmap` and is not mapped. All examples would get the
+    /// same key from such a stream. To get different numbers, split the stream. To get equal numbers, use
+    /// [`broadcast`](Self::broadcast). This mistake is not detected inside a traced function, such as a compiled
+    /// function or the body of a loop.
     #[track_caller]
     pub fn next_key(&mut self) -> Key {
         assert!(
@@ -121,7 +122,7 @@ impl RngStream {
         key
     }
 
-    /// Returns a new stream, whose key is the next key of this stream.
+    /// Returns a new stream with the next key of this stream as its key.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -131,7 +132,8 @@ impl RngStream {
         Self::new(self.tag.clone(), self.next_key())
     }
 
-    /// Returns a stack of new streams for `vmap`. Their keys are split from the next key of this stream.
+    /// Returns a stack of new streams for `vmap`. The keys of the new streams are split from the next key of this
+    /// stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -141,7 +143,7 @@ impl RngStream {
         Self::new(self.tag.clone(), self.next_key().split_shaped(shape))
     }
 
-    /// Returns a stack of equal new streams for `vmap`. All of them have the same key, the next key of this stream.
+    /// Returns a stack of equal new streams for `vmap`. The key of all new streams is the next key of this stream.
     ///
     /// # Panics
     /// See [`next_key`](Self::next_key).
@@ -178,8 +180,8 @@ pub struct Rngs {
 }
 
 impl Rngs {
-    /// Creates a single stream, `default`, from a seed. All keys are drawn from this stream, whatever name is
-    /// requested.
+    /// Creates a single stream with the name `default` from a seed. All keys are drawn from this stream, for every
+    /// requested name.
     pub fn new(seed: u64) -> Self {
         Self::with([(DEFAULT, seed)])
     }
@@ -216,12 +218,12 @@ impl Rngs {
     /// Returns the next key of the stream `name`, or of the stream `default` if no stream is named `name`.
     ///
     /// # Panics
-    /// If neither the stream `name` nor the stream `default` exists, or if the streams were split, unless `vmap` maps
-    /// over them.
+    /// If neither the stream `name` nor the stream `default` exists, or if the stream was split and `vmap` does not map
+    /// over it.
     ///
     /// # Errors
-    /// Returns [`RngError::NoStream`] if neither the stream `name` nor the stream `default` exists. Panics if the
-    /// streams were split, unless `vmap` maps over them.
+    /// Returns [`RngError::NoStream`] if neither the stream `name` nor the stream `default` exists. The method panics
+    /// if the stream was split and `vmap` does not map over it.
     #[panicking_twin(next)]
     #[track_caller]
     pub fn try_next(&mut self, name: &str) -> Result<Key, RngError> {
@@ -296,17 +298,17 @@ impl Rngs {
     /// ```
     ///
     /// # Panics
-    /// If the streams were split, unless `vmap` maps over them.
+    /// If the streams were split and `vmap` does not map over them.
     #[must_use]
     #[track_caller]
     pub fn split(&mut self, count: usize) -> Self {
         self.split_shaped([count])
     }
 
-    /// Returns stacks of new streams like [`split`](Self::split). Each stack has the given shape.
+    /// Returns stacks of new streams like [`split`](Self::split), but with stacks of the given shape.
     ///
     /// # Panics
-    /// If the streams were split, unless `vmap` maps over them.
+    /// If the streams were split and `vmap` does not map over them.
     #[must_use]
     #[track_caller]
     pub fn split_shaped(&mut self, shape: impl AsRef<[usize]>) -> Self {
@@ -322,7 +324,7 @@ impl Rngs {
     /// stream.
     ///
     /// # Panics
-    /// If the streams were split, unless `vmap` maps over them.
+    /// If the streams were split and `vmap` does not map over them.
     #[must_use]
     #[track_caller]
     pub fn fork(&mut self) -> Self {

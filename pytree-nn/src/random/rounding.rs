@@ -1,4 +1,4 @@
-//! Numbers of the float dtypes, as f64: rounding, and the next number above or below.
+//! Functions of f64 numbers that represent numbers of a float dtype: rounding, and the next number above or below.
 
 use pytree_transform::{DType, bf16, f16};
 
@@ -40,7 +40,7 @@ pub(super) fn least_normal(dtype: DType) -> f64 {
     }
 }
 
-/// Returns the bits of the next number above a half-precision float. Infinity and NaN stay.
+/// Returns the bits of the next number above a half-precision float. Positive infinity does not change.
 fn bits_above(bits: u16) -> u16 {
     const SIGN: u16 = 0x8000;
     let is_last = [0x7f80, 0x7c00].contains(&bits);

@@ -1,4 +1,4 @@
-//! Draws from distributions that need one or two uniform numbers for each draw.
+//! Random numbers of distributions that need only one uniform number for each random number.
 
 use pytree_transform::{DType, Tensor, raw};
 
@@ -6,9 +6,10 @@ use crate::random::Key;
 use crate::random::distributions::check_float;
 use crate::random::rounding::{least_normal, next_up};
 
-/// Draws from simple distributions. The numbers are those of `jax.random`, up to rounding.
+/// Methods that draw from simple distributions. The numbers are those of `jax.random`, up to rounding.
 impl Key {
-    /// Returns numbers of the exponential distribution with rate 1: `[..shape]`. x = -log(1 - u) with u uniform in [0, 1).
+    /// Returns numbers of the exponential distribution with rate 1: `[..shape]`. A number is computed as -log(1 - u)
+    /// with u uniform in [0, 1).
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -26,9 +27,10 @@ impl Key {
         -(-self.uniform(dtype, shape)).log1p()
     }
 
-    /// Returns numbers of the standard Gumbel distribution: `[..shape]`. x = -log(-log u) with u uniform in (0, 1).
+    /// Returns numbers of the standard Gumbel distribution: `[..shape]`. A number is computed as -log(-log u) with u
+    /// uniform in (0, 1).
     ///
-    /// This is JAX's default mode, `low`: of f32, no number is above 16.7.
+    /// The numbers are those of the default mode `low` in JAX, whose f32 numbers are at most 16.7.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -49,8 +51,8 @@ impl Key {
         -(-uniform.log()).log()
     }
 
-    /// Returns numbers of the Laplace distribution with mean 0 and scale 1: `[..shape]`. x = sign(u) log(1 - |u|) with u
-    /// uniform in (-1, 1).
+    /// Returns numbers of the Laplace distribution with mean 0 and scale 1: `[..shape]`. A number is computed as
+    /// sign(u) log(1 - |u|) with u uniform in (-1, 1).
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -70,8 +72,8 @@ impl Key {
         uniform.sign() * (-uniform.abs()).log1p()
     }
 
-    /// Returns numbers of the logistic distribution with mean 0 and scale 1: `[..shape]`. x = log(u / (1 - u)) with u
-    /// uniform in (0, 1).
+    /// Returns numbers of the logistic distribution with mean 0 and scale 1: `[..shape]`. A number is computed as log(u
+    /// / (1 - u)) with u uniform in (0, 1).
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -90,7 +92,8 @@ impl Key {
         uniform.log() - (-&uniform).log1p()
     }
 
-    /// Returns numbers that are -1 or 1 with equal probability, of any dtype of signed numbers: `[..shape]`.
+    /// Returns numbers that are -1 or 1 with equal probability: `[..shape]`. `dtype` is a float dtype or a signed
+    /// integer dtype.
     ///
     /// # Panics
     /// If this is a stack of keys.

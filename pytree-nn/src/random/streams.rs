@@ -12,13 +12,13 @@ use crate::random::{Key, RngStream};
 
 /// Returns a copy of the model in which each stream is replaced by the result of `change`, like `nnx.with_rngs`.
 ///
-/// Changes that `change` makes to its argument apply to the streams of `model`: for example, splitting a stream draws a
-/// key from it. Distinguish streams by their [tags](RngStream::tag), and clone a stream that must not change. All other
-/// values are the same in both models.
+/// Each change of the argument of `change` is written to `model`. For example, [`split`](RngStream::split) draws a key,
+/// so the count of the stream in `model` increases. Distinguish streams by their [tags](RngStream::tag), and return a
+/// clone of a stream that must not change. All other values are the same in both models.
 ///
-/// A call that writes other states, such as running statistics, writes them to the copy. To keep these states, copy all
-/// states except for the streams into `model`: `partition::update(&mut model, &partition::filter(&each,
-/// &!Filter::state::<RngState>()))?`.
+/// A layer that is called on the copy writes its other states, such as running statistics, to the copy. To keep these
+/// states, copy them from the result `each` into `model`, without the streams:
+/// `partition::update(&mut model, &partition::filter(&each, &!Filter::state::<RngState>()))?`.
 ///
 /// # Examples
 /// Under `vmap`, each example of a batch drops different elements:
@@ -34,7 +34,7 @@ use crate::random::{Key, RngStream};
 /// assert_eq!(y.shape(), [4, 8]);
 /// assert_eq!(dropout.stream().count().item::<u32>(), 1);
 /// ```
-/// The tag of each stream decides how the stream changes:
+/// Here, the change of a stream depends on its tag:
 /// ```
 /// use pytree_nn::{Rngs, with_rngs};
 /// let mut rngs = Rngs::with([("params", 0), ("dropout", 1), ("noise", 2)]);
@@ -48,7 +48,7 @@ use crate::random::{Key, RngStream};
 /// ```
 ///
 /// # Panics
-/// If `change` panics. A stream that was split cannot be split, forked or broadcast again, unless `vmap` maps over it.
+/// If `change` panics, for example because `change` splits, forks or broadcasts a stream that was split before.
 #[must_use = "the streams of the model itself only advance"]
 #[track_caller]
 pub fn with_rngs<M: PytreeOf<Tensor>>(
@@ -63,7 +63,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
         place.write(&stream, &mut before);
         place.write(&changed, &mut after);
     }
-    // Write the changed streams to the references of the model. The references of the result are new.
+    // The changed streams are also written to the references of the model. The result has new references.
     *model = or_panic(unflatten_with_references(
         &treedef,
         before,
@@ -73,7 +73,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     or_panic(graph::unflatten(&treedef, after))
 }
 
-/// The tag of a stream, and the positions of its leaves among the leaves of a model that was flattened as a graph.
+/// The tag of a stream, and the positions of its leaves in the list of all leaves of a model in graph order.
 pub(crate) struct StreamPlace {
     pub(crate) tag: String,
     /// The position of the stream's key. The stream's count is the next leaf.
@@ -98,8 +98,8 @@ fn is_stream(shape: Shape<'_>) -> bool {
     shapes.any(|of_streams| shape == Shape::Static(of_streams))
 }
 
-/// Returns the leaf positions of all streams in the graph structure of a model, in order. A stream is left out if its
-/// leaves are absent, because another part of a partition holds them.
+/// Returns the leaf positions of all streams of a model in graph order. A stream without leaves is skipped: its leaves
+/// are in another part of a partition.
 pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
     let mut places = Vec::new();
     let mut position = 0;
@@ -108,7 +108,7 @@ pub(crate) fn places_of(treedef: &TreeDef) -> Vec<StreamPlace> {
             position += 1;
         } else if is_stream(node.shape()) && node.num_leaves() == 2 {
             let (_, tag) = expect_next(&mut node.statics(), "the tag of a stream");
-            // In a structure that was read from bytes, the tag is data and not a `String`.
+            // In a structure that was read from bytes, the tag is a `StaticData` and not a `String`.
             let StaticData::Text(tag) = tag.data() else {
                 bug(format_args!(
                     "the tag of a stream to be a text, found {}",

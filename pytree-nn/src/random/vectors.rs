@@ -1,16 +1,18 @@
-//! Draws of vectors and matrices: the multivariate normal distribution, and orthogonal matrices.
+//! Random vectors of the multivariate normal distribution, and random orthogonal matrices.
 
 use pytree_transform::{DType, Tensor, fori_loop, raw, scan};
 
 use crate::random::Key;
 
 impl Key {
-    /// Returns vectors of the normal distribution with a mean and a covariance matrix: `[..shape, n]`. x = mean + L z,
-    /// where z is of the standard normal distribution and L Lᵀ is the Cholesky decomposition of the covariance.
+    /// Returns vectors of the normal distribution with the given mean and covariance matrix: `[..shape, n]`. A vector
+    /// is computed as mean + L z. The elements of z are standard normal numbers, and L Lᵀ is the Cholesky decomposition
+    /// of the covariance.
     ///
-    /// `mean: [n]`, `covariance: [n, n]`, both of one float dtype. The covariance must be symmetric and positive definite;
-    /// otherwise the results are NaN, as in JAX. For a batch of distributions, map over them with `vmap`. The draw has
-    /// derivatives with respect to the mean and the covariance.
+    /// The shapes are `mean: [n]` and `covariance: [n, n]`, and both have the same float dtype. The covariance must be
+    /// symmetric and positive definite. If it is not positive definite, the results are NaN, as in JAX. To draw from a
+    /// batch of distributions, use `vmap`. The result can be differentiated with respect to the mean and the
+    /// covariance.
     ///
     /// # Panics
     /// If this is a stack of keys, if the shapes do not match, or if the dtypes are not the same float dtype.
@@ -44,13 +46,14 @@ impl Key {
         mean + normal.matmul(&transposed_cholesky(covariance))
     }
 
-    /// Returns an orthogonal matrix, uniformly among all orthogonal matrices: `[rows, columns]`. If the matrix is not
-    /// square, its rows or its columns, whichever are fewer, are orthonormal.
+    /// Returns a uniformly distributed orthogonal matrix: `[rows, columns]`. If there are fewer rows than columns, only
+    /// the rows are orthonormal. If there are fewer columns than rows, only the columns are orthonormal.
     ///
-    /// The matrix is the factor Q of a matrix of normal numbers, with the signs that make the diagonal of R positive
-    /// (Mezzadri 2007, "How to generate random matrices from the classical compact groups"). With these signs Q is unique,
-    /// so it is computed by Gram-Schmidt steps, each done twice (Giraud et al. 2005, "The loss of orthogonality in the
-    /// Gram-Schmidt orthogonalization process").
+    /// The matrix is the factor Q of the QR decomposition of a matrix of normal numbers. The signs of Q make the
+    /// diagonal of R positive (Mezzadri 2007, "How to generate random matrices from the classical compact groups").
+    /// With these signs, Q is unique, so Gram-Schmidt steps compute the same Q as any other algorithm. Each step is
+    /// done twice, for accuracy (Giraud et al. 2005, "The loss of orthogonality in the Gram-Schmidt orthogonalization
+    /// process").
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
@@ -67,7 +70,7 @@ impl Key {
     pub fn orthogonal(&self, dtype: DType, rows: usize, columns: usize) -> Tensor {
         let _called = raw::called("orthogonal");
         let (long, short) = (rows.max(columns), rows.min(columns));
-        // Half-precision floats are too coarse for the subtractions.
+        // Half-precision floats are converted to f32, because they would lose too many digits in the subtractions.
         let wide = if dtype == DType::F64 {
             DType::F64
         } else {
@@ -93,8 +96,8 @@ impl Key {
     }
 }
 
-/// Returns Lᵀ for the Cholesky decomposition L Lᵀ of a matrix `[n, n]`. Each step of the loop computes a column of L, and
-/// subtracts its products from the rest of the matrix.
+/// Returns Lᵀ for the Cholesky decomposition L Lᵀ of a matrix `[n, n]`. Each step of the loop computes a column of L,
+/// and subtracts the outer product of this column with itself from the rest of the matrix.
 #[track_caller]
 fn transposed_cholesky(matrix: &Tensor) -> Tensor {
     let length = matrix.shape()[0];

@@ -87,7 +87,8 @@ pub fn padding_mask(lengths: &Tensor, keys: usize) -> Tensor {
 /// ```
 ///
 /// # Panics
-/// If there are two or more masks and a mask is not a tensor of bools, or if the shapes do not broadcast.
+/// If the dtypes of the masks differ, if several masks are floats, or if the shapes do not broadcast. A single mask is
+/// returned without a check.
 #[track_caller]
 pub fn combine_masks(masks: &[&Tensor]) -> Option<Tensor> {
     let (first, others) = masks.split_first()?;
