@@ -1,7 +1,7 @@
-//! Sums and means of the elements that a mask selects, and weighted means.
+//! Sums and means of the elements where a mask is true, and weighted means.
 //!
-//! These are the last step of a masked loss. A mask has the shape of the tensor: a mask of another shape would be
-//! broadcast, and would then count an example several times, which is a mistake that no error reports.
+//! These functions are the last step of a masked loss. A mask must have the shape of the tensor. If masks were
+//! broadcast, a mask of a wrong shape would count an example several times without an error.
 
 use pytree_derive::panicking_twin;
 
@@ -13,7 +13,7 @@ use crate::primitives::reduce::sum;
 use crate::primitives::select::select;
 use crate::tensor::Tensor;
 
-/// Returns an error unless `mask` is of bools and has the shape of `tensor`.
+/// Returns an error unless `mask` is a tensor of bools with the shape of `tensor`.
 fn check_mask(operation: &'static str, tensor: &Tensor, mask: &Tensor) -> Result<(), TensorError> {
     let operands = [tensor.info(), mask.info()];
     if mask.dtype() != DType::Bool {
@@ -39,20 +39,20 @@ fn check_same_shape(
     ))
 }
 
-/// Replaces the elements that the mask does not select by zeros.
+/// Returns the tensor with zeros where `mask` is false.
 #[track_caller]
 fn selected(tensor: &Tensor, mask: &Tensor) -> Result<Tensor, TensorError> {
     select(mask, tensor, &Tensor::zeros_like(tensor))
 }
 
 impl Tensor {
-    /// Returns the sum of the elements where `mask` is true, as a scalar: `jnp.sum(x, where=mask)`. Elements that are
-    /// not selected have no effect, even if they are NaN or infinite, and their gradient is 0.
+    /// Returns the sum of the elements where `mask` is true, as a scalar: `jnp.sum(x, where=mask)`. Other elements have
+    /// no effect, even if they are NaN or infinite, and their gradient is 0.
     ///
     /// `mask` is a tensor of bools with the shape of this tensor.
     ///
     /// # Panics
-    /// Panics if the shapes differ, if the mask is not of bools, or if the elements are bool.
+    /// Panics if the shapes differ, if the mask is not a tensor of bools, or if the elements are bool.
     ///
     /// # Examples
     /// ```
@@ -68,14 +68,14 @@ impl Tensor {
         sum(&selected(self, mask)?, &all_axes(self))
     }
 
-    /// Returns the mean of the elements where `mask` is true, as a scalar: `jnp.mean(x, where=mask)`. Elements that are
-    /// not selected have no effect, even if they are NaN or infinite, and their gradient is 0. If no element is
-    /// selected, the mean is NaN, as in JAX.
+    /// Returns the mean of the elements where `mask` is true, as a scalar: `jnp.mean(x, where=mask)`. Other elements
+    /// have no effect, even if they are NaN or infinite, and their gradient is 0. If the mask is false everywhere, the
+    /// mean is NaN, as in JAX.
     ///
     /// `mask` is a tensor of bools with the shape of this tensor.
     ///
     /// # Panics
-    /// Panics if the shapes differ, if the mask is not of bools, or if the elements are not floats.
+    /// Panics if the shapes differ, if the mask is not a tensor of bools, or if the elements are not floats.
     ///
     /// # Examples
     /// ```

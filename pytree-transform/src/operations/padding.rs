@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 impl Tensor {
     /// Pads the tensor with `value`. For each axis, `padding` holds three numbers: the padding elements before the
     /// first element, after the last element, and between neighbours. A negative first or second number removes
-    /// elements. For the other modes of `numpy.pad`, see [`pad_mode`](Self::pad_mode).
+    /// elements. For other modes of `numpy.pad` than a constant, see [`pad_mode`](Self::pad_mode).
     ///
     /// # Examples
     /// ```
@@ -25,7 +25,7 @@ impl Tensor {
     /// ```
     ///
     /// # Panics
-    /// Panics unless `padding` has one triple for each axis, or if more elements are removed than an axis has.
+    /// Panics if `padding` does not have one triple for each axis, or if more elements are removed than an axis has.
     #[must_use]
     #[panicking_twin(pad)]
     #[track_caller]

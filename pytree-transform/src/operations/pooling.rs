@@ -12,9 +12,8 @@ use crate::primitives::reduce::Extremum;
 use crate::primitives::reduce_window::{Window, extremum_of_windows, sum_windows};
 use crate::tensor::Tensor;
 
-/// A reduction of sliding windows over the spatial axes of a tensor `[…, space…, features]`. The window has one size
-/// for each spatial axis (an axis over which windows slide). The axes before the spatial axes, for instance the batch
-/// axis, are kept.
+/// A reduction of windows that slide over the spatial axes of a tensor `[batch…, space…, features]`. The window has one
+/// size for each spatial axis. The batch axes and the feature axis do not change.
 ///
 /// # Examples
 /// ```
@@ -33,8 +32,7 @@ pub struct Pooling {
     padding_count: PaddingCount,
 }
 
-/// Whether an average divides by the size of the window or by the number of input elements in the window
-/// (`count_include_pad` in Flax). Padding elements are zeros.
+/// Whether an average counts padding elements, which are zeros: `count_include_pad` in Flax.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PaddingCount {
     /// Divides by the size of the window, including padding elements (`count_include_pad=True`).
@@ -64,14 +62,16 @@ impl Pooling {
         Self { strides, ..self }
     }
 
-    /// Sets the padding. A padding element counts as zero in a sum, and is ignored in a maximum or minimum. The maximum
-    /// of a window of padding alone is the least value of the dtype. The default is no padding, as in Flax.
+    /// Sets the padding. A padding element counts as zero in a sum, and is ignored in a maximum or minimum. If a window
+    /// contains only padding, its maximum is the least value of the dtype, and its minimum is the greatest. The default
+    /// is no padding, as in Flax.
     #[must_use]
     pub fn padding(self, padding: Padding) -> Self {
         Self { padding, ..self }
     }
 
-    /// Sets whether an [`average`](Self::average) counts padding elements. By default, it counts them, as in Flax.
+    /// Sets whether an [`average`](Self::average) counts padding elements. By default, padding elements are counted, as
+    /// in Flax.
     #[must_use]
     pub fn count_padding(self, padding_count: PaddingCount) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Reductions of groups of rows: `jax.ops.segment_sum` and its companions.
+//! Reductions of groups of rows, like `jax.ops.segment_sum`.
 
 use pytree_derive::panicking_twin;
 
@@ -11,8 +11,8 @@ use crate::primitives::select::select;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// Returns the tensor of the results before any row is added, and indices in which all numbers outside of
-/// `0..segments` are out of range. An update would count negative indices from the end.
+/// Returns the initial results, and indices for an update. In these indices, negative numbers are replaced by
+/// `segments`, which is out of range, because an update would count negative indices from the end.
 #[track_caller]
 fn prepared(
     operation: &'static str,
@@ -46,10 +46,10 @@ fn prepared(
     Ok((start, select(&negative, &outside, &wide)?))
 }
 
-/// Reductions of groups of rows.
+/// Methods that reduce groups of rows.
 ///
-/// `indices` holds the number of the segment for each row: integers of shape `[rows..]`. The tensor has the shape
-/// `[rows.., rest..]`, and the result `[segments, rest..]`. As in JAX, rows whose index is not in `0..segments` are
+/// The tensor has the shape `[rows.., rest..]`. `indices: [rows..]` has the number of the segment of each row, as
+/// integers. The result has the shape `[segments, rest..]`. As in JAX, rows with an index outside of `0..segments` are
 /// dropped.
 impl Tensor {
     /// Returns the sum of the rows of each segment, like `jax.ops.segment_sum`. The sum of an empty segment is 0.
@@ -93,7 +93,7 @@ impl Tensor {
     }
 
     /// Returns the maximum of the rows of each segment, like `jax.ops.segment_max`. The maximum of an empty segment is
-    /// -∞, or the least integer. Equal maxima share the gradient.
+    /// -∞ for floats, and the least integer for integers. The gradient is divided equally among equal maxima.
     ///
     /// # Panics
     /// Panics in the same cases as [`segment_sum`](Self::segment_sum).
@@ -113,7 +113,7 @@ impl Tensor {
     }
 
     /// Returns the minimum of the rows of each segment, like `jax.ops.segment_min`. The minimum of an empty segment is
-    /// ∞, or the greatest integer. Equal minima share the gradient.
+    /// ∞ for floats, and the greatest integer for integers. The gradient is divided equally among equal minima.
     ///
     /// # Panics
     /// Panics in the same cases as [`segment_sum`](Self::segment_sum).

@@ -1,4 +1,4 @@
-//! The padding of spatial axes. The windows of convolutions and pooling slide over spatial axes.
+//! The padding of the spatial axes, over which the windows of convolutions and pooling slide.
 
 use pytree_core::Static;
 
@@ -15,17 +15,17 @@ pub enum Padding {
     /// Pads like [`Padding::Same`]. If the number of padding elements is odd, one more element is added before the axis
     /// than after it.
     SameLower,
-    /// Does not pad, so all windows are inside of the tensor.
+    /// Does not pad, so all windows are inside the tensor.
     Valid,
-    /// Pads each axis with the given numbers of elements before and after. A negative number removes elements.
+    /// Pads each axis with the given numbers of elements before and after the axis. A negative number removes elements.
     Explicit(Vec<(isize, isize)>),
 }
 
-/// Returns the padding before and after an axis of length `length`, for which `⌈length / stride⌉` windows of `span`
-/// elements fit.
+/// Returns the padding before and after an axis so that `⌈length / stride⌉` windows of `span` elements fit. `length` is
+/// the length of the axis.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let needed = match length.div_ceil(stride) {
-        // There is no window if the padding is one stride shorter than a window.
+        // The axis is empty. With padding one stride shorter than a window, no window fits.
         0 => span.saturating_sub(stride),
         windows => ((windows - 1) * stride)
             .saturating_add(span)

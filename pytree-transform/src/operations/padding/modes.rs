@@ -1,4 +1,4 @@
-//! Padding with elements of the tensor: the modes of `numpy.pad` other than a constant.
+//! Padding with elements that are computed from the tensor: all modes of `numpy.pad` except a constant.
 
 use pytree_derive::panicking_twin;
 
@@ -15,21 +15,21 @@ use crate::tensor::Tensor;
 pub enum PadMode {
     /// Repeats the first and the last element: `a a [a b c] c c`.
     Edge,
-    /// Mirrors at the first and the last element, without repeating them: `c b [a b c] b a`.
+    /// Mirrors at the first and the last element, without a repetition of both: `c b [a b c] b a`.
     Reflect,
     /// Mirrors at the ends, and repeats the first and the last element: `b a [a b c] c b`.
     Symmetric,
-    /// Continues with the other end: `b c [a b c] a b`.
+    /// Continues with the elements of the other end: `b c [a b c] a b`.
     Wrap,
-    /// Falls or rises in equal steps to the given number, which is the outermost element. For floats.
+    /// Falls or rises in equal steps to the given number, which is the outermost element. This mode needs floats.
     LinearRamp(f64),
     /// Adds the maximum along the axis.
     Maximum,
     /// Adds the minimum along the axis.
     Minimum,
-    /// Adds the mean along the axis. For floats.
+    /// Adds the mean along the axis. This mode needs floats.
     Mean,
-    /// Adds the median along the axis. For floats.
+    /// Adds the median along the axis. This mode needs floats.
     Median,
 }
 
@@ -40,12 +40,12 @@ impl Tensor {
     /// axis, `widths` holds the number of elements to add before the first element and after the last element. To pad
     /// with a constant, use [`pad`](Self::pad).
     ///
-    /// The axes are padded in order, so an axis is padded with the elements that were added along the axes before it.
-    /// Repeated reflections of a narrow axis are as in NumPy.
+    /// The axes are padded in order, so the padding of an axis is computed from the padding of all earlier axes. If the
+    /// padding is longer than the axis, `Reflect`, `Symmetric` and `Wrap` repeat, as in NumPy.
     ///
     /// # Panics
-    /// Panics unless there is one pair for each axis, if an axis without elements is to become longer, or if the mode
-    /// needs floats and the elements are not floats.
+    /// Panics if `widths` does not have one pair for each axis, if an axis without elements is padded, or if the
+    /// elements are not floats in a mode that needs floats.
     ///
     /// # Examples
     /// ```
@@ -96,7 +96,7 @@ impl Tensor {
     }
 }
 
-/// Pads one axis, which has at least one element.
+/// Pads one axis. The axis has at least one element.
 #[track_caller]
 fn padded_axis(
     tensor: &Tensor,
@@ -133,7 +133,8 @@ fn padded_axis(
     concatenate(&[&repeated(before)?, tensor, &repeated(after)?], axis)
 }
 
-/// Returns the position in `0..length` whose element is copied to `place`, which may be outside of this range.
+/// Returns the position in `0..length` of the element that is copied to `place`. The place may be outside of
+/// `0..length`.
 fn source(mode: PadMode, place: isize, length: isize) -> isize {
     let mirrored = |period: isize, last: isize| {
         let position = place.rem_euclid(period);
@@ -162,8 +163,8 @@ fn positions_on(length: usize, positions: impl IntoIterator<Item = isize>) -> Te
     Tensor::from(wide.collect::<Vec<i64>>())
 }
 
-/// Returns `count` numbers for each row along `axis`, from `end` in equal steps toward the element at `position`, which
-/// would be the next number.
+/// Returns `count` numbers for each row along `axis`. The numbers go in equal steps from `end` towards the element at
+/// `position`, which is not included.
 #[track_caller]
 fn ramp(
     tensor: &Tensor,
