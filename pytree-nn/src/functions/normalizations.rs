@@ -24,7 +24,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 /// Returns exp(x) / Σ exp(x) along `axis`: positive numbers whose sum is 1. The result has the
 /// shape of `x`.
 ///
-/// If all elements along the axis are -∞, for example because all elements are masked, the results are NaN, as in JAX.
+/// As in JAX, the results are NaN if all elements along the axis are -∞, for example after masking.
 ///
 /// # Examples
 /// ```

@@ -27,7 +27,7 @@ pub struct Dropout {
     /// The probability that an element is dropped.
     #[r#static]
     pub rate: f64,
-    /// In [`Mode::Train`] elements are dropped; in [`Mode::Eval`] the layer returns its input.
+    /// The mode. Elements are dropped only in [`Mode::Train`]. In [`Mode::Eval`], the layer returns its input.
     #[r#static]
     pub mode: Mode,
     stream: RngStream,

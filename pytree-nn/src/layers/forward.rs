@@ -62,7 +62,7 @@ pub trait Forward: std::fmt::Debug {
     /// [`forward`](Self::forward), which panics instead.
     ///
     /// # Errors
-    /// Returns [`InputError`] with the input that the layer expects, the input that it found, and a fix.
+    /// Returns [`InputError`] with the expected input, the found input and a fix.
     #[track_caller]
     fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
         Ok(self.forward(x))

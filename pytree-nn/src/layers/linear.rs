@@ -23,7 +23,7 @@ pub struct Linear {
     /// The matrix by which the input is multiplied.
     #[param("T[in out]")]
     pub weight: Tensor,
-    /// The vector that is added to the product, if any.
+    /// The vector that is added to the product. `None` means that the layer has no bias.
     #[param("T[out]")]
     pub bias: Option<Tensor>,
 }

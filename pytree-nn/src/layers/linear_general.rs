@@ -151,7 +151,7 @@ impl LinearGeneral {
     /// Multiplies the axes [`axes`](Self::axes) of `x` by the weight, and adds the bias.
     ///
     /// # Panics
-    /// If `x` lacks an axis of the layer, if the lengths of these axes are not those of the weight, or if the dtypes
+    /// If `x` lacks an axis of the layer, if the length of such an axis differs from the weight, or if the dtypes
     /// differ.
     #[shapes(x = "T: float[...]", return = "T[...]")]
     #[panicking_twin(forward)]

@@ -14,7 +14,7 @@ pub enum Mode {
     Eval,
 }
 
-/// Returns the model with every [`Mode`] in it set to [`Mode::Train`].
+/// Returns a copy of the model in which every [`Mode`] is [`Mode::Train`].
 ///
 /// The result has the same leaves, shared nodes and [references](pytree_core::Ref). If a reference contains a mode, the
 /// mode changes for all handles of the reference. The mode is part of the treedef, so `jit` compiles a function once
@@ -28,7 +28,7 @@ pub fn train<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Train))
 }
 
-/// Returns the model with every [`Mode`] in it set to [`Mode::Eval`].
+/// Returns a copy of the model in which every [`Mode`] is [`Mode::Eval`].
 ///
 /// # Examples
 /// ```
@@ -49,7 +49,7 @@ pub fn eval<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Eval))
 }
 
-/// Returns the model with the [`Mode`]s that the filter selects by path set to [`Mode::Train`].
+/// Returns a copy of the model in which each [`Mode`] whose path the filter selects is [`Mode::Train`].
 ///
 /// # Panics
 /// See [`eval_where`].
@@ -59,12 +59,12 @@ pub fn train_where<M: Pytree>(model: &M, filter: &Filter) -> M {
     or_panic(edit::set_static(model, filter, Mode::Train))
 }
 
-/// Returns the model with the [`Mode`]s that the filter selects by path set to [`Mode::Eval`].
+/// Returns a copy of the model in which each [`Mode`] whose path the filter selects is [`Mode::Eval`].
 ///
-/// Use [`edit::apply`] to set all layers of one type, and [`edit::set_static`] for any static field.
+/// To change all layers of one type, use [`edit::apply`]. To change other static fields, use [`edit::set_static`].
 ///
 /// # Examples
-/// A body that is no longer trained keeps its statistics, while dropout in the head stays active:
+/// Here, the body of a model keeps its running statistics, while dropout in the head stays active:
 /// ```
 /// use pytree_core::{Filter, edit};
 /// use pytree_nn::{BatchNorm, Dropout, Mode, Rngs, eval_where};

@@ -27,7 +27,7 @@ pub enum Reduction {
 /// `x: [batch…, space…, features]` becomes `[batch…, space…, features]`, with one element for each window along the
 /// spatial axes. The number of spatial axes is the number of sizes in `window`. There may be any number of batch axes.
 ///
-/// The fields are public: change them by assignment, or write `Pool { strides: vec![2, 2], ..Pool::max([3, 3]) }`.
+/// The fields are public. Change a field by assignment, or write `Pool { strides: vec![2, 2], ..Pool::max([3, 3]) }`.
 ///
 /// # Examples
 /// ```
@@ -47,8 +47,8 @@ pub struct Pool {
     /// The size of a window along each spatial axis.
     #[r#static]
     pub window: Vec<usize>,
-    /// The distance between neighbouring windows along each spatial axis. The default is 1, as in Flax. (In PyTorch, it
-    /// is the size of the window.)
+    /// The distance between neighbouring windows along each spatial axis. The default is 1, as in Flax. (In PyTorch,
+    /// the default is the size of the window.)
     #[r#static]
     pub strides: Vec<usize>,
     /// The padding. The default is no padding, as in Flax. Padding elements are zeros in a mean, and are ignored in a

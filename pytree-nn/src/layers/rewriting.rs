@@ -1,5 +1,5 @@
-//! Replaces some weights of a model for one call, and restores them afterwards. The layers that wrap a whole model use
-//! these functions.
+//! Functions that replace some weights of a model for one call, and restore the weights after the call. Layers that
+//! wrap a whole model, such as [`Lora`](crate::Lora), use both functions.
 
 use pytree_core::{Partition, TreeError, edit};
 use pytree_transform::Tensor;

@@ -35,7 +35,7 @@ use crate::error::InputError;
 pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputError> {
     let zeros = Tensor::zeros_like(targets);
     let is_zero = targets.equal(&zeros);
-    // Zeros are replaced by 1 before the logarithm, so that its derivative stays finite.
+    // Zeros are replaced by 1 before the logarithm, so that the derivative of the logarithm stays finite.
     let logarithms = is_zero.select(&Tensor::ones_like(targets), targets).log();
     let terms = targets * (logarithms - log_predictions);
     Ok(is_zero.select(&zeros, &terms).sum_axes([-1]))

@@ -99,7 +99,7 @@ macro_rules! fractions {
             }
 
             /// Adds the examples of a batch where `mask` is true. The labels of other examples have no effect, even if
-            /// they are out of range.
+            /// these labels are out of range.
             ///
             /// # Panics
             /// In the same cases as `update`, or if the mask is not a tensor of bools.

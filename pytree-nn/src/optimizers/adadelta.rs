@@ -54,8 +54,8 @@ pub fn adadelta_with(learning_rate: impl Into<Schedule>, options: AdadeltaOption
     ])
 }
 
-/// Multiplies gradients by the root mean square of past updates, and divides them by the root mean square of past
-/// gradients.
+/// Multiplies gradients by the root mean square of past updates, and divides the products by the root mean square of
+/// past gradients.
 #[derive(Module, Clone, Debug)]
 struct ScaleByAdadelta {
     #[state(OptState)]

@@ -92,11 +92,11 @@ pub enum GradientProblem {
     Frozen(KeyPath),
     /// The gradients have a leaf that the model does not have.
     NoLeaf(KeyPath),
-    /// The leaf was a state when the optimizer was created, for example in a frozen module. Now it is a parameter, and
-    /// received a gradient.
+    /// The leaf was a state when the optimizer was created, for example in a frozen module. Now the leaf is a
+    /// parameter, and received a gradient.
     ThawedSince(KeyPath),
-    /// The leaf was a trained parameter when the optimizer was created. Now it is a state, for example in a frozen
-    /// module, and received no gradient.
+    /// The leaf was a trained parameter when the optimizer was created. Now the leaf is a state, for example in a
+    /// frozen module, and received no gradient.
     FrozenSince(KeyPath),
     /// The shape or dtype of the gradient differs from the shape or dtype of the parameter.
     Shape {

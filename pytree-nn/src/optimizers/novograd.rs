@@ -21,7 +21,7 @@ pub struct NovogradOptions {
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0.
     pub epsilon_root: f64,
-    /// The weight decay, which is added to the normalised gradients before they are summed; by default 0.
+    /// The strength of the weight decay, which is added to each normalised gradient before the summation; by default 0.
     pub weight_decay: f64,
 }
 

@@ -78,7 +78,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         Self::with_filter(model, transformation, &!Filter::any_state())
     }
 
-    /// Creates an optimizer that trains those leaves of a model that `filter` accepts. The other leaves are frozen.
+    /// Creates an optimizer that trains the leaves of a model that `filter` accepts. The other leaves are frozen.
     ///
     /// Compute gradients with respect to the same leaves, with `.wrt(filter)`.
     ///
@@ -252,7 +252,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
                 problems: problems.collect(),
             });
         }
-        // The optimizer is copied, because it must not change if writing the references of the model fails.
+        // The chain is copied, because the optimizer must not change if writing the references of the model fails.
         let before = (!references.is_empty()).then(|| self.transformation.clone());
         let updates = self.transformation.update(gradients, parameters.leaves());
         let places = pairs(&mut leaves, &*choices, LEAVES)

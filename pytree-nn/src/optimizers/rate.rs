@@ -78,7 +78,7 @@ struct ScaleBySchedule {
 }
 
 /// Returns the transformation that multiplies gradients by `factor`, as `optax.scale_by_schedule`. Unlike
-/// [`scale_by_learning_rate`], it does not change the sign.
+/// [`scale_by_learning_rate`], this transformation does not change the sign.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! Gradient transformations, and chains of them.
+//! Gradient transformations, and chains of gradient transformations.
 
 use pytree_core::bug::{bug, pairs};
 use pytree_core::{Module, Tree, graph, module_object};
@@ -54,8 +54,8 @@ pub trait GradientTransformation {
     /// Gradients, parameters and updates are in the order of the parameters in [`init`](Self::init).
     ///
     /// # Panics
-    /// A chain panics if a transformation returns more or fewer updates than it received gradients. The transformations
-    /// of this crate panic if the number of gradients differs from the number of parameters.
+    /// A chain panics if a transformation returns a number of updates that differs from the number of gradients. The
+    /// transformations of this crate panic if the number of gradients differs from the number of parameters.
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor>;
 
     /// Returns the positions of the parameters whose shape or dtype has changed since [`init`](Self::init), each with

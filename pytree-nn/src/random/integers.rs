@@ -177,8 +177,8 @@ impl Span {
         if self.span >> 63 == 1 {
             return reduced(dividend.clone());
         }
-        // An i64 division is signed. So the unsigned number is halved to make it positive as i64, and the remainder of
-        // the half is doubled.
+        // An i64 division is signed. So the unsigned number is halved, which makes its i64 value positive, and the
+        // remainder of the half is doubled.
         let half = dividend.shift_right(1);
         let half = &half - &half / &span * &span;
         let lowest = dividend.bit_xor(dividend.shift_right(1).shift_left(1));

@@ -157,7 +157,7 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
         );
         (next, &x * &x, &v * &v * &v, of_u.uniform(dtype, []))
     };
-    // The values before the first iteration are chosen so that they are rejected.
+    // The initial values are always rejected, so that the loop draws at least once.
     let start = (key, zero.clone(), one.clone(), Tensor::full(dtype, [], 2.0));
     let (_, _, v, _) = while_loop(try_again, draw, start);
     match space {

@@ -159,7 +159,8 @@ impl RngStream {
     }
 }
 
-/// Named streams of keys. Layers draw keys from the streams when they are created and when they run.
+/// Named streams of keys. A layer draws keys from the streams when the layer is created. Layers such as dropout keep a
+/// fork of a stream, and draw keys from the fork when they run.
 ///
 /// If no stream has the requested name, the stream `default` is used. The name of a stream does not affect its keys.
 ///

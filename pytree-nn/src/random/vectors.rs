@@ -10,9 +10,9 @@ impl Key {
     /// of the covariance.
     ///
     /// The shapes are `mean: [n]` and `covariance: [n, n]`, and both have the same float dtype. The covariance must be
-    /// symmetric and positive definite. If it is not positive definite, the results are NaN, as in JAX. To draw from a
-    /// batch of distributions, use `vmap`. The result can be differentiated with respect to the mean and the
-    /// covariance.
+    /// symmetric and positive definite. As in JAX, the results are NaN if the covariance is not positive definite. To
+    /// draw from a batch of distributions, use `vmap`. The result can be differentiated with respect to the mean and
+    /// the covariance.
     ///
     /// # Panics
     /// If this is a stack of keys, if the shapes do not match, or if the dtypes are not the same float dtype.
@@ -70,7 +70,7 @@ impl Key {
     pub fn orthogonal(&self, dtype: DType, rows: usize, columns: usize) -> Tensor {
         let _called = raw::called("orthogonal");
         let (long, short) = (rows.max(columns), rows.min(columns));
-        // Half-precision floats are converted to f32, because they would lose too many digits in the subtractions.
+        // Half-precision floats are converted to f32, because subtractions in half precision lose too many digits.
         let wide = if dtype == DType::F64 {
             DType::F64
         } else {

@@ -251,7 +251,7 @@ enum Between {
 /// The function of a schedule with values at boundaries.
 #[derive(Module, Clone, Debug)]
 struct Interpolated {
-    /// The counts at which the values are reached, beginning with 0: `i32[boundaries]`.
+    /// The counts at which the schedule reaches the values: `i32[boundaries]`. The first count is 0.
     #[state(OptState)]
     boundaries: Tensor,
     /// The values at the boundaries.

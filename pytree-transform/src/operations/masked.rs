@@ -47,7 +47,7 @@ fn selected(tensor: &Tensor, mask: &Tensor) -> Result<Tensor, TensorError> {
 
 impl Tensor {
     /// Returns the sum of the elements where `mask` is true, as a scalar: `jnp.sum(x, where=mask)`. Other elements have
-    /// no effect, even if they are NaN or infinite, and their gradient is 0.
+    /// no effect on the result, even NaN and infinite elements. The gradient of other elements is 0.
     ///
     /// `mask` is a tensor of bools with the shape of this tensor.
     ///
@@ -69,8 +69,8 @@ impl Tensor {
     }
 
     /// Returns the mean of the elements where `mask` is true, as a scalar: `jnp.mean(x, where=mask)`. Other elements
-    /// have no effect, even if they are NaN or infinite, and their gradient is 0. If the mask is false everywhere, the
-    /// mean is NaN, as in JAX.
+    /// have no effect on the result, even NaN and infinite elements. The gradient of other elements is 0. If the mask
+    /// is false everywhere, the mean is NaN, as in JAX.
     ///
     /// `mask` is a tensor of bools with the shape of this tensor.
     ///

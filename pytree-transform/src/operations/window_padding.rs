@@ -9,7 +9,7 @@ use crate::base::error::Mistake;
 #[non_exhaustive]
 pub enum Padding {
     /// Pads so that there are `⌈length / stride⌉` windows along each axis. If the number of padding elements is odd,
-    /// one more element is added after the axis than before it. This is the default, as in Flax.
+    /// one more element is added after the axis than before it. `Same` is the default, as in Flax.
     #[default]
     Same,
     /// Pads like [`Padding::Same`]. If the number of padding elements is odd, one more element is added before the axis

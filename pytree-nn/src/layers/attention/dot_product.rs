@@ -46,8 +46,8 @@ pub struct AttentionOptions {
 
 /// Returns softmax(query · keyᵀ · scale + bias) · value for each head (Vaswani et al. 2017, equation 1).
 ///
-/// If there are fewer key heads than query heads, consecutive query heads share a key head. This is grouped-query
-/// attention (Ainslie et al. 2023), or with one key head multi-query attention (Shazeer 2019).
+/// If there are fewer key heads than query heads, consecutive query heads share a key head. The result is grouped-query
+/// attention (Ainslie et al. 2023), or multi-query attention if there is only one key head (Shazeer 2019).
 ///
 /// The scores and the softmax of half-precision floats are computed in f32, as in JAX. The scores and the softmax of
 /// f64 are computed in f64. (JAX rounds the scores to f32.)

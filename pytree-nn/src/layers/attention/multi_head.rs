@@ -49,19 +49,19 @@ pub struct MultiHeadAttention {
     pub key: HeadProjection,
     /// The projection to values: a weight `[kv_features, kv_heads, head_dim]`.
     pub value: HeadProjection,
-    /// The normalisation of queries, if any: `query_ln` in Flax.
+    /// The normalisation of queries: `query_ln` in Flax. `None` means no normalisation.
     pub query_norm: Option<LayerNorm>,
-    /// The normalisation of keys, if any: `key_ln` in Flax.
+    /// The normalisation of keys: `key_ln` in Flax. `None` means no normalisation.
     pub key_norm: Option<LayerNorm>,
     /// The projection of the results of all heads: a weight `[heads, head_dim, out]`.
     pub out: OutputProjection,
-    /// The cache for decoding, after [`with_cache`](crate::with_cache()).
+    /// The cache for decoding, which [`with_cache`](crate::with_cache()) creates. `None` means no cache.
     pub cache: Option<KeyValueCache>,
     stream: Option<RngStream>,
     /// Which tokens a token attends to.
     #[r#static]
     pub direction: AttentionDirection,
-    /// The base of the [rotary embedding](crate::rotary()) of queries and keys, if any.
+    /// The base of the [rotary embedding](crate::rotary()) of queries and keys. `None` means no rotary embedding.
     #[r#static]
     pub rotary_base: Option<f64>,
     /// The probability that an attention weight is dropped.
@@ -228,7 +228,8 @@ impl MultiHeadAttention {
         self.attend_to(&Inputs { query, key, value }, options)
     }
 
-    /// Returns the stream that decides which attention weights are dropped, if the dropout rate is above 0.
+    /// Returns the stream that decides which attention weights are dropped, or `None` if the layer was created with the
+    /// dropout rate 0.
     pub fn stream(&self) -> Option<&RngStream> {
         self.stream.as_ref()
     }

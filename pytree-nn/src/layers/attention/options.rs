@@ -66,8 +66,8 @@ pub struct MultiHeadAttentionOptions {
     /// rotary embedding. The usual base is 10000 (Su et al. 2021, section 3.2.2).
     pub rotary_base: Option<f64>,
     /// The options of the [`LayerNorm`](crate::LayerNorm)s of queries and keys (Dehghani et al. 2023); by default
-    /// `None`, which means no normalisation. The `param_dtype` of these options is ignored: the dtype is that of the
-    /// projections. To get `normalize_qk=True` of Flax, which has no bias, write
+    /// `None`, which means no normalisation. The `param_dtype` of these options is ignored: the normalisations have the
+    /// dtype of the projections. To get `normalize_qk=True` of Flax, which has no bias, write
     /// `Some(NormOptions { bias_init: None, ..NormOptions::default() })`.
     pub qk_norm: Option<NormOptions>,
     /// The probability that an attention weight is dropped in training; by default 0.

@@ -23,7 +23,7 @@ pub struct HeadProjection {
     /// The tensor by which the input is multiplied: the `kernel` in Flax.
     #[param("T[in heads head_dim]")]
     pub weight: Tensor,
-    /// The matrix that is added to the product, if any.
+    /// The matrix that is added to the product. `None` means that the projection has no bias.
     #[param("T[heads head_dim]")]
     pub bias: Option<Tensor>,
 }
@@ -66,13 +66,14 @@ impl HeadProjection {
     }
 }
 
-/// Maps the results of all heads to features: the sum over heads of x · weight, plus the bias.
+/// Maps the results of all heads to features: multiplies the result of each head by its weight, and adds the products
+/// of all heads and the bias.
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct OutputProjection {
     /// The tensor by which the results are multiplied: the `kernel` in Flax.
     #[param("T[heads head_dim out]")]
     pub weight: Tensor,
-    /// The vector that is added to the product, if any.
+    /// The vector that is added to the product. `None` means that the projection has no bias.
     #[param("T[out]")]
     pub bias: Option<Tensor>,
 }

@@ -149,7 +149,7 @@ impl Mixed {
         }
     }
 
-    /// Sets the values of invalid queries to zero. `is_valid: bool[*batch, queries]` is false for these queries.
+    /// Sets the values of queries to zero where `is_valid: bool[*batch, queries]` is false.
     #[track_caller]
     pub(super) fn zero_unless(&mut self, is_valid: &Tensor) {
         let mut is_valid = is_valid

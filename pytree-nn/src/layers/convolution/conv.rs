@@ -36,7 +36,7 @@ pub struct Conv {
     /// The kernel: `[kernel…, in / groups, out]`.
     #[param("T[*kernel in out]")]
     pub weight: Tensor,
-    /// The vector that is added to each window's result, if any.
+    /// The vector that is added to the result of each window. `None` means that the layer has no bias.
     #[param("T[out]")]
     pub bias: Option<Tensor>,
     /// The distance between neighbouring windows along each spatial axis.

@@ -23,14 +23,14 @@ const CONV_TRANSPOSE: &str = "ConvTranspose";
 /// same for a `Conv` with the weight `w` over n spatial axes, set the weight to
 /// [`turned(&w, n)`](pytree_transform::convolution::turned)`.swap_axes(-1, -2)`.
 ///
-/// With the stride s and a window of k elements, a spatial axis of length n becomes
+/// With the stride s and a window of k elements, the length of a spatial axis changes from n to:
 ///
 /// | padding | length of the result |
 /// |---|---|
 /// | [`ConvPadding::Same`] | n · s |
 /// | [`ConvPadding::Valid`] | n · s + max(k - s, 0) |
-/// | [`ConvPadding::Circular`] | n · s; what would be beyond an end is added at the other end |
-/// | [`ConvPadding::Explicit`] | (n - 1) · s + 1 + before + after - (k - 1): zeros around the input, not what PyTorch calls padding |
+/// | [`ConvPadding::Circular`] | n · s; elements beyond one end are added at the other end |
+/// | [`ConvPadding::Explicit`] | (n - 1) · s + 1 + before + after - (k - 1); the zeros surround the input, unlike PyTorch's `padding` |
 ///
 /// # Examples
 /// ```
@@ -45,7 +45,7 @@ pub struct ConvTranspose {
     /// The kernel.
     #[param("T[*kernel in out]")]
     pub weight: Tensor,
-    /// The vector that is added to each element of the result, if any.
+    /// The vector that is added to each element of the result. `None` means that the layer has no bias.
     #[param("T[out]")]
     pub bias: Option<Tensor>,
     /// The distance in the result between the windows of neighbouring input elements.

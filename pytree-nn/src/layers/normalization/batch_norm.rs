@@ -13,8 +13,8 @@ use crate::random::Rngs;
 
 const BATCH_NORM: &str = "BatchNorm";
 
-/// Applies (x - mean) / √(variance + ε) · scale + bias for each feature, with statistics over all other axes
-/// (Ioffe and Szegedy 2015, algorithm 1).
+/// Applies (x - mean) / √(variance + ε) · scale + bias to each feature, with the mean and the variance of the feature
+/// over all other axes (Ioffe and Szegedy 2015, algorithm 1).
 ///
 /// In training, the layer uses the mean and the variance of the batch. It also sets the running statistics to momentum
 /// · running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`], the layer uses the running statistics and
@@ -72,7 +72,8 @@ pub struct BatchNorm {
     /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
     #[r#static]
     pub variance_formula: VarianceFormula,
-    /// In [`Mode::Train`] the layer uses the statistics of the batch; in [`Mode::Eval`] it uses the running statistics.
+    /// The mode. The layer uses the statistics of the batch in [`Mode::Train`], and the running statistics in
+    /// [`Mode::Eval`].
     #[r#static]
     pub mode: Mode,
 }

@@ -85,7 +85,7 @@ impl GroupNorm {
         }
     }
 
-    /// Normalises `x`, whose first axis is the batch.
+    /// Normalises `x`. Its first axis is the batch, and its last axis has the features.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong.

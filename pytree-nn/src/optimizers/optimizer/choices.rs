@@ -1,4 +1,4 @@
-//! The trained leaves of a model, and the comparison of gradients with them.
+//! The choice of the trained leaves of a model, and the comparison of gradients with the trained leaves.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -13,7 +13,7 @@ use crate::optimizers::{GradientProblem, MissingGradients, OptimizerError};
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Trained,
-    /// The leaf was a state when the optimizer was created, for example because it was frozen.
+    /// The leaf was a state when the optimizer was created, for example because the leaf was frozen.
     State,
     /// The filter excluded the leaf.
     LeftOut,
