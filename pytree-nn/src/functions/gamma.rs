@@ -120,8 +120,8 @@ fn lanczos_lgamma(x: &Tensor) -> Tensor {
 /// Returns the digamma function Γ'(x) / Γ(x) of each element, which is the derivative of [`lgamma`]. The result is -∞
 /// at 0 and NaN at negative integers. The derivative is [`polygamma`] of order 1.
 ///
-/// The function is computed as the derivative of Lanczos' approximation. For x < ½, the reflection ψ(1 - x) - ψ(x) = π
-/// / tan(πx) is used. The same function in JAX is `jax.lax.digamma`.
+/// The function is computed as the derivative of Lanczos' approximation. For x < ½, the reflection
+/// ψ(1 - x) - ψ(x) = π / tan(πx) is used. The same function in JAX is `jax.lax.digamma`.
 ///
 /// # Examples
 /// ```
@@ -160,8 +160,8 @@ fn lanczos_digamma(x: &Tensor) -> Tensor {
     is_pole.select(&Tensor::full_like(x, f64::NAN), &at_zero)
 }
 
-/// Returns the derivative of order n = `order` of [`digamma`], for each element: (-1)ⁿ⁺¹ n! Σ 1 / (x + k)ⁿ⁺¹ over k =
-/// 0, 1, …. The order is at least 1.
+/// Returns the derivative of order n = `order` of [`digamma`], for each element: (-1)ⁿ⁺¹ n! Σ 1 / (x + k)ⁿ⁺¹ over
+/// k = 0, 1, …. The order is at least 1.
 ///
 /// The function is computed by the Euler-Maclaurin formula (Abramowitz and Stegun 1964, 6.4.10 and 23.1.30). For
 /// negative x, order 1 uses the reflection ψ'(1 - x) + ψ'(x) = π² / sin²(πx), and the result of higher orders is NaN.

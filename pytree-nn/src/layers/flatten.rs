@@ -58,8 +58,8 @@ impl Flatten {
 
 /// Applies a function without parameters, so that a [`Sequential`](crate::Sequential) can contain the function.
 ///
-/// The function is a static value, so a closure must not capture variables. `jit` compiles a model again if its
-/// `Lambda` has another function.
+/// The function is a static value, so a closure must not capture variables. If the function of a `Lambda` in a model
+/// changes, `jit` compiles the model again.
 ///
 /// # Examples
 /// ```

@@ -8,7 +8,7 @@ use pytree_transform::Tensor;
 pub struct Identity;
 
 impl Identity {
-    /// Returns `x: [..]` itself.
+    /// Returns `x: [..]` unchanged.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         x.clone()
     }

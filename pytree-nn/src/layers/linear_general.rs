@@ -36,8 +36,8 @@ pub struct LinearGeneral {
     /// The bias `[batch…, out…]`, which is added to the product. `None` means that the layer has no bias.
     #[param("T[...]")]
     pub bias: Option<Tensor>,
-    /// The axes of the input that are summed over. Their order has no effect, as in Flax: the axes `in` of the weight
-    /// are in the order in which the axes come in the input.
+    /// The axes of the input that are summed over. The order of this list has no effect, as in Flax. The axes `in` of
+    /// the weight have the same order as these axes in the input.
     #[r#static]
     pub axes: Vec<isize>,
     /// The number of batch axes, which are the first axes of the input and of the weight. The default is 0.

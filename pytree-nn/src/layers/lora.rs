@@ -12,7 +12,7 @@ use crate::layers::{Forward, WrapError};
 use crate::model::Model;
 use crate::random::Rngs;
 
-/// The collection of the adapters' parameters. It is a part of the collection of all parameters.
+/// The collection of the adapters' parameters, which is a part of the collection of all parameters.
 #[derive(Collection)]
 #[collection(parent = Param)]
 #[derive(Debug)]

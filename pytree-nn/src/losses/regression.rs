@@ -128,8 +128,8 @@ pub fn try_l2_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
     Ok((predictions - targets).square() * 0.5)
 }
 
-/// Returns the Huber loss of each prediction p and its target t: `[*shape]`. With e = p - t, the loss is ½ e² if |e| ≤
-/// δ, and otherwise δ (|e| - ½ δ). The gradient with respect to p is e, limited to [-δ, δ].
+/// Returns the Huber loss of each prediction p and its target t: `[*shape]`. With e = p - t, the loss is ½ e² if
+/// |e| ≤ δ, and otherwise δ (|e| - ½ δ). The gradient with respect to p is e, limited to [-δ, δ].
 ///
 /// The number δ is `delta`. The source is Huber 1964, "Robust estimation of a location parameter". The same function in
 /// optax, `optax.huber_loss`, has the default δ = 1.

@@ -49,9 +49,11 @@ pub enum ParameterScale {
     One,
 }
 
-/// Returns Adafactor with its default options (Shazeer and Stern 2018, "Adafactor: adaptive learning rates with sublinear
-/// memory cost", algorithm 4): [`scale_by_factored_rms`], [`clip_by_block_rms`], the learning rate and the root mean square
-/// of the parameter.
+/// Returns Adafactor with its default options (Shazeer and Stern 2018, "Adafactor: adaptive learning rates with
+/// sublinear memory cost", algorithm 4).
+///
+/// The chain consists of [`scale_by_factored_rms`], [`clip_by_block_rms`], a multiplication by the learning rate, and a
+/// multiplication by the root mean square of the parameter.
 ///
 /// # Examples
 /// ```

@@ -12,7 +12,7 @@ use crate::schedules::Schedule;
 /// The options of [`adagrad_with`] and [`scale_by_sum_of_squares`], with the defaults of `optax.adagrad`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct AdagradOptions {
-    /// The first value of the sums of squares; by default 0.1.
+    /// The initial value of the sums of squares; by default 0.1.
     pub initial_sum: f64,
     /// The number that is added to the sum before the root is taken; by default 10⁻⁷.
     pub epsilon: f64,

@@ -31,9 +31,9 @@ pub struct AmsgradOptions {
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0.
     pub epsilon_root: f64,
-    /// The correction of the mean of the gradients; by default [`BiasCorrection::Corrected`].
+    /// Whether the mean of the gradients is corrected; by default [`BiasCorrection::Corrected`].
     pub mean_correction: BiasCorrection,
-    /// The correction of the mean square; by default [`BiasCorrection::Corrected`].
+    /// Whether the mean square is corrected; by default [`BiasCorrection::Corrected`].
     pub square_correction: BiasCorrection,
 }
 
@@ -102,8 +102,8 @@ struct ScaleByAmsgrad {
 
 /// Returns `AMSGrad` without the learning rate (Reddi et al. 2018, "On the convergence of Adam and beyond", algorithm 2).
 ///
-/// u ← max(u, v̂) with the means m̂ and v̂ of [`scale_by_adam`](crate::scale_by_adam), and the update is m̂ / (√(u +
-/// ε') + ε) with ε = `epsilon` and ε' = `epsilon_root`.
+/// u ← max(u, v̂) with the means m̂ and v̂ of [`scale_by_adam`](crate::scale_by_adam), and the update is
+/// m̂ / (√(u + ε') + ε) with ε = `epsilon` and ε' = `epsilon_root`.
 ///
 /// # Examples
 /// ```

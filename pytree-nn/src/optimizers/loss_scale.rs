@@ -9,9 +9,10 @@ use crate::optimizers::guards::all_finite;
 /// The options of [`LossScale::dynamic_with`], with the defaults of Flax's `DynamicScale`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct DynamicLossScaleOptions {
-    /// The first scale; by default 65536.
+    /// The initial scale; by default 65536.
     pub initial: f64,
-    /// The number of finite steps in a row after which the scale grows; by default 2000.
+    /// The number of consecutive finite steps after which the scale grows; by default 2000. A step is finite if all
+    /// numbers of its gradient are finite.
     pub growth_interval: u32,
     /// The factor by which the scale grows; by default 2.
     pub growth_factor: f64,

@@ -5,12 +5,12 @@ use pytree_transform::{DType, Tensor};
 
 use crate::optimizers::transformation::Scalar;
 
-/// Returns a tensor of zeros for each parameter, with its shape and dtype.
+/// Returns a tensor of zeros for each parameter. The tensor has the shape and the dtype of the parameter.
 pub(super) fn zeros(parameters: &Tree<Tensor>) -> Tree<Tensor> {
     parameters.map(Tensor::zeros_like)
 }
 
-/// Returns a tensor filled with `value` for each parameter, with its shape and dtype.
+/// Returns a tensor filled with `value` for each parameter. The tensor has the shape and the dtype of the parameter.
 pub(super) fn full(parameters: &Tree<Tensor>, value: f64) -> Tree<Tensor> {
     parameters.map(|parameter| Tensor::full_like(parameter, value))
 }
@@ -37,8 +37,7 @@ pub(super) fn count_update(count: &mut Tensor) -> Tensor {
     count.convert(DType::F64)
 }
 
-/// Returns √(`square` + `epsilon_root`) + `epsilon`. If `epsilon_root` is 0, the jaxpr has no equation for its
-/// addition.
+/// Returns √(`square` + `epsilon_root`) + `epsilon`. If `epsilon_root` is 0, no addition of 0 is traced.
 pub(super) fn deviation(square: &Tensor, epsilon_root: f64, epsilon: f64) -> Tensor {
     plus(square, epsilon_root).sqrt() + epsilon
 }

@@ -23,7 +23,8 @@ use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
 use crate::schedules::Schedule;
 
-/// How an update treats a parameter without a gradient. Such a parameter has no effect on the loss.
+/// How an update treats a parameter without a gradient. A parameter has no gradient if the loss does not depend on the
+/// parameter.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingGradients {

@@ -42,7 +42,7 @@ pub struct RmsPropOptions {
     pub epsilon: f64,
     /// Where `epsilon` is added; by default [`EpsilonPlace::InsideRoot`].
     pub epsilon_place: EpsilonPlace,
-    /// The first value of the mean square; by default 0.
+    /// The initial value of the mean square; by default 0.
     pub initial_scale: f64,
     /// The denominator; by default [`Centering::Uncentered`].
     pub centering: Centering,

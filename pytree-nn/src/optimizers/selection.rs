@@ -43,8 +43,8 @@ impl Selection {
     /// Replaces the filter by a flag for each parameter.
     ///
     /// # Panics
-    /// If the filter has an unknown path or accepts no parameter. An optimizer has called [`choose`](Self::choose)
-    /// before, which returns this error.
+    /// If the filter has an unknown path or accepts no parameter. An optimizer first calls [`choose`](Self::choose),
+    /// which returns an error in the same cases.
     pub(super) fn init(&mut self, parameters: &Tree<Tensor>) {
         if let Self::By(_) = self {
             *self = match self.choose(parameters) {

@@ -58,8 +58,10 @@ impl Default for LarsOptions {
     }
 }
 
-/// Returns LAMB with its default options (You et al. 2020, "Large batch optimization for deep learning: training BERT in 76
-/// minutes", algorithm 2): [`scale_by_adam`], then the weight decay, [`scale_by_trust_ratio`] and the learning rate.
+/// Returns LAMB with its default options (You et al. 2020, "Large batch optimization for deep learning: training BERT
+/// in 76 minutes", algorithm 2).
+///
+/// The chain consists of [`scale_by_adam`], the weight decay, [`scale_by_trust_ratio`] and the learning rate.
 ///
 /// # Examples
 /// ```
@@ -86,8 +88,10 @@ pub fn lamb_with(learning_rate: impl Into<Schedule>, options: LambOptions) -> Ch
     chain(parts)
 }
 
-/// Returns LARS with its default options (You et al. 2017, "Large batch training of convolutional networks", algorithm 1):
-/// the weight decay, then [`scale_by_trust_ratio`], the learning rate and the momentum.
+/// Returns LARS with its default options (You et al. 2017, "Large batch training of convolutional networks", algorithm
+/// 1).
+///
+/// The chain consists of the weight decay, [`scale_by_trust_ratio`], the learning rate and the momentum.
 ///
 /// # Examples
 /// ```
@@ -133,15 +137,15 @@ impl Default for TrustRatioOptions {
     }
 }
 
-/// Scales each update by the ratio of the norms of its parameter and the update.
+/// Multiplies each update by the norm of its parameter, and divides the product by the norm of the update.
 #[derive(Module, Clone, Debug)]
 struct ScaleByTrustRatio {
     #[r#static]
     options: TrustRatioOptions,
 }
 
-/// Returns the transformation that multiplies each update u by c ‖p‖ / (‖u‖ + ε) for its parameter p, with c =
-/// `coefficient` and ε = `epsilon`. If either norm is 0, the update does not change. See [`lars`] for the source.
+/// Returns the transformation that multiplies each update u by c ‖p‖ / (‖u‖ + ε) for its parameter p, with
+/// c = `coefficient` and ε = `epsilon`. If either norm is 0, the update does not change. See [`lars`] for the source.
 ///
 /// # Examples
 /// ```

@@ -21,7 +21,7 @@ pub struct YogiOptions {
     pub epsilon: f64,
     /// The number that is added to the mean square before the root is taken; by default 0.
     pub epsilon_root: f64,
-    /// The first value of both means; by default 10⁻⁶.
+    /// The initial value of both means; by default 10⁻⁶.
     pub initial: f64,
 }
 

@@ -61,8 +61,8 @@ impl Key {
         vmap(draw)((self.split_stacked(count), concentrations)).reshape(shape)
     }
 
-    /// Returns numbers of the beta distribution with the parameters `a` and `b`: `[..shape]`. A number is computed as g
-    /// / (g + h), where g and h are numbers of gamma distributions with the shape parameters `a` and `b`.
+    /// Returns numbers of the beta distribution with the parameters `a` and `b`: `[..shape]`. A number is computed as
+    /// g / (g + h), where g and h are numbers of gamma distributions with the shape parameters `a` and `b`.
     ///
     /// `a` and `b` are positive. Both broadcast to `shape`, and have the dtype of the result.
     ///

@@ -72,8 +72,8 @@ impl Key {
         uniform.sign() * (-uniform.abs()).log1p()
     }
 
-    /// Returns numbers of the logistic distribution with mean 0 and scale 1: `[..shape]`. A number is computed as log(u
-    /// / (1 - u)) with u uniform in (0, 1).
+    /// Returns numbers of the logistic distribution with mean 0 and scale 1: `[..shape]`. A number is computed as
+    /// log(u / (1 - u)) with u uniform in (0, 1).
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.

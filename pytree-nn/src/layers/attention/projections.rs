@@ -1,4 +1,4 @@
-//! The linear maps of attention: from features to heads, and back.
+//! The linear maps of attention: from features to heads, and from heads to features.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;

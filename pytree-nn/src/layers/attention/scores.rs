@@ -1,4 +1,4 @@
-//! The products of attention. Their results have the axis of the heads before the axis of the queries.
+//! The products of attention, whose results have the axis of the heads before the axis of the queries.
 //!
 //! The axes of a query are `[*batch, queries, heads, head_dim]`. The axes of keys and values are
 //! `[*batch, keys, kv_heads, _]`. If there are fewer key heads than query heads, consecutive query heads form a group

@@ -68,8 +68,8 @@ impl<C> Rnn<C> {
 }
 
 impl<C: RecurrentCell> Rnn<C> {
-    /// Returns the outputs of the cell at all times: `x: [batch…, time, inputs]` to `[batch…, time, outputs]`. The cell
-    /// starts from its initial carry.
+    /// Returns the outputs of the cell at all times: `x: [batch…, time, inputs]` to `[batch…, time, outputs]`. The
+    /// carry before the first step is [`RecurrentCell::initial_carry`].
     ///
     /// # Panics
     /// If `x` has no time axis, or does not fit the cell.

@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 pub enum PadMode {
     /// Repeats the first and the last element: `a a [a b c] c c`.
     Edge,
-    /// Mirrors at the first and the last element, without a repetition of both: `c b [a b c] b a`.
+    /// Mirrors at the first and the last element, which are not repeated: `c b [a b c] b a`.
     Reflect,
     /// Mirrors at the ends, and repeats the first and the last element: `b a [a b c] c b`.
     Symmetric,
