@@ -35,7 +35,8 @@ pub enum Initializer {
     /// The standard normal distribution, truncated at two standard deviations, times the given number. Because of the
     /// truncation, the standard deviation is 0.8796 times the given number.
     TruncatedNormal(f64),
-    /// The normal distribution with mean 0 and the standard deviation `deviation`, truncated at multiples of `deviation`.
+    /// The normal distribution with mean 0 and the standard deviation `deviation`, truncated at multiples of
+    /// `deviation`.
     TruncatedNormalBetween {
         /// The standard deviation before the truncation.
         deviation: f64,

@@ -49,7 +49,7 @@ impl Sequential {
         Self { layers }
     }
 
-    /// Adds a layer after the last.
+    /// Adds a layer after the last layer.
     ///
     /// # Examples
     /// ```

@@ -26,8 +26,8 @@ pub struct SpectralState {
     pub sigma: Tensor,
 }
 
-/// Divides each weight W of a layer by its largest singular value σ, so that W does not increase the norm of a vector
-/// (Miyato et al. 2018, "Spectral normalization", algorithm 1).
+/// Divides each weight W of a layer by its largest singular value σ, so that the divided weight does not increase the
+/// norm of a vector (Miyato et al. 2018, "Spectral normalization", algorithm 1).
 ///
 /// The value σ = v W uᵀ is approximated by `steps` steps of the power iteration: v = u Wᵀ / ‖u Wᵀ‖, u = v W / ‖v W‖. In
 /// training, u and σ are stored, so that the approximation improves from call to call. In [`Mode::Eval`], u and σ are

@@ -51,8 +51,8 @@ pub fn try_hinge_loss(scores: &Tensor, targets: &Tensor) -> Result<Tensor, Input
 /// ```
 ///
 /// # Panics
-/// If the shapes do not match, if the scores are not floats, if the labels are not integers, or if a label whose value is
-/// known is not in `0..classes`.
+/// If the shapes do not match, if the scores are not floats, if the labels are not integers, or if a label whose value
+/// is known is not in `0..classes`.
 #[shapes(
     scores = "T: float[*batch classes]",
     labels = "int[*batch]",

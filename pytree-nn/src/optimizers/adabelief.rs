@@ -66,8 +66,8 @@ struct ScaleByBelief {
     options: AdamOptions,
 }
 
-/// Returns `AdaBelief` without the learning rate (Zhuang et al. 2020, "`AdaBelief` optimizer: adapting stepsizes by the belief
-/// in observed gradients", algorithm 2).
+/// Returns `AdaBelief` without the learning rate (Zhuang et al. 2020, "`AdaBelief` optimizer: adapting stepsizes by the
+/// belief in observed gradients", algorithm 2).
 ///
 /// m ← β₁ m + (1 - β₁) g, s ← β₂ s + (1 - β₂) (g - m)² + ε', and the update is m̂ / (√ŝ + ε) with ŝ = s / (1 - β₂ᵗ),
 /// ε = `epsilon` and ε' = `epsilon_root`. See [`scale_by_adam`](crate::scale_by_adam) for m̂.

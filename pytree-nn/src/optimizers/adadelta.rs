@@ -66,7 +66,8 @@ struct ScaleByAdadelta {
     options: AdadeltaOptions,
 }
 
-/// Returns `AdaDelta` without the learning rate (Zeiler 2012, "ADADELTA: an adaptive learning rate method", algorithm 1).
+/// Returns `AdaDelta` without the learning rate (Zeiler 2012, "ADADELTA: an adaptive learning rate method", algorithm
+/// 1).
 ///
 /// v ← decay · v + (1 - decay) g², the update is u = √(w + ε) / √(v + ε) · g, and afterwards
 /// w ← decay · w + (1 - decay) u².

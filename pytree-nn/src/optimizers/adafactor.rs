@@ -64,7 +64,8 @@ pub fn adafactor(learning_rate: impl Into<Schedule>) -> Chain {
     adafactor_with(learning_rate, AdafactorOptions::default())
 }
 
-/// Returns Adafactor with options: see [`adafactor`]. A learning rate of 1 is the same as `learning_rate=None` in optax.
+/// Returns Adafactor with options: see [`adafactor`]. A learning rate of 1 is the same as `learning_rate=None` in
+/// optax.
 ///
 /// # Examples
 /// ```

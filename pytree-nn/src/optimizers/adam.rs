@@ -168,7 +168,8 @@ pub struct ScaleByAdam {
     momentum: Momentum,
 }
 
-/// Returns Adam without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm 1).
+/// Returns Adam without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm
+/// 1).
 ///
 /// m ← β₁ m + (1 - β₁) g, v ← β₂ v + (1 - β₂) g², and the update is m̂ / (√(v̂ + ε') + ε) with m̂ = m / (1 - β₁ᵗ),
 /// v̂ = v / (1 - β₂ᵗ), ε = `epsilon` and ε' = `epsilon_root`. With [`Momentum::Nesterov`],

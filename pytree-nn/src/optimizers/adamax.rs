@@ -91,7 +91,8 @@ struct ScaleByAdamax {
     epsilon: f64,
 }
 
-/// Returns Adamax without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm 2).
+/// Returns Adamax without the learning rate (Kingma and Ba 2015, "Adam: a method for stochastic optimization",
+/// algorithm 2).
 ///
 /// m ← β₁ m + (1 - β₁) g, u ← max(β₂ u, |g| + ε), and the update is m / ((1 - β₁ᵗ) u).
 ///

@@ -100,7 +100,8 @@ struct ScaleByAmsgrad {
     square_correction: BiasCorrection,
 }
 
-/// Returns `AMSGrad` without the learning rate (Reddi et al. 2018, "On the convergence of Adam and beyond", algorithm 2).
+/// Returns `AMSGrad` without the learning rate (Reddi et al. 2018, "On the convergence of Adam and beyond", algorithm
+/// 2).
 ///
 /// u ← max(u, v̂) with the means m̂ and v̂ of [`scale_by_adam`](crate::scale_by_adam), and the update is
 /// m̂ / (√(u + ε') + ε) with ε = `epsilon` and ε' = `epsilon_root`.

@@ -92,7 +92,8 @@ struct NormalizeByGlobalNorm {
 /// The number that is added to the global norm, which is the default of `optax.normalize_by_update_norm`.
 const NORM_EPSILON: f64 = 1e-6;
 
-/// Returns the transformation that divides the gradients by their global norm + 10⁻⁶, as `optax.normalize_by_update_norm`.
+/// Returns the transformation that divides the gradients by their global norm + 10⁻⁶, as
+/// `optax.normalize_by_update_norm`.
 ///
 /// # Examples
 /// ```
@@ -144,8 +145,8 @@ struct ApplyIfFinite {
 /// Returns a chain that skips an update if a gradient is infinite or NaN, as `optax.apply_if_finite`.
 ///
 /// If an update is skipped, the updates are 0, and the states of `inner` do not change. After `max_consecutive` skipped
-/// updates in a row, the next update is applied even if its gradients are not finite. So a diverged model shows NaNs
-/// instead of being silently stuck.
+/// updates in a row, the next update is applied even if its gradients are not finite. So the loss of a diverged model
+/// becomes NaN, and the user notices the divergence.
 ///
 /// # Examples
 /// ```

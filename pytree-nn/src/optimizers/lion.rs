@@ -60,8 +60,8 @@ pub fn lion_with(
     ])
 }
 
-/// Returns gradient descent with the signs of the gradients (Bernstein et al. 2018, "signSGD: compressed optimisation for
-/// non-convex problems", algorithm 1): p ← p - `learning_rate` · sign(g).
+/// Returns gradient descent with the signs of the gradients (Bernstein et al. 2018, "signSGD: compressed optimisation
+/// for non-convex problems", algorithm 1): p ← p - `learning_rate` · sign(g).
 ///
 /// # Examples
 /// ```

@@ -77,8 +77,8 @@ struct ScaleByNovograd {
     options: NovogradOptions,
 }
 
-/// Returns `NovoGrad` without the learning rate (Ginsburg et al. 2019, "Stochastic gradient methods with layer-wise adaptive
-/// moments for training of deep networks", algorithm 1).
+/// Returns `NovoGrad` without the learning rate (Ginsburg et al. 2019, "Stochastic gradient methods with layer-wise
+/// adaptive moments for training of deep networks", algorithm 1).
 ///
 /// For each parameter p with the gradient g, v = ‖g‖² in the first update, and v ← β₂ v + (1 - β₂) ‖g‖² in later
 /// updates. The update is m ← β₁ m + g / (√(v + ε') + ε) + `weight_decay` · p, with ε = `epsilon` and

@@ -44,7 +44,7 @@ pub struct RmsPropOptions {
     pub epsilon_place: EpsilonPlace,
     /// The initial value of the mean square; by default 0.
     pub initial_scale: f64,
-    /// The denominator; by default [`Centering::Uncentered`].
+    /// Whether the denominator is centred; by default [`Centering::Uncentered`].
     pub centering: Centering,
     /// Whether the bias of the means is corrected; by default [`BiasCorrection::Uncorrected`].
     pub bias_correction: BiasCorrection,
@@ -113,11 +113,11 @@ struct ScaleByRms {
     options: RmsPropOptions,
 }
 
-/// Returns `RMSProp` without the learning rate (Tieleman and Hinton 2012, "Lecture 6.5 - rmsprop"; centered: Graves 2013,
-/// "Generating sequences with recurrent neural networks", equations 38 to 41).
+/// Returns `RMSProp` without the learning rate (Tieleman and Hinton 2012, "Lecture 6.5 - rmsprop"; centered: Graves
+/// 2013, "Generating sequences with recurrent neural networks", equations 38 to 41).
 ///
-/// v ← decay · v + (1 - decay) g², and the update is g / √(v + ε). With [`Centering::Centered`], v is replaced by v - m², with
-/// the running mean m of the gradients.
+/// v ← decay · v + (1 - decay) g², and the update is g / √(v + ε). With [`Centering::Centered`], v in the update is
+/// replaced by v - m², where m is the running mean of the gradients.
 ///
 /// # Examples
 /// ```

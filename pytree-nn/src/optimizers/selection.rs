@@ -12,7 +12,8 @@ use crate::optimizers::OptimizerError;
 /// The parameters to which a transformation applies: a filter before the parameters are known, and afterwards one flag
 /// for each parameter.
 ///
-/// The flags are static values, so an update does not apply the filter again, and a saved optimizer is equal to a new one.
+/// The flags are static values, so an update does not apply the filter again, and a saved optimizer is equal to a new
+/// one.
 #[derive(Clone, Debug)]
 pub(super) enum Selection {
     All,

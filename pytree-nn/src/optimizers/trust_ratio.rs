@@ -15,7 +15,7 @@ use crate::schedules::Schedule;
 pub struct LambOptions {
     /// The options of Adam; by default the defaults of Adam, but with an `epsilon` of 10⁻⁶.
     pub adam: AdamOptions,
-    /// The weight decay; by default `None`.
+    /// The weight decay; by default `None`, which means no weight decay.
     pub weight_decay: Option<WeightDecay>,
 }
 
@@ -34,7 +34,7 @@ impl Default for LambOptions {
 /// The options of [`lars_with`], with the defaults of `optax.lars`.
 #[derive(Clone, Debug)]
 pub struct LarsOptions {
-    /// The weight decay; by default `None`.
+    /// The weight decay; by default `None`, which means no weight decay.
     pub weight_decay: Option<WeightDecay>,
     /// The factor and the ε of the trust ratio; by default 10⁻³ and 0.
     pub trust_ratio: TrustRatioOptions,

@@ -75,7 +75,8 @@ struct ScaleByYogi {
     options: YogiOptions,
 }
 
-/// Returns Yogi without the learning rate (Zaheer et al. 2018, "Adaptive methods for nonconvex optimization", algorithm 2).
+/// Returns Yogi without the learning rate (Zaheer et al. 2018, "Adaptive methods for nonconvex optimization", algorithm
+/// 2).
 ///
 /// The update is that of [`scale_by_adam`](crate::scale_by_adam), but with v ← v - (1 - β₂) sign(v - g²) g². The
 /// initial value of m and v is `initial`.

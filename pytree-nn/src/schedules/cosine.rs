@@ -111,8 +111,8 @@ impl Schedule {
         })
     }
 
-    /// Returns the schedule that rises linearly from 0 to `peak` in `warmup_steps` updates, and falls to 0 along a cosine
-    /// until update `decay_steps`. See [`warmup_cosine_with`](Self::warmup_cosine_with).
+    /// Returns the schedule that rises linearly from 0 to `peak` in `warmup_steps` updates, and falls to 0 along a
+    /// cosine until update `decay_steps`. See [`warmup_cosine_with`](Self::warmup_cosine_with).
     ///
     /// # Examples
     /// ```

@@ -186,7 +186,7 @@ fn whole_mask(full: &[usize], options: &AttentionOptions, extras: &Extras) -> Op
         .reduce(|first, second| first & second)
 }
 
-/// Sets weights to 0 with the probability `rate`, and divides the others by 1 - `rate`.
+/// Sets weights to 0 with the probability `rate`, and divides the other weights by 1 - `rate`.
 #[track_caller]
 fn dropped(layout: Layout, weights: &Tensor, full: &[usize], dropout: &WeightDropout) -> Tensor {
     let shape = match dropout.mask {

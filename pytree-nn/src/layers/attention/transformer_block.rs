@@ -175,7 +175,7 @@ impl TransformerBlock {
         }
     }
 
-    /// Applies the block to `x`, `[*batch, tokens, features]`, and returns the same shape. If the attention has a
+    /// Applies the block to `x: [*batch, tokens, features]`. The result has the shape of `x`. If the attention has a
     /// cache, `x` contains only the next tokens of each sequence: see [`MultiHeadAttention::forward`].
     ///
     /// # Panics

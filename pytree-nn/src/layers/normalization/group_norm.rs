@@ -100,8 +100,8 @@ impl GroupNorm {
     /// `mask` is true. The mask broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// In the same cases as [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the
-    /// shape of `x`.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not a tensor of bools or does not broadcast
+    /// to the shape of `x`.
     #[shapes(
         x = "T: float[*batch features]",
         mask = "bool[...]",

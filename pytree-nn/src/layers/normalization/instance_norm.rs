@@ -88,8 +88,8 @@ impl InstanceNorm {
     /// `mask` is true. The mask broadcasts to the shape of `x`.
     ///
     /// # Panics
-    /// In the same cases as [`forward`](Self::forward), and if the mask is not of bools or does not broadcast to the
-    /// shape of `x`.
+    /// In the same cases as [`forward`](Self::forward), and if the mask is not a tensor of bools or does not broadcast
+    /// to the shape of `x`.
     #[shapes(x = "T: float[*shape]", mask = "bool[...]", return = "T[*shape]")]
     #[panicking_twin(forward_masked)]
     #[track_caller]
