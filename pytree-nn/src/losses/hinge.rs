@@ -9,7 +9,7 @@ use crate::losses::{check_labels, classes_of};
 
 /// Returns max(0, 1 - s t) for each score s and its target t, which is -1 or 1: `[*shape]`.
 ///
-/// The source is Cortes and Vapnik 1995, "Support-vector networks"; the same function in optax is `optax.hinge_loss`.
+/// The source is Cortes and Vapnik 1995, "Support-vector networks". The same function in optax is `optax.hinge_loss`.
 /// At the margin s t = 1, the derivative is the mean of the derivatives on both sides, as in JAX.
 ///
 /// # Examples
@@ -37,7 +37,7 @@ pub fn try_hinge_loss(scores: &Tensor, targets: &Tensor) -> Result<Tensor, Input
 /// `[*batch]`. The loss is 0 if the score of the label exceeds all other scores by at least 1.
 ///
 /// The source is Crammer and Singer 2001, "On the algorithmic implementation of multiclass kernel-based vector
-/// machines"; the same function in optax is `optax.multiclass_hinge_loss`.
+/// machines". The same function in optax is `optax.multiclass_hinge_loss`.
 ///
 /// Under `jit` and `vmap`, the values of labels are unknown and not checked. An out-of-range label then matches no
 /// class, so the loss is 1 plus the largest score.

@@ -113,8 +113,8 @@ struct ScaleByRms {
     options: RmsPropOptions,
 }
 
-/// Returns `RMSProp` without the learning rate (Tieleman and Hinton 2012, "Lecture 6.5 - rmsprop"; centered: Graves
-/// 2013, "Generating sequences with recurrent neural networks", equations 38 to 41).
+/// Returns `RMSProp` without the learning rate (Tieleman and Hinton 2012, "Lecture 6.5 - rmsprop"). The source of the
+/// centred form is Graves 2013, "Generating sequences with recurrent neural networks", equations 38 to 41.
 ///
 /// v ← decay · v + (1 - decay) g², and the update is g / √(v + ε). With [`Centering::Centered`], v in the update is
 /// replaced by v - m², where m is the running mean of the gradients.

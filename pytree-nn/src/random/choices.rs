@@ -16,7 +16,7 @@ pub enum Replacement {
 impl Key {
     /// Returns random classes with the probabilities softmax(logits) along the last axis: `i32[..shape, *batch]`.
     ///
-    /// The logits are `[*batch, classes]`. `shape` adds axes for several draws from the same logits; pass `[]` for one
+    /// The logits are `[*batch, classes]`. `shape` adds axes for several draws from the same logits. Pass `[]` for one
     /// draw. A class with the logit -∞ is never drawn. As in JAX, a random number of the Gumbel distribution is added
     /// to each logit, and the class with the largest sum is drawn.
     ///

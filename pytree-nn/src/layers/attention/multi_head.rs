@@ -203,9 +203,9 @@ impl MultiHeadAttention {
     /// Computes the attention of the tokens of `query` to the tokens of `key`. The values are projections of `value`,
     /// which usually is the same tensor as `key`. The method does not use the cache.
     ///
-    /// `query`: `[*batch, queries, features]`, `key` and `value`: `[*batch, keys, kv_features]`; returns
-    /// `[*batch, queries, out]`. The attention is causal if the `direction` of the layer or of the options is
-    /// [`Causal`](AttentionDirection::Causal).
+    /// The shapes are `query: [*batch, queries, features]`, `key: [*batch, keys, kv_features]` and
+    /// `value: [*batch, keys, kv_features]`. The result is `[*batch, queries, out]`. The attention is causal if the
+    /// `direction` of the layer or of the options is [`Causal`](AttentionDirection::Causal).
     ///
     /// # Panics
     /// If an input has a wrong number of features, if the shapes or dtypes do not match, or if a mask, bias or length

@@ -28,8 +28,8 @@ pub struct LearnedPositions {
     /// The vector of each position.
     #[param("T[length features]")]
     pub embedding: Tensor,
-    /// The position of the next token, after [`with_cache`](crate::with_cache()); otherwise `None`, which means that
-    /// the first token has the position 0.
+    /// The position of the next token. `None` means that the layer has no index, so the first token of each call has
+    /// the position 0. [`with_cache`](crate::with_cache()) creates the index.
     #[state(Cache, "i32[]")]
     pub index: Option<Tensor>,
 }
@@ -118,8 +118,8 @@ impl LearnedPositions {
 /// ```
 #[derive(Module, Clone, Debug, Default, PartialEq)]
 pub struct SinusoidalPositions {
-    /// The position of the next token, after [`with_cache`](crate::with_cache()); otherwise `None`, which means that
-    /// the first token has the position 0.
+    /// The position of the next token. `None` means that the layer has no index, so the first token of each call has
+    /// the position 0. [`with_cache`](crate::with_cache()) creates the index.
     #[state(Cache, "i32[]")]
     pub index: Option<Tensor>,
 }

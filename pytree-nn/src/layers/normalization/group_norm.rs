@@ -38,8 +38,8 @@ pub struct GroupNorm {
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes over which statistics are taken, which include the last axis. The default is all axes except the first,
-    /// which is the batch.
+    /// The axes over which statistics are taken. They must include the last axis. `None` is the default, and means all
+    /// axes except the batch axis 0.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
     /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.

@@ -9,8 +9,8 @@ use crate::error::InputError;
 use crate::layers::Activation;
 use crate::random::Rngs;
 
-/// A cell with a memory c and a hidden state h (Hochreiter and Schmidhuber 1997; with the forget gate of Gers et al.
-/// 2000).
+/// A cell with a memory c and a hidden state h (Hochreiter and Schmidhuber 1997). The cell has the forget gate of Gers
+/// et al. 2000.
 ///
 /// With `y = x · input + h · recurrent + bias`, whose last axis is split into i, f, g and o:
 ///
