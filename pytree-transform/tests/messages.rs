@@ -160,7 +160,7 @@ fn products() -> Vec<Call> {
     by_name! {
         two().matmul(&three()); two().dot_general(&three(), (&[0], &[0]), (&[], &[]));
         two().tensordot(&three(), (&[0], &[0])); two().outer(&integers()); two().inner(&three());
-        two().vdot(&three()); two().kron(&integers()); bools().outer(&bools()); bools().inner(&bools());
+        two().dot(&three()); two().vdot(&three()); two().kron(&integers()); bools().outer(&bools()); bools().inner(&bools());
         two().one_hot(2, DType::F32); two().dynamic_slice(&[], [1]); two().dynamic_update_slice(&two(), &[]);
     }
 }

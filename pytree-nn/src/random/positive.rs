@@ -138,7 +138,7 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
     let d = raised - 1.0 / 3.0;
     let c = &Tensor::full(dtype, [], 1.0 / 3.0) / d.sqrt();
     let (key, last) = (key.fold_in(0_u32), key.fold_in(1_u32));
-    let try_again = |(_, x, v, u): &(Key, Tensor, Tensor, Tensor)| {
+    let is_rejected = |(_, x, v, u): &(Key, Tensor, Tensor, Tensor)| {
         let outside = u.greater_equal(1.0 - x * x * 0.0331);
         let bound = x * 0.5 + &d * ((1.0 - v) + v.log());
         outside & u.log().greater_equal(bound)
@@ -159,7 +159,7 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
     };
     // The initial values are always rejected, so that the loop draws at least once.
     let start = (key, zero.clone(), one.clone(), Tensor::full(dtype, [], 2.0));
-    let (_, _, v, _) = while_loop(try_again, draw, start);
+    let (_, _, v, _) = while_loop(is_rejected, draw, start);
     match space {
         Space::Linear => {
             let uniform = 1.0 - last.uniform(dtype, []);

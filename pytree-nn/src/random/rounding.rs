@@ -18,8 +18,16 @@ pub(super) fn next_up(dtype: DType, value: f64) -> f64 {
     let value = rounded(dtype, value);
     match dtype {
         DType::F64 => value.next_up(),
-        DType::BF16 => bf16::from_bits(bits_above(bf16::from_f64(value).to_bits())).into(),
-        DType::F16 => f16::from_bits(bits_above(f16::from_f64(value).to_bits())).into(),
+        DType::BF16 => bf16::from_bits(bits_above(
+            bf16::from_f64(value).to_bits(),
+            bf16::INFINITY.to_bits(),
+        ))
+        .into(),
+        DType::F16 => f16::from_bits(bits_above(
+            f16::from_f64(value).to_bits(),
+            f16::INFINITY.to_bits(),
+        ))
+        .into(),
         #[allow(clippy::cast_possible_truncation, reason = "the number is an f32")]
         _ => f64::from((value as f32).next_up()),
     }
@@ -40,13 +48,13 @@ pub(super) fn least_normal(dtype: DType) -> f64 {
     }
 }
 
-/// Returns the bits of the next number above a half-precision float. Positive infinity does not change.
-fn bits_above(bits: u16) -> u16 {
+/// Returns the bits of the next number above a half-precision float. Positive infinity, whose bits depend on the dtype,
+/// does not change.
+fn bits_above(bits: u16, infinity: u16) -> u16 {
     const SIGN: u16 = 0x8000;
-    let is_last = [0x7f80, 0x7c00].contains(&bits);
     match bits {
         0 | SIGN => 1,
-        _ if is_last => bits,
+        _ if bits == infinity => bits,
         negative if negative & SIGN != 0 => negative - 1,
         positive => positive + 1,
     }
@@ -82,6 +90,11 @@ mod tests {
                 "{dtype}"
             );
             assert!(next_up(dtype, f64::INFINITY).is_infinite(), "{dtype}");
+        }
+        // The bits of this bf16 number are those of infinity in f16.
+        let large = 121.0_f64.exp2();
+        for dtype in [DType::BF16, DType::F32, DType::F64] {
+            assert!(next_up(dtype, large) > large, "{dtype}");
         }
     }
 }
