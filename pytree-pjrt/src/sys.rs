@@ -592,7 +592,7 @@ impl DeviceHandle {
         assert_eq!(
             bytes.len(),
             size,
-            "an owner of shared bytes changed their number"
+            "the owner of shared bytes returned a different number of bytes than before"
         );
         // SAFETY: the box keeps the bytes at their address, and nothing changes them. The owner is dropped when the
         // event reports that the memory is no longer used. Without an event, or if the event takes no callback, the

@@ -45,7 +45,7 @@ impl FieldKind {
     pub const fn of_param<C: Collection>() -> Self {
         match C::KIND {
             LeafKind::State(_) => panic!(
-                "this collection is of states: write `#[state(…)]`, or give the collection the parent `Param`"
+                "this is a collection of states: write `#[state(…)]`, or give the collection the parent `Param`"
             ),
             kind => kind.field(),
         }

@@ -121,7 +121,7 @@ impl LinearGeneral {
         let axes: Vec<isize> = options.axes.unwrap_or_else(last);
         assert!(
             axes.len() == inputs.len(),
-            "LinearGeneral expects one axis for each of the inputs {inputs:?}, found the axes {axes:?}; write as many axes as lengths"
+            "LinearGeneral expects one axis for each of the input lengths {inputs:?}, found the axes {axes:?}; write as many axes as lengths"
         );
         let batch = options.batch;
         let matrix = [
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     #[should_panic(
-        expected = "LinearGeneral expects one axis for each of the inputs [2, 3], found the axes [0]"
+        expected = "LinearGeneral expects one axis for each of the input lengths [2, 3], found the axes [0]"
     )]
     fn each_input_needs_an_axis() {
         let options = LinearGeneralOptions {

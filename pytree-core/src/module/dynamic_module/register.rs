@@ -29,7 +29,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         const {
             assert!(
                 C::KIND.is_param(),
-                "this collection is of states: write `register_state_in` instead of `register_param_in`"
+                "this is a collection of states: write `register_state_in` instead of `register_param_in`"
             );
         }
         self.register_as(name, Some(FieldKind::of::<C>()), &value)

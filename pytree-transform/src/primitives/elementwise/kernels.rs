@@ -219,7 +219,7 @@ macro_rules! integers {
             clippy::cast_sign_loss,
             clippy::cast_lossless,
             trivial_numeric_casts,
-            reason = "bits are read as the signed and the unsigned type of the same width"
+            reason = "the casts reinterpret bits as the signed or the unsigned type of the same width"
         )]
         impl Kernels for $integer {
             #[inline(always)]
