@@ -271,12 +271,12 @@ pub enum TreeError {
     /// A value that is visited as a tree contains itself.
     #[error("{}", crate::base::error::cycle_in_a_tree(.path, .back))]
     Cycle {
-        /// The path at which the value begins again.
+        /// The path at which the value occurs again, inside of itself.
         path: KeyPath,
-        /// The path at which it began.
+        /// The path of the first occurrence of the value.
         back: KeyPath,
     },
-    /// A value that is visited as a tree has a weak edge to another place.
+    /// A value that is visited as a tree contains a weak edge with a target. Only graph functions accept such an edge.
     #[error("{}", crate::base::error::weak_in_a_tree(.path))]
     WeakEdge {
         /// The path of the edge.

@@ -19,7 +19,8 @@ pub fn write_f16(f: &mut impl fmt::Write, value: f16) -> fmt::Result {
     let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if (-4..3).contains(&exponent) {
-        // The shortest digits identify an `f64`. The text of this `f64` without an exponent has the same digits.
+        // An `f64` that is parsed from the shortest digits is written with the same digits, and here without an
+        // exponent.
         return write_float(f, &shortest.parse::<f64>().unwrap_or_default());
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -72,8 +72,8 @@ impl FieldKind {
         matches!(self, Self::Param | Self::ParamIn(_) | Self::State(_))
     }
 
-    /// Returns the kind of the field after its parameters were frozen. A collection keeps its name, below [`Frozen`].
-    /// If the names would become too long, the result is [`Frozen`] itself.
+    /// Returns the kind of the field after its parameters were frozen. A collection keeps its name, and [`Frozen`]
+    /// becomes its outermost ancestor. If the names would become too long, the result is [`Frozen`] itself.
     pub(crate) fn frozen(self) -> Self {
         let frozen = CollectionId::of::<Frozen>();
         match self {

@@ -3,7 +3,8 @@
 //! A call keeps alive the contents that its references had at its beginning. At its end, the call claims the cells that
 //! it writes. While a cell is claimed, other threads wait before they read or write the cell. If all references of the
 //! call still have the same contents, the new values are stored, and all claims end. Until then, the call keeps the old
-//! contents alive, so an equal address means an unchanged content.
+//! contents alive. No other content can have the address of a content that is alive, so an equal address means an
+//! unchanged content.
 //!
 //! The call takes effect when all its cells are claimed. A lock of the process lets a single thread claim cells, so two
 //! calls never wait for each other's cells. The lock is held for comparisons and moves of pointers only.

@@ -18,7 +18,8 @@ thread_local! {
 /// walk calls.
 const RESERVE: usize = 128 << 10;
 
-/// Runs `run`. In `run`, the limit of walks over typed values is `bytes` of stack instead of 256 nested nodes.
+/// Runs `run`. In `run`, a walk over a typed value may use `bytes` of stack. The limit of 256 nested nodes does not
+/// apply there.
 ///
 /// Leave a part of the thread's stack to the frames around the walk: a quarter is enough. In a debug build, a struct of
 /// six fields behind a reference takes 7 KiB of stack; in a release build it takes less. A value that needs more than
@@ -49,7 +50,7 @@ pub fn with_stack<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// Restores the stack that was allowed before.
+/// Restores the previously allowed stack when the guard is dropped.
 struct Allowed(Option<(usize, usize)>);
 
 impl Drop for Allowed {
@@ -76,18 +77,19 @@ pub(crate) fn stack_allows() -> bool {
 
 /// The greatest depth of nested typed values, in nodes. Dynamic trees have no limit.
 ///
-/// In a debug build, building nested structs of six fields (one of 128 bytes, two maps or lists) takes 4.8 KiB of stack
-/// for each struct: 1.2 MiB at this depth. A thread has 2 MiB, so twice the depth would overflow its stack.
+/// In a debug build, building nested structs of six fields (one field of 128 bytes, and two maps or lists) takes 4.8
+/// KiB of stack for each struct: 1.2 MiB at this depth. A thread has 2 MiB, so twice the depth would overflow its
+/// stack.
 pub(crate) const DEPTH_LIMIT: usize = 256;
 
 /// Depth is counted in eighths of a node. A transparent node, such as `Some`, counts as one eighth because it takes
 /// little stack. For example, if each struct of a chain is inside a `Some` and a reference, a struct takes 7 KiB. The
-/// 204 structs within the limit take 1.4 MiB.
+/// limit allows 204 such structs, which take 1.4 MiB.
 const NODE: usize = 8;
 const TRANSPARENT: usize = 1;
 
-/// The greatest number of nested nodes, transparent or not. Only a handwritten impl of `Pytree` exceeds this limit
-/// first.
+/// The greatest number of nested nodes, transparent or not. Only a handwritten impl of `Pytree` can exceed this limit
+/// before its depth exceeds [`DEPTH_LIMIT`].
 pub(crate) const NODE_LIMIT: usize = 4 * DEPTH_LIMIT;
 
 /// Returns the depth of a new node, in eighths of a node. The node is below `nodes` other nodes, whose depth is
@@ -116,9 +118,9 @@ pub(crate) fn entered(parts: usize, nodes: usize, kind: NodeKind) -> Result<usiz
     }
 }
 
-/// Checks that a new node of the given kind is not nested too deep. `above` has the kinds of the nodes around it, from
-/// the root down. The time is linear in the number of nodes. The time is constant if there are fewer than
-/// [`DEPTH_LIMIT`] nodes, or if [`with_stack`] provides enough stack.
+/// Checks that a new node of the given kind is not nested too deep. `above` yields the kinds of the nodes that contain
+/// the new node, from the root down. The time is linear in the number of nodes. The time is constant if there are fewer
+/// than [`DEPTH_LIMIT`] nodes, or if [`with_stack`] provides enough stack.
 ///
 /// # Errors
 /// Returns the limit that the node exceeds.

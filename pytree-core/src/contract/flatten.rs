@@ -43,7 +43,7 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     sharing: Sharing,
     seen: IdentityMap,
     /// Stores the contents of references, so that leaves can be borrowed from them. `None` if leaves are borrowed only
-    /// from the tree itself; such a tree must have no references.
+    /// from the visited value, which must then have no references.
     writer: Option<ArenaWriter<'a>>,
     /// The handles to collect in `references`.
     collected: Handles,

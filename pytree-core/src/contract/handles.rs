@@ -94,8 +94,8 @@ impl fmt::Debug for AnyReference {
 #[derive(Clone)]
 pub struct References {
     pub(crate) cells: Vec<AnyReference>,
-    /// The handles of all references and shared nodes, by the number that aliases use. `None` if the handle was not
-    /// requested.
+    /// The handles of all references and shared nodes, indexed by the number that aliases use. `None` if the handle was
+    /// not requested.
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Whether shared nodes, and not only references, are recognized when they are visited again.
     knows_shared: bool,

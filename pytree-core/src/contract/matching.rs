@@ -34,9 +34,9 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     num_open: usize,
     /// The kinds of the nodes that have begun and not ended, from the root down. Maintained only if `tracks` is true.
     open: Vec<NodeKind>,
-    /// Whether the walk maintains `open`. The walk needs `open` after the value differs from all treedefs. Before, the
-    /// value is not deeper than the treedef, so the walk needs `open` only for a treedef that may exceed the depth
-    /// limit of typed values.
+    /// Whether the walk maintains `open`. The walk needs `open` after the value differs from all treedefs. As long as
+    /// the value matches a treedef, the value is not deeper than this treedef. So before, the walk needs `open` only
+    /// for a treedef that may exceed the depth limit of typed values.
     tracks: bool,
     sharing: Sharing,
     seen: IdentityMap,
@@ -143,7 +143,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next_is(|next| next.pass_dynamic(shape, arity));
     }
 
-    /// Compares the visited node with the next node of the treedef by `pass`, which also moves past this node.
+    /// Compares the visited node with the next node of the treedef. To do so, calls `pass`, which also moves the cursor
+    /// past the next node.
     #[inline]
     fn next_is(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
         if self.matches && !pass(&mut self.next) {

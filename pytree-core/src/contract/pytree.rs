@@ -42,7 +42,8 @@ pub trait Pytree: 'static {
     where
         Self: Sized;
 
-    /// Returns the array if the value is a single leaf. Code that needs only shapes then visits nothing.
+    /// Returns the array if the value is a single leaf. Code that needs only the shape of this array then need not
+    /// visit the value.
     #[doc(hidden)]
     #[inline]
     fn __single(&self) -> Single<'_> {

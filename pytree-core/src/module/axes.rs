@@ -2,7 +2,8 @@
 //!
 //! `#[param("in out")]` names the axes of a field. `#[shapes(x = "... in", return = "... out")]` names the axes of a
 //! function's arguments and result. In a method, a name from the module's fields has the same length as in the fields.
-//! [`check`] compares all arrays of a model with their names. The page `docs/shapes.md` describes the language.
+//! [`check`] compares all arrays of a model with the axes that its modules declare. The page `docs/shapes.md` describes
+//! the language.
 
 use crate::base::error::ShapeError;
 use crate::base::identity::NodeIdentity;
@@ -49,9 +50,9 @@ pub trait NamedAxes {
     fn bind_axes(&self, scope: &mut Scope);
 }
 
-/// Marks a name that has a length in the methods of a type: the name of an axis of a field, or of a static integer
-/// field. `NAME` encodes the name. The derive implements this trait, so that a method that uses another name does not
-/// compile.
+/// Marks a name that the methods of a type can use as a length: the name of an axis in a field's pattern, or the name
+/// of a static integer field. `NAME` encodes the name. The derive implements this trait for each such name. So a method
+/// that uses another name does not compile.
 #[doc(hidden)]
 pub trait BindsAxis<const NAME: u128> {}
 
@@ -212,8 +213,8 @@ impl Scope {
     }
 }
 
-/// Returns the name of the module, and the name of the function with its module, such as `Linear::forward`. For a
-/// function without `self`, `S` is the type `()`.
+/// Returns the name of the module, such as `Linear`, and the full name of the function, such as `Linear::forward`. For
+/// a function without `self`, `S` is the type `()`.
 fn called<S: ?Sized>(function: &str) -> (String, String) {
     let module = std::any::type_name::<S>();
     let called = name_of_function(module, function);

@@ -1,4 +1,4 @@
-//! The named axes of the leaves of a treedef: their texts, and the comparison of the leaves' shapes with them.
+//! The named axes of the leaves of a treedef: their texts, and the comparison of shapes with named axes.
 
 use std::ops::Range;
 
@@ -20,9 +20,9 @@ pub(crate) enum Stacking<'n> {
 
 /// A leaf that a module declares with named axes.
 struct Place<'t> {
-    /// The position of the leaf in the treedef.
+    /// The index of the leaf among the nodes of the treedef.
     node: usize,
-    /// The position of the leaf among the leaves.
+    /// The index of the leaf among the leaves.
     leaf: usize,
     pattern: &'static ShapePattern,
     /// The child of the module that contains the leaf. If this child is a later occurrence of a shared node, the leaf
@@ -62,7 +62,7 @@ impl TreeDef {
         let mut all = Vec::with_capacity(self.num_leaves());
         // The fields that contain the current node: where each ends, and its axes.
         let mut open: Vec<(usize, Option<&str>)> = Vec::new();
-        // For each child of a struct that the walk has not reached yet: its beginning, its end and its axes.
+        // The children of structs that the walk has not reached yet: where each begins and ends, and its axes.
         let mut fields: Vec<(usize, usize, Option<&str>)> = Vec::new();
         for node in self.nodes() {
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {
@@ -88,7 +88,7 @@ impl TreeDef {
 
     /// Returns whether a module declares named axes.
     pub(crate) fn has_axes(&self) -> bool {
-        // The stand-in of a shape that was created at run time has no fields.
+        // If a shape was created at run time, `node.shape` is a stand-in, which has no fields.
         let mut nodes = self.0.nodes.iter();
         nodes.any(|node| node.arity > 0 && node.shape.has_axes())
     }
@@ -180,8 +180,8 @@ impl TreeDef {
         places
     }
 
-    /// Compares the stacked axes of all declared leaves with the stacked axes of the first leaf, and returns the leaves
-    /// that differ.
+    /// Compares the leading axes, which `names` names, of all declared leaves with those of the first leaf. Returns the
+    /// leaves that differ.
     fn uneven_stack<'l>(
         &self,
         names: &[&str],
@@ -228,7 +228,7 @@ impl TreeDef {
     }
 }
 
-/// Returns the number of axes that the first leaf of a module has in addition to its pattern.
+/// Returns how many more axes than its pattern the first leaf of a module has.
 fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) -> usize {
     let stacked = places.iter().find_map(|place| {
         let shape = leaf(place.leaf).array_shape()?;
@@ -238,8 +238,8 @@ fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) 
     stacked.unwrap_or_default()
 }
 
-/// Returns whether the shape declares the axes of a field. A shape that was created at run time stores only texts of
-/// axes.
+/// Returns whether the shape declares the axes of a field as patterns. A shape that was created at run time stores its
+/// axes only as texts, which are not compared.
 fn has_axes(shape: Shape<'_>) -> bool {
     match shape {
         Shape::Static(shape) => shape.has_axes(),

@@ -33,7 +33,7 @@ struct Contents {
     checked: String,
     mismatches: Vec<ShapeMismatch>,
     /// The innermost checked function that was running, with the lengths of its names. If the arguments of a function
-    /// are wrong, the innermost checked function is its caller.
+    /// are wrong, the function is not running yet, and this field contains its caller.
     inside: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl ShapeError {
         }))
     }
 
-    /// Adds the checked function that runs, if there is one.
+    /// Adds the innermost checked function that is running, if there is one.
     pub(crate) fn inside(mut self, function: Option<String>) -> Self {
         self.0.inside = function;
         self

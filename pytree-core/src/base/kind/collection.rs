@@ -156,7 +156,7 @@ impl CollectionId {
         Some(Self { bytes, length })
     }
 
-    /// Returns the number of bytes of all names, with one more for each ancestor.
+    /// Returns the number of bytes of all names, plus one byte for each ancestor.
     pub(crate) const fn used(&self) -> usize {
         let mut at = self.length as usize;
         while at < NAME_LIMIT && self.bytes[at] > 0 {
@@ -177,8 +177,8 @@ impl CollectionId {
         }
     }
 
-    /// Returns the parent. Returns `None` if the collection has no parent or if its parent is [`Param`], which is a
-    /// kind.
+    /// Returns the parent. Returns `None` if the collection has no parent or if its parent is [`Param`], because
+    /// [`LeafKind::ParamIn`] already implies this parent.
     pub fn parent(&self) -> Option<Self> {
         let at = usize::from(self.length);
         let length = self.bytes.get(at).copied().unwrap_or(0).checked_sub(1)?;
@@ -189,7 +189,7 @@ impl CollectionId {
         Some(Self { bytes, length })
     }
 
-    /// Returns the collection and its ancestors, from the parent on.
+    /// Returns the collection, then its ancestors, beginning with the parent.
     pub(crate) fn with_ancestors(self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self), Self::parent)
     }
@@ -251,10 +251,10 @@ impl fmt::Debug for CollectionId {
     }
 }
 
-/// The parameters: the collection of all trained leaves. It is the parent of a collection of parameters.
+/// The parameters: the collection of all trained leaves. All other collections of parameters are below this collection.
 ///
-/// A field with the attribute `#[param]` has the kind [`LeafKind::Param`], a field with `#[param(Collection)]` has
-/// [`LeafKind::ParamIn`].
+/// The leaves of a field with the attribute `#[param]` have the kind [`LeafKind::Param`]. The leaves of a field with
+/// `#[param(Collection)]` have the kind [`LeafKind::ParamIn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param;
 

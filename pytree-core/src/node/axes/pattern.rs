@@ -53,9 +53,9 @@ pub enum AxisPattern {
     Any,
     /// A number: exactly this length.
     Length(usize),
-    /// A name: the same length wherever the name occurs in a scope.
+    /// A name: the axis has the same length wherever the name occurs in a scope.
     Named(&'static str),
-    /// `name?`: the length of the name, or 1.
+    /// `name?`: the length that is bound to the name, or 1.
     Broadcast(&'static str),
     /// A computed length, for instance `heads*head_dim`.
     Computed(&'static Expression),
@@ -86,7 +86,7 @@ pub struct Expression {
 pub enum Step {
     /// A number.
     Number(usize),
-    /// The length of a name.
+    /// The length that is bound to a name.
     Name(&'static str),
     /// An operation on the two values before it.
     Apply(Operator),
@@ -106,12 +106,13 @@ pub enum Operator {
     Divide,
 }
 
-/// The greatest number of values that an [`Expression`] keeps at a time. The macro rejects deeper expressions.
+/// The greatest number of values that the computation of an [`Expression`] keeps at a time. The macro rejects deeper
+/// expressions.
 pub(super) const VALUES: usize = 16;
 
 impl Expression {
-    /// Returns the computed length, or `None` if a name has no length. A negative length and a division by zero are
-    /// errors: see [`Length`].
+    /// Returns the computed length, or `None` if no length is bound to a name. The result is [`Length::Undefined`] if
+    /// the length is negative, too large, or a division by zero.
     pub(super) fn value(&self, length_of: impl Fn(&str) -> Option<usize>) -> Option<Length> {
         let mut values = [0_i128; VALUES];
         let mut count = 0;

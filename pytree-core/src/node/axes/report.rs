@@ -14,9 +14,9 @@ pub(super) enum Reason {
     Rank,
     /// The length of an axis differs from the number in the pattern.
     Length,
-    /// A name has another length. The number is the length that was found.
+    /// The length of an axis differs from the length that is bound to its name. The number is the length of the axis.
     Name(&'static str, usize),
-    /// `*name` has other axes.
+    /// The axes differ from the axes that are bound to `*name`. The list contains the expected axes.
     Rest(&'static str, Vec<usize>),
     /// A computed length differs.
     Computed(&'static Expression, Length),
@@ -44,7 +44,7 @@ struct Recorded {
 #[derive(Debug)]
 pub(super) struct Report {
     shapes: Vec<Recorded>,
-    /// The name of the module, for the suggestion to change it.
+    /// The name of the module, which some fixes suggest to change.
     module: String,
     /// The names of the leading axes of a stacked model.
     stacked: String,
@@ -155,8 +155,9 @@ impl Report {
         })
     }
 
-    /// Returns an axis of a recorded shape that has the given length. Skips an axis whose length is certainly correct:
-    /// the pattern contains the number, or another shape gave the name of the axis this length.
+    /// Returns an axis of a recorded shape that has the given length. Skips an axis if its length is certainly correct.
+    /// This is so if the pattern contains the length as a number, or if the name of the axis got this length from
+    /// another shape.
     fn other_axis(
         &self,
         recorded: u32,
@@ -352,7 +353,7 @@ impl Report {
         shape.map_or(0, |shape| shape.found.shape.len())
     }
 
-    /// Returns the lengths that names of a pattern already have.
+    /// Returns the lengths that are already bound to names of a pattern.
     fn known(&self, pattern: &ShapePattern, scope: &Scope) -> Vec<String> {
         let axes = pattern.before.iter().chain(pattern.after);
         let names = axes.filter_map(|axis| match axis {

@@ -1,7 +1,8 @@
 //! The checked functions that run on this thread, with the lengths of their names.
 //!
-//! An operation inside of a checked function knows only lengths. If the operation fails, its error also shows the names
-//! that have lengths in the innermost checked function. This module provides these names.
+//! An operation inside of a checked function knows the lengths of its operands' axes, and does not know the names of
+//! these axes. If the operation fails, its error also shows the names of the innermost checked function with their
+//! lengths. This module provides these names.
 
 use std::any::type_name;
 use std::cell::RefCell;
@@ -19,12 +20,12 @@ struct Stack {
     frames: Vec<Frame>,
 }
 
-/// A function that runs.
+/// A checked function that is running.
 struct Frame {
     function: &'static str,
     /// Returns the name of the type whose method is running. The name is `()` for a function without `self`.
     module: fn() -> &'static str,
-    /// The position of the function's first name.
+    /// The index in [`Stack::names`] of the function's first name.
     first: usize,
 }
 
@@ -63,7 +64,7 @@ impl Drop for Running {
 }
 
 /// Calls a function with the stack of this thread. Returns `None` if the thread is ending and has dropped its stack.
-/// Even then, a destructor of a thread-local value may call checked functions.
+/// This happens if the destructor of another thread-local value calls a checked function.
 #[inline]
 fn with_stack<R>(function: impl FnOnce(&mut Stack) -> R) -> Option<R> {
     STACK

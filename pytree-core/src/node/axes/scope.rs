@@ -22,11 +22,11 @@ pub enum Owner {
 /// Where a name got its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// The pattern of the field or argument. `None` if the value itself is a length: for a static field, a constant or
-    /// an integer argument.
+    /// The pattern of the field or argument. `None` for a static field, a constant or an integer argument, because its
+    /// value is the length.
     pub(super) pattern: Option<&'static ShapePattern>,
     pub(super) owner: Owner,
-    /// The position of the shape among the recorded shapes of the report. `u32::MAX` without a report or a shape.
+    /// The index of the shape in the report. `u32::MAX` if there is no report or no shape.
     pub(super) recorded: u32,
 }
 
@@ -73,7 +73,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Creates a scope in which no name has a length.
+    /// Creates a scope in which no name is bound.
     #[doc(hidden)]
     #[inline]
     pub fn new() -> Self {
@@ -117,7 +117,7 @@ impl Scope {
         }
     }
 
-    /// Records shapes and mistakes from here on.
+    /// Starts to record shapes and mistakes.
     pub(crate) fn record_from_here(&mut self, module: &str) {
         self.is_broken = false;
         self.deferred.clear();
@@ -155,7 +155,8 @@ impl Scope {
         length.or_else(|| find(&self.rests, name).map(|bound| bound.origin))
     }
 
-    /// Binds the name of a static field, of a constant or of an integer argument, if its value can be a length.
+    /// Binds a name to the value of a static field, a constant or an integer argument. Does nothing if the value cannot
+    /// be a length.
     #[doc(hidden)]
     #[inline]
     pub fn number<N: TryInto<usize>>(&mut self, name: &'static str, number: N) {
@@ -181,7 +182,7 @@ impl Scope {
         }
     }
 
-    /// Compares a shape with a pattern, and binds the names that have no length yet.
+    /// Compares a shape with a pattern, and binds the names that are not bound yet.
     #[inline]
     pub(crate) fn compare(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
         let origin = self.origin(Some(pattern));
@@ -288,8 +289,8 @@ impl Scope {
         !self.is_broken
     }
 
-    /// Compares the computed lengths. A length is not compared if one of its names has no length, which is possible if
-    /// an optional field is absent.
+    /// Compares the computed lengths. A computed length is not compared if one of its names is not bound. This is
+    /// possible if an optional field is absent.
     fn compare_computed(&mut self) {
         for Deferred {
             expression,
