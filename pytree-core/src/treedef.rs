@@ -106,7 +106,7 @@ struct Counts {
 /// type has moved to another module.
 ///
 /// A serialized treedef contains only the text of an opaque static value, such as a function. A static value that was
-/// read from such a text differs from every other value. Clones share the treedef.
+/// read from such a text differs from every other value. Clones of a treedef share its memory.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! Turns: after repeated conflicts, a call runs alone, while no other thread writes a reference.
 //!
 //! A conflict means that another call has succeeded, so the program as a whole always advances. A turn helps a call
-//! that would have repeated conflicts. Each wait for the end of a turn has a time limit. So a call that has the turn
-//! and waits for another thread cannot block this thread forever.
+//! that would have repeated conflicts. Each wait for the end of a turn has a time limit, because the call that has the
+//! turn may itself wait for the waiting thread. Without the limit, both threads would wait forever.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 static TAKEN: Mutex<bool> = Mutex::new(false);
 static ENDED: Condvar = Condvar::new();
-/// A copy of the value of `TAKEN`. Every write reads the copy without a lock.
+/// A copy of the value of `TAKEN`. Every write of a reference reads this copy, which needs no lock.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {

@@ -61,7 +61,7 @@ pub struct Unflattener<'a> {
     leaves: &'a mut dyn LeafSource,
     node: usize,
     aux: usize,
-    /// The shared nodes and references that were built, by the numbers that aliases use.
+    /// The shared nodes and references that were built, indexed by the numbers that aliases use.
     pub(crate) numbered: Vec<Option<Numbered>>,
     /// The number of the next shared node or reference.
     pub(crate) next_number: usize,
@@ -70,7 +70,7 @@ pub struct Unflattener<'a> {
     /// The length of the longest chain of aliases below the node that is being built. In a chain, each alias is inside
     /// the target of the previous alias.
     pub(crate) links: usize,
-    /// The references of the part that is already built: new references, and existing references from `used`.
+    /// The references in the nodes that are already built: new references, and existing references from `used`.
     pub(crate) references: References,
     /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
@@ -141,7 +141,8 @@ impl Contents<'_> {
 /// treedef, and the built value.
 pub(crate) type OnExit<'a> = Box<dyn FnMut(usize, &mut dyn Any) + 'a>;
 
-/// The greatest depth of typed values nested through aliases, in nodes. Each alias counts as the depth of the treedef.
+/// The greatest depth, in nodes, of typed values that are nested through aliases. Each alias counts as many nodes as
+/// the treedef is deep.
 ///
 /// The nodes are built one after another, but each node is dropped inside the drop of the previous node. In a debug
 /// build a drop needs about 100 bytes of stack for each node, so this limit needs half of a thread's 2 MiB.
@@ -239,7 +240,7 @@ impl<'a> Unflattener<'a> {
     ///
     /// # Errors
     /// - [`TreeError::NodeType`] if the next node of the treedef has another shape.
-    /// - [`TreeError::Arity`] if it has a different number of children.
+    /// - [`TreeError::Arity`] if the next node has a different number of children.
     pub fn enter_fixed(
         &mut self,
         shape: &'static NodeShape,
@@ -273,7 +274,8 @@ impl<'a> Unflattener<'a> {
             return value;
         };
         let mut value = value;
-        // Skips inner nodes of handwritten impls of `Pytree` that do not call `exit`; they have another type.
+        // Skips inner nodes whose handwritten impl of `Pytree` does not call `exit`. The type of such a node is not
+        // `T`.
         while let Some(OpenNode { start, end, .. }) = self.open.pop() {
             let shape = self.treedef.view(start).shape();
             let is_struct = matches!(shape.kind(), NodeKind::Struct | NodeKind::TupleStruct);

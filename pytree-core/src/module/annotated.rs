@@ -38,7 +38,7 @@ use crate::trees::select_part::{SelectPart, select_partition};
 #[derive(Clone, Debug, Default, PartialEq, Eq, pytree_derive::Leaf)]
 pub struct Metadata(Vec<(String, StaticData)>);
 
-/// The name of the metadata that has the named axes of a leaf.
+/// The name under which the metadata of a leaf contains the names of its axes.
 const AXES: &str = "axes";
 
 /// The name of the [`StaticData`] record that represents metadata.
@@ -311,7 +311,8 @@ impl TreeDef {
     /// Returns the metadata of each leaf, in order, collected from all [`Annotated`] nodes above the leaf. If several
     /// of these nodes have metadata of the same name, the value of the innermost node is used.
     ///
-    /// The metadata of a leaf with named axes has their names as `axes`, unless an [`Annotated`] node has `axes`.
+    /// If a leaf has named axes, its metadata contains the names of these axes under `axes`. If an [`Annotated`] node
+    /// above the leaf has data under `axes`, this data is used instead.
     ///
     /// # Examples
     /// ```
@@ -343,7 +344,7 @@ impl TreeDef {
         all
     }
 
-    /// Returns the metadata of each leaf that [`Annotated`] nodes above the leaf have.
+    /// Returns for each leaf the metadata of the [`Annotated`] nodes above the leaf.
     fn annotations(&self) -> Vec<Metadata> {
         let mut all = Vec::with_capacity(self.num_leaves());
         // For each enclosing node that has metadata: the position at which the node ends, and the metadata of leaves in

@@ -7,9 +7,9 @@
 //!
 //! The derive queries [`Probe`] for the type of each field, and passes the results to the traits of `mistakes`. Each of
 //! these traits represents one mistake and its fix, and is implemented for every type by a blanket `impl` that is
-//! marked `do_not_recommend`. So a mistake causes exactly one error. The error names the type of the field. If the
-//! field's type contains a type that no attribute allows, such as an `Arc`, a closure or a type without a derive, the
-//! error names this inner type instead. The generated code that visits a field queries the probe, too, so that it
+//! marked `do_not_recommend`. rustc then reports a mistake as exactly one error, which names the type of the field. If
+//! the field's type contains a type that no attribute allows, such as an `Arc`, a closure or a type without a derive,
+//! the error names this inner type instead. The generated code that visits a field also queries the probe. So this code
 //! causes no second error.
 //!
 //! [`leaf_field!`](crate::leaf_field) allows a leaf type of another crate as a field.

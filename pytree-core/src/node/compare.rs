@@ -51,7 +51,8 @@ pub struct ValueDiff {
     pub elements: usize,
     /// The largest absolute difference of two elements.
     pub absolute: f64,
-    /// The largest difference divided by the larger magnitude of the two elements.
+    /// The largest relative difference of two elements: their absolute difference divided by the larger of their
+    /// magnitudes.
     pub relative: f64,
     /// The first position of the largest absolute difference, as an index along each axis.
     pub position: Vec<usize>,
@@ -188,7 +189,7 @@ fn index_of(element: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// Displays a leaf in the same way as displays of trees.
+/// Displays a leaf as it is displayed in a tree.
 struct Shown<'l>(&'l dyn Leaf);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

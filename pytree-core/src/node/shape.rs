@@ -36,15 +36,15 @@ pub enum NodeKind {
     List,
     /// A tuple. The keys of its children are indices.
     Tuple,
-    /// Maps with sorted keys.
+    /// A map with sorted keys.
     Dict,
-    /// Maps in insertion order.
+    /// A map in insertion order.
     OrderedDict,
     /// `None`: a node without leaves.
     None,
     /// `Some`: displayed as its child.
     Some,
-    /// A boxed trait object. The constructor in its static value rebuilds it. Displayed as its child.
+    /// A boxed trait object. Its static value is the constructor that rebuilds the object. Displayed as its child.
     Object,
     /// The first occurrence of a shared node. Displayed as its child.
     Shared,
@@ -134,10 +134,10 @@ pub struct NodeShape {
     pub fields: &'static [Field],
     /// The names of the static fields, in declaration order.
     pub statics: &'static [&'static str],
-    /// The integer const generics of the type, with their values. In named axes, the name of a const generic is a
-    /// length. Comparisons of shapes ignore const generics and type arguments.
+    /// The integer const generics of the type, with their values. In a pattern of named axes, the name of a const
+    /// generic denotes its value, as a length. Comparisons of shapes ignore const generics and type arguments.
     pub constants: &'static [(&'static str, i128)],
-    /// The identity of the node's type. For a generic type, it does not depend on the type arguments.
+    /// The identity of the node's type. The identity of a generic type does not depend on the type arguments.
     pub identity: fn() -> TypeId,
     /// The name of the Rust type, for messages.
     pub type_name: fn() -> &'static str,

@@ -34,8 +34,8 @@ use crate::trees::partition::{self, Partition};
 /// ```
 ///
 /// # Errors
-/// [`TreeError::Dereferenced`] if the value contains plain values instead of references. The value was already
-/// dereferenced, or contains a part of a value with references.
+/// [`TreeError::Dereferenced`] if the value contains plain values instead of references. In this case, the value was
+/// already dereferenced, or contains a part of a value with references.
 ///
 /// # Panics
 /// If a reference cannot be read, or a trait object in the value holds a leaf of another type.

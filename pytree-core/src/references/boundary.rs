@@ -7,7 +7,7 @@
 //! is unflattened. If the function returns an inner reference, the result contains the outer reference.
 //!
 //! All reads of the references of a call happen at one instant, and so do all writes. The writes happen only if the
-//! references that were read are unchanged. Otherwise, the error is a [conflict](TreeError::is_conflict).
+//! references that were read are unchanged. Otherwise, the call returns a [conflict](TreeError::is_conflict) error.
 
 mod outcome;
 mod places;

@@ -3,10 +3,10 @@
 //! This is the only such stack. A library of transformations begins levels on the stack, and stores in each level the
 //! data that it needs to trace operations. References need only the number and the kind of a level.
 //!
-//! A reference stores the level at which it was created. It can be written only at that level; otherwise traced values
-//! would escape from their transformation. It cannot be read inside a recorded function, because its value would become
-//! a constant. There is one exception: a compiled function may read a reference of an enclosing transformation. The
-//! compiled program is then used only once.
+//! A reference stores the level at which it was created. A reference can be written only at its level; otherwise traced
+//! values would escape from their transformation. A reference from outside cannot be read inside a recorded function,
+//! because its value would become a constant of the recorded program. There is one exception: a compiled function may
+//! read a reference of an enclosing transformation. In this case, the compiled program is used only once.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -54,10 +54,14 @@ use crate::trees::{graph, shapes};
 /// ```
 ///
 /// # Panics
-/// If the model contains no `N` (use [`paths_of`] to find out). If the changed arrays do not match the named axes of
-/// their modules although the arrays of the model did. If the model is nested too deep, or a reference may not be read
-/// here. If a handwritten impl of `Pytree` visits and unflattens differently. `change` may have been called before the
-/// panic.
+/// Panics if:
+/// - the model contains no `N` (use [`paths_of`] to find out)
+/// - the changed arrays do not match the named axes of their modules although the arrays of the model did
+/// - the model is nested too deep
+/// - a reference may not be read here
+/// - a handwritten impl of `Pytree` visits and unflattens differently
+///
+/// `change` may have been called before the panic.
 ///
 /// # Errors
 /// - [`TreeError::NoNodeOfType`] if the model contains no `N`.
@@ -178,8 +182,8 @@ fn is_right<M: Pytree>(model: &M, treedef: &TreeDef) -> bool {
 /// Returns a changed model.
 ///
 /// # Errors
-/// [`TreeError::Shapes`] if the model was right before the change, and its arrays no longer match the named axes of its
-/// modules.
+/// [`TreeError::Shapes`] if the arrays of the model matched the named axes of its modules before the change, and no
+/// longer match.
 fn checked<M: Pytree>(changed: M, was_right: bool) -> Result<M, TreeError> {
     if was_right {
         shapes::check(&changed)?;
@@ -304,7 +308,7 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// - [`TreeError::NoNode`] if a path of the filter does not exist.
 /// - [`TreeError::Shapes`] if the arrays of the model no longer match their named axes.
 ///
-/// A static field may be the length of a named axis.
+/// The last error is possible because the value of a static field may determine the length of a named axis.
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,
@@ -370,7 +374,7 @@ pub(crate) fn replace_any<M: Pytree, N: Pytree>(
     outcome.map(|(changed, _)| changed)
 }
 
-/// Replaces each of `nodes`, in the order of their numbers, by a value. No node contains another.
+/// Replaces each of `nodes` by a value. The nodes are in preorder, and no node contains another.
 pub(crate) fn replace_all<M: Pytree, N: Pytree>(
     model: &M,
     places: &Places,

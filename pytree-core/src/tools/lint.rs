@@ -1,7 +1,7 @@
 //! Finds bugs in a model, as a linter finds bugs in a program.
 //!
-//! [`lint`] reports only certain mistakes: a tied weight that will become two weights, a parameter that cannot be
-//! trained, a value that is NaN. It does not change the model.
+//! [`lint`] reports a mistake only if the mistake is certain. Examples are a tied weight that will become two weights,
+//! a parameter that cannot be trained, and a value that is NaN. [`lint`] does not change the model.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::node::leaf::{ArrayInfo, Leaf};
 use crate::tools::nodes::duplicates_of;
 use crate::trees::functions::flatten_borrowed;
 
-/// A fact about a model that [`lint`] reports. If it is a mistake, the displayed text says how to fix the model.
+/// A fact about a model that [`lint`] reports. If the fact is a mistake, the displayed text says how to fix the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -83,7 +83,7 @@ impl Finding {
         }
     }
 
-    /// Returns whether the finding is a mistake. Shared nodes and unreadable values are only reported.
+    /// Returns whether the finding is a mistake. Shared nodes and unreadable values are reported, but are not mistakes.
     pub fn is_mistake(&self) -> bool {
         !matches!(self, Self::Shared { .. } | Self::NotKnown { .. })
     }

@@ -183,7 +183,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
             NodeKind::Leaf => {
                 Met::Leaf(expect_at(&leaves, before[node.position()], LEAVES).clone())
             }
-            // A weak edge to a node outside of the model has no target.
+            // The alias in a weak edge to a node outside of the model has no target.
             NodeKind::Absent | NodeKind::Alias => return None,
             _ => met(node),
         };

@@ -89,7 +89,7 @@ impl<M: Pytree, E: Element> Unravel<M, E> {
         self.length == 0
     }
 
-    /// Builds a model whose leaves are the elements of `vector`.
+    /// Builds a model whose leaves contain the elements of `vector`.
     ///
     /// # Errors
     /// [`TreeError::Unravel`] if the length of the vector differs from [`len`](Self::len).

@@ -249,18 +249,18 @@ impl<'t> Graph<'t> {
             .ok_or_else(|| mistaken::<T>(SelectionMistake::Elsewhere))
     }
 
-    /// Returns the first of `positions` at which the selected value is.
+    /// Returns the first of `positions` at which the model contains the selected value.
     fn first_of(
         &self,
         mut positions: impl Iterator<Item = usize>,
         selected: &Selected,
     ) -> Option<usize> {
         let found = positions.find(|&position| selected.is_at(self, position))?;
-        // A weak edge may come before its target.
+        // The found node may be an alias, because a weak edge may come before its target.
         Some(self.treedef.first_place_of(found))
     }
 
-    /// Returns the nodes that begin with each leaf, from the outermost to the innermost.
+    /// Returns for each leaf the nodes whose first leaf is this leaf, from the outermost to the innermost.
     fn by_first_leaf(&self) -> HashMap<Address, Vec<usize>> {
         let mut nodes: HashMap<Address, Vec<usize>> = HashMap::new();
         for position in self.treedef.nodes().map(|node| node.position()) {

@@ -126,7 +126,8 @@ impl TreeDef {
     pub(crate) fn nodes_at_place_of(&self, node: usize) -> Vec<usize> {
         let mut nodes = Vec::new();
         let mut next = Some(node);
-        // Only a treedef that was read from bytes has a chain of transparent nodes that leads back to itself.
+        // The loop has a limit, because in a treedef that was read from bytes, a chain of transparent nodes may lead
+        // back to itself.
         while let Some(node) = next.filter(|_| nodes.len() < self.num_nodes()) {
             let view = self.view(node);
             if let Some(number) = view.target() {
@@ -197,8 +198,8 @@ impl Aliases {
         &self.all
     }
 
-    /// Returns the path to the same node that leads through first occurrences only. Returns `None` if `path` does not
-    /// lead to or below a later occurrence.
+    /// Returns the path that leads to the same node as `path`, but only through first occurrences. Returns `None` if
+    /// `path` does not lead to or below a later occurrence.
     pub(crate) fn first_of(&self, path: &KeyPath) -> Option<KeyPath> {
         let mut path = path.clone();
         let mut found = false;

@@ -254,7 +254,7 @@ impl Builder {
     }
 }
 
-/// Converts a count to 32 bits. A tree with more nodes would need over 100 GB.
+/// Converts a count to 32 bits. A tree with a greater count would need over 100 GB of memory.
 #[inline]
 pub(crate) fn count(value: usize) -> u32 {
     match u32::try_from(value) {

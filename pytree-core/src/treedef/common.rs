@@ -14,8 +14,8 @@ impl TreeDef {
     /// neither structure has a leaf, both must have the same node.
     ///
     /// As for prefixes, the comparison skips `Some`, shared nodes and boxed objects. If both structures have a leaf at
-    /// a position, or neither has one, the result contains the skipped nodes of this structure. If this structure has
-    /// no skipped nodes at the position, the result contains the skipped nodes of `other`.
+    /// a position, or neither has one, the result contains the skipped nodes of this structure or, if there are none,
+    /// the skipped nodes of `other`.
     ///
     /// # Errors
     /// Returns [`TreeError::Structure`] with all differences if there is no common suffix.

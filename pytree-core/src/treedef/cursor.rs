@@ -331,7 +331,8 @@ impl<'a> NodeView<'a> {
         self.node.size as usize
     }
 
-    /// Returns the position after the subtree of this node. If there is a next sibling, this is its position.
+    /// Returns the position after the subtree of this node. If there is a next sibling, the result is the position of
+    /// this sibling.
     #[inline]
     pub(crate) fn end(&self) -> usize {
         self.position + self.size()

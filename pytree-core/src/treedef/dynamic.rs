@@ -28,8 +28,8 @@ impl DynamicShapes {
     }
 
     /// Copies the shapes of `nodes` from the table of the treedef `from` to this table. `nodes` must be copies of nodes
-    /// of `from`. If a node refers to its shape by a position in the table of `from`, the position in this table
-    /// replaces it.
+    /// of `from`. If a node refers to its shape by a position in the table of `from`, this position is replaced by the
+    /// position of the shape in this table.
     pub(super) fn adopt(&mut self, nodes: &mut [Node], from: &Inner) {
         if from.dynamic.is_empty() {
             return;

@@ -116,8 +116,8 @@ impl TreeDef {
 
 /// Conversion to the optional values of Python. Python has no `Some`: an optional value is the value itself or `None`.
 impl TreeDef {
-    /// Returns whether a node is a `Some` that the form of Python omits. The outer `Some` of `Some(None)` is not
-    /// omitted, because without it the value would be `None`.
+    /// Returns whether a node is a `Some` that the conversion omits. The outer `Some` of `Some(None)` is not omitted,
+    /// because without it the value would be `None`.
     pub(crate) fn is_implied_some(&self, node: usize) -> bool {
         let nodes = &self.0.nodes;
         let is_option = |node: &Node| matches!(node.shape.kind, NodeKind::Some | NodeKind::None);

@@ -52,9 +52,9 @@ impl TreeDef {
 }
 
 impl TreeDef {
-    /// Returns an existing path similar to `path`, which leads to no node. The returned path may lead through an alias.
-    /// Such a path exists only if the last existing node on `path` was reached through an alias, or has an alias as a
-    /// child. Otherwise returns `None`, because a walk over all nodes finds every other similar path.
+    /// Returns an existing path that is similar to `path` and leads through an alias. `path` itself leads to no node. A
+    /// walk over all nodes finds all other similar paths. So the result is `None` unless the last existing node on
+    /// `path` was reached through an alias, or has an alias as a child.
     pub(crate) fn nearest_behind_alias(&self, path: &KeyPath) -> Option<KeyPath> {
         let (reached, passed) = self.follow(path).err()?;
         let mut nearest: KeyPath = path.keys().iter().take(passed).cloned().collect();

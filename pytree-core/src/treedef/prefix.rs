@@ -38,8 +38,8 @@ pub(crate) enum Meeting {
 }
 
 impl TreeDef {
-    /// Walks through two structures at once, until `visit` returns `false`. A subtree is skipped in both structures, so
-    /// the current nodes of both structures always correspond.
+    /// Walks through two structures at once, until `visit` returns `false`. If the nodes differ, the walk skips the
+    /// subtrees of both nodes. So the current nodes of the two structures always correspond.
     pub(crate) fn walk_with(&self, full: &Self, fit: Fit, mut visit: impl FnMut(Meeting) -> bool) {
         let (mut left, mut right) = (0, 0);
         loop {

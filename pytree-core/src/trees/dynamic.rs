@@ -61,7 +61,7 @@ impl<L> Tree<L> {
     }
 
     /// Creates a tree from one item for each leaf of `treedef`. An item that is `None` makes the leaf absent. An absent
-    /// leaf is not the same as the node `None`. Gradients are such trees.
+    /// leaf is not the same as the node `None`. For instance, a gradient is a tree with absent leaves.
     ///
     /// # Errors
     /// [`TreeError::LeafCount`] if `leaves` has too few or too many items.

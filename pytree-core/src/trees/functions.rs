@@ -209,7 +209,7 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
             .run(tree)
     })?;
     let right = attempt(|| matching_leaves(sharing, &treedef, left.len(), other, &arena))??;
-    // `function` does not run inside of `attempt`, so the types are checked before.
+    // Checks the types before the first call of `function`, because `function` must not run inside of `attempt`.
     attempt(|| {
         for leaf in &right {
             let _: &M = typed(*leaf);
@@ -250,7 +250,7 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     mut function: impl FnMut(AnyLeaf, &dyn Leaf) -> AnyLeaf,
 ) -> Result<T, TreeError> {
     let (left, treedef) = flatten_any(sharing, &tree);
-    // A leaf with no other owner can be changed in place.
+    // Drops the old value, so that `function` can change a leaf without another owner in place.
     drop(tree);
     let arena = Arena::default();
     let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;

@@ -396,7 +396,7 @@ fn assign<L: Leaf>(
     Ok((assigned, unassigned))
 }
 
-/// Returns the part that contains each leaf if `keep` returns true for the position of the leaf.
+/// Returns the part with the leaves for whose positions `keep` returns true.
 pub fn select<M, L: Clone>(
     treedef: &TreeDef,
     leaves: &[L],

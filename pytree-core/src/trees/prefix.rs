@@ -6,7 +6,7 @@ use crate::base::error::TreeError;
 use crate::treedef::{Fit, Meeting, TreeDef, no_common_suffix};
 use crate::trees::dynamic::Tree;
 
-/// The invariant of a walk through a prefix and its subtrees, as the message of a panic names it.
+/// The invariant of a walk through a prefix and its subtrees. The message of a panic names this invariant.
 const FITS: &str = "one item for each leaf of a prefix";
 
 /// Taking the subtrees at the leaves of a prefix.

@@ -35,7 +35,7 @@ impl Change {
     }
 }
 
-/// Returns whether a field of these nodes determines the kind of its leaves.
+/// Returns whether any of these nodes has a field that determines the kind of its leaves.
 pub(super) fn has_kinds<'t>(mut nodes: impl Iterator<Item = NodeView<'t>>) -> bool {
     let decides = |kind: Option<FieldKind>| kind.and_then(LeafKind::of_field).is_some();
     nodes.any(|node| node.shape().fields().any(|(_, kind)| decides(kind)))

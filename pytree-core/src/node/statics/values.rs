@@ -103,7 +103,7 @@ macro_rules! strings {
 }
 strings! {
     String: |text: &String| Some(text.clone()),
-    // A text that is read at run time is not `'static`.
+    // A text that is read at run time cannot become a `&'static str`.
     &'static str: |_: &String| None,
     std::borrow::Cow<'static, str>: |text: &String| Some(text.clone().into()),
     Box<str>: |text: &String| Some(text.as_str().into()),

@@ -131,8 +131,8 @@ impl Outcome {
     /// Returns this outcome restricted to the references at the positions `written`, and the positions of the remaining
     /// leaves.
     ///
-    /// The function must not have written the other references of the argument. Then the values of these references
-    /// contain only nodes of the argument.
+    /// `written` must contain the positions of all references that the function has written. The values of the other
+    /// references contain only nodes of the argument, so no alias in the outcome refers to a node in these values.
     #[must_use]
     pub fn only(&self, written: &[usize]) -> (Self, Vec<usize>) {
         if self.written.is_empty() {

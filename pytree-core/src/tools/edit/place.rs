@@ -1,7 +1,7 @@
 //! Finds the nodes of a model by path.
 //!
-//! A node is looked up in the tree form, which contains a shared node at each of its paths. It is changed in the graph
-//! form, which contains a shared node once.
+//! A node is looked up in the tree form, which contains a shared node at each of its paths. The node is changed in the
+//! graph form, which contains a shared node once.
 
 use std::collections::HashMap;
 use std::sync::Arc;

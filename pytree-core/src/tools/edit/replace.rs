@@ -23,16 +23,16 @@ use crate::trees::functions::flatten_as_tree;
 /// A node to be replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'t> {
-    /// The number of the node in the graph form.
+    /// The position of the node in the graph form.
     pub(crate) node: usize,
     /// The identity of the node if it is a shared node or a reference, which is replaced at each of its paths.
     pub(crate) identity: Option<NodeIdentity>,
-    /// If the node is in a dynamic tree: the structure of this tree, and the number of the node in this tree.
+    /// If the node is in a dynamic tree: the structure of this tree, and the position of the node in this tree.
     pub(crate) inside: Option<(&'t TreeDef, usize)>,
 }
 
 /// Returns the model with other values in the place of some nodes, and whether its modules have named axes. The nodes
-/// are in the order of their numbers, and none contains another.
+/// are in preorder, and no node contains another.
 pub(crate) fn replace<M: Pytree>(
     model: &M,
     places: &Places,
@@ -268,7 +268,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Replacing<'a, F> {
             return self.keep_shared(identity);
         };
         let value = self.replacements[*number].value;
-        // At a later place, the old node is an alias.
+        // At a later occurrence, the old node is an alias in the old graph.
         let size = self.replacement().map_or(1, |replacement| replacement.size);
         self.put(value, size);
         SharedVisit::Skip

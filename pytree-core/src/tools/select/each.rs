@@ -151,8 +151,8 @@ fn find<M: Pytree, T: Pytree>(
     let by_first_leaf = graph.by_first_leaf();
     let selected = selected.iter().map(|value| {
         let selected = Selected::of(*value)?;
-        // This lookup does not find a node of the model that begins with an alias: the first leaf of such a node is not
-        // the first leaf of the value.
+        // This lookup does not find a node of the model that begins with an alias, because the first leaf of such a
+        // node differs from the first leaf of the value. So `position_of` then compares all nodes.
         let positions = by_first_leaf.get(&selected.leaves[0]);
         match graph.first_of(positions.into_iter().flatten().copied(), &selected) {
             Some(node) => Ok(node),

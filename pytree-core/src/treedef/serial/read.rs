@@ -298,8 +298,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the number of the target of an alias. The target is an earlier node. The target of a weak edge may be
-    /// any node, or may not exist.
+    /// Returns the number of the target of an alias. The target is an earlier node. But if the alias is in a weak edge,
+    /// the target may be any node, or may not exist.
     fn alias(&mut self, position: usize, data: Option<StaticData>) -> Result<u32, TreeError> {
         let is_weak = self.last_kind() == Some(NodeKind::Weak);
         if is_weak && data == Some(StaticData::Unit) {

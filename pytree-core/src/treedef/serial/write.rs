@@ -56,7 +56,7 @@ impl Writer {
             }
             count(&mut self.bytes, node.num_children());
             if node.kind() == NodeKind::Alias {
-                // The number of the target is written as a static value.
+                // The number of the target is written as the only static value of the alias.
                 count(&mut self.bytes, 1);
                 let number = node.target();
                 self.static_value(&number.map_or_else(|| StaticBox::new(()), StaticBox::new));

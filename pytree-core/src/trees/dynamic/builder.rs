@@ -188,7 +188,7 @@ impl<L> TreeBuilder<L> {
         }
     }
 
-    /// Begins a node of a shape, with the values of its static fields.
+    /// Begins a node of the given shape, with the given values of its static fields.
     pub fn begin_shape(
         &mut self,
         shape: impl Into<OwnedShape>,
@@ -310,7 +310,8 @@ impl<L> TreeBuilder<L> {
                 let problem = format!(
                     "the key {key:?} directly follows another key, which has no child; add a child after each key"
                 );
-                // The next child belongs to this key, and the key without a child is reported only once.
+                // Replaces the key without a child. So the next child belongs to the new key, and the old key is
+                // reported only once.
                 aux.pop();
                 aux.push(key);
                 problem

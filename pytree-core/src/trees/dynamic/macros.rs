@@ -1,6 +1,6 @@
-//! A macro that writes dynamic trees.
+//! A macro that creates dynamic trees.
 
-/// Writes a dynamic [`Tree`](crate::Tree) in a notation like Python's.
+/// Creates a dynamic [`Tree`](crate::Tree) from a notation like Python's.
 ///
 /// | notation | meaning |
 /// |---|---|

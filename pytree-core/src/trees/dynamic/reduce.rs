@@ -62,8 +62,8 @@ impl<L> Tree<L> {
     }
 
     /// Transposes a tree of trees: a tree of the structure `outer` whose leaves are trees of the structure `inner`
-    /// becomes a tree of the structure `inner` whose leaves are trees of the structure `outer`. Without `inner`, the
-    /// structure of the subtree at the first leaf of `outer` is used.
+    /// becomes a tree of the structure `inner` whose leaves are trees of the structure `outer`. If `inner` is `None`,
+    /// the structure of the subtree at the first leaf of `outer` is used instead.
     ///
     /// # Errors
     /// [`TreeError::Transpose`] with all differences, if this is not a tree of the structure `outer` whose leaves are

@@ -10,7 +10,7 @@ use crate::trees::dynamic::Tree;
 use crate::trees::{graph, tree};
 
 /// Splits a tree into the leaves whose flag is true, and the other leaves. The flags are a prefix of the tree: each
-/// applies to the whole subtree in its place, as in Equinox's `filter_spec`.
+/// flag applies to the whole subtree at its position, as in Equinox's `filter_spec`.
 ///
 /// # Examples
 /// ```
@@ -27,7 +27,7 @@ use crate::trees::{graph, tree};
 ///
 /// # Errors
 /// - [`TreeError::Prefix`] with all differences if the flags are not a prefix of the tree.
-/// - [`TreeError::FlagsDiffer`] if the places of a shared leaf have different flags.
+/// - [`TreeError::FlagsDiffer`] if a shared leaf has different flags at two of its paths.
 #[track_caller]
 pub fn split_by_flags<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
@@ -44,7 +44,7 @@ fn flags_of_leaves<M: PytreeOf<L>, L: Leaf + Clone>(
     graph: &TreeDef,
     flags: &Tree<bool>,
 ) -> Result<Vec<bool>, TreeError> {
-    // Flags in the graph form have aliases, too. If the value has no tree form, the flags must be in the graph form.
+    // Flags with aliases are in the graph form. If the value has no tree form, its flags must be in the graph form.
     if flags.treedef().has_aliases() || !graph.has_aliases() || !graph.has_tree_form() {
         return Ok(flags.broadcast_to(graph)?.into_parts().0);
     }

@@ -44,7 +44,8 @@ fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree
 ///
 /// # Errors
 /// - [`TreeError::Merge`] if the part has another structure.
-/// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module, and the arrays of `whole` match.
+/// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module although the arrays of `whole`
+///   match.
 pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     part: &Partition<M, L>,
@@ -69,7 +70,7 @@ impl<L: Leaf> Replaced<L> {
     /// Compares the leaves with the named axes of the modules in `before`, the value whose leaves were replaced.
     ///
     /// # Errors
-    /// [`TreeError::Shapes`] if a leaf does not match, and the leaves of `before` match.
+    /// [`TreeError::Shapes`] if a leaf does not match although the leaves of `before` match.
     pub(crate) fn check<T: Pytree>(&self, before: &T, treedef: &TreeDef) -> Result<(), TreeError> {
         if self.is_reshaped && treedef.has_axes() {
             shapes::check_change(before, treedef, &self.leaves)?;

@@ -26,7 +26,7 @@ use crate::trees::dynamic::Tree;
 ///
 /// # Errors
 /// - [`TreeError::Structure`] with all differences if the part has another structure.
-/// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module, and the arrays of the model
+/// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module although the arrays of the model
 ///   match.
 /// - [`TreeError::Reference`] if a reference may not be read or written here.
 #[track_caller]

@@ -21,7 +21,8 @@ impl Reader<'_> {
                 self.shapes.push(shape);
                 Ok(BUILTIN.len() + self.shapes.len() - 1)
             }
-            // The code of an earlier shape is its position plus one, because one code is `NEW_SHAPE`.
+            // The code of an earlier shape is its position plus one, because the code `NEW_SHAPE` comes before the
+            // codes of earlier shapes.
             code if code - NEW_SHAPE <= self.shapes.len() => Ok(code - 1),
             _ => Err(fail(
                 position,

@@ -87,7 +87,8 @@ impl<'t> Plan<'t> {
             Some((at, target))
         });
         let mut aliases: Vec<(usize, usize)> = aliases.collect();
-        // A node that is cut for one shared node may contain the first occurrence of another shared node.
+        // Repeats the step until nothing changes: a node that is cut for one shared node may contain the first
+        // occurrence of another shared node.
         loop {
             let before = aliases.len();
             aliases.retain(|&(alias, target)| {
