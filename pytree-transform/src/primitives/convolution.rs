@@ -1,7 +1,7 @@
 //! Convolutions: products of sliding windows of an input with a kernel.
 //!
-//! The derivatives with respect to the input and to the kernel are convolutions, and batches are convolutions. For this
-//! reason the primitive has general dimension numbers, dilations of both operands, and two kinds of groups.
+//! The derivatives with respect to the input and to the kernel are convolutions, and so is a batched convolution. For
+//! this reason the primitive has general dimension numbers, dilations of both operands, and two kinds of groups.
 
 mod depthwise;
 mod evaluation;
@@ -100,7 +100,7 @@ pub(crate) fn convolve(
 }
 
 impl Convolution {
-    /// Returns the geometry along spatial axis number `axis`.
+    /// Returns the geometry along the spatial axis with the index `axis`.
     fn sliding(&self, axis: usize, input: &[usize], kernel: &[usize]) -> Sliding {
         Sliding {
             length: input[self.numbers.input.space[axis]],
@@ -134,7 +134,7 @@ impl Convolution {
         Some(shape)
     }
 
-    /// Returns a mistake if the numbers of axes do not match. The other checks need matching numbers.
+    /// Returns a mistake if the numbers of axes do not match. The other checks rely on matching numbers of axes.
     fn wrong_ranks(&self, input: &[usize], kernel: &[usize]) -> Option<Mistake> {
         let axes = self.strides.len();
         let lists = [

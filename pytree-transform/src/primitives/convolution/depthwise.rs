@@ -1,4 +1,4 @@
-//! Convolutions whose groups have one feature each. Loops over the neighbouring features of a position compute them,
+//! Depthwise convolutions, in which each group has one feature. Loops over the features of a position compute the sums,
 //! without a matrix product. The order of the additions depends only on shapes.
 
 #![allow(
@@ -27,8 +27,8 @@ const TERMS: usize = 64;
 /// parallel.
 const LANES: usize = 32;
 
-/// The quotient of [`PARALLEL`] and the number of multiplications from which several threads are used. Multiplications
-/// of these kernels take longer than those of a matrix product, so fewer of them are worth several threads.
+/// Several threads are used if there are at least `PARALLEL / SHARE` multiplications. A multiplication takes longer
+/// here than in a matrix product, so several threads pay off for less work.
 const SHARE: usize = 4;
 
 /// A term of a sum: the offset of neighbouring features in the input, and the offset of their factors in the kernel.
@@ -40,7 +40,8 @@ impl<T: Factor> Problem<'_, T> {
         (&self.axes[last], &self.axes[..last])
     }
 
-    /// Returns the positions of a line on the leading axes, and the position of the line on the outer axis.
+    /// Returns the positions of a line on the leading axes and on the outer axis. [`line_count`](Self::line_count)
+    /// defines lines.
     fn place(&self, mut line: usize) -> (SmallVec<[usize; 2]>, usize) {
         let (_, leading) = self.leading();
         let mut rows: SmallVec<[usize; 2]> = leading.iter().map(|_| 0).collect();
@@ -51,9 +52,9 @@ impl<T: Factor> Problem<'_, T> {
         (rows, line)
     }
 
-    /// Finds the elements of a line's windows on the leading axes, without elements outside of an axis. Writes to
-    /// `found` the offset of each element in the input, and the number of the element among all elements on the leading
-    /// axes.
+    /// Finds the positions that the windows of a line read on the leading axes. Skips positions outside of an axis. For
+    /// each position, writes two numbers to `found`: the offset in the input, and the index among all positions of a
+    /// window on the leading axes.
     fn leading_terms(&self, line: usize, found: &mut Vec<Term>) {
         let (_, leading) = self.leading();
         let (rows, outer) = self.place(line);
@@ -85,7 +86,7 @@ impl<T: Factor> Problem<'_, T> {
     }
 }
 
-/// Returns the range of `count` numbers `i` for which `start + i · step` is at least 0 and less than `length`.
+/// Returns the indices `i` below `count` for which `start + i · step` is at least 0 and less than `length`.
 pub(super) fn inside(start: isize, step: usize, count: usize, length: usize) -> Range<usize> {
     let first = start.min(0).unsigned_abs().div_ceil(step);
     let room = (length.cast_signed() - start).max(0).cast_unsigned();
@@ -196,7 +197,7 @@ impl<T: Factor> pulp::WithSimd for Line<'_, T> {
 }
 
 /// Writes sums of products for blocks of `N` features, beginning at feature `done`. `at` is added to the offsets in the
-/// input. Returns the number of features that are done.
+/// input. Returns the first feature that is not computed.
 #[inline(always)]
 fn sums_of_terms<T: Factor, const N: usize>(
     input: &[T],
@@ -255,8 +256,8 @@ pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut 
     give_back(others);
 }
 
-/// Terms at equal distances whose sum is added to the result. The fields are the offsets of the first term, the offset
-/// of the sum in the result, the distance of the terms in the input, and the number of terms. In the kernel, the terms
+/// Terms at equal distances. Their sum is added to the result. The fields are the offsets of the first term, the offset
+/// of the sum in the result, the distance between terms in the input, and the number of terms. In the kernel, the terms
 /// are neighbours.
 struct Steps {
     input: usize,
@@ -318,8 +319,8 @@ impl<T: Factor> pulp::WithSimd for Sums<'_, T> {
     }
 }
 
-/// Adds sums of products for blocks of `N` features, beginning at feature `done`. Returns the number of features that
-/// are done.
+/// Adds sums of products for blocks of `N` features, beginning at feature `done`. Returns the first feature that is not
+/// computed.
 #[inline(always)]
 fn add_steps<T: Factor, const N: usize>(
     steps: &Steps,

@@ -87,7 +87,7 @@ impl Order {
         }
     }
 
-    /// Computes a convolution. Copies the arrays that do not have this order.
+    /// Computes a convolution. An array whose axes have another order in memory is copied first.
     fn convolve<T: Factor>(
         &self,
         convolution: &Convolution,
@@ -129,8 +129,8 @@ fn arranged<'a>(array: &'a Array, order: &[usize]) -> Cow<'a, Array> {
     Cow::Owned(gather(array, &lengths, &steps, 0))
 }
 
-/// Reverses [`arranged`]: returns an array of shape `shape`, where `array` has the axes of `shape` in the order
-/// `order`.
+/// Returns an array of shape `shape`. The axes of `array` are the axes of `shape` in the order `order`. This function
+/// reverses [`arranged`].
 fn arranged_back(array: Array, order: &[usize], shape: &Shape) -> Array {
     if order.iter().filter(|&&axis| shape[axis] > 1).is_sorted() {
         return Array::reshaped(Arc::new(array), shape);

@@ -55,7 +55,7 @@ impl fmt::Display for Numbers<'_> {
     }
 }
 
-/// Writes the meaning of each axis of an array: a letter, or the number of a spatial axis.
+/// Writes the meaning of each axis of an array: a letter, or the index of a spatial axis.
 fn write_axes(f: &mut fmt::Formatter<'_>, axes: &Axes, outer: char, features: char) -> fmt::Result {
     f.write_str("[")?;
     for axis in 0..axes.space.len() + 2 {

@@ -23,7 +23,7 @@ const PARTS: usize = 8;
 const FEWEST: usize = 64;
 
 impl<T: Factor> Problem<'_, T> {
-    /// Divides the elements of a row into ranges. A range takes about `width` elements of the buffer.
+    /// Divides the elements of a row into ranges that take about `width` elements of the buffer each.
     fn ranges(&self, width: usize) -> Vec<Range<usize>> {
         let elements = self.elements();
         let each = if elements * self.inner <= width {

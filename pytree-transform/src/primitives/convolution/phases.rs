@@ -152,8 +152,8 @@ impl Parts<'_> {
     }
 }
 
-/// Restricts the spatial axes of an array to progressions. Returns the lengths and the strides of the remaining
-/// elements, and the offset of the first of them. The spatial axes begin at the axis `first`.
+/// Selects the elements of an array at the positions `progressions` of the spatial axes, which begin at the axis
+/// `first`. Returns the lengths and strides of the selected array, and the offset of the first selected element.
 fn selected(
     shape: &Shape,
     first: usize,

@@ -1,5 +1,6 @@
 //! Copies of rows of windows to a buffer. Rows that are wholly inside of the input are copied in blocks of a constant
-//! length, because a call of the system's copy takes longer than the few elements of a row of a first layer.
+//! length, because rows of the first layer of a network have only a few elements, and a call of the system's copy
+//! function would take longer than the copy itself.
 
 use std::ops::Range;
 
@@ -9,10 +10,10 @@ use super::depthwise::inside;
 use super::problem::Problem;
 use crate::primitives::dot::matrix_product::Factor;
 
-/// The least number of neighbouring elements that are copied by a call of the system's copy.
+/// The least number of neighbouring elements that are copied by the system's copy function.
 const LONG: usize = 32;
 
-/// Neighbouring elements of a row, which are on the last axis at one position on the other axes.
+/// Neighbouring elements of a row. They have the same position on all axes except the last.
 pub(super) struct Line {
     leading: SmallVec<[usize; 2]>,
     first: usize,
@@ -90,7 +91,8 @@ impl<T: Factor> Problem<'_, T> {
         }
     }
 
-    /// Returns the rows of the last axis whose elements are all on this axis and neighbours in memory.
+    /// Returns the rows without elements outside of the last axis. Returns no rows if the elements of a row are not
+    /// neighbours in memory.
     fn whole_rows(&self, lines: &[Line]) -> Range<usize> {
         let last = &self.axes[self.axes.len() - 1];
         if last.element_step > 1 || self.inner < self.inner_total {
@@ -104,8 +106,9 @@ impl<T: Factor> Problem<'_, T> {
         inside(start, last.row_step, last.rows, starts)
     }
 
-    /// Copies rows of [`whole_rows`](Self::whole_rows) from row `row` on. `sources` are the offsets of the lines in the
-    /// input, or `None` for lines outside of a leading axis, which are zeros.
+    /// Copies rows that [`whole_rows`](Self::whole_rows) has found, beginning at the row `row`. `sources` has the
+    /// offset of each line in the input, or `None` for a line outside of a leading axis. Such a line is filled with
+    /// zeros.
     fn copy_whole_rows(
         &self,
         row: usize,
@@ -142,7 +145,7 @@ impl<T: Factor> Problem<'_, T> {
         }
     }
 
-    /// Copies a row, whose elements may be outside of the last axis and are then zeros.
+    /// Copies a row. Elements outside of the last axis are filled with zeros.
     fn copy_row(
         &self,
         row: usize,
@@ -171,8 +174,9 @@ impl<T: Factor> Problem<'_, T> {
     }
 }
 
-/// Copies blocks of `N` elements to the range `here` of each row of `target`, from its element `done` on. Neighbouring
-/// rows are `step` elements apart in the input, and `width` in the target. Returns the number of elements that are done.
+/// Copies blocks of `N` elements to the range `here` of each row of `target`, beginning at the element `done` of the
+/// range. Neighbouring rows are `step` elements apart in the input, and `width` elements apart in the target. Returns
+/// the first element that is not copied.
 fn copy_blocks<T: Copy, const N: usize>(
     input: &[T],
     step: usize,

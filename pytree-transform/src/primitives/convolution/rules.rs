@@ -1,4 +1,4 @@
-//! The transposes and the batching rule of a convolution. All of them are convolutions.
+//! The transposes and the batching rule of a convolution. Each of these rules returns a convolution.
 
 use super::{Axes, Convolution, DimensionNumbers, convolve};
 use crate::base::dtype::AbstractArray;
@@ -32,13 +32,14 @@ fn moved(tensor: &Tensor, from: usize, to: usize) -> Tensor {
     or_panic(move_axis(tensor, from, to))
 }
 
-/// Splits the axis `from` into groups. Joins the axis of the groups to the axis `to`, with the groups as the slower
-/// part.
+/// Splits the axis `from` into groups. Joins the axis of the groups and the axis `to`. On the joined axis, the elements
+/// of one group are neighbours.
 fn move_groups(tensor: &Tensor, groups: usize, from: usize, to: usize) -> Tensor {
     if groups == 1 {
         return tensor.clone();
     }
-    // The groups become the axis before the axis `to`. `to` is the number of the axis in the tensor without the groups.
+    // The groups become the axis before the axis `to`. `to` is the index of this axis in the tensor without the axis of
+    // groups.
     joined(&moved(&split(tensor, from, groups), from, to), to)
 }
 
@@ -151,8 +152,8 @@ impl Convolution {
         or_panic(convolve(&convolution, input, cotangent))
     }
 
-    /// Batches the convolution. If both operands have a batch axis, the batch becomes groups. Otherwise, the batch
-    /// becomes part of the examples or of the output features.
+    /// Batches the convolution. If both operands have a batch axis, each element of the batch has its own groups.
+    /// Otherwise, the batch axis is joined to the examples or to the output features.
     pub(super) fn batched(
         &self,
         operands: &[Tensor],
@@ -188,7 +189,8 @@ impl Convolution {
         (one(create::zeros(&result)), one(Some(0)))
     }
 
-    /// Batches a convolution of two batched operands. The batch becomes the slower part of the groups.
+    /// Batches a convolution of two batched operands. Each element of the batch has its own groups, which are
+    /// neighbours.
     fn batched_both(
         &self,
         input: &Tensor,
@@ -213,7 +215,7 @@ impl Convolution {
         (one(split(&result, features, size)), one(Some(features)))
     }
 
-    /// Batches a convolution of a batched input. Within each batch group, the batch becomes part of the examples.
+    /// Batches a convolution of a batched input. Within each batch group, the batch axis is joined to the examples.
     fn batched_input(
         &self,
         input: &Tensor,
@@ -228,7 +230,7 @@ impl Convolution {
         (one(split(&result, outer, size)), one(Some(outer)))
     }
 
-    /// Batches a convolution of a batched kernel. Within each group, the batch becomes part of the output features.
+    /// Batches a convolution of a batched kernel. Within each group, the batch axis is joined to the output features.
     fn batched_kernel(
         &self,
         input: &Tensor,
@@ -250,7 +252,8 @@ impl Convolution {
     }
 }
 
-/// Joins the batch axis `axis` and the next axis. Within each group of the next axis, the batch is the slower part.
+/// Joins the batch axis `axis` and the next axis, which has `groups` groups. Within each group, the elements that
+/// belong to the same batch index are neighbours.
 fn within_groups(tensor: &Tensor, axis: usize, groups: usize) -> Tensor {
     if groups == 1 {
         return joined(tensor, axis);

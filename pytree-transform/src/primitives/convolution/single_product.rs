@@ -1,11 +1,12 @@
-//! Convolutions that are one matrix product of their operands as they are in memory.
+//! Convolutions that are one matrix product of their operands, without a rearrangement in memory.
 
 use super::{Axes, Convolution};
 use crate::base::array::row_major_strides;
 use crate::primitives::dot::matrix_product::{LoopAxis, Loops, joined};
 
 /// Returns the loops of a convolution that is one matrix product of its operands, without a copy. Also returns the
-/// offset of the first element of the input. Examples are kernels of length 1, and kernels as long as the input.
+/// offset of the first element of the input. Examples are convolutions with a kernel of length 1 or with a kernel as
+/// long as the input.
 pub(super) fn single_product(
     convolution: &Convolution,
     [input, kernel, result]: [&[usize]; 3],

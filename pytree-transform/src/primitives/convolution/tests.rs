@@ -88,7 +88,7 @@ impl Case {
     }
 }
 
-/// Returns the axes with batch, features and space at the positions that `order` gives.
+/// Returns the axes. `order` has the positions of the batch axis, of the feature axis and of the spatial axes.
 fn axes(order: &[usize]) -> Axes {
     Axes {
         outer: order[0],

@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct DeviceArray {
-    /// The first field of the struct; see `Array`.
+    /// This field must be the first field of the struct. See `Array` for the reason.
     pub(crate) info: AbstractArray,
     pub(crate) device: Device,
     buffer: Box<dyn Buffer>,
@@ -88,7 +88,7 @@ impl DeviceArray {
         &*self.buffer
     }
 
-    /// Returns the buffer by value if `this` is its only handle.
+    /// Returns the buffer by value if `this` is the only handle of the array.
     pub(super) fn into_buffer(this: Arc<Self>) -> Result<Box<dyn Buffer>, Arc<Self>> {
         Arc::try_unwrap(this).map(|array| array.buffer)
     }

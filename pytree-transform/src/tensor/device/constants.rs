@@ -1,4 +1,5 @@
-//! Constants of bodies, such as the tensors that the body of a loop has captured, as operands of the equation.
+//! The conversion of constants of bodies to operands of the equation. An example is a tensor that the body of a loop
+//! has captured.
 //!
 //! A program must not contain the elements of a large tensor. So the constants of nested jaxprs become constants of the
 //! jaxpr around them, up to the outermost jaxpr, whose constants become operands of the program.
@@ -18,7 +19,7 @@ use crate::tensor::primitive::Primitive;
 pub(super) struct Constants<'p> {
     /// Each tensor once, in the order of the first uses.
     pub(super) tensors: Vec<&'p Tensor>,
-    /// For each constant of each body, the position of its tensor.
+    /// For each constant of each body, the index of its tensor in `tensors`.
     pub(super) positions: SmallVec<[usize; 4]>,
 }
 
@@ -46,8 +47,8 @@ impl<'p> Constants<'p> {
     }
 }
 
-/// Moves the constants of all nested jaxprs for which `is_lifted` returns true to the jaxpr. Each becomes an operand of
-/// the equations whose bodies use it.
+/// Moves constants of nested jaxprs to the outermost jaxpr, if `is_lifted` returns true for them. Each of these
+/// constants becomes an operand of the equations whose bodies use the constant.
 pub(super) fn with_lifted_constants(mut jaxpr: Jaxpr, is_lifted: fn(&Tensor) -> bool) -> Jaxpr {
     let known = HashMap::new();
     Lifting { is_lifted, known }.in_equations(&mut jaxpr);
@@ -56,8 +57,8 @@ pub(super) fn with_lifted_constants(mut jaxpr: Jaxpr, is_lifted: fn(&Tensor) -> 
 
 struct Lifting {
     is_lifted: fn(&Tensor) -> bool,
-    /// For each primitive with bodies, what replaces it; `None` if its bodies have no such constants. Calls of one
-    /// function stay calls of one function.
+    /// For each primitive with bodies, the primitive that replaces it, or `None` if no constant of the bodies is moved.
+    /// Because of this map, two calls of the same function have the same primitive afterwards.
     known: HashMap<Arc<dyn Primitive>, Option<Lifted>>,
 }
 
@@ -65,7 +66,8 @@ struct Lifting {
 #[derive(Clone)]
 struct Lifted {
     primitive: Arc<dyn Primitive>,
-    /// The positions of the operands before which all tensors are inserted, in ascending order.
+    /// The positions, in ascending order, at which `tensors` are inserted into the operands. All of `tensors` are
+    /// inserted at each position.
     places: SmallVec<[usize; 2]>,
     tensors: Vec<Tensor>,
 }
@@ -133,8 +135,8 @@ impl Lifting {
     }
 }
 
-/// Adds an input for each of these tensors in front of the inputs of a body. Constants that are one of these tensors are
-/// replaced by its input. `positions` maps the handles of the tensors to their positions.
+/// Adds an input for each tensor of `tensors` before the inputs of a body. If a constant of the body is in `tensors`,
+/// the input of the tensor replaces the constant. `positions` maps the handle of each tensor to its index in `tensors`.
 fn constants_as_inputs(body: &mut Jaxpr, tensors: &[Tensor], positions: &HashMap<usize, usize>) {
     let mut added: Vec<Option<Variable>> = vec![None; tensors.len()];
     // A body may have two constants of the same tensor.
@@ -160,8 +162,8 @@ fn constants_as_inputs(body: &mut Jaxpr, tensors: &[Tensor], positions: &HashMap
     body.inputs.splice(0..0, inputs);
 }
 
-/// Makes all constants of a jaxpr inputs behind its own inputs, in the order of `tensors`, which lists each constant
-/// once.
+/// Turns all constants of a jaxpr into inputs after the existing inputs. The new inputs are in the order of `tensors`,
+/// which has each constant once.
 pub(super) fn as_inputs(jaxpr: &mut Jaxpr, tensors: &[&Tensor]) {
     let constants = std::mem::take(&mut jaxpr.constants).into_iter();
     let variables: HashMap<usize, Variable> = constants

@@ -95,8 +95,8 @@ pub trait Executable: fmt::Debug + Send + Sync + Any {
     /// Begins to run the function on buffers of the same engine, and returns a buffer for each output.
     ///
     /// The function may return before the results are computed. If the computation fails later, [`Buffer::read`]
-    /// returns the error for each result, and so does each run that takes one of the results. The inputs are in the
-    /// order of the jaxpr's inputs.
+    /// returns the error for each result. Each later run with one of the results as an input also returns the error.
+    /// The inputs are in the order of the jaxpr's inputs.
     ///
     /// # Errors
     /// Returns an error if the function could not be started. The owned inputs are lost in this case.
@@ -107,7 +107,8 @@ pub trait Executable: fmt::Debug + Send + Sync + Any {
 /// as soon as no running computation uses it.
 pub trait Buffer: fmt::Debug + Send + Sync + Any {
     /// Waits until the elements are computed, and returns them as a tensor on the host. The library stores this tensor,
-    /// so it reads a buffer only once. Only threads that read at the same time may read a buffer more than once.
+    /// so it reads a buffer only once. A buffer is read more than once only if several threads read it at the same
+    /// time.
     ///
     /// # Errors
     /// Returns an error if the computation of the elements, or their transfer, has failed.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::operations::Operations;
 
-/// The place of a tensor: the host, or a device with its own engine. Clones are the same device.
+/// The place of a tensor: the host, or a device with its own engine. A clone refers to the same device.
 ///
 /// # Examples
 /// ```
@@ -34,8 +34,8 @@ impl Device {
     /// The host: the memory of this process, and the library's own executor.
     pub const HOST: Self = Self(None);
 
-    /// Creates a device from its engine. Each call creates a different device. So a program calls this function once
-    /// for an engine, and keeps the result.
+    /// Creates a device from its engine. Each call creates a different device, so call this function only once for an
+    /// engine and keep the result.
     pub fn new(engine: impl Engine) -> Self {
         Self(Some(Arc::new(Attached {
             name: engine.name().into(),

@@ -1,7 +1,8 @@
 //! Single operations on a device. An operation is compiled once for its parameters and the shapes of its operands.
 //!
-//! The bodies of a loop are recorded in each call. Two loops are the same operation if their bodies have the same equations.
-//! The tensors that the bodies have captured are operands of the program, so other tensors need no other program.
+//! The bodies of a loop are recorded in each call. Two loops are the same operation if their bodies have the same
+//! equations. The tensors that the bodies have captured are operands of the program, so the same program runs with
+//! other captured tensors.
 
 use std::hash::{BuildHasher, Hash};
 use std::panic::Location;
@@ -49,8 +50,9 @@ struct Operation {
 }
 
 impl Operations {
-    /// Returns the place of the program of an operation. The last operands are constants of the bodies of the primitive, and
-    /// `positions` says which constant is which operand.
+    /// Returns the slot for the program of an operation. The last operands are the tensors that the bodies of the
+    /// primitive have captured. For each constant of the bodies, `positions` has the index of its tensor among these
+    /// operands.
     fn of(
         &self,
         primitive: &dyn Primitive,
@@ -92,8 +94,8 @@ impl Operations {
     }
 }
 
-/// The key of an operation: its parameters and the equations of its bodies, the shapes and dtypes of its operands, and
-/// which of them are constants of the bodies.
+/// The key of an operation: the parameters, the equations of the bodies, the shapes and dtypes of the operands, and the
+/// operand of each constant of the bodies.
 #[derive(Hash)]
 struct Key<'a>(ByStructure<'a>, &'a [&'a AbstractArray], &'a [usize]);
 

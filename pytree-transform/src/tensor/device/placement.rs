@@ -6,8 +6,8 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::primitive::Primitive;
 
-/// Returns whether an operation on these tensors may run on a device other than the host. If not, all operands and all
-/// tensors that its bodies have captured are on the host, and no device is chosen.
+/// Returns whether an operation on these tensors may run on a device other than the host. If the result is false, all
+/// operands and all tensors that the bodies have captured are on the host, and no device is chosen.
 #[inline]
 pub(crate) fn uses_device(primitive: &dyn Primitive, operands: &[&Tensor]) -> bool {
     is_chosen()

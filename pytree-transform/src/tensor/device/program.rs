@@ -32,7 +32,7 @@ pub(crate) struct Program {
     executable: Option<Arc<dyn Executable>>,
     /// The positions of the operands that the equations read.
     read: Vec<usize>,
-    /// Whether the equations read all operands in their order, and compute all outputs in their order.
+    /// Whether the equations read all operands and compute all outputs, both in the order of the function.
     is_plain: bool,
     /// The captured tensors that the equations read.
     captured: Vec<Arc<DeviceArray>>,
@@ -154,7 +154,7 @@ impl Program {
         operands: Vec<Arc<DeviceArray>>,
     ) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
         let mut owned: Vec<Box<dyn Buffer>> = Vec::with_capacity(operands.len());
-        // The arrays that others hold, too; `None` for those that are donated.
+        // The arrays that have other handles. `None` means that the buffer of the array is donated.
         let mut kept: Vec<Option<Arc<DeviceArray>>> = Vec::with_capacity(operands.len());
         for array in operands {
             kept.push(match DeviceArray::into_buffer(array) {
@@ -209,7 +209,7 @@ impl Attached {
     }
 }
 
-/// Returns the sources of all outputs. Also returns each variable of an output that an equation computes, once.
+/// Returns the sources of all outputs. Also returns the variables of the outputs that equations compute, each once.
 fn outputs(
     device: &Arc<Attached>,
     jaxpr: &Jaxpr,
@@ -257,7 +257,8 @@ fn captured_as_inputs(
 ) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
     let mut captured = Vec::new();
     let mut kept = Vec::new();
-    // A tensor with two variables is transferred once. The map keeps the tensors alive, so no address is used again.
+    // A tensor with two variables is transferred once. The map keeps the tensors alive, so two tensors never have the
+    // same address.
     let mut arrays: HashMap<usize, (Tensor, Arc<DeviceArray>)> = HashMap::new();
     for (variable, tensor) in std::mem::take(&mut jaxpr.constants) {
         if !is_operand(&tensor) {

@@ -1,8 +1,9 @@
-//! The structure of operations: what two loops have in common whose bodies were recorded separately.
+//! The structure of operations. Two loops have the same structure if their bodies were recorded separately from the
+//! same code.
 //!
 //! A primitive with bodies is compared by its displayed parameters and by the equations of its bodies, so a loop equals
-//! the same loop that was recorded again. The values of the constants of bodies do not count. All other primitives are
-//! compared as usual.
+//! the same loop that was recorded again. The comparison ignores the values of the bodies' constants. All other
+//! primitives are compared as usual.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -16,7 +17,7 @@ use crate::base::dtype::AbstractArray;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
-/// The structure of a primitive. It keeps no tensor alive that a body has captured.
+/// The structure of a primitive. A structure does not keep the tensors alive that a body has captured.
 #[derive(Debug)]
 pub(super) enum Structure {
     WithoutBodies(Arc<dyn Primitive>),
