@@ -55,8 +55,8 @@ impl Data {
 
 /// An array on the host: elements in row-major order, with their dtype and shape.
 ///
-/// `info` is the first field of this struct, of `Tracer` and of `DeviceArray`. So a tensor reads `info` without a
-/// branch.
+/// `info` is the first field of this struct, of `Tracer` and of `DeviceArray`. All three have it at the same address
+/// offset, so a tensor reads `info` without a branch.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub(crate) struct Array {
@@ -164,8 +164,8 @@ pub(crate) fn not_widened(dtype: DType) -> ! {
     bug(format_args!("a wide dtype, found {dtype}"))
 }
 
-/// The size in bytes from which an allocation is first tried. Smaller arrays are allocated without a trial, because a
-/// system that cannot grant so little memory cannot run the program at all.
+/// An array of at least this many bytes is allocated only after a trial. Smaller arrays are allocated without a trial,
+/// because a system that cannot grant so little memory cannot run the program at all.
 const TRIED: usize = 64 << 20;
 
 /// Returns whether an array is small enough to be allocated without a trial; see [`TRIED`].
@@ -185,7 +185,7 @@ pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Returns an empty `Vec` with capacity for the bits of the elements of an array.
+/// Returns an empty `Vec` with capacity for all elements of an array, as bits.
 ///
 /// # Panics
 /// Panics if the system does not grant the memory.

@@ -131,7 +131,7 @@ pub trait TensorElement: Element + Default + PartialOrd + NestedArray<Number = S
     #[doc(hidden)]
     fn from_number(value: f64) -> Self;
 
-    /// Converts the position of an element.
+    /// Converts the position of an element to a number of this type.
     #[doc(hidden)]
     fn from_position(position: usize) -> Self;
 
@@ -208,7 +208,7 @@ elements! {
     f64 => F64, |x| x as Self, |at| at as Self;
 }
 
-/// The dtype and shape of a tensor. Displayed as, for instance, `f32[2,3]`.
+/// The dtype and shape of a tensor. It is displayed in the form `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AbstractArray {
     /// The dtype of the elements.
@@ -231,8 +231,8 @@ impl AbstractArray {
         self.shape.len()
     }
 
-    /// Returns the number of elements. Returns `usize::MAX` if the number does not fit into a `usize`, but no tensor is
-    /// so large.
+    /// Returns the number of elements. Returns `usize::MAX` if the number does not fit into a `usize`. No tensor is so
+    /// large.
     pub fn len(&self) -> usize {
         self.shape
             .iter()

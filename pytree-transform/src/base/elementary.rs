@@ -5,8 +5,8 @@
 //! result in special cases. `tools/fit_polynomials.py` computes the polynomials by minimax approximation. The tests
 //! below check that results are within two units in the last place of the exact results.
 //!
-//! The functions do not use fused multiply-adds. Without hardware support, these are slow function calls. Results would
-//! also depend on the machine.
+//! The functions do not use fused multiply-adds. Without hardware support, a fused multiply-add is a slow function
+//! call. If only machines with hardware support used fused multiply-adds, results would depend on the machine.
 
 #![allow(
     clippy::inline_always,

@@ -4,7 +4,8 @@
 use std::sync::OnceLock;
 
 /// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
-/// selects them. Then results are the same on all machines with the same word size, but kernels are slower.
+/// selects only these instructions. Then results are the same on all machines with the same word size, but kernels are
+/// slower.
 pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
@@ -12,9 +13,10 @@ pub(crate) fn are_portable() -> bool {
 
 /// Returns the instruction set that kernels use. Detects it at the first call.
 ///
-/// Dispatch a struct that implements [`pulp::WithSimd`] with an `#[inline(always)]` body, whose functions are inlined,
-/// too. The compiler does not inline large closures, nor iterators of the standard library that it calls at several
-/// places. What is not inlined is compiled without wide instructions.
+/// Dispatch a struct that implements [`pulp::WithSimd`]. Mark its `with_simd` and all functions that `with_simd` calls
+/// with `#[inline(always)]`, because code that is not inlined is compiled without wide instructions. The compiler does
+/// not inline large closures. It also does not inline iterators of the standard library that are used at several
+/// places.
 pub(crate) fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {

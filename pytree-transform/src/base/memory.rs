@@ -51,7 +51,7 @@ pub fn limit() -> usize {
 }
 
 /// Sets the greatest size of the freed memory that the process stores, in bytes, and frees the excess. With 0, the
-/// memory of a freed array returns to the system at once.
+/// memory of a freed array immediately returns to the system.
 ///
 /// # Examples
 /// ```
@@ -64,7 +64,7 @@ pub fn set_limit(bytes: usize) {
     drop(evicted);
 }
 
-/// Frees all freed memory that the process stores. Returns the number of freed bytes.
+/// Frees all memory that the pool stores. Returns the number of freed bytes.
 pub fn release() -> usize {
     let mut pool = pool();
     let empty = Pool::new(pool.limit);
@@ -97,8 +97,8 @@ pub(crate) struct Pool {
     f64: Lengths<f64>,
     bytes: usize,
     limit: usize,
-    /// The number of uses of the pool so far. Each bucket stores this number at its last use, which identifies the
-    /// least recently used length.
+    /// The number of uses of the pool so far. Each use of a bucket stores the current number in the bucket. So the
+    /// least recently used length has the smallest stored number.
     clock: u64,
 }
 
@@ -194,7 +194,7 @@ impl Pool {
         None
     }
 
-    /// Removes the buckets of the least recently used half of the lengths.
+    /// Removes the buckets of one half of the lengths: the half that was used least recently.
     fn forget_older_half<T: Pooled>(&mut self) {
         let lengths = T::lengths(self);
         let mut uses: Vec<u64> = lengths.values().map(|bucket| bucket.last_use).collect();
@@ -245,7 +245,7 @@ impl Pool {
     }
 }
 
-/// Returns the least recently used length with an array in the pool, after the time of its last use.
+/// Finds the least recently used length with an array in the pool. Returns the time of the last use, and the length.
 fn oldest<T>(lengths: &Lengths<T>) -> Option<(u64, usize)> {
     let kept = lengths.iter().filter(|(_, bucket)| !bucket.kept.is_empty());
     kept.map(|(&length, bucket)| (bucket.last_use, length))

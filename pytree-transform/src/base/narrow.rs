@@ -132,8 +132,8 @@ fn round_f16(number: f32) -> f32 {
     let bits = number.to_bits();
     let size = bits & SIZE;
     let normal = (size + (0x0fff + (size >> 13 & 1))) & 0xffff_e000;
-    // The distance between floats near 1/2 is 2⁻²⁴, like the distance between subnormals of f16. So the sum is rounded
-    // like an f16.
+    // The distance between f32 numbers near 1/2 is 2⁻²⁴. The distance between subnormals of f16 is the same, so the sum
+    // is rounded like an f16.
     let subnormal = ((f32::from_bits(size) + 0.5) - 0.5).to_bits();
     let finite = if size < NORMAL { subnormal } else { normal };
     let rounded = if size < LARGE { finite } else { INFINITY };

@@ -65,11 +65,11 @@ type Job<'a> = &'a (dyn Fn() + Sync);
 struct Workers {
     /// The number of worker threads, which are started at the first use.
     started: OnceLock<usize>,
-    /// The lock of the thread whose job the workers currently run.
+    /// The thread whose job the workers currently run holds this lock.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// The number of jobs so far. It is written only while `state` is locked. Workers that wait for a job and do not
-    /// sleep yet read it without the lock.
+    /// The number of jobs so far. It is written only while `state` is locked. A worker that waits for a job reads it
+    /// without the lock before the worker sleeps.
     jobs: AtomicUsize,
     /// The number of workers that run the current job. Like `jobs`, it is also read without the lock.
     running: AtomicUsize,
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs the parts 0 to `parts - 1`, and returns the sum of their numbers.
+    /// Runs the parts 0 to `parts - 1`, and returns the sum of their indices.
     fn total(parts: usize, run: impl Fn(usize) + Sync) -> usize {
         let total = AtomicUsize::new(0);
         run_parts((0..parts).collect(), |part| {

@@ -20,7 +20,7 @@ pub enum WarningKind {
     DroppedState,
 }
 
-/// A warning about a program. A hook receives it. Its display is its message.
+/// A warning about a program, as the hook receives it. The display of a warning is its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {

@@ -152,8 +152,8 @@ mod tests {
             let (erf, erfc) = slow(x);
             assert!((erf_f64(x) - erf).abs() <= 1e-15, "erf({x})");
             assert!((erf_f64(-x) + erf).abs() <= 1e-15, "erf(-{x})");
-            // The reference itself is inaccurate: it loses digits of 1 - erf(x), and up to ten units in the last place
-            // of the exponential of large squares.
+            // The reference itself is inaccurate: the difference 1 - erf(x) loses digits, and exp(-x²) for a large x is
+            // wrong by up to ten units in the last place.
             let tolerance = if x < 2.5 { 1e-15 } else { 2e-13 * erfc };
             assert!((erfc_f64(x) - erfc).abs() <= tolerance, "erfc({x})");
             assert!((erfc_f64(-x) - (2.0 - erfc)).abs() <= 1e-15, "erfc(-{x})");
