@@ -87,7 +87,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         Half::of(self.planner.jaxpr.info(variable).dtype)
     }
 
-    /// Returns the half-precision type that a step must round the result of an equation to.
+    /// Returns the half-precision type to which a step must round the result of an equation, or `None` if no rounding
+    /// is necessary.
     fn rounding(&self, equation: &Equation, work: Work) -> Option<Half> {
         let is_exact = match work {
             Work::Elementwise(Elementwise::Binary(binary)) => {
@@ -96,7 +97,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
             Work::Elementwise(Elementwise::Unary(unary)) => {
                 matches!(unary, Unary::Neg | Unary::Abs)
             }
-            // The rounding of a total is part of its last step.
+            // Selections, maxima and minima are exact. A total is rounded when it is complete, outside of this step.
             Work::Elementwise(Elementwise::Select)
             | Work::Rows(Fold::Max | Fold::Min)
             | Work::Columns { .. } => true,
