@@ -79,8 +79,8 @@ pub(super) fn parameters(primitive: &dyn Primitive) -> String {
     Written(primitive).to_string()
 }
 
-/// Returns whether a constant is displayed as a number instead of as a variable. A number on a device is not, because
-/// a display of a jaxpr transfers nothing.
+/// Returns whether a constant is displayed as a number instead of as a variable. A number on a device is displayed as a
+/// variable, because the display of a jaxpr must not transfer data.
 fn is_literal(value: &Tensor) -> bool {
     value.rank() == 0 && value.array().is_some()
 }
