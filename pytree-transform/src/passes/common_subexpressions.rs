@@ -16,8 +16,8 @@ use crate::tensor::jaxpr::{Equation, Jaxpr};
 /// The maximum number of elements of a constant that is compared by value. Larger constants are compared by address.
 const MOST_ELEMENTS: usize = 64;
 
-/// Merges equations with the same primitive, parameters and operands: their results are replaced by the results of the
-/// first of them. Constants with the same bits are merged, too. Equations with effects are never merged.
+/// Merges equations with the same primitive, parameters and operands: the results of the first equation replace the
+/// results of the others. Constants with the same bits are merged, too. Equations with effects are never merged.
 ///
 /// The hash tables have their full capacity from the start, because growing a table would hash all entries again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
@@ -48,7 +48,7 @@ fn merge_constants(jaxpr: &Jaxpr, replacements: &mut Replacements) {
     }
 }
 
-/// Merges equal equations. A table holds, for each group of equal equations, the position of the first.
+/// Merges equal equations. A table holds, for each group of equal equations, the position of the first equation.
 fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     let mut first: HashTable<usize> = HashTable::with_capacity(jaxpr.equations.len());
     let hasher = DefaultHashBuilder::default();

@@ -29,7 +29,7 @@ enum Known {
 }
 
 /// Replaces equations with known operands by constants. If all elements of a result are equal, the equation becomes a
-/// `full`, which needs no stored memory. An equation that creates a tensor without operands is not replaced.
+/// `full`, which needs no stored memory. An equation without operands, which creates a tensor, is not replaced.
 pub(crate) fn constant_folding(mut jaxpr: Jaxpr) -> Jaxpr {
     let mut known: Vec<Option<Known>> = vec![None; jaxpr.variables.len()];
     for (variable, tensor) in &jaxpr.constants {
@@ -127,8 +127,8 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
         })
         .collect::<Option<_>>()?;
     if arrays.is_empty() {
-        // The equation creates a tensor without operands. Equations that use the tensor may be folded, but the tensor
-        // itself is not stored.
+        // The equation has no operands and creates a tensor. Equations that use the tensor may be folded, but the
+        // tensor itself is not stored.
         known[output.index()] = evaluate(&*equation.primitive, arrays).map(Known::Value);
         return None;
     }

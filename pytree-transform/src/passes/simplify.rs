@@ -3,7 +3,7 @@
 //! Floats need care. `x + 0` turns a negative zero into a positive zero, so it differs from `x`, but `x + (-0)` and
 //! `x - 0` equal `x`. `x · 0` differs from 0 if `x` is infinite or NaN. These expressions are simplified:
 //!
-//! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers `x + 0`, too;
+//! - `x · 1`, `x / 1`, `x - 0`, `x + (-0)`, `x¹`; for integers also `x + 0`;
 //! - `max(x, x)`, `min(x, x)`, `x & x`, `x | x`;
 //! - `-(-x)`, `!!x`; `stop_gradient`, which affects only derivatives;
 //! - a selection between equal values; a conversion to the same dtype;
