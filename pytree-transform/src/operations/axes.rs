@@ -21,7 +21,7 @@ use crate::base::shape::AxisList;
     note = "axes may be negative, so they are of type `isize`; convert a `usize` with `.cast_signed()`"
 )]
 pub trait TensorAxes {
-    /// Returns the axes as they are given.
+    /// Returns the axes as the caller wrote them, which may be negative.
     #[doc(hidden)]
     fn axes(&self) -> &[isize];
 }

@@ -172,7 +172,7 @@ pub enum Tiling {
 /// [`Tiling::Stacked`] stacks the values along a new axis, which is axis `axis` of the result. [`Tiling::Tiled`]
 /// concatenates the values along the existing axis `axis`. Negative axes count from the end.
 ///
-/// With more than one name, the first name varies slowest. Equivalent to `jax.lax.all_gather`.
+/// With more than one name, the index along the first named axis varies slowest. Equivalent to `jax.lax.all_gather`.
 ///
 /// # Panics
 /// Panics if a batch axis is not bound or is given twice, or if `axis` is out of range for a leaf.
@@ -222,7 +222,7 @@ fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
 
 /// Returns the index of the current example along the batch axis, as a scalar i32.
 ///
-/// With more than one name, the first name varies slowest. Equivalent to `jax.lax.axis_index`.
+/// With more than one name, the index along the first named axis varies slowest. Equivalent to `jax.lax.axis_index`.
 ///
 /// # Panics
 /// Panics if an axis name is not bound or is given twice.

@@ -132,9 +132,9 @@ impl Convolution {
 
     /// Returns the transposed convolution of `x` with `kernel`, like `jax.lax.conv_transpose`.
     ///
-    /// Inserts zeros between the input elements, so that the distance of the elements becomes the stride. So a spatial
-    /// axis of the result is about `stride` times as long as the same axis of the input. The kernel has the shape
-    /// `[size…, in, out]` and is not flipped.
+    /// Inserts zeros between the input elements, so that neighbouring elements are `stride` positions apart. A spatial
+    /// axis of the result is therefore about `stride` times as long as the same axis of the input. The kernel has the
+    /// shape `[size…, in, out]` and is not flipped.
     ///
     /// # Panics
     /// Panics in the same cases as [`apply`](Self::apply), and if an input dilation or groups are set.

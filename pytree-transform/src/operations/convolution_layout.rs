@@ -39,8 +39,8 @@ pub enum ConvDimensionNumbers {
     },
 }
 
-/// The positions of the axes of input, kernel and result in the canonical order. The canonical order is batch, space,
-/// features. For the kernel, it is space, input features, output features.
+/// For input, kernel and result, the positions of the axes, listed in the canonical order. The canonical order is
+/// batch, space, features. For the kernel, the canonical order is space, input features, output features.
 pub(super) struct Orders {
     pub(super) input: AxisList,
     pub(super) kernel: AxisList,
@@ -80,8 +80,8 @@ impl ConvDimensionNumbers {
         }
     }
 
-    /// Returns, for each tensor, the positions of its axes in the canonical order. Returns an error for a mistake in
-    /// the letters.
+    /// Returns, for each tensor, the positions of its axes, listed in the canonical order. Returns an error for a
+    /// mistake in the letters.
     pub(super) fn orders(&self, space: usize) -> Result<Orders, Mistake> {
         match self {
             Self::ChannelsLast => {
@@ -126,7 +126,8 @@ impl ConvDimensionNumbers {
     }
 }
 
-/// Returns the positions in `letters` of the letters of `before`, then of `sliding`, then of `behind`.
+/// Looks up each letter of `before`, `sliding` and `behind`, in this order. Returns the positions of the letters in
+/// `letters`.
 fn order(
     letters: &str,
     before: &[char],

@@ -20,8 +20,8 @@ use crate::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reversed(pub isize);
 
-/// The axis and the direction of a cumulative operation. An integer is an axis that the operation runs along forward,
-/// from the first element to the last. A [`Reversed`] is an axis that the operation runs along backward.
+/// The axis and the direction of a cumulative operation. With an integer, the operation runs forward along this axis,
+/// from the first element to the last. With a [`Reversed`], the operation runs backward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningAxis {
     axis: isize,
@@ -72,8 +72,8 @@ macro_rules! running {
 running! {
     " Panics if `axis` is out of range, or if the elements are not numbers.":
 
-    /// Returns the cumulative sum along `axis`: each element plus all elements before it. If the axis is [`Reversed`],
-    /// adds all elements after it.
+    /// Returns the cumulative sum along `axis`: each element plus all elements before it, or plus all elements after it
+    /// if the axis is [`Reversed`].
     ///
     /// # Examples
     /// ```
@@ -82,8 +82,8 @@ running! {
     /// ```
     cumsum try_cumsum = cumulative_sum;
 
-    /// Returns the cumulative product along `axis`: each element times all elements before it. If the axis is
-    /// [`Reversed`], multiplies by all elements after it.
+    /// Returns the cumulative product along `axis`: each element times all elements before it, or times all elements
+    /// after it if the axis is [`Reversed`].
     ///
     /// # Examples
     /// ```

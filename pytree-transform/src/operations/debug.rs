@@ -12,8 +12,8 @@ use crate::tensor::trace::bind;
 /// Under `jit`, the line is printed at each run, and under `vmap` once per example. Under `grad` and `jvp`, the values
 /// are printed without their tangents.
 ///
-/// The operands are tensors, by value or by reference. A named operand fills the placeholder with its name. Lines are
-/// printed in program order. Dead-code elimination keeps them. Equivalent to `jax.debug.print`.
+/// The operands are tensors, by value or by reference. A named operand fills the placeholder with the same name. Lines
+/// are printed in program order. Dead-code elimination keeps them. Equivalent to `jax.debug.print`.
 ///
 /// # Examples
 /// ```

@@ -16,8 +16,8 @@ use crate::primitives::slice::{pad, slice};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// Returns the diagonal of the last two axes that is `offset` columns to the right of the main diagonal. In row-major
-/// order, the elements of a diagonal are `columns + 1` positions apart.
+/// Returns the diagonal of the last two axes that is `offset` columns to the right of the main diagonal. The elements
+/// of a diagonal are `columns + 1` positions apart in row-major order, so a strided slice selects them.
 #[track_caller]
 pub(super) fn diagonal_of_last(tensor: &Tensor, offset: isize) -> Result<Tensor, TensorError> {
     let (before, matrix) = tensor.shape().split_at(tensor.rank() - 2);

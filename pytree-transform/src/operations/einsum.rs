@@ -99,7 +99,7 @@ impl Term {
         places.collect()
     }
 
-    /// Removes the axes that `repeats` returns true for. These axes have length 1 and only broadcast against axes of
+    /// Removes the axes for which `repeats` returns true. These axes have length 1 and only broadcast against axes of
     /// other operands, so the product has the same elements without them.
     #[track_caller]
     fn without_repeats(self, repeats: impl Fn(Label, usize) -> bool) -> Result<Self, TensorError> {

@@ -44,8 +44,8 @@ binary_methods! {
     /// must contain floats. The result is NaN if the base is negative and the exponent is not a whole number. For
     /// integers, use [`powi`](Self::powi).
     pow try_pow = elementwise::binary, Binary::Pow;
-    /// Returns the angle of each point (x, y), from -π to π. This tensor contains the y coordinates, the other the x
-    /// coordinates.
+    /// Returns the angle of each point (x, y), from -π to π. This tensor contains the y coordinates, and the other
+    /// tensor contains the x coordinates.
     atan2 try_atan2 = elementwise::binary, Binary::Atan2;
     /// Returns log(eˣ + eʸ) of each pair of elements, without overflow.
     logaddexp try_logaddexp = elementwise::binary, Binary::LogAddExp;
@@ -282,9 +282,9 @@ impl Tensor {
     /// `jnp.where`. The operands broadcast.
     ///
     /// Both sides and their derivatives are computed for all elements. If the derivative of the side that is not
-    /// selected is infinite, the gradient is NaN, because zero times infinity is NaN. To avoid this, select twice.
-    /// First replace the operand of the function by a harmless number at the elements that are not selected. Then
-    /// select the result.
+    /// selected is infinite, the gradient is NaN, because zero times infinity is NaN. To avoid the NaN, select twice.
+    /// First, where a side is not selected, replace the operand from which this side is computed by a harmless number.
+    /// Then select between the two sides.
     ///
     /// # Panics
     /// Panics if this is not a tensor of bools, if the dtypes differ, or if the shapes do not broadcast.

@@ -85,7 +85,7 @@ fn check(left: &Tensor, right: &Tensor) -> Result<(), TensorError> {
 struct Pairing {
     left: Part,
     right: Part,
-    /// The position in the result of each axis of the product. The product has first the shared axes, then the other
+    /// For each axis of the product, its position in the result. The product has first the shared axes, then the other
     /// axes of the left operand, then the other axes of the right operand.
     places: AxisList,
 }
@@ -99,8 +99,8 @@ struct Part {
 }
 
 impl Pairing {
-    /// Pairs the batch axes. A batch axis is not paired if one operand lacks the axis or has length 1 there. So the
-    /// product broadcasts without copying an operand.
+    /// Pairs the batch axes. A batch axis is not paired if one operand lacks the axis, or if the axis has length 1 in
+    /// one operand. So the product broadcasts without copying an operand.
     fn of(left: &Tensor, right: &Tensor) -> Result<Self, TensorError> {
         let batch_rank = |tensor: &Tensor| tensor.rank().saturating_sub(2);
         let rank = batch_rank(left).max(batch_rank(right));

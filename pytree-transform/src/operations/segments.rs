@@ -48,7 +48,7 @@ fn prepared(
 
 /// Methods that reduce groups of rows.
 ///
-/// The tensor has the shape `[rows.., rest..]`. `indices: [rows..]` has the number of the segment of each row, as
+/// The tensor has the shape `[rows.., rest..]`. `indices: [rows..]` has the index of the segment of each row, as
 /// integers. The result has the shape `[segments, rest..]`. As in JAX, rows with an index outside of `0..segments` are
 /// dropped.
 impl Tensor {

@@ -93,8 +93,9 @@ impl Tensor {
         self.try_dot_general(other, axes, (&[], &[]))
     }
 
-    /// Returns the product of two tensors, like `jnp.dot`: summed over the last axis of this tensor, and over the second
-    /// last axis of the other tensor or its only axis. If an operand is a scalar, returns the elementwise product.
+    /// Returns the product of two tensors, like `jnp.dot`. Sums over the last axis of this tensor and the second last
+    /// axis of the other tensor, or its only axis if it is a vector. If an operand is a scalar, returns the elementwise
+    /// product.
     ///
     /// `[left.., k] · [k] → [left..]`, and `[left.., k] · [right.., k, n] → [left.., right.., n]`. For batches of
     /// matrices, use [`matmul`](Self::matmul).

@@ -71,9 +71,10 @@ impl Tensor {
     /// Selects the slices along `axis` at an integer tensor of indices for an update. JAX's `x.at[i].set(y)` is
     /// `x.at_indices(&i, 0).set(&y)`. In the shape of the selected part, the axes of `indices` replace `axis`.
     ///
-    /// As in JAX, a negative index counts from the end. An index out of range updates nothing. [`get`](At::get) reads
-    /// the nearest element for this index, and its gradient reaches this element, like `x.at[i].get(mode="clip")` in
-    /// JAX. By default, JAX reads the nearest element too, but the gradient is 0 there.
+    /// As in JAX, a negative index counts from the end. An index out of range updates nothing. For such an index,
+    /// [`get`](At::get) reads the nearest element, and this element receives the gradient, like
+    /// `x.at[i].get(mode="clip")` in JAX. By default, JAX also reads the nearest element, but the element receives no
+    /// gradient.
     ///
     /// # Examples
     /// ```

@@ -43,8 +43,8 @@ impl Convolution {
         mistakes
     }
 
-    /// Returns all mistakes in the configuration and the shapes of operands that have the right number of axes, in the
-    /// canonical order (batch, space, features).
+    /// Returns all mistakes in the configuration and the shapes of the operands. Both shapes have the right number of
+    /// axes. Their axes are in the canonical order (batch, space, features).
     pub(super) fn mistakes(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let axes = self.strides.len();
         let mut mistakes = Vec::new();

@@ -19,7 +19,7 @@ use crate::tensor::elementwise::Comparison;
 pub enum TakeMode {
     /// Reads the nearest element. As in NumPy, negative indices do not count from the end: they read the first element.
     Clip,
-    /// Counts on from the other end: an index is taken modulo the length of the axis.
+    /// Continues at the other end: an index is taken modulo the length of the axis.
     Wrap,
     /// Returns the given number. An index from `-length` to `-1` counts from the end.
     Fill(f64),
@@ -70,7 +70,7 @@ impl Tensor {
                 "index an axis with elements",
             ));
         }
-        // Half of the narrow dtypes cannot hold the length.
+        // A narrow dtype of indices may be unable to hold the length of the axis.
         let indices = indices.convert(DType::I64);
         let zero = Tensor::zeros_like(&indices);
         let end = Tensor::full_like(&indices, length as f64);

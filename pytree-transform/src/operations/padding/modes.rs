@@ -21,15 +21,16 @@ pub enum PadMode {
     Symmetric,
     /// Continues with the elements of the other end: `b c [a b c] a b`.
     Wrap,
-    /// Falls or rises in equal steps to the given number, which is the outermost element. This mode needs floats.
+    /// Pads with numbers that fall or rise in equal steps to the given number, which is the outermost element. This
+    /// mode needs floats.
     LinearRamp(f64),
-    /// Adds the maximum along the axis.
+    /// Pads with the maximum along the axis.
     Maximum,
-    /// Adds the minimum along the axis.
+    /// Pads with the minimum along the axis.
     Minimum,
-    /// Adds the mean along the axis. This mode needs floats.
+    /// Pads with the mean along the axis. This mode needs floats.
     Mean,
-    /// Adds the median along the axis. This mode needs floats.
+    /// Pads with the median along the axis. This mode needs floats.
     Median,
 }
 
@@ -40,8 +41,8 @@ impl Tensor {
     /// axis, `widths` holds the number of elements to add before the first element and after the last element. To pad
     /// with a constant, use [`pad`](Self::pad).
     ///
-    /// The axes are padded in order, so the padding of an axis is computed from the padding of all earlier axes. If the
-    /// padding is longer than the axis, `Reflect`, `Symmetric` and `Wrap` repeat, as in NumPy.
+    /// The axes are padded in order. The padding of an axis is computed from the tensor that already has the padding of
+    /// all earlier axes. If the padding is longer than the axis, `Reflect`, `Symmetric` and `Wrap` repeat, as in NumPy.
     ///
     /// # Panics
     /// Panics if `widths` does not have one pair for each axis, if an axis without elements is padded, or if the
