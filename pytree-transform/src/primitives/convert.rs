@@ -101,7 +101,7 @@ fn to_wide(operand: &Array, target: DType) -> Array {
 }
 
 /// Converts floats to integers. As in Rust's `as`, NaN becomes 0, and a float outside of the dtype's range becomes the
-/// nearest end of the range. StableHLO does not define these results, so selections compute them.
+/// nearest end of the range. StableHLO does not define the results in these cases, so selections choose them.
 fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
     let result = AbstractArray {
         dtype,

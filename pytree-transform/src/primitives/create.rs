@@ -49,7 +49,7 @@ impl Hash for Full {
     }
 }
 
-/// Creates a tensor whose elements are their positions along an axis: 0, 1, 2, …
+/// Creates a tensor in which each element is its own position along an axis: 0, 1, 2, …
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Iota {
     pub(crate) dtype: DType,
@@ -109,7 +109,7 @@ pub(crate) fn or_zeros(tensor: Option<&Tensor>, info: &AbstractArray) -> Tensor 
     }
 }
 
-/// Returns a tensor whose elements are their positions along `axis`.
+/// Returns a tensor in which each element is its own position along `axis`.
 #[track_caller]
 pub(crate) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Result<Tensor, TensorError> {
     bind_one(

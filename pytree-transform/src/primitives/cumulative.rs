@@ -295,7 +295,8 @@ impl Primitive for Cumulative {
         let [operand] = take(operands);
         let run = self.run;
         one(match self.cumulation {
-            // Products are not computed in blocks. The product of a block may overflow although no result overflows.
+            // Products are not computed in blocks, because the product of a block may overflow although no result
+            // overflows.
             Cumulation::Prod => scan!(run, operand, one_by_one, wrapping_mul, |x, y| x * y),
             Cumulation::Max => {
                 scan!(

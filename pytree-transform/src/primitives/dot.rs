@@ -100,7 +100,7 @@ impl DotGeneral {
         )
     }
 
-    /// Returns the numbers of the axes `axes` after a batch axis is inserted at position `batch`.
+    /// Returns the new indices of the axes `axes` after a batch axis is inserted at position `batch`.
     fn shifted(axes: &[usize], batch: Option<usize>) -> AxisList {
         axes.iter()
             .map(|&axis| batch.map_or(axis, |batch| batched_axis(axis, batch)))

@@ -1,8 +1,8 @@
 //! Reductions of sliding windows: sums, extrema, and the derivatives of extrema.
 //!
-//! The derivatives and batches of these primitives are primitives of this file. The transpose of a sum of windows is a
-//! sum of windows. The tangent of an extremum gathers the tangent of each window's selected element. The transpose of
-//! this gather is a scatter.
+//! Each derivative of these primitives, and each batched form, is again a primitive of this file. The transpose of a
+//! sum of windows is a sum of windows. The tangent of an extremum gathers the tangent of each window's selected
+//! element. The transpose of this gather is a scatter.
 
 mod evaluation;
 mod extrema;
@@ -94,7 +94,8 @@ impl Window {
         }
     }
 
-    /// Returns the dtype and the shape of the windows of an array, or an error.
+    /// Returns the dtype and shape of the result, which has one element for each window. Returns an error if the
+    /// windows do not fit the operand.
     fn result(
         &self,
         operation: &'static str,
@@ -169,7 +170,8 @@ impl LinearPrimitive for ReduceWindowSum {
         evaluation::sums(&self.window, &self.base_dilation, &operand)
     }
 
-    /// An element is in a window of the cotangent exactly if its own window contains the cotangent's element.
+    /// Sums windows of the cotangent. The window at an element of the operand contains the cotangent of each window
+    /// that contains this element.
     fn transpose(&self, cotangent: &Tensor, operand: &AbstractArray) -> Tensor {
         if cotangent.is_empty() {
             return create::zeros(operand);

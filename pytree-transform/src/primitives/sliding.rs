@@ -109,7 +109,8 @@ impl Progression {
     }
 }
 
-/// A part of the windows, with the elements that lie on elements of the array and not in the gaps between them.
+/// A part of the windows, with those window elements that are at an element of the array. A window element in a gap
+/// between array elements is omitted.
 ///
 /// Window `windows.first + i · windows.step` has its element `elements.first + j · elements.step` at the position
 /// `base + i · window_step + j · element_step` of the array. A position outside of the array is padding.

@@ -24,8 +24,8 @@ impl GivenRule {
         arguments.map(|info| info.dtype.is_float()).collect()
     }
 
-    /// Returns the user's rule, split and restricted to the tangents of the inputs that `active` marks. The tangents of
-    /// all other inputs are zeros.
+    /// Returns the user's rule, split into a known and a linear part. The linear part takes only the tangents of the
+    /// inputs that `active` marks. The tangents of all other inputs are zeros.
     pub(crate) fn linearized(&self, body: &Body, active: &[bool]) -> Linearized {
         let infos = body.input_infos();
         let mut captured: Vec<String> = chosen(&infos[self.arguments..], &active[self.arguments..])

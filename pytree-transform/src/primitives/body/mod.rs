@@ -1,7 +1,7 @@
 //! Recorded functions, and the functions that transformations derive from them.
 //!
-//! A body is a jaxpr with its cached derivations: its batch, its JVP, its split into a known and a linear part, and its
-//! transpose. Calls, branches and loops are built from bodies.
+//! A body is a jaxpr with its cached derivations: the batched function, the JVP, the split into a known and a linear
+//! part, and the transpose. Calls, branches and loops are built from bodies.
 //!
 //! The carry of a loop must have the same form in each iteration: if a carried value has a tangent after one iteration,
 //! this value has a tangent before each iteration. So a derivation can force an output to have a tangent, a cotangent
@@ -56,7 +56,7 @@ pub(crate) struct GivenRule {
     pub(crate) rule: Arc<Rule>,
     /// The number of inputs that are arguments of the function; the other inputs were captured.
     pub(crate) arguments: usize,
-    /// Whether the rule computes tangents. The rule of a `custom_vjp` does not; it can only be transposed.
+    /// Whether the rule computes tangents. The rule of a `custom_vjp` computes only cotangents.
     pub(crate) forward: bool,
 }
 
@@ -93,7 +93,7 @@ impl Body {
         Self::build(recorder, label, jaxpr, Derivative::Recorded, compile)
     }
 
-    /// Creates a body like [`new`](Self::new), but with its own derivative instead of the derivative of its equations.
+    /// Creates a body like [`new`](Self::new), but with `derivative` instead of the derivative of the equations.
     pub(crate) fn with_derivative(
         recorder: Recorder,
         jaxpr: Jaxpr,
@@ -108,7 +108,7 @@ impl Body {
         self.derived_with(jaxpr, Derivative::Recorded)
     }
 
-    /// Creates a body like [`derived`](Self::derived), but with its own derivative instead of the derivative of its
+    /// Creates a body like [`derived`](Self::derived), but with `derivative` instead of the derivative of the
     /// equations.
     fn derived_with(&self, jaxpr: Jaxpr, derivative: Derivative) -> Arc<Self> {
         Self::build(
@@ -158,7 +158,8 @@ impl Body {
 
     /// Stores a compiled program of the jaxpr for later runs. Does nothing if the body already has a program.
     pub(crate) fn share(&self, program: Arc<dyn Program>) {
-        // An existing program computes the same, so ignore the error.
+        // An error means that the body already has a program. This program computes the same results, so ignore the
+        // error.
         let _ = self.program.set(program);
     }
 
@@ -216,7 +217,7 @@ pub(crate) fn all_axis_names<'b>(bodies: impl IntoIterator<Item = &'b Arc<Body>>
     names
 }
 
-/// What a primitive expects that gets other bodies, as a text for the panic message of a library bug.
+/// The expected jaxprs when the bodies of a primitive are replaced, as text for the panic message of a library bug.
 pub(crate) const BODIES: &str = "as many jaxprs as the primitive has bodies";
 
 /// Returns the jaxpr for a primitive with a single body.

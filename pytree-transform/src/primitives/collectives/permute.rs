@@ -290,8 +290,8 @@ impl LinearPrimitive for AllToAll {
     }
 
     /// Evaluates the exchange when the batch axis is mapped. Element `i` of the split axis is sent to example `i`, so
-    /// the split axis becomes the batch axis of the result. The old batch axis numbers the senders, and becomes an axis
-    /// of the result.
+    /// the split axis becomes the batch axis of the result. The position on the old batch axis identifies the sender.
+    /// The old batch axis becomes an axis of the result.
     fn batch_over(
         &self,
         _: &AxisName,

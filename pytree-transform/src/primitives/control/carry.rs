@@ -1,6 +1,6 @@
 //! Code shared by the rules of `scan` and `while_loop`. If a carried value gets a batch axis or a tangent in any
-//! iteration, this value has a batch axis or a tangent in all iterations. The set of these values is the least fixed
-//! point of the body's rule.
+//! iteration, this value has a batch axis or a tangent in all iterations. To find the set of these values, the body's
+//! rule is applied until the set stops growing (a least fixed point).
 
 use pytree_core::bug::pairs;
 

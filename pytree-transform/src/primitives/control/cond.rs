@@ -209,7 +209,7 @@ impl Cond {
 
 /// Assigns each residual of each branch a position in the list of results. Residuals of different branches share a
 /// position if their shapes and dtypes are equal. Also returns, for each branch and position, the residual that the
-/// branch stores there.
+/// branch stores at the position.
 fn shared_places<'j, R>(
     residuals: impl Iterator<Item = R>,
 ) -> (Vec<AbstractArray>, Vec<Vec<Option<usize>>>)

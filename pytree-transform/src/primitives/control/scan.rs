@@ -2,7 +2,8 @@
 //!
 //! The operands are the constants, the first carry and the stacked inputs. The results are the last carry and the
 //! stacked outputs. If a carried value gets a batch axis or a tangent in any iteration, this value has a batch axis or
-//! a tangent in all iterations. The set of these values is the least fixed point of the body's rule.
+//! a tangent in all iterations. To find the set of these values, the body's rule is applied until the set stops growing
+//! (a least fixed point).
 
 mod derivatives;
 
@@ -213,7 +214,7 @@ impl Primitive for Scan {
         let mut operands = operands.to_vec();
         let mut axes = axes.to_vec();
         // The scan loops over the first axis of each stacked input, and the body gets one element without this axis. So
-        // in the body, the numbers of the other axes are less by one.
+        // in the body, the indices of the other axes are less by one.
         for (operand, axis) in operands[all..].iter_mut().zip(&mut axes[all..]) {
             if *axis == Some(0) {
                 *operand = or_panic(move_axis(operand, 0, 1));
@@ -240,8 +241,8 @@ impl Primitive for Scan {
         (results.into_iter().collect(), axes.collect())
     }
 
-    /// Writes a `while` over the number of the iteration, the carry and the stacked outputs. Each iteration writes one
-    /// element of each stacked output.
+    /// Writes a `while` that passes the iteration counter, the carry and the stacked outputs from iteration to
+    /// iteration. Each iteration writes one element of each stacked output.
     fn lower(
         &self,
         block: &mut Block<'_>,

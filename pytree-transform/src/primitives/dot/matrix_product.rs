@@ -194,8 +194,8 @@ pub(in crate::primitives) trait Factor: TensorElement + Send + Sync {
     );
 }
 
-/// Returns whether all positions on two axes are below `elements`. Each axis is given by its length and stride. If so,
-/// a kernel may omit the bounds checks.
+/// Returns whether the offsets of all positions on two axes are below `elements`. Each axis is given by its length and
+/// stride. If the result is true, a kernel may omit the bounds checks.
 fn within(elements: usize, axes: [(usize, usize); 2]) -> bool {
     let last = axes
         .into_iter()
@@ -254,8 +254,9 @@ macro_rules! float_factor {
                     stride(columns.right),
                     columns,
                 );
-                // The kernels expect a result whose neighbouring rows have stride 1. If the neighbouring columns have
-                // stride 1 instead, multiply the transposed operands to get the transposed product.
+                // The kernels expect a result in which neighbouring rows are neighbours in memory. If neighbouring
+                // columns are neighbours in memory instead, multiply the transposed operands to get the transposed
+                // product.
                 let (first, second) = if columns.result == 1 {
                     (right, left)
                 } else {

@@ -116,7 +116,7 @@ impl Primitive for Binary {
             ),
             Self::Pow => sum_of(
                 dx.map(|dx| dx * (y * or_panic(binary(Self::Pow, x, &(y - 1.0))))),
-                // Where x is 0, the power does not depend on y, but log x is infinite. So replace x by 1 there.
+                // Where x is 0, the power does not depend on y, but log x is infinite. So replace an x of 0 by 1.
                 dy.map(|dy| {
                     let is_zero = compare_with(Comparison::Eq, x, 0.0);
                     let base = or_panic(select(&is_zero, &create::ones_like(x), x));

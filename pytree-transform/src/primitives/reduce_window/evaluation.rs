@@ -73,7 +73,8 @@ impl<T: TensorElement, K: Kernel<T>> pulp::WithSimd for Part<'_, T, K> {
     }
 }
 
-/// Computes whole blocks of `N` elements from element `done` on. `at` is added to the offsets. Returns the number of elements that are done.
+/// Computes whole blocks of `N` elements, beginning at element `done`. `at` is added to the offsets. Returns the first
+/// element that is not computed.
 #[inline(always)]
 fn blocks<T: TensorElement, K: Kernel<T>, const N: usize>(
     kernel: K,

@@ -1,4 +1,5 @@
-//! The evaluation of extrema of windows, and of the elements of another array at their positions.
+//! The evaluation of the extrema of windows. Another kernel reads the elements of a second array at the positions of
+//! the extrema.
 
 #![allow(
     clippy::inline_always,
@@ -106,7 +107,7 @@ impl<T: Ordered, P: Preference<T>> Kernel<T> for Best<'_, T, P> {
 }
 
 impl<T: Ordered, P: Preference<T>> Best<'_, T, P> {
-    /// Returns, for each of `N` neighbouring windows, the number of the offset of the window's extremum. `offsets` must
+    /// Returns, for each of `N` neighbouring windows, the index in `offsets` of the window's extremum. `offsets` must
     /// not be empty.
     #[inline(always)]
     pub(super) fn places<const N: usize>(self, offsets: &[usize], at: usize) -> [u32; N] {

@@ -1,4 +1,4 @@
-//! The evaluation of sums of cotangents at the positions of the extrema of windows.
+//! The evaluation of a scatter that adds the cotangent of each window at the position of the window's extremum.
 
 #![allow(
     clippy::inline_always,
@@ -83,15 +83,15 @@ impl<T: Ordered + Number, P: Preference<T>> pulp::WithSimd for Scatter<'_, T, P>
 struct OfWindow<'a, T, P> {
     best: Best<'a, T, P>,
     offsets: &'a [usize],
-    /// The number that is added to the offsets.
+    /// The number to add to each of `offsets`.
     at: usize,
-    /// The offset of the target.
+    /// The offset in the result at which the target begins.
     before: usize,
     cotangents: &'a [T],
 }
 
 impl<T: Ordered + Number, P: Preference<T>> OfWindow<'_, T, P> {
-    /// Adds whole blocks of `N` elements from element `done` on. Returns the number of elements that are done.
+    /// Adds whole blocks of `N` elements, beginning at element `done`. Returns the first element that is not added.
     #[inline(always)]
     fn add_blocks<const N: usize>(&self, target: &mut [T], mut done: usize) -> usize {
         let offsets = self.offsets;

@@ -1,4 +1,5 @@
-//! The derivatives of extrema of windows. One primitive reads the selected elements, the other adds to them.
+//! The derivatives of extrema of windows. One primitive reads the selected elements, and the other primitive adds to
+//! these elements.
 
 use std::fmt;
 

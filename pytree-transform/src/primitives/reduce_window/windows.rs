@@ -1,5 +1,5 @@
-//! The windows of an array: where their elements are in memory. No array of windows is made: each window is read where
-//! it is.
+//! The windows of an array, and the offsets of their elements in memory. Windows are not copied: kernels read the
+//! elements of each window from the array.
 
 use std::ops::Range;
 
@@ -128,13 +128,13 @@ pub(super) struct Cursor {
     leading: Vec<usize>,
     /// The number of elements of the window on the last axis.
     width: usize,
-    /// The offsets of the elements, relative to the first position of the window on the last axis. They are the same for
-    /// all windows of a line that have as many elements.
+    /// The offsets of the elements, relative to the first position of the window on the last axis. All windows of a
+    /// line with the same number of elements have the same offsets.
     offsets: Vec<usize>,
 }
 
 impl Cursor {
-    /// Moves to a window. Returns the offsets of its elements in row-major order, and a number that is added to them.
+    /// Moves to a window. Returns the offsets of its elements in row-major order, and the number to add to each offset.
     pub(super) fn move_to(&mut self, number: usize, windows: &Windows) -> (&[usize], usize) {
         let Some(last) = windows.axes.last() else {
             // Each element is a window.

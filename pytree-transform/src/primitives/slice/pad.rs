@@ -62,7 +62,7 @@ pub(crate) fn pad(
     };
     bind_one(&pad, &[operand, value])
 }
-/// The positions in the result of the elements along one axis of the operand.
+/// The elements along one axis of the operand, and their positions in the result.
 struct PaddedAxis {
     /// The position of the first element that is not removed, and the number of elements that are not removed.
     first: usize,

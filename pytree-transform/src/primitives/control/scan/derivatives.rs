@@ -115,8 +115,8 @@ impl Scan {
             call(&body, &operands)
         };
 
-        // The operands of the linear loop (constants, carry and stacked inputs). Each operand has its position in the
-        // inputs of the body.
+        // The operands of the linear loop (constants, carry and stacked inputs). Each operand is stored with its
+        // position among the inputs of the body.
         let mut constants: Vec<(usize, Tensor)> = Vec::new();
         let mut carries: Vec<(usize, Tensor)> = Vec::new();
         let mut elements: Vec<(usize, Tensor)> = Vec::new();

@@ -243,7 +243,7 @@ impl Loops {
         Some(blocks.collect())
     }
 
-    /// Returns the axis number `place`. The axes are numbered in this order: the axes `outer`, the rows, the columns.
+    /// Returns the axis with the index `place`. The order of the axes is: the axes `outer`, the rows, the columns.
     fn axis(&self, place: usize) -> &LoopAxis {
         match place.checked_sub(self.outer.len()) {
             None => &self.outer[place],
@@ -252,7 +252,7 @@ impl Loops {
         }
     }
 
-    /// Returns the loops with the length of one axis changed to `length`. `place` is the number of this axis, as in
+    /// Returns the loops with the length of one axis changed to `length`. `place` is the index of this axis, as in
     /// [`axis`](Self::axis).
     fn part(&self, place: usize, length: usize) -> Self {
         let mut part = self.clone();
