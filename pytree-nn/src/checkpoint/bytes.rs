@@ -14,7 +14,8 @@ pub(super) struct Stored<'a> {
     dtype: Dtype,
 }
 
-/// Calls a macro with the element type of a numeric [`DType`].
+/// Evaluates `$body` with `$number` as the element type of a numeric [`DType`]. Evaluates `$otherwise` for other
+/// dtypes.
 macro_rules! with_number {
     ($dtype:expr, $number:ident => $body:expr, else $otherwise:expr) => {
         match $dtype {
@@ -143,8 +144,8 @@ pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
     })
 }
 
-/// Returns the name of a safetensors dtype in the notation of this library, such as `f32`. [`DType`] need not have this
-/// dtype.
+/// Returns the name of a safetensors dtype in the notation of this library, such as `f32`. Also accepts the dtypes that
+/// [`DType`] lacks.
 pub(super) fn dtype_name(dtype: Dtype) -> String {
     format!("{dtype:?}").to_lowercase()
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use pytree_core::suggest::Effort;
 
-/// A list of names with an index by their last steps, for the search for similar names.
+/// A list of names in which similar names are searched. An index groups the names by the last step of each name.
 pub(super) struct Names<'n> {
     all: Vec<&'n str>,
     set: HashSet<&'n str>,
@@ -44,8 +44,8 @@ impl<'n> Names<'n> {
     }
 }
 
-/// The maximum number of bytes of the last step of a name that are compared. There is a limit because names in a
-/// hostile file may be megabytes long.
+/// The maximum length, in bytes, of the step that [`last_step`] returns. The limit keeps comparisons fast, because
+/// names in a hostile file may be megabytes long.
 const STEP: usize = 64;
 
 /// Returns the last field, key or position of a path, or the end of a very long last step.
@@ -62,8 +62,8 @@ fn last_step(name: &str) -> &str {
 
 /// A prefix in the names of a checkpoint file, and the replacement that makes these names match the template.
 ///
-/// For example, the names in the file begin with `model.`, because a larger model was saved, while the template is the
-/// field `model` alone.
+/// For example, a larger value was saved, so the names in the file begin with `model.`. The template is only the field
+/// `model` of such a value, so its names lack this prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherPrefix {
@@ -80,11 +80,13 @@ pub struct OtherPrefix {
 impl OtherPrefix {
     /// Returns the prefix whose replacement turns most unused names of the file into missing names of the template. The
     /// replacement must give at least two missing names. It must also give at least half of the missing names, or use
-    /// at least half of the unused names. Otherwise returns `None`. If several prefixes fit, returns the shortest,
-    /// because the states of an optimizer have the names of the model with a longer prefix.
+    /// at least half of the unused names. Otherwise returns `None`. If several prefixes fit, returns the shortest. A
+    /// longer prefix can also fit, because a file may have a second copy of the model's names behind a longer prefix:
+    /// the states of an optimizer.
     pub(super) fn find(left: &Names<'_>, missing: &Names<'_>) -> Option<Self> {
         let count = left.all.len();
-        // Three sample names suffice, because a prefix that few names have resolves few mismatches.
+        // Only three sample names are tried. A useful prefix occurs in many names, so a sample probably has this
+        // prefix.
         let samples = [0, count / 2, count.saturating_sub(1)];
         let samples = samples.iter().filter_map(|&at| left.all.get(at));
         let guesses = samples.filter_map(|sample| {
@@ -179,7 +181,8 @@ fn common_end(left: &str, right: &str) -> usize {
     pairs.take_while(|(left, right)| left == right).count()
 }
 
-/// Finds the longest common suffix of two names that begins at a step of a path, and returns the parts before it.
+/// Returns the parts of two names before their longest common suffix that consists of whole steps. Returns `None` if
+/// the last steps differ.
 fn prefixes<'n>(stored: &'n str, expected: &'n str) -> Option<(&'n str, &'n str)> {
     let common = common_end(stored, expected);
     let mut end = common;

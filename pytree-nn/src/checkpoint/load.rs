@@ -153,7 +153,7 @@ impl fmt::Debug for LoadOptions<'_> {
 /// A report of the leaves that were loaded, missing and unused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadReport {
-    /// The names in the template of the leaves that were loaded.
+    /// The names of the loaded leaves, as in the template.
     pub applied: Vec<String>,
     /// The leaves of the template that are not in the file, each a [`Mismatch::Missing`].
     pub missing: Vec<Mismatch>,
@@ -273,7 +273,7 @@ fn left_over(
     (missing, unused, prefix)
 }
 
-/// Returns the named axes whose lengths differ; none if the numbers of axes differ.
+/// Returns the named axes whose lengths differ. Returns an empty list if the two shapes have different ranks.
 fn other_lengths(axes: &[String], expected: &[usize], found: &[usize]) -> Vec<AxisMismatch> {
     let names = assigned(axes, expected.len()).unwrap_or_default();
     if expected.len() != found.len() {
@@ -291,7 +291,7 @@ fn other_lengths(axes: &[String], expected: &[usize], found: &[usize]) -> Vec<Ax
     mismatches.collect()
 }
 
-/// Returns dtype and shape of a stored tensor, for example `f32[2,3]`.
+/// Returns the dtype and the shape of a stored tensor as text, for example `f32[2,3]`.
 fn described(view: &TensorView<'_>) -> String {
     format!("{}{:?}", dtype_name(view.dtype()), view.shape()).replace(' ', "")
 }

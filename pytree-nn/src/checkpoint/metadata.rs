@@ -25,7 +25,8 @@ const CHECKSUM_KEY: &str = "pytree.checksum";
 const KINDS_KEY: &str = "pytree.kinds";
 
 /// The metadata key of the named axes. Its value has a line for each leaf with named axes: the name, a tab and the
-/// axes, separated by spaces. The key is absent if there are none, and in files of earlier versions of this library.
+/// axes, separated by spaces. The key is absent if no leaf has named axes, and in files of earlier versions of this
+/// library.
 const AXES_KEY: &str = "pytree.axes";
 
 /// The metadata of a file. Other programs may have written some of the keys.
@@ -62,17 +63,17 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Returns the kinds of the leaves by name.
+    /// Returns a map from the name of each leaf to its kind.
     pub(super) fn kinds(&self) -> BTreeMap<&str, &str> {
         self.by_name(KINDS_KEY)
     }
 
-    /// Returns the named axes of the leaves by name, separated by spaces.
+    /// Returns a map from the name of each leaf to its named axes, separated by spaces.
     pub(super) fn axes(&self) -> BTreeMap<&str, &str> {
         self.by_name(AXES_KEY)
     }
 
-    /// Returns the lines of an entry, by the name of the leaf.
+    /// Splits each line of an entry, and returns a map from the name of the leaf to the text after the tab.
     fn by_name(&self, key: &str) -> BTreeMap<&str, &str> {
         let lines = self.0.get(key).map_or("", String::as_str);
         lines

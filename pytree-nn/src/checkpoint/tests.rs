@@ -202,7 +202,7 @@ fn renamed_part_is_loaded_with_report() {
         "{report:?}"
     );
 
-    // Only the first layer of the file fits the template, so the second is renamed.
+    // Only the first layer of the file fits the template. The second layer is renamed, so its leaves are unused.
     let first_only = || {
         unwrapped().rename(|name| match name.strip_prefix("layers[1]") {
             Some(rest) => format!("removed{rest}"),
@@ -270,7 +270,7 @@ fn file_cut_off_anywhere_is_error() {
     );
 }
 
-/// Clippy warns of a function whose error has 128 bytes or more.
+/// Clippy warns about functions with an error type of 128 bytes or more.
 #[test]
 fn errors_are_small() {
     assert!(size_of::<CheckpointError>() <= 96);

@@ -41,8 +41,8 @@ pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<T
     Ok(is_zero.select(&zeros, &terms).sum_axes([-1]))
 }
 
-/// Returns, for each example, the same divergence as [`kl_divergence`], computed from the logarithms of the targets: Σ
-/// exp(log pᵢ) (log pᵢ - log qᵢ), of shape `[*batch]`.
+/// Returns, for each example, the same divergence as [`kl_divergence`], computed from the logarithms of the targets:
+/// Σ exp(log pᵢ) (log pᵢ - log qᵢ), of shape `[*batch]`.
 ///
 /// A class with log pᵢ = -∞ adds 0. The loss is `optax.kl_divergence_with_log_targets`.
 ///

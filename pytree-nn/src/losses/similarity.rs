@@ -6,15 +6,15 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 
-/// Returns a / √(max(|a|², ε)) for each vector along the last axis.
+/// Returns a / √(max(|a|², ε)) for each vector a along the last axis.
 #[track_caller]
 fn normalized(vectors: &Tensor, epsilon: f64) -> Tensor {
     let squares = vectors.square().sum_keep([-1]);
     vectors / squares.maximum(epsilon).sqrt()
 }
 
-/// Returns, for each pair of vectors along the last axis, the cosine of their angle: a·b / √(max(|a|², ε) max(|b|²,
-/// ε)), of shape `[*batch]`.
+/// Returns, for each pair of vectors a and b along the last axis, the cosine of their angle:
+/// a·b / √(max(|a|², ε) max(|b|², ε)), of shape `[*batch]`.
 ///
 /// The number ε is `epsilon`, a lower bound of the squared length. If ε is positive, a zero vector has the result 0 and
 /// a finite gradient. If ε is 0, the result and the gradient of a zero vector are NaN. The same function in optax,

@@ -208,8 +208,8 @@ fn unit(dtype: DType, (high, low): (Tensor, Tensor)) -> Tensor {
         let integer = high.convert(dtype) * f64::from(1 << 20) + low.shift_right(12).convert(dtype);
         return integer * (1.0 / f64::from(1 << 26) / f64::from(1 << 26));
     }
-    // As in JAX, the upper bits of a random integer of 32, 16 or 8 bits are the mantissa of a number in [1, 2), from
-    // which 1 is subtracted. Here, the mantissa bits are scaled to the same number in [0, 1).
+    // JAX uses the upper bits of a random integer of 32, 16 or 8 bits as the mantissa of a number in [1, 2), and then
+    // subtracts 1. This function computes the same number: it divides the mantissa bits by a power of 2.
     let (drawn, mantissa) = match dtype {
         DType::BF16 => (8, 7),
         DType::F16 => (16, 10),
@@ -247,7 +247,8 @@ fn scaled(unit: &Tensor, low: f64, high: f64) -> Tensor {
         // Either the product or the sum is exact, so only one rounding occurs.
         return unit * span + low;
     }
-    // JAX rounds only the result, not the product before the sum. The product of two f32 is exact in f64.
+    // JAX rounds only the sum, not the product. This function computes in f64, because the product of two f32 numbers
+    // is exact in f64.
     (unit.convert(DType::F64) * span + low).convert(dtype)
 }
 

@@ -5,8 +5,8 @@ use pytree_transform::{DType, Tensor, raw};
 use crate::random::Key;
 
 impl Key {
-    /// Returns random integers of a dtype, in which all bits are random: `[..shape]`. An i64 has the bits of the u64 in
-    /// JAX, because u64 is not a dtype of this crate.
+    /// Returns random integers of a dtype, in which all bits are random: `[..shape]`. For i64, the result has the bits
+    /// of JAX's u64 result, because u64 is not a dtype of this crate.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not an integer dtype.
@@ -71,7 +71,7 @@ impl Key {
         let span = match (high > low, is_beyond) {
             (false, _) => 1,
             (true, false) => high.abs_diff(low),
-            // If all integers of the dtype are drawn, the span 2^width becomes 0 in `Span::new`.
+            // If the range contains all integers of the dtype, the span is 2^width. `Span::new` stores this span as 0.
             (true, true) => high.abs_diff(low) + 1,
         };
         // No closure is used here, because a panic in a closure would not report the caller's line.
@@ -83,7 +83,7 @@ impl Key {
     }
 }
 
-/// Returns the unsigned dtype of the same width. i64 holds the bits of u64.
+/// Returns the unsigned dtype of the same width. For i64, returns i64, which holds the bits of u64 numbers.
 fn unsigned(dtype: DType) -> DType {
     match dtype {
         DType::I8 => DType::U8,
@@ -93,7 +93,7 @@ fn unsigned(dtype: DType) -> DType {
     }
 }
 
-/// Returns the lowest bits of u32 numbers as an integer dtype of at most 32 bits.
+/// Converts u32 numbers to an integer dtype of at most 32 bits. Keeps the lowest bits of each number.
 fn narrowed(bits: &Tensor, dtype: DType) -> Tensor {
     let width = bits_in(dtype);
     if width == 32 {
@@ -132,9 +132,9 @@ fn limits(dtype: DType) -> (i64, i64) {
     }
 }
 
-/// The length of the range of integers to draw, with methods for remainders of division by this length.
+/// The number of integers in the range to draw from. The methods compute remainders modulo this number.
 struct Span {
-    /// The length of the range, modulo 2^width. 0 means that all integers of the dtype are drawn.
+    /// The number of integers in the range, modulo 2^width. 0 means that the range contains all integers of the dtype.
     span: u64,
     width: u32,
 }
@@ -162,7 +162,7 @@ impl Span {
         self.remainder(&(self.remainder(upper) * multiplier + self.remainder(lower)))
     }
 
-    /// Returns the remainders of unsigned numbers by the span.
+    /// Returns the remainders of unsigned numbers divided by the span.
     fn remainder(&self, dividend: &Tensor) -> Tensor {
         let dtype = dividend.dtype();
         let span = number(dtype, self.span);

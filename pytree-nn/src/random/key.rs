@@ -153,7 +153,7 @@ impl Key {
     }
 }
 
-/// Returns the slice of a tensor at one position of an axis, which is removed.
+/// Returns the slice of a tensor at one position of an axis, without this axis.
 #[track_caller]
 fn row(tensor: &Tensor, position: usize, axis: isize) -> Tensor {
     let index = i32::try_from(position).map_or_else(

@@ -175,7 +175,8 @@ fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
     }
 }
 
-/// Returns Poisson numbers for small λ: the number of uniform numbers whose product stays above e^-λ.
+/// Returns Poisson numbers for small λ. Each Poisson number is the count of uniform numbers that can be multiplied
+/// before their product falls to e^-λ or less.
 fn knuth(key: &Key, rate: &Tensor) -> Tensor {
     let shape = rate.shape().to_vec();
     let counts = Tensor::zeros(DType::I32, &shape);

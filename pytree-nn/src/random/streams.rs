@@ -17,7 +17,7 @@ use crate::random::{Key, RngStream};
 /// clone of a stream that must not change. All other values are the same in both models.
 ///
 /// A layer that is called on the copy writes its other states, such as running statistics, to the copy. To keep these
-/// states, copy all states except the streams from the result `each` into `model`:
+/// states, copy all states except the streams from the copy, here called `each`, into `model`:
 /// `partition::update(&mut model, &partition::filter(&each, &!Filter::state::<RngState>()))?`.
 ///
 /// # Examples

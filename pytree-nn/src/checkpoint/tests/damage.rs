@@ -34,7 +34,8 @@ fn every_flipped_bit_is_refused() {
             let mut damaged = whole.clone();
             damaged[position] ^= 1 << bit;
             fs::write(&scratch.0, damaged).unwrap();
-            // A changed bit may turn a space at the end of the header into another blank, which changes no content.
+            // If the changed bit turns a space at the end of the header into another white-space character, the content
+            // stays the same.
             match load(&scratch.0, &model) {
                 Ok(loaded) => assert_eq!(loaded, model, "bit {bit} of byte {position}"),
                 Err(_) => refused += 1,

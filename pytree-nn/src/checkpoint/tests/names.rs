@@ -1,4 +1,4 @@
-//! Tests that names without a match are reported in a short time, even if there are many or they are long.
+//! Tests that names without a match are reported in a short time, even if the names are many or long.
 
 use std::time::{Duration, Instant};
 
