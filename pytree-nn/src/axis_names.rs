@@ -1,8 +1,8 @@
 //! The names of the axes of an array, for messages and tables.
 
 /// Returns the name of each axis of an array with `rank` axes, or `None` for an axis without a name. `axes` are the
-/// declared axes: a name, `name?`, a computed length, a number, `_`, `...` or `*name`. A stacked array has further
-/// leading axes. Returns `None` if the array has too few axes.
+/// declared axes: a name, `name?`, a computed length, a number, `_`, `...` or `*name`. If the array is stacked, its
+/// additional leading axes have no name. Returns `None` if the array has too few axes.
 pub(crate) fn assigned(axes: &[String], rank: usize) -> Option<Vec<Option<&str>>> {
     let is_rest = |axis: &String| axis.starts_with("...") || axis.starts_with('*');
     let rest = axes.iter().position(is_rest);

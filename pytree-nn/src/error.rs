@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// Inputs or arrays of the layer do not match the named axes. The error lists all of them.
+    /// Inputs or arrays of the layer do not match the named axes. The error lists all mismatches.
     #[error(transparent)]
     Shapes(#[from] ShapeError),
     /// An input has a wrong shape or dtype, in a way that named axes do not describe.
@@ -60,11 +60,11 @@ pub enum InputError {
     CacheFull {
         /// The name of the layer.
         what: &'static str,
-        /// The number of tokens for which there is room.
+        /// The number of tokens that the cache or the table can hold.
         length: usize,
-        /// The number of tokens before, if it is known; otherwise 0.
+        /// The number of earlier tokens, or 0 if this number is unknown.
         index: usize,
-        /// The number of further tokens.
+        /// The number of new tokens.
         tokens: usize,
     },
     /// A tensor operation inside of the layer, loss or metric failed.
@@ -99,7 +99,8 @@ impl InputError {
         found: &Tensor,
         fix: &str,
     ) -> Self {
-        // Add the names of axes from the user's function, which the layer does not know.
+        // If a function of the user with named axes calls the layer, add a description of these axes. The layer itself
+        // does not know the names.
         let fix = match pytree_core::axes::describe_running() {
             Some(running) => format!("{fix}; {running}"),
             None => fix.to_owned(),
@@ -112,7 +113,8 @@ impl InputError {
         }
     }
 
-    /// Adds the position of a layer in a `Sequential`, which may be a layer of another one.
+    /// Adds the position of a layer in a `Sequential` to the error. If `Sequential`s are nested, each of them adds a
+    /// position to the path.
     pub(crate) fn in_layer(self, position: usize) -> Self {
         let (path, source) = match self {
             Self::Layer { path, source } => (format!("layers[{position}].{path}"), source),

@@ -84,8 +84,8 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Returns the version of StableHLO in which the text is written, for instance `1.9.0`. Later versions can read it,
-    /// too.
+    /// Returns the version of StableHLO in which the text is written, for instance `1.9.0`. Later versions of StableHLO
+    /// can also read this text.
     pub fn version(&self) -> &str {
         &self.version
     }

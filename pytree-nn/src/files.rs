@@ -59,7 +59,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = Temporary::new(directory, name, permissions.as_ref())?;
     temporary.write(bytes)?;
     temporary.rename(&target)?;
-    // Flush the new name to the disk, too. The rename is atomic even if this fails.
+    // Also flush the new name to the disk. The rename is atomic even if this step fails.
     if let Ok(directory) = File::open(directory) {
         let _ = directory.sync_all();
     }

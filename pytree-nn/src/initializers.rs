@@ -47,10 +47,10 @@ pub enum Initializer {
     },
     /// A random orthogonal matrix, times a number (Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of
     /// learning in deep linear neural networks"). The columns of the matrix are along one axis of the parameter, and
-    /// its rows are along all other axes. If the matrix is not square, only the shorter of both, the rows or the
-    /// columns, are orthonormal: see [`Key::orthogonal`].
+    /// its rows are along all other axes. If there are fewer rows than columns, only the rows are orthonormal. If there
+    /// are fewer columns than rows, only the columns are orthonormal: see [`Key::orthogonal`].
     Orthogonal {
-        /// The factor of the matrix. The default in JAX is 1.
+        /// The number by which the matrix is multiplied. The default in JAX is 1.
         scale: f64,
         /// The axis of the columns. The default in JAX is -1. A negative axis counts from the end.
         column_axis: isize,
@@ -59,7 +59,7 @@ pub enum Initializer {
     /// "Dynamical isometry and a mean field theory of CNNs", section 3.3). The parameter has one to three window axes,
     /// an axis of inputs and an axis of outputs. The number of outputs must be at least the number of inputs.
     DeltaOrthogonal {
-        /// The factor of the matrix. The default in JAX is 1.
+        /// The number by which the matrix is multiplied. The default in JAX is 1.
         scale: f64,
         /// The axis of the columns of the matrix. The default in JAX is -1.
         column_axis: isize,
@@ -107,7 +107,8 @@ pub struct FanAxes<'a> {
     pub inputs: &'a [isize],
     /// The axes of the outputs; by default the last axis.
     pub outputs: &'a [isize],
-    /// The axes of independent parameters, which count neither as inputs nor as outputs; by default none.
+    /// The axes along which independent parameters are stacked; by default none. These axes do not count as inputs or
+    /// as outputs.
     pub batch: &'a [isize],
 }
 
@@ -169,22 +170,22 @@ impl Initializer {
         Self::scaling(1.0, Fan::Average, Distribution::Uniform)
     }
 
-    /// Returns [`glorot_normal`](Self::glorot_normal). The name is the first name of the same author.
+    /// Returns [`glorot_normal`](Self::glorot_normal). Xavier is the first name of the author Glorot.
     pub const fn xavier_normal() -> Self {
         Self::glorot_normal()
     }
 
-    /// Returns [`glorot_uniform`](Self::glorot_uniform). The name is the first name of the same author.
+    /// Returns [`glorot_uniform`](Self::glorot_uniform). Xavier is the first name of the author Glorot.
     pub const fn xavier_uniform() -> Self {
         Self::glorot_uniform()
     }
 
-    /// Returns [`he_normal`](Self::he_normal). The name is the first name of the same author.
+    /// Returns [`he_normal`](Self::he_normal). Kaiming is the first name of the author He.
     pub const fn kaiming_normal() -> Self {
         Self::he_normal()
     }
 
-    /// Returns [`he_uniform`](Self::he_uniform). The name is the first name of the same author.
+    /// Returns [`he_uniform`](Self::he_uniform). Kaiming is the first name of the author He.
     pub const fn kaiming_uniform() -> Self {
         Self::he_uniform()
     }

@@ -75,8 +75,8 @@ impl MixedPrecision {
     }
 
     /// Runs a forward pass on the converted model, and keeps the states that the forward pass changes, such as running
-    /// statistics. The changed states are converted back to their dtypes and written to `model`. The parameters of
-    /// `model` do not change.
+    /// statistics. The changed states are converted back to their original dtypes and written to `model`. The
+    /// parameters of `model` do not change.
     ///
     /// # Examples
     /// ```

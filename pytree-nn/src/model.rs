@@ -1,14 +1,15 @@
-//! The bound of generic training code.
+//! The trait that generic training code requires of a model.
 
 use pytree_core::field::ModuleField;
 use pytree_core::{Partition, SelectPart};
 use pytree_transform::Tensor;
 
-/// A model that can be compiled, differentiated, optimised and saved: the bound for functions of any model.
+/// A model that can be compiled, differentiated, optimised and saved. Use this trait as the bound of functions that
+/// accept any model.
 ///
 /// Every type that derives `Module` and `Clone`, holds only tensors as leaves, and is `Send` and `Sync` is a `Model`.
-/// So are lists, arrays and maps of models, and boxed modules. A tuple is not a `Model`: derive `Module` for a struct
-/// of its members.
+/// Lists, arrays and maps of models and boxed modules are also models. A tuple is not a `Model`: derive `Module` for a
+/// struct of its members.
 ///
 /// The bound implies:
 ///

@@ -57,8 +57,8 @@ impl SummaryRow {
     }
 }
 
-/// Returns a table of the leaves of a pytree. A row has the key path, the kind, the shape with the names of its axes,
-/// the number of elements and the bytes of a leaf. There are totals for each kind and for all leaves. A shared leaf
+/// Returns a table of the leaves of a pytree. Each row describes a leaf: its key path, kind, shape with the names of
+/// the axes, number of elements, and size in bytes. There are totals for each kind and for all leaves. A shared leaf
 /// counts once.
 ///
 /// # Examples
@@ -212,7 +212,8 @@ fn write_row(
     row: &[String; COLUMNS],
 ) -> fmt::Result {
     for (column, (text, &width)) in row.iter().zip(widths).enumerate() {
-        // Numbers are aligned to the right.
+        // The first three columns are texts, which are aligned to the left. The other columns are numbers, which are
+        // aligned to the right.
         if column < 3 {
             write!(f, "│ {text:<width$} ")?;
         } else {

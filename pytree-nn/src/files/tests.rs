@@ -183,7 +183,7 @@ fn permissions_are_kept() {
         assert_eq!(found, mode, "{found:o} for {mode:o}");
         fs::remove_file(&path).unwrap();
     }
-    // A new file has the default permissions of new files.
+    // The target does not exist here, so the new file gets the default permissions of the process.
     write(&path, b"new").unwrap();
     fs::write(scratch.0.join("plain"), "").unwrap();
     let mode = |name: &str| fs::metadata(scratch.0.join(name)).unwrap().permissions();

@@ -37,7 +37,8 @@ const EULER_MACLAURIN: [f64; 12] = [
     -7_166_165_256_175_667_000.0,
 ];
 
-/// Computes half-precision floats in f32 and rounds the result once. Other floats are computed in their own dtype.
+/// Applies `function` to half-precision floats in f32, and rounds the result once. Applies `function` to other floats
+/// in their own dtype.
 #[track_caller]
 fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
     match x.dtype() {
@@ -83,7 +84,8 @@ fn lanczos_sums(z: &Tensor) -> (Tensor, Tensor) {
     (sum, slope)
 }
 
-/// Returns whether an element is reflected, and the argument of Lanczos' formula for the element or its reflection.
+/// Returns whether each element is reflected: see [`lgamma`]. Also returns the argument z of Lanczos' formula for the
+/// element or its reflection.
 #[track_caller]
 fn reflected(x: &Tensor) -> (Tensor, Tensor) {
     let is_reflected = x.less(0.5);
@@ -91,7 +93,7 @@ fn reflected(x: &Tensor) -> (Tensor, Tensor) {
     (is_reflected, z)
 }
 
-/// Returns log(z + g + ½), accurate for small z.
+/// Returns log(z + g + ½). The result is also accurate for small z.
 #[track_caller]
 fn log_shifted(z: &Tensor) -> Tensor {
     let shift = LANCZOS_G + 0.5;

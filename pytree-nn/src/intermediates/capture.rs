@@ -7,9 +7,10 @@ use pytree_transform::Tensor;
 /// Runs a function on the model, and returns the result of the function and the leaves that the function added to the
 /// model, like `nnx.capture`. Only leaves that `filter` accepts are returned.
 ///
-/// The leaves that `filter` accepts are removed from the model before and after the run. So a function compiled by
-/// `jit` is compiled once, and all captured leaves are from this run. To select some of the captured leaves, use
-/// [`Partition::filter`]. In a compiled function, captured values that the function does not return are not computed.
+/// The leaves that `filter` accepts are removed from the model before and after the run. So all captured leaves are
+/// from this run. The model has the same structure before each run, so `jit` compiles the function only once. To select
+/// some of the captured leaves, use [`Partition::filter`]. In a compiled function, captured values that the function
+/// does not return are not computed.
 ///
 /// Layers store values with fields of type [`Sown`](crate::Sown) or
 /// [`Intermediates`](crate::Intermediates). There is no equivalent of `method_outputs` in NNX,

@@ -6,8 +6,8 @@ use pytree_transform::Tensor;
 
 use crate::error::InputError;
 
-/// Merges all axes after the first `kept` axes into one axis, as a [`Linear`](crate::Linear) layer after a convolution
-/// needs.
+/// Merges all axes after the first `kept` axes into one axis. For example, a [`Linear`](crate::Linear) layer after a
+/// convolution needs such an input.
 ///
 /// The default `kept` is 1, which keeps the batch axis: `x: [batch, a, b, …]` becomes `[batch, a · b · …]`. Set `kept`
 /// to 0 if `x` has no batch axis, as under `vmap`.

@@ -102,8 +102,8 @@ impl LinearGeneral {
     /// a bias.
     ///
     /// # Panics
-    /// If the number of axes in the options is not the number of `inputs`, if there is no stream to draw from, or if
-    /// `param_dtype` is not a float.
+    /// If the number of axes in the options is not the number of lengths in `inputs`, if there is no stream to draw
+    /// from, or if `param_dtype` is not a float.
     #[track_caller]
     pub fn with_options(
         inputs: impl AsRef<[usize]>,

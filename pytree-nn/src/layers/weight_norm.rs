@@ -51,7 +51,7 @@ pub struct WeightNorm<M> {
 }
 
 impl<M: Model> WeightNorm<M> {
-    /// Normalises each weight that the filter selects: the parameters with at least two axes. Draws no keys.
+    /// Normalises each weight that the filter selects. A weight is a parameter with at least two axes. Draws no keys.
     ///
     /// # Panics
     /// If the filter selects no parameter with at least two axes, or if the filter has an unknown path.

@@ -12,10 +12,10 @@ use crate::schedules::Schedule;
 /// The value of the accumulated gradients that [`accumulate_with`] passes to the inner chain.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Accumulation {
-    /// The mean of the gradients, as `use_grad_mean=True` in optax.
+    /// The mean of the gradients, like `use_grad_mean=True` in optax.
     #[default]
     Mean,
-    /// The sum of the gradients, as `use_grad_mean=False` in optax.
+    /// The sum of the gradients, like `use_grad_mean=False` in optax.
     Sum,
 }
 
@@ -38,7 +38,7 @@ struct Accumulate {
     accumulation: Accumulation,
 }
 
-/// Returns a chain that accumulates the gradients of `steps` steps, and then applies `inner` once to their mean, as
+/// Returns a chain that accumulates the gradients of `steps` steps, and then applies `inner` once to their mean, like
 /// `optax.MultiSteps`. In all other steps, the updates are 0. With this chain, you can divide a large batch into
 /// several steps.
 ///

@@ -1,4 +1,4 @@
-//! Adafactor, which stores a row and a column of a matrix of mean squares instead of the whole matrix.
+//! Adafactor, which approximates a matrix of mean squares by a row and a column, and stores only this row and column.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree, partition};
@@ -45,7 +45,7 @@ pub enum ParameterScale {
     /// The root mean square of the parameter, but at least 10⁻³.
     #[default]
     RootMeanSquare,
-    /// The factor 1, with which the update does not depend on the size of the parameter.
+    /// The factor 1. With this factor, the update does not depend on the size of the parameter.
     One,
 }
 
@@ -92,8 +92,8 @@ pub fn adafactor_with(learning_rate: impl Into<Schedule>, options: AdafactorOpti
 pub struct FactoredRmsOptions {
     /// The exponent c of the decay 1 - t⁻ᶜ; by default 0.8.
     pub decay_exponent: f64,
-    /// The least length of the second longest axis of a parameter whose mean square is factored; by default
-    /// `Some(128)`. `None` means that no mean square is factored.
+    /// The mean square of a parameter is factored into a row and a column if the second longest axis has at least this
+    /// length; by default `Some(128)`. `None` means that no mean square is factored.
     pub min_factored_length: Option<usize>,
     /// The number that is added to the squared gradients; by default 10⁻³⁰.
     pub epsilon: f64,
@@ -123,7 +123,8 @@ impl FactoredRmsOptions {
     }
 }
 
-/// Divides gradients by the root of a mean square, which for a large matrix is approximated by a row and a column.
+/// Divides gradients by the root of their mean square. The mean square of a large matrix is approximated by a row and a
+/// column.
 #[derive(Module, Clone, Debug)]
 struct ScaleByFactoredRms {
     #[state(OptState)]
@@ -145,7 +146,7 @@ struct ScaleByFactoredRms {
 }
 
 /// Returns the transformation that divides gradients by the root of their factored mean square (Shazeer and Stern 2018,
-/// algorithms 1 and 4), as `optax.scale_by_factored_rms`.
+/// algorithms 1 and 4), like `optax.scale_by_factored_rms`.
 ///
 /// With d = 1 - t⁻ᶜ and s = g² + ε, the mean square is v ← d v + (1 - d) s. The update is g / √v. For a parameter with
 /// two long axes, the optimizer stores only the mean r of v over the longest axis and the mean c of v over the second
@@ -167,7 +168,8 @@ pub fn scale_by_factored_rms(options: FactoredRmsOptions) -> Chain {
     })
 }
 
-/// Returns the parameters whose mean square is factored if `is_factored` is true, and otherwise the other parameters.
+/// If `is_factored` is true, returns the parameters whose mean square is factored. Otherwise, returns the other
+/// parameters.
 fn part(
     parameters: &Tree<Tensor>,
     axes: &[Option<(usize, usize)>],
@@ -177,13 +179,14 @@ fn part(
     partition::select::<(), Tensor>(parameters.treedef(), parameters.leaves(), keep).into_tree()
 }
 
-/// Returns an axis in the form in which a reduction takes its axes.
+/// Converts an axis to the list of signed axes that a reduction takes.
 fn signed(axis: usize) -> [isize; 1] {
     [isize::try_from(axis).unwrap_or(isize::MAX)]
 }
 
 impl ScaleByFactoredRms {
-    /// Updates the row and the column of a gradient with two long axes, and returns the update.
+    /// Updates the row and the column that approximate the mean square of a gradient with two long axes. Returns the
+    /// update of the parameter.
     fn factored(
         gradient: &Tensor,
         square: &Tensor,

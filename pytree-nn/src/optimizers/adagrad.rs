@@ -61,7 +61,7 @@ struct ScaleBySumOfSquares {
     options: AdagradOptions,
 }
 
-/// Returns `AdaGrad` without the learning rate, as `optax.scale_by_rss` (Duchi et al. 2011, "Adaptive subgradient
+/// Returns `AdaGrad` without the learning rate, like `optax.scale_by_rss` (Duchi et al. 2011, "Adaptive subgradient
 /// methods for online learning and stochastic optimization", figure 1).
 ///
 /// s ← s + g², and the update is g / √(s + ε), or 0 where s is 0.

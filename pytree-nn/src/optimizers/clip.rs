@@ -67,7 +67,7 @@ struct ClipEach {
     limit: Limit,
 }
 
-/// Returns the transformation that limits each number of the gradients to the range from -`largest` to `largest`, as
+/// Returns the transformation that limits each number of the gradients to the range from -`largest` to `largest`, like
 /// `optax.clip`.
 ///
 /// # Examples
@@ -83,7 +83,7 @@ pub fn clip_by_value(largest: f64) -> Chain {
     })
 }
 
-/// Returns the transformation that limits the root mean square of each gradient to `threshold`, as
+/// Returns the transformation that limits the root mean square of each gradient to `threshold`, like
 /// `optax.clip_by_block_rms` (Shazeer and Stern 2018, "Adafactor: adaptive learning rates with sublinear memory cost",
 /// section 6).
 ///
@@ -152,12 +152,14 @@ const LEAST_NORM: f64 = 1e-3;
 /// The lower bound of the norm by which a gradient is divided, which is a constant of optax.
 const LEAST_GRADIENT: f64 = 1e-6;
 
-/// Returns the transformation that limits the gradient's norm of each output to `clipping` times the norm of the
-/// output's parameters, as `optax.adaptive_grad_clip` (Brock et al. 2021, "High-performance large-scale image
-/// recognition without normalization", section 4). A norm of parameters below 10⁻³ counts as 10⁻³.
+/// Returns the transformation that limits gradients separately for each output unit, like `optax.adaptive_grad_clip`.
+/// For the part of a parameter that belongs to one output unit, the norm of the gradient is limited to `clipping` times
+/// the norm of the part (Brock et al. 2021, "High-performance large-scale image recognition without normalization",
+/// section 4). A norm of a part below 10⁻³ counts as 10⁻³.
 ///
-/// For a parameter with 2 or 3 axes, the outputs are along all axes except the first. For a parameter with more axes,
-/// the outputs are along the last axis. A parameter with at most one axis of a length other than 1 is a single output.
+/// For a parameter with 2 or 3 axes, the output units are along all axes except the first. For a parameter with more
+/// axes, the output units are along the last axis. If at most one axis of a parameter has a length other than 1, the
+/// parameter belongs to a single output unit.
 ///
 /// # Examples
 /// ```
@@ -171,7 +173,8 @@ pub fn adaptive_gradient_clip(clipping: f64) -> Chain {
     })
 }
 
-/// Returns the norms of the outputs of a parameter. The reduced axes are kept with length 1.
+/// Returns the norm of the part of a parameter that belongs to each output unit: see [`adaptive_gradient_clip`]. The
+/// reduced axes are kept with length 1.
 fn output_norms(tensor: &Tensor) -> Tensor {
     let long_axes = tensor.shape().iter().filter(|length| **length != 1).count();
     let square = tensor.square();

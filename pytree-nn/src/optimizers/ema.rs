@@ -21,7 +21,7 @@ struct Ema {
     bias_correction: BiasCorrection,
 }
 
-/// Returns the transformation that replaces gradients by their running mean, as `optax.ema`:
+/// Returns the transformation that replaces gradients by their running mean, like `optax.ema`:
 /// m ← `decay` · m + (1 - `decay`) g, and the update is m / (1 - `decay`ᵗ).
 ///
 /// # Examples

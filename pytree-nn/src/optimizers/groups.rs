@@ -15,7 +15,7 @@ struct Masked {
     selection: Selection,
 }
 
-/// Returns a chain that applies `inner` to the parameters that `filter` accepts, as `optax.masked`. The gradients of
+/// Returns a chain that applies `inner` to the parameters that `filter` accepts, like `optax.masked`. The gradients of
 /// the other parameters do not change.
 ///
 /// # Examples
@@ -68,7 +68,7 @@ struct Groups {
     groups: Vec<Masked>,
 }
 
-/// Returns a chain that applies to each parameter the chain of the first filter that accepts the parameter, as
+/// Returns a chain that applies to each parameter the chain of the first filter that accepts the parameter, like
 /// `optax.multi_transform`.
 ///
 /// Each group has its own states, counts and learning rate. The function that creates the optimizer returns an error if
@@ -190,7 +190,7 @@ impl GradientTransformation for Groups {
 #[derive(Module, Clone, Debug)]
 struct SetToZero;
 
-/// Returns the transformation that replaces all updates by 0, as `optax.set_to_zero`. Use this transformation for
+/// Returns the transformation that replaces all updates by 0, like `optax.set_to_zero`. Use this transformation for
 /// frozen groups.
 ///
 /// # Examples

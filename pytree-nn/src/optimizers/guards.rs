@@ -17,7 +17,7 @@ struct ZeroNans {
     found_nan: Tree<Tensor>,
 }
 
-/// Returns the transformation that replaces each NaN in the gradients by 0, as `optax.zero_nans`.
+/// Returns the transformation that replaces each NaN in the gradients by 0, like `optax.zero_nans`.
 ///
 /// # Examples
 /// ```
@@ -52,7 +52,7 @@ impl GradientTransformation for ZeroNans {
 #[derive(Module, Clone, Debug)]
 struct Centralize;
 
-/// Returns the transformation that subtracts from a gradient its mean over all axes except the first, as
+/// Returns the transformation that subtracts from a gradient its mean over all axes except the first, like
 /// `optax.centralize` (Yong et al. 2020, "Gradient centralization: a new optimization technique for deep neural
 /// networks", equation 1). Gradients with fewer than two axes do not change.
 ///
@@ -92,7 +92,7 @@ struct NormalizeByGlobalNorm {
 /// The number that is added to the global norm, which is the default of `optax.normalize_by_update_norm`.
 const NORM_EPSILON: f64 = 1e-6;
 
-/// Returns the transformation that divides the gradients by their global norm + 10⁻⁶, as
+/// Returns the transformation that divides the gradients by their global norm + 10⁻⁶, like
 /// `optax.normalize_by_update_norm`.
 ///
 /// # Examples
@@ -142,7 +142,7 @@ struct ApplyIfFinite {
     max_consecutive: u32,
 }
 
-/// Returns a chain that skips an update if a gradient is infinite or NaN, as `optax.apply_if_finite`.
+/// Returns a chain that skips an update if a gradient is infinite or NaN, like `optax.apply_if_finite`.
 ///
 /// If an update is skipped, the updates are 0, and the states of `inner` do not change. After `max_consecutive` skipped
 /// updates in a row, the next update is applied even if its gradients are not finite. So the loss of a diverged model

@@ -38,7 +38,7 @@ impl Default for DynamicLossScaleOptions {
 ///
 /// Small gradients in f16 are rounded to 0. The gradients of a scaled loss are larger, so fewer of them become 0
 /// (Micikevicius et al. 2018, "Mixed precision training", section 3.2). bf16 has the exponents of f32, and seldom needs
-/// a scale. A dynamic scale halves if a gradient is not finite, and doubles after many finite steps, as Flax's
+/// a scale. A dynamic scale halves if a gradient is not finite, and doubles after many finite steps, like Flax's
 /// `DynamicScale`.
 ///
 /// A `LossScale` is a pytree of states, so it can be an argument and a result of `jit`, and can be saved.

@@ -25,7 +25,7 @@ pub(super) fn running_square_mean(mean: &Tensor, new: &Tensor, decay: f64) -> Te
     mean * decay + new * new * (1.0 - decay)
 }
 
-/// Returns 1 / (1 - `decay`ᵗ) for the number t = `time` of updates. The result is computed in f64, because an f32
+/// Returns 1 / (1 - `decay`ᵗ), where t = `time` is the number of updates. The result is computed in f64, because an f32
 /// difference would lose half its digits in the first updates.
 pub(super) fn correction(decay: f64, time: &Tensor) -> Scalar {
     Scalar::new(1.0 / (1.0 - (time * decay.ln()).exp()))

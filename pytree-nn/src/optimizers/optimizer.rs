@@ -175,9 +175,9 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         self.transformation.learning_rate()
     }
 
-    /// Changes the learning rate to a number or a schedule. The numbers are leaves, so another number does not cause a
-    /// retrace, and neither do other numbers of the same schedule. If the old and the new rate are schedules, the count
-    /// continues.
+    /// Changes the learning rate to a number or a schedule. The numbers are leaves, so a retrace is not needed for a
+    /// new number, or for a schedule of the same kind with new numbers. If the old and the new rate are schedules, the
+    /// count continues.
     ///
     /// # Examples
     /// ```
@@ -189,7 +189,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the chain has no learning rate, or if `rate` is a tensor with more or fewer elements than one.
+    /// If the chain has no learning rate, or if `rate` is a tensor that does not have exactly one element.
     #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate)]
     #[track_caller]
     pub fn try_set_learning_rate(

@@ -30,8 +30,8 @@ pub struct ParameterAverage {
 }
 
 impl ParameterAverage {
-    /// Creates an average whose initial value is the current parameters. `decay` is the weight of the old average in
-    /// each update.
+    /// Creates an average that begins with the current parameters. `decay` is the weight of the old average in each
+    /// update.
     pub fn new<M: PytreeOf<Tensor>>(model: &M, decay: f64) -> Self {
         Self {
             average: parameters(model),

@@ -20,7 +20,7 @@ use crate::schedules::Schedule;
 pub struct RadamOptions {
     /// The options that rectified Adam shares with Adam.
     pub adam: AdamOptions,
-    /// The least ρ with which an update is rectified: see [`scale_by_radam`]. By default 5.
+    /// An update is rectified if the number ρ is at least this threshold: see [`scale_by_radam`]. By default 5.
     pub threshold: f64,
 }
 
@@ -75,10 +75,10 @@ struct ScaleByRadam {
 /// Returns rectified Adam without the learning rate (Liu et al. 2020, "On the variance of the adaptive learning rate
 /// and beyond", algorithm 2).
 ///
-/// The means m̂ and v̂ are those of [`scale_by_adam`](crate::scale_by_adam). With ρ∞ = 2 / (1 - β₂) - 1 and ρ = ρ∞ - 2
-/// t β₂ᵗ / (1 - β₂ᵗ), the update is m̂ if ρ is below the threshold. Otherwise, the update is r m̂ / (√(v̂ + ε') + ε)
-/// with r² = (ρ - 4) (ρ - 2) ρ∞ / ((ρ∞ - 4) (ρ∞ - 2) ρ). The numbers ρ and r are computed in f64, because the
-/// difference in ρ would lose most of its digits in f32.
+/// The means m̂ and v̂ are those of [`scale_by_adam`](crate::scale_by_adam). With ρ∞ = 2 / (1 - β₂) - 1 and
+/// ρ = ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ), the update is m̂ if ρ is below the threshold. Otherwise, the update is
+/// r m̂ / (√(v̂ + ε') + ε) with r² = (ρ - 4) (ρ - 2) ρ∞ / ((ρ∞ - 4) (ρ∞ - 2) ρ). The numbers ρ and r are computed in
+/// f64, because the difference in ρ would lose most of its digits in f32.
 ///
 /// # Examples
 /// ```

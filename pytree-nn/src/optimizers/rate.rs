@@ -77,7 +77,7 @@ struct ScaleBySchedule {
     factor: Scheduled,
 }
 
-/// Returns the transformation that multiplies gradients by `factor`, as `optax.scale_by_schedule`. Unlike
+/// Returns the transformation that multiplies gradients by `factor`, like `optax.scale_by_schedule`. Unlike
 /// [`scale_by_learning_rate`], this transformation does not change the sign.
 ///
 /// # Examples
@@ -125,7 +125,7 @@ struct Scale {
     factor: f64,
 }
 
-/// Returns the transformation that multiplies gradients by a constant, as `optax.scale`.
+/// Returns the transformation that multiplies gradients by a constant, like `optax.scale`.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! `RMSProp`, also centred, with a bias correction, or with momentum.
+//! `RMSProp`, optionally with a centred denominator, a bias correction, or momentum.
 
 use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
@@ -16,10 +16,10 @@ use crate::schedules::Schedule;
 /// Where [`RmsPropOptions::epsilon`] is added in the denominator.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EpsilonPlace {
-    /// The denominator is √(v + ε), as `eps_in_sqrt=True` in optax.
+    /// The denominator is √(v + ε), like `eps_in_sqrt=True` in optax.
     #[default]
     InsideRoot,
-    /// The denominator is √v + ε, as `eps_in_sqrt=False` in optax and as in PyTorch.
+    /// The denominator is √v + ε, like `eps_in_sqrt=False` in optax and as in PyTorch.
     OutsideRoot,
 }
 
@@ -29,7 +29,7 @@ pub enum Centering {
     /// The root of the running mean square.
     #[default]
     Uncentered,
-    /// The root of the running variance, as `centered=True` in optax.
+    /// The root of the running variance, like `centered=True` in optax.
     Centered,
 }
 

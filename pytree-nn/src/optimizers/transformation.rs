@@ -48,8 +48,8 @@ pub trait GradientTransformation {
     fn init(&mut self, parameters: &Tree<Tensor>);
 
     /// Returns the updates for the gradients. The transformations of a chain run in order: the first transformation
-    /// receives the gradients, and each further transformation receives the updates of the previous one. The updates of
-    /// the last transformation are added to the parameters.
+    /// receives the gradients, and each further transformation receives the updates of the previous transformation. The
+    /// updates of the last transformation are added to the parameters.
     ///
     /// Gradients, parameters and updates are in the order of the parameters in [`init`](Self::init).
     ///

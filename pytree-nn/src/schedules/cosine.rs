@@ -61,7 +61,7 @@ impl Default for WarmupCosine {
 
 /// Cosine schedules.
 impl Schedule {
-    /// Returns the schedule that falls from `init` to 0 in `steps` updates along half a cosine wave, as
+    /// Returns the schedule that falls from `init` to 0 in `steps` updates along half a cosine wave, like
     /// `optax.cosine_decay_schedule`.
     ///
     /// The value is `init / 2 · (1 + cos(π t / steps))` with t = min(count, `steps`) (Loshchilov and Hutter 2017,
@@ -135,7 +135,7 @@ impl Schedule {
         })
     }
 
-    /// Returns a linear warm-up followed by a cosine decay, as `optax.warmup_cosine_decay_schedule`.
+    /// Returns a linear warm-up followed by a cosine decay, like `optax.warmup_cosine_decay_schedule`.
     ///
     /// # Examples
     /// ```
@@ -176,7 +176,7 @@ impl Schedule {
         Self::joined(warmup, [(warmup_steps, decay)])
     }
 
-    /// Returns a sequence of cosine decays with warm restarts, as `optax.sgdr_schedule` (Loshchilov and Hutter 2017,
+    /// Returns a sequence of cosine decays with warm restarts, like `optax.sgdr_schedule` (Loshchilov and Hutter 2017,
     /// "SGDR: stochastic gradient descent with warm restarts"). A cycle is a linear warm-up and a cosine decay, which
     /// together take `decay_steps` updates.
     ///

@@ -10,10 +10,10 @@ use crate::schedules::{Schedule, ScheduleFunction};
 /// How an exponential schedule changes between multiples of `steps`.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DecaySteps {
-    /// The value changes with each update, as `staircase=False` in optax.
+    /// The value changes with each update, like `staircase=False` in optax.
     #[default]
     Continuous,
-    /// The value changes only at multiples of `steps`, as `staircase=True` in optax.
+    /// The value changes only at multiples of `steps`, like `staircase=True` in optax.
     Staircase,
 }
 
@@ -29,7 +29,7 @@ pub struct ExponentialOptions {
 
 /// Exponential schedules.
 impl Schedule {
-    /// Returns the schedule `init · decay_rate^(count / steps)`, as `optax.exponential_decay`. If `steps` or
+    /// Returns the schedule `init · decay_rate^(count / steps)`, like `optax.exponential_decay`. If `steps` or
     /// `decay_rate` is 0, the value is `init`.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! Schedules with values at boundaries, which are constant or interpolated between two boundaries.
+//! Schedules with given values at boundaries. Between two boundaries, the value is constant or interpolated.
 
 use std::f64::consts::PI;
 
@@ -56,7 +56,7 @@ impl Default for CosineOneCycleOptions {
 
 /// Schedules that are multiplied by factors at boundaries.
 impl Schedule {
-    /// Returns the schedule that begins with `init` and multiplies its value by a factor at each boundary, as
+    /// Returns the schedule that begins with `init` and multiplies its value by a factor at each boundary, like
     /// `optax.piecewise_constant_schedule`.
     ///
     /// # Examples
@@ -74,7 +74,7 @@ impl Schedule {
     }
 
     /// Returns the schedule that interpolates linearly between the values of
-    /// [`piecewise_constant`](Self::piecewise_constant) at the boundaries, as
+    /// [`piecewise_constant`](Self::piecewise_constant) at the boundaries, like
     /// `optax.piecewise_interpolate_schedule("linear", …)`.
     ///
     /// # Examples
@@ -92,7 +92,7 @@ impl Schedule {
     }
 
     /// Returns the schedule that interpolates along half a cosine wave between the values of
-    /// [`piecewise_constant`](Self::piecewise_constant) at the boundaries, as
+    /// [`piecewise_constant`](Self::piecewise_constant) at the boundaries, like
     /// `optax.piecewise_interpolate_schedule("cosine", …)`.
     ///
     /// # Examples
@@ -108,7 +108,7 @@ impl Schedule {
         Self::with_values(init, boundaries_and_factors, Between::Cosine)
     }
 
-    /// Returns the schedule with one cycle of three linear phases in `steps` updates, as
+    /// Returns the schedule with one cycle of three linear phases in `steps` updates, like
     /// `optax.linear_onecycle_schedule`.
     ///
     /// The value rises to `peak`, falls back to its first value, and then falls to its last value (Smith and Topin
@@ -155,7 +155,7 @@ impl Schedule {
         Self::piecewise_linear(peak / options.initial_divisor, factors)
     }
 
-    /// Returns the schedule with one cycle of two cosine phases in `steps` updates, as
+    /// Returns the schedule with one cycle of two cosine phases in `steps` updates, like
     /// `optax.cosine_onecycle_schedule`. The value rises to `peak`, and then falls to its last value. See
     /// [`linear_one_cycle`](Self::linear_one_cycle) for the source.
     ///

@@ -10,7 +10,7 @@ use crate::schedules::{Schedule, ScheduleFunction};
 
 /// Joined schedules.
 impl Schedule {
-    /// Returns a sequence of schedules, as `optax.join_schedules`.
+    /// Returns a sequence of schedules, like `optax.join_schedules`.
     ///
     /// The sequence begins with `first`. Each pair in `later` is a boundary and the schedule that begins at this
     /// boundary. The schedule counts its updates from the boundary.

@@ -9,9 +9,9 @@ use crate::schedules::{Schedule, ScheduleFunction};
 
 /// Schedules that change linearly or polynomially between two values.
 impl Schedule {
-    /// Returns the schedule that changes linearly from `init` to `end` in `steps` updates, as `optax.linear_schedule`.
-    /// The value is `(init - end) (1 - t / steps) + end` with t = min(count, `steps`). If `steps` is 0, the value is
-    /// `init`.
+    /// Returns the schedule that changes linearly from `init` to `end` in `steps` updates, like
+    /// `optax.linear_schedule`. The value is `(init - end) (1 - t / steps) + end` with t = min(count, `steps`). If
+    /// `steps` is 0, the value is `init`.
     ///
     /// # Examples
     /// ```
@@ -24,7 +24,7 @@ impl Schedule {
         Self::changing(init, end, steps, None)
     }
 
-    /// Returns the schedule that changes from `init` to `end` in `steps` updates along a polynomial, as
+    /// Returns the schedule that changes from `init` to `end` in `steps` updates along a polynomial, like
     /// `optax.polynomial_schedule`. The value is `(init - end) (1 - t / steps)ᵖ + end` with t = min(count, `steps`) and
     /// p = `power`. If `steps` is 0, the value is `init`.
     ///

@@ -73,7 +73,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the schedule whose value is always `value`, as `optax.constant_schedule`. Numbers and scalar tensors
+    /// Returns the schedule whose value is always `value`, like `optax.constant_schedule`. Numbers and scalar tensors
     /// convert into a constant schedule.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! The cache of keys and values, with which a model decodes a sequence token by token.
+//! The cache of attention keys and values. With this cache, a model decodes a sequence token by token.
 
 use std::any::Any;
 
@@ -11,7 +11,7 @@ use super::{MultiHeadAttention, masks};
 use crate::error::InputError;
 
 /// The keys and values of the tokens that an attention layer has received. The layer reads earlier keys and values from
-/// the cache, and computes only those of new tokens.
+/// the cache, and computes only the keys and values of new tokens.
 ///
 /// [`with_cache`] creates the caches of a model. The leaves are states of the collection `Cache`.
 #[derive(Module, Clone, Debug, PartialEq)]
@@ -79,7 +79,7 @@ impl KeyValueCache {
     fn written(&self, cached: &Tensor, new: &Tensor) -> Tensor {
         let axis = self.batch().len();
         if new.shape()[axis] == 1 {
-            // For one token, as in decoding, a `select` is a single loop over the cache.
+            // For one token, as in decoding, a `select` writes the row in a single loop over the cache.
             let is_here = Tensor::arange(DType::I32, self.length()).equal(&self.index);
             let is_here = is_here.expand_dims(-1).expand_dims(-1);
             return is_here.select(new, cached);

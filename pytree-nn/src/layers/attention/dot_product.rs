@@ -72,7 +72,7 @@ pub struct AttentionOptions {
 ///
 /// # Panics
 /// If the shapes or dtypes do not match, if the number of query heads is not a multiple of the number of key heads, or
-/// if a mask, bias or length of the options does not fit.
+/// if a mask, bias or length in the options does not fit the inputs.
 #[shapes(
     query = "T: float[*batch queries heads head_dim]",
     key = "T[*batch keys kv_heads head_dim]",
@@ -110,7 +110,7 @@ pub(super) struct WeightDropout {
 /// The inputs of attention that only a layer passes, in addition to [`AttentionOptions`].
 #[derive(Default)]
 pub(super) struct Extras {
-    /// A further mask, which is true for the places of a cache that have keys.
+    /// A further mask, which is true for the positions of a cache that already hold keys.
     pub(super) allowed: Option<Tensor>,
     pub(super) dropout: Option<WeightDropout>,
 }

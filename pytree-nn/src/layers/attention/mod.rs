@@ -1,7 +1,7 @@
 //! Attention, the layers of transformers, and the cache for decoding.
 //!
-//! `dot_product.rs` computes attention, and `multi_head.rs` adds the projections. Each product returns the order of
-//! axes that the next product reads. So no tensor is transposed between the input projections and the output
+//! `dot_product.rs` computes attention, and `multi_head.rs` adds the projections. Each product returns its axes in the
+//! order that the next product reads, so no tensor is transposed between the input projections and the output
 //! projection.
 
 mod cache;

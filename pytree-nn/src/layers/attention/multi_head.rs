@@ -173,8 +173,8 @@ impl MultiHeadAttention {
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong, if the batch of `x` differs from the batch of the cache,
-    /// or if the cache has too little room. Under `jit`, the number of tokens in the cache is unknown, so the method
-    /// returns NaNs instead of a panic about too little room.
+    /// or if the cache has too little room. Under `jit`, the number of tokens in the cache is unknown. So if the cache
+    /// has too little room, the method returns NaNs and does not panic.
     #[shapes(x = "T: float[*batch tokens _]", return = "T[*batch tokens _]")]
     #[panicking_twin(forward)]
     #[track_caller]
@@ -209,7 +209,7 @@ impl MultiHeadAttention {
     ///
     /// # Panics
     /// If an input has a wrong number of features, if the shapes or dtypes do not match, or if a mask, bias or length
-    /// of the options does not fit.
+    /// in the options does not fit the inputs.
     #[shapes(
         query = "T: float[*batch queries _]",
         key = "T[*batch keys _]",

@@ -71,8 +71,9 @@ impl LearnedPositions {
     /// Adds the vectors of the positions to `x`. If the layer has an index, advances the index by the number of tokens.
     ///
     /// # Panics
-    /// If `x` has more tokens than positions are left, if the number of features of `x` is wrong, or if the dtypes
-    /// differ. Under `jit`, the index is unknown, so the method returns NaNs instead of a panic about too many tokens.
+    /// If `x` has more tokens than there are positions left, if the number of features of `x` is wrong, or if the
+    /// dtypes differ. Under `jit`, the index is unknown. So if `x` has too many tokens, the method returns NaNs and
+    /// does not panic.
     #[shapes(x = "T[*batch tokens features]", return = "T[*batch tokens features]")]
     #[panicking_twin(forward)]
     #[track_caller]

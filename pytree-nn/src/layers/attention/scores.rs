@@ -1,4 +1,4 @@
-//! The products of attention, whose results have the axis of the heads before the axis of the queries.
+//! The products of attention. The results have the axis of the heads before the axis of the queries.
 //!
 //! The axes of a query are `[*batch, queries, heads, head_dim]`. The axes of keys and values are
 //! `[*batch, keys, kv_heads, _]`. If there are fewer key heads than query heads, consecutive query heads form a group
@@ -18,14 +18,14 @@ pub(super) struct Layout {
     group: usize,
 }
 
-/// Returns the numbers of the batch axes, followed by the numbers of the axes `others`, which are counted from the
-/// first axis after the batch axes.
+/// Returns the indices of the batch axes, followed by the indices of the axes `others`. The elements of `others` count
+/// from the first axis after the batch axes.
 fn axes(batch: usize, others: &[usize]) -> Vec<isize> {
     let all = (0..batch).chain(others.iter().map(|axis| batch + axis));
     all.map(usize::cast_signed).collect()
 }
 
-/// Returns the numbers of the axes `others`, which are counted from the first axis after the batch axes.
+/// Returns the indices of the axes `others`. The elements of `others` count from the first axis after the batch axes.
 fn after(batch: usize, others: &[usize]) -> Vec<isize> {
     axes(batch, others).split_off(batch)
 }
@@ -144,7 +144,8 @@ impl Mixed {
                 self.values
                     .try_tensordot(&weight, (&contracted, &[0, 1, 2]))
             }
-            // This product fails. Its error shows the axes in the order that the user knows.
+            // The weight does not fit, so this product always fails. It is computed only for its error, which shows the
+            // axes in the order that the user knows.
             _ => self.by_query().try_tensordot(weight, (&[-2, -1], &[0, 1])),
         }
     }

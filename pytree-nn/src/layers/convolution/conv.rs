@@ -160,7 +160,7 @@ impl Conv {
 
 impl Conv {
     /// Checks the features of `x: [batch…, space…, features]`. A pattern in `#[shapes]` could not express this check,
-    /// because the weight only has the number of inputs per group.
+    /// because the weight has an axis only for the inputs of one group.
     fn check_features(&self, x: &Tensor) -> Result<(), InputError> {
         let axes = self.strides.len();
         let lengths = &x.shape()[x.rank() - 1 - axes..];

@@ -178,7 +178,7 @@ impl BatchNorm {
         Ok(y)
     }
 
-    /// Returns a running statistic after the update by a batch.
+    /// Returns a running statistic after its update with the statistic of a batch.
     #[track_caller]
     fn moved(&self, running: &Tensor, batch: &Tensor) -> Tensor {
         let batch = batch.reshape(running.shape());

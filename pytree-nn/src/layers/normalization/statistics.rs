@@ -72,7 +72,8 @@ impl<'a> Normalization<'a> {
             return Err(InputError::input(self.layer, expected, x, fix));
         }
         let Some(mask) = mask else { return Ok(None) };
-        // Counted from the last axis, the length of each axis of the mask must be 1 or the length of the axis of `x`.
+        // The axes of the mask are matched with the axes of `x` from the last axis backwards. The length of each axis
+        // of the mask must be 1 or the length of the matching axis of `x`.
         let mut lengths = mask.shape().iter().rev().zip(x.shape().iter().rev());
         let fits = mask.rank() <= x.rank() && lengths.all(|(&mask, &x)| mask == x || mask == 1);
         if !fits {

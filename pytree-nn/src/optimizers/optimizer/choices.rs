@@ -52,8 +52,8 @@ pub(super) fn choices_now<'c>(
     Ok(now.collect())
 }
 
-/// Returns a gradient for each parameter, in the order of the parameters. `model` is the treedef of the model with the
-/// choices, `treedef` is the structure of `parameters`, and `found` is the structure of `gradients`.
+/// Returns a gradient for each parameter, in the order of the parameters. `model` is the treedef of the model and the
+/// choice for each leaf, `treedef` is the structure of `parameters`, and `found` is the structure of `gradients`.
 ///
 /// # Errors
 /// Returns a problem for each gradient without a parameter, and for each gradient of a wrong shape or dtype. If missing
