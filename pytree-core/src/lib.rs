@@ -108,7 +108,7 @@ pub mod field {
     pub use crate::module::field::mistakes::*;
 }
 
-/// The traits without the macros of the same names. The facade adds its own macros, which generate other paths.
+/// The traits without the macros of the same names. The crate `pytree` adds its own macros, which generate other paths.
 #[doc(hidden)]
 pub mod traits {
     pub use crate::base::kind::Collection;

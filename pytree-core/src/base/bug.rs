@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::iter::Zip;
 use std::slice::SliceIndex;
 
-/// The most common value of the argument `expected`: there is an item for each leaf of a structure.
+/// The most common argument `expected` of the functions below: a list has an item for each leaf of a structure.
 pub const LEAVES: &str = "an item for each leaf of a structure";
 
 /// Panics because of a bug in the library; the message names the expected state.
@@ -34,7 +34,8 @@ pub fn expect_next<T>(items: &mut (impl Iterator<Item = T> + ?Sized), expected: 
     }
 }
 
-/// Returns the items at the position or range `at`. If `at` is out of bounds, the library has a bug.
+/// Returns the item at the position `at`, or the items in the range `at`. If `at` is out of bounds, the library has a
+/// bug.
 ///
 /// # Panics
 /// If `at` is out of bounds.

@@ -57,7 +57,8 @@ pub enum TreeError {
     NodeType {
         /// The path of the node.
         path: KeyPath,
-        /// The type to be built. If both names are equal, the fields or the Rust types are included.
+        /// The name of the type to be built. If `found` would show the same name, both texts also contain the fields or
+        /// the Rust types.
         expected: String,
         /// A description of the node that the treedef has at this path.
         found: String,
@@ -82,7 +83,7 @@ pub enum TreeError {
         /// The type of the field.
         expected: &'static str,
     },
-    /// Some leaves of a part of a tree cannot be written to references, because no reference contains them.
+    /// Some leaves of a part cannot be written, because no reference contains these leaves.
     #[error("cannot update references: no reference contains {}; pass only leaves that are in references, and change other leaves in the value itself", list(.paths))]
     NotInReference {
         /// The paths of the leaves that no reference contains.
@@ -122,7 +123,7 @@ pub enum TreeError {
         reached: KeyPath,
         /// The kind of node at `reached`.
         found: String,
-        /// The path of the child of the node at `reached` whose key is most similar to the next key of `path`.
+        /// The path of a child of the node at `reached`: the child whose key is most similar to the next key in `path`.
         nearest: Option<KeyPath>,
     },
     /// A tree cannot be transposed.

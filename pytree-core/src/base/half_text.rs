@@ -19,8 +19,7 @@ pub fn write_f16(f: &mut impl fmt::Write, value: f16) -> fmt::Result {
     let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if (-4..3).contains(&exponent) {
-        // An `f64` that is parsed from the shortest digits is written with the same digits, and here without an
-        // exponent.
+        // Parsing the shortest digits as an `f64`, and writing this `f64`, gives the same digits without an exponent.
         return write_float(f, &shortest.parse::<f64>().unwrap_or_default());
     }
     let sign = if exponent < 0 { '-' } else { '+' };

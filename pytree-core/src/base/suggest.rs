@@ -2,9 +2,9 @@
 //!
 //! The time to count the edits between two texts grows with the product of their lengths, and a report may compare many
 //! texts with many candidates. So a report has a budget of work, an [`Effort`]. Each comparison spends part of the
-//! budget, and each text may spend only a share. When the budget is spent, later texts get no suggestion. Candidates
-//! that share their beginning and end with the text are compared first, so a typing error is found even if not all
-//! candidates are compared.
+//! budget, and each text may spend only a share of the budget. When the budget is spent, later texts get no suggestion.
+//! Candidates that share their beginning and end with the text are compared first, so a typing error is found even if
+//! not all candidates are compared.
 
 /// The budget of a whole report, in cells of the edit-distance table. Spending the budget takes some tens of
 /// milliseconds in a debug build.
@@ -306,7 +306,8 @@ mod tests {
 
     #[test]
     fn work_is_counted() {
-        // A text may spend 200 000. Half of this is for looking at candidates. A candidate costs 32 plus its length.
+        // A text may spend 200 000 cells. Half of these cells are for looking at candidates. A candidate costs 32 plus
+        // its length.
         assert_eq!(looked_at((0..).map(|_| 68)).0, 1_000);
         assert_eq!(
             looked_at((0..).map(|at| if at == 999 { 67 } else { 68 })).0,

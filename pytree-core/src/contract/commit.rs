@@ -1,7 +1,7 @@
 //! Writes the values that a call has computed: all at one instant, or none.
 //!
-//! A call keeps alive the contents that its references had at its beginning. At its end, the call claims the cells that
-//! it writes. While a cell is claimed, other threads wait before they read or write the cell. If all references of the
+//! When a call begins, it keeps the contents of its references alive. At the end, the call claims the cells that it
+//! writes. While a cell is claimed, other threads wait before they read or write the cell. If all references of the
 //! call still have the same contents, the new values are stored, and all claims end. Until then, the call keeps the old
 //! contents alive. No other content can have the address of a content that is alive, so an equal address means an
 //! unchanged content.

@@ -1,9 +1,9 @@
 //! The depth of a walk through typed values, which recurses.
 //!
-//! Functions that flatten, build or compare a typed value call themselves for each node inside of another, so the stack
-//! of the thread limits the depth. A value may nest 256 nodes deep in any thread. A transparent node, such as `Some`,
-//! `Shared` or `Ref`, counts as an eighth of a node. In a thread with a larger stack, [`with_stack`] allows deeper
-//! values. A dynamic [`Tree`](crate::Tree) has no limit.
+//! Functions that flatten, build or compare a typed value call themselves for each node inside of another node, so the
+//! stack of the thread limits the depth. A value may nest 256 nodes deep in any thread. A transparent node, such as
+//! `Some`, `Shared` or `Ref`, counts as an eighth of a node. In a thread with a larger stack, [`with_stack`] allows
+//! deeper values. A dynamic [`Tree`](crate::Tree) has no limit.
 
 use std::cell::Cell;
 

@@ -26,7 +26,8 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     next: Cursor<'t>,
     /// Returns a stored treedef by its position. The first treedef has position 0 and is not returned by this function.
     others: Option<&'t dyn Fn(usize) -> Option<&'t TreeDef>>,
-    /// The position of `treedef`, which is 0 for the first treedef. The value differs from all treedefs before it.
+    /// The position of `treedef`, which is 0 for the first treedef. The value differs from all treedefs at earlier
+    /// positions.
     position: usize,
     on_leaf: F,
     matches: bool,
@@ -35,8 +36,8 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     /// The kinds of the nodes that have begun and not ended, from the root down. Maintained only if `tracks` is true.
     open: Vec<NodeKind>,
     /// Whether the walk maintains `open`. The walk needs `open` after the value differs from all treedefs. As long as
-    /// the value matches a treedef, the value is not deeper than this treedef. So before, the walk needs `open` only
-    /// for a treedef that may exceed the depth limit of typed values.
+    /// the value matches a treedef, the value is not deeper than this treedef. So until then, the walk needs `open`
+    /// only for a treedef that may exceed the depth limit of typed values.
     tracks: bool,
     sharing: Sharing,
     seen: IdentityMap,
@@ -46,7 +47,7 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     /// The numbers of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
     /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. The
-    /// walk compares them at its end, because it may visit a target after the edge.
+    /// walk compares the two targets at its end, because the walk may visit a target after the edge.
     weak: Vec<(Option<NodeIdentity>, Option<usize>)>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A visitor returns nothing, so only unwinding ends a walk early. In a function that returns no error, an obstacle is
 //! a panic. A function that returns a `Result` walks inside of [`attempt`], which returns the obstacle as an error.
-//! There the unwinding begins without a panic, so no panic hook prints a message. In a program that aborts on panics,
-//! both kinds of unwinding abort the program.
+//! Inside of [`attempt`], the unwinding begins without a panic, so no panic hook prints a message. In a program that
+//! aborts on panics, both kinds of unwinding abort the program.
 //!
 //! `Pytree::visit` is the only code of the user that runs inside of [`attempt`].
 
@@ -46,7 +46,7 @@ pub(crate) fn or_refuse<T>(outcome: Result<T, TreeError>) -> T {
     }
 }
 
-/// Runs a walk, and returns the obstacle that ends it as an error.
+/// Runs a walk. If an obstacle ends the walk, returns the obstacle as an error.
 #[track_caller]
 pub(crate) fn attempt<R>(walk: impl FnOnce() -> R) -> Result<R, TreeError> {
     let outcome = {

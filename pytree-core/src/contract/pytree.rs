@@ -2,7 +2,7 @@
 //!
 //! A value is visited in preorder: a node announces its shape and the number of its children, then its static values
 //! and keys, then the children. The traversal is object-safe, so a `Box<dyn Layer>` is a module like any other. A
-//! derive generates these impls and nothing else.
+//! derive generates the impls of these traits and nothing else.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub enum Single<'a> {
     /// The dtype and shape of the only leaf. `None` if this leaf has no shape, or if the value has no leaf: the value
     /// is an `Option` that is `None`.
     Leaf(Option<ArrayShape<'a>>),
-    /// The value may be more than a leaf: visit it.
+    /// The value may have several leaves. The caller must visit the value.
     Visit,
 }
 
@@ -133,7 +133,8 @@ pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     }
 }
 
-/// Returns the value of `outcome`, the result of unflattening a tree that was just flattened. Panics if it is an error.
+/// Returns the value of `outcome`, the result of unflattening a tree that was just flattened. Panics if `outcome` is an
+/// error.
 #[track_caller]
 pub(crate) fn rebuilt<T>(outcome: Result<T, TreeError>) -> T {
     match outcome {

@@ -78,7 +78,7 @@ pub struct Unflattener<'a> {
     /// number.
     known: Option<&'a References>,
     /// The references that the call has read. The staged values are written only if the contents of these references
-    /// have not changed since.
+    /// have not changed since they were read.
     read: Option<&'a References>,
     /// The values to write to existing references after everything is built.
     pub(crate) staged: Vec<Staged>,
@@ -93,13 +93,13 @@ pub struct Unflattener<'a> {
     numbers: Numbers,
 }
 
-/// Whether a leaf that is a number may be converted to another type of numbers.
+/// Whether a leaf that is a number may be converted to another numeric type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Numbers {
     /// Every leaf must have exactly the type that the value needs.
     #[default]
     Exact,
-    /// A number is converted if the other type has an equal value.
+    /// A number is converted if the needed type has an equal value.
     Converted,
 }
 

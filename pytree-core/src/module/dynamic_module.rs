@@ -189,8 +189,8 @@ impl<L: Leaf + Clone> DynamicModule<L> {
             .map(|position| &self.values[position])
     }
 
-    /// Returns the leaves of a field that is a tree mutably. Changes to the leaves are not checked, unlike changes with
-    /// [`set`](Self::set); [`lint`](crate::tools::lint::lint) finds mistakes in the leaves.
+    /// Returns mutable access to the leaves of a field that is a tree. Changes to the leaves are not checked, unlike
+    /// changes with [`set`](Self::set); [`lint`](crate::tools::lint::lint) finds mistakes in the leaves.
     ///
     /// # Errors
     /// The errors of [`get`](Self::get).

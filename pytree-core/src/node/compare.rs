@@ -41,7 +41,7 @@ pub enum LeafChange {
 
 /// The difference between the elements of two arrays.
 ///
-/// NaN equals NaN, and its difference from any number is infinite.
+/// NaN equals NaN. The difference between NaN and any number is infinite.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ValueDiff {
@@ -106,7 +106,8 @@ fn compare_arrays(
     values.map(|values| (LeafChange::Values, Some(values)))
 }
 
-/// Returns the elements of an array of 64-bit integers, which an `f64` may round, or `None` for other leaves.
+/// Returns the exact elements of an array of 64-bit integers, because a conversion to `f64` may round them. Returns
+/// `None` for other leaves.
 pub(crate) fn integers(info: &ArrayInfo, leaf: &dyn Leaf) -> Option<Vec<i128>> {
     match info.element {
         ElementType::I64 => {
@@ -215,7 +216,8 @@ pub(crate) fn same(left: &dyn Leaf, right: &dyn Leaf) -> bool {
 }
 
 impl LeafDiff {
-    /// Returns the last four columns of a row of the difference table. The columns of the two leaves come before them.
+    /// Returns the last four columns of a row of the difference table. The columns of the two leaves come before these
+    /// four columns.
     pub(crate) fn columns(&self) -> [String; 4] {
         let Some(values) = &self.values else {
             let what = match self.change {

@@ -1,4 +1,5 @@
-//! The insertion order of the entries of a map. A map stores the order beside its sorted keys. Comparisons ignore it.
+//! The insertion order of the entries of a map. A map stores the order beside its sorted keys. Comparisons of maps
+//! ignore the order.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -11,8 +12,8 @@ use crate::node::statics::{StaticBox, StaticData, StaticValue};
 /// equals the order of the keys.
 ///
 /// An insertion order is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict). All
-/// insertion orders are equal, because maps with the same keys have the same structure, whatever the order of their
-/// insertions was.
+/// insertion orders are equal, because maps with the same keys have the same structure, in whatever order the keys were
+/// inserted.
 #[derive(Clone, Debug, Default)]
 pub struct InsertionOrder(Option<Arc<[u32]>>);
 

@@ -4,7 +4,7 @@
 //! A [`NodeShape`] is a constant of the node's type. A [`DynamicShape`] is created at run time and is freed with the
 //! last structure that uses it. A [`Shape`] is either of them. Two shapes are equal if their descriptions are equal. As
 //! in Python, a description does not contain the arguments of a generic type, because the children show them. So the
-//! transpose of a list with a `Batch<f64>` at each leaf is a `Batch<Vec<f64>>`.
+//! transpose of a `Vec<Batch<f64>>` is a `Batch<Vec<f64>>`.
 
 mod dynamic;
 mod either;
@@ -18,7 +18,7 @@ pub use self::either::{OwnedShape, Shape};
 use crate::base::kind::FieldKind;
 use crate::node::axes::ShapePattern;
 
-/// The family of a node. It determines the keys of the children and the display of the node.
+/// The family of a node, which determines the keys of the children and the display of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NodeKind {
@@ -48,15 +48,15 @@ pub enum NodeKind {
     Object,
     /// The first occurrence of a shared node. Displayed as its child.
     Shared,
-    /// A later occurrence of a shared node or a reference. It refers to the first occurrence by number.
+    /// A later occurrence of a shared node or a reference. The alias refers to the first occurrence by number.
     Alias,
     /// The first occurrence of a mutable reference. Displayed as its content. If the shape of the reference has a
     /// field, this field determines the kind of the leaves in the content.
     Reference,
     /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
     Weak,
-    /// A node in the result of a function that refers to a shared node or reference of the function's argument. It
-    /// stores the number that its target has in the argument.
+    /// In the result of a function: a node that refers to a shared node or reference of the function's argument. The
+    /// node stores the number that its target has in the argument.
     Argument,
 }
 
@@ -183,7 +183,7 @@ impl NodeShape {
     }
 
     /// Returns the shape of a leaf of the type `L`. The shapes of all leaves are equal, because a structure does not
-    /// contain their types.
+    /// contain the types of its leaves.
     pub const fn leaf<L: 'static>() -> Self {
         Self {
             identity: TypeId::of::<L>,

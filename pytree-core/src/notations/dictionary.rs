@@ -1,8 +1,8 @@
 //! A model as a flat ordered dictionary in the layout of `FlareJax`. Each path has an entry: the type of a node, a leaf
 //! or, for a later occurrence of a shared node, the path of the first occurrence.
 //!
-//! The dictionary lists the nodes and leaves as graph functions visit them. It contains shared nodes once, and a value
-//! built from the dictionary has the same sharing.
+//! The dictionary lists the nodes and leaves as graph functions visit them. The dictionary contains a shared node once,
+//! and a value built from the dictionary has the same sharing.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Trace levels: the stack of the transformations that are running on a thread.
 //!
-//! This is the only such stack. A library of transformations begins levels on the stack, and stores in each level the
-//! data that it needs to trace operations. References need only the number and the kind of a level.
+//! No other crate has such a stack. A library of transformations begins levels on the stack, and stores in each level
+//! the data that it needs to trace operations. References need only the number and the kind of a level.
 //!
 //! A reference stores the level at which it was created. A reference can be written only at its level; otherwise traced
 //! values would escape from their transformation. A reference from outside cannot be read inside a recorded function,

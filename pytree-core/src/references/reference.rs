@@ -31,8 +31,8 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 /// of the module that holds the reference, or by the reference itself ([`param`](Self::param), [`state`](Self::state)).
 /// Transformations accept references in arguments. The user's function receives a new reference instead of each
 /// reference of the argument. Afterwards, the last value of the new reference is written to the reference of the
-/// argument. If the function captures a reference instead, writing the captured reference is an error, and reading it
-/// is an error if the function is recorded, as by `jit`.
+/// argument. If the function captures a reference that is not in its argument, writing this reference is an error.
+/// Reading this reference is an error if the function is recorded, as by `jit`.
 ///
 /// Handles can be sent to other threads and used there. No lock is held while a new value is computed. A call of a
 /// transformation writes its results to all references at one instant. If another thread has written a reference of the

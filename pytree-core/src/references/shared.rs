@@ -1,9 +1,9 @@
 //! Shared nodes: one value at several paths of a tree.
 //!
 //! A [`Shared`] is immutable and reference counted, and its identity is its address. Tree functions visit a shared node
-//! at each of its paths, as JAX does. Graph functions, which all transformations and checkpoints use, visit it once and
-//! rebuild the sharing. A [`WeakShared`] edge refers to a shared node without keeping the node alive, so it can close a
-//! cycle.
+//! at each of its paths, as JAX does. Graph functions, which all transformations and checkpoints use, visit a shared
+//! node once and rebuild the sharing. A [`WeakShared`] edge refers to a shared node without keeping the node alive, so
+//! such an edge can close a cycle.
 
 use std::any::Any;
 use std::fmt;
@@ -35,7 +35,8 @@ use crate::node::shape;
 /// assert_eq!(tree::leaves::<f32, _>(&tied).len(), 2);
 /// assert_eq!(graph::leaves::<f32, _>(&tied).len(), 1);
 /// ```
-// The `OnceLock` is empty only while the node is being built, so that a weak edge to the node can be created first.
+// The `OnceLock` is empty only while the node is being built, so that a weak edge to the node can be created before the
+// value of the node.
 pub struct Shared<T>(pub(crate) Arc<OnceLock<T>>);
 
 impl<T> Shared<T> {

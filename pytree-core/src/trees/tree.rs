@@ -10,9 +10,9 @@
 //! a larger stack, [`depth::with_stack`](crate::depth::with_stack) allows deeper values.
 //!
 //! [`try_leaves`], [`try_any_leaves`], [`try_structure`], [`try_flatten`] and [`try_flatten_any`] return an error
-//! instead. A function that copies leaves, such as [`map`], panics only where [`try_flatten`] returns an error. A
-//! function that borrows leaves, such as [`reduce`], panics only where [`try_leaves`] returns an error. Both kinds of
-//! functions also panic if a handwritten impl of `Pytree` visits and unflattens differently.
+//! instead of panicking. A function that copies leaves, such as [`map`], panics only where [`try_flatten`] returns an
+//! error. A function that borrows leaves, such as [`reduce`], panics only where [`try_leaves`] returns an error. Both
+//! kinds of functions also panic if a handwritten impl of `Pytree` visits and unflattens differently.
 //!
 //! # Examples
 //! ```

@@ -98,7 +98,7 @@ impl fmt::Display for Difference {
 pub struct PrefixMisfit {
     /// The index of the full tree in the argument `rest`. `None` if the call has only one full tree.
     pub tree: Option<usize>,
-    /// The difference between the prefix (first) and the full tree (second).
+    /// The difference. `left` describes the prefix, and `right` describes the full tree.
     pub difference: Difference,
 }
 

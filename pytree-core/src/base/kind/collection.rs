@@ -52,8 +52,8 @@ pub(crate) const PARAM_NAME_LIMIT: usize = NAME_LIMIT - 1 - Frozen::NAME.len();
 
 /// A [`Collection`] as a value. Two values are equal if their names and the names of their ancestors are equal.
 ///
-/// The value contains the bytes of the names instead of a pointer. So it is `Copy` even if the names were read from a
-/// file, and no global table of names grows with the files that a process reads.
+/// The value contains the bytes of the names instead of a pointer. So a `CollectionId` is `Copy` even if the names were
+/// read from a file, and there is no global table of names that would grow with the files that a process reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId {
     /// The name of the collection, then the names of its ancestors, beginning with the parent. Before the name of each
@@ -80,8 +80,8 @@ impl CollectionId {
         }
     }
 
-    /// Returns the collection named `name`, which may be known only at run time. The result equals every collection
-    /// without a parent that has the same name.
+    /// Returns the collection named `name`, which may be known only at run time. The result is equal to every other
+    /// collection that has the same name and no parent.
     ///
     /// # Errors
     /// [`TreeError::Build`] if the name is longer than 46 bytes.

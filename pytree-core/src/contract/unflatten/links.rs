@@ -1,4 +1,4 @@
-//! Numbered nodes: shared nodes and references. Aliases and weak edges refer to them by number.
+//! Numbered nodes: shared nodes and references. Aliases and weak edges refer to numbered nodes by number.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::contract::depth::NODE_LIMIT;
 use crate::contract::handles::References;
 use crate::node::shape::{self, NodeKind, Shape};
 
-/// A shared node or reference. Aliases refer to it by number.
+/// A shared node or reference, to which aliases refer by number.
 pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// Whether the building of the node has begun. A weak edge may refer to a node before its building begins.

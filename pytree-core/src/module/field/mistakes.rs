@@ -115,7 +115,7 @@ mistakes! {
         label: "each field of this module has its own kind",
         note: "remove `#[state]`: a field that is a module needs no attribute",
     }
-    /// A field marked `#[state]` holds sizes.
+    /// A field marked `#[state]` holds a `usize` or an `isize`.
     StateOfSize {
         message: "`{Self}` cannot be `#[state]`: its size depends on the machine",
         label: "is this field a counter, or part of the structure?",

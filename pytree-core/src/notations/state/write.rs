@@ -152,7 +152,8 @@ fn transparent(node: NodeView<'_>) -> impl Iterator<Item = NodeView<'_>> {
     node.below().take(passed)
 }
 
-/// Returns the own kind of a reference. The reference is `node` itself or inside transparent nodes.
+/// Returns the kind that a reference itself determines. The reference is `node`, or is inside of transparent nodes that
+/// begin with `node`.
 fn kind_of_reference(node: NodeView<'_>) -> Option<LeafKind> {
     let mut kinds = transparent(node).flat_map(|node| node.shape().fields());
     kinds.find_map(|(_, kind)| kind.and_then(LeafKind::of_field))

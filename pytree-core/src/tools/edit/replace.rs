@@ -102,8 +102,8 @@ impl<'a> Replacement<'a> {
 ///
 /// The visitor needs the position of the current node in the old graph, but counts only positions in the new graph. The
 /// two positions differ by a shift. The shift changes at a new value whose number of nodes differs from the old value.
-/// It also changes at a shared node that is an alias in only one of the graphs: its first occurrence was replaced, or
-/// is in a new value.
+/// The shift also changes at a shared node that is an alias in only one of the graphs. This is so if the first
+/// occurrence of the node was replaced, or is in a new value.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
     places: &'a Places,
@@ -118,9 +118,9 @@ struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     /// The position of the next node in the new graph, minus its position in the old graph. A negative difference
     /// wraps.
     shift: usize,
-    /// The current depth inside a replaced node, whose content is skipped. It is 0 outside of such nodes.
+    /// The current depth inside a replaced node, whose content is skipped. The depth is 0 outside of replaced nodes.
     hidden: usize,
-    /// The current depth inside a shared node that is an alias in the old graph. It is 0 outside of such nodes.
+    /// The current depth inside a shared node that is an alias in the old graph. The depth is 0 outside of such nodes.
     beyond: usize,
     /// While the walk is inside a shared node that is an alias in the old graph: the position of this node in the new
     /// graph.
@@ -182,7 +182,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Replacing<'a, F> {
         shows
     }
 
-    /// Flattens a shared node or reference, unless the graph contains it already.
+    /// Flattens a shared node or reference, unless the new graph already contains this node.
     fn keep_shared(&mut self, identity: NodeIdentity) -> SharedVisit {
         let start = self.inner.position();
         let old = self.position();
@@ -318,7 +318,7 @@ struct Spliced<'a> {
     values: Vec<SplicedValue<'a>>,
 }
 
-/// The leaves of a value in a dynamic tree.
+/// The leaves of a value that replaces a node of a dynamic tree.
 struct SplicedValue<'a> {
     /// The number of leaves before the node that the value replaces.
     before: usize,

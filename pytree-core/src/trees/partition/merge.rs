@@ -16,7 +16,7 @@ use crate::trees::{graph, shapes};
 /// # Errors
 /// - [`TreeError::Merge`] with each leaf that is in no part or in more than one, and each difference between the
 ///   structures of the parts.
-/// - [`TreeError::Shapes`] with each array that does not match the named axes of its module, see
+/// - [`TreeError::Shapes`] with each array that does not match the named axes of its module; see
 ///   [`check_any_stack`](crate::axes::check_any_stack).
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
