@@ -1,8 +1,8 @@
 //! Treedefs: the structure of a tree as a value.
 //!
-//! A treedef is a flat array of nodes in preorder, and an array of their static values and keys. It is compared, hashed
-//! and walked without recursion, so its depth is not limited. Other modules read the nodes through a [`NodeView`] and
-//! build treedefs with a [`Builder`].
+//! A treedef is a flat array of nodes in preorder, and an array of their static values and keys. A treedef is compared,
+//! hashed and walked without recursion, so its depth is not limited. Other modules read the nodes through a
+//! [`NodeView`] and build treedefs with a [`Builder`].
 //!
 //! Invariants:
 //! - The subtree of node `i` is `nodes[i .. i + nodes[i].size]`.
@@ -55,7 +55,8 @@ use crate::node::statics::StaticBox;
 /// A node of a treedef.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The shape: a constant, or a stand-in for a shape created at run time, which is in [`Inner::dynamic`].
+    /// The shape, a constant. If the real shape was created at run time, the constant is a stand-in, and the real shape
+    /// is in [`Inner::dynamic`].
     shape: &'static NodeShape,
     /// The number of children.
     arity: u32,
@@ -84,7 +85,7 @@ struct Inner {
     depth: usize,
     /// The number of shared nodes and references. Aliases refer to these nodes.
     numbered: usize,
-    /// The hash, computed at the first request, because a comparison of treedefs does not need it.
+    /// The hash, computed at the first request, because comparisons of treedefs do not need the hash.
     hash: OnceLock<u64>,
     /// The positions of the shared nodes and references, computed at the first request.
     numbered_at: OnceLock<Box<[usize]>>,
@@ -252,7 +253,8 @@ impl TreeDef {
         Self::from_counted(nodes, aux, dynamic, counts)
     }
 
-    /// Creates a treedef from counted nodes and a bound of the depth; see [`from_parts`](Self::from_parts).
+    /// Creates a treedef from nodes and their counts, which include a bound of the depth; see
+    /// [`from_parts`](Self::from_parts).
     fn from_counted(
         nodes: Vec<Node>,
         aux: Vec<StaticBox>,

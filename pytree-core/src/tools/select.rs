@@ -1,8 +1,8 @@
 //! Typed selectors: a closure selects a leaf or a node of a model.
 //!
-//! The compiler checks `at(|m: &Mlp| &m.layers[0].weight)`, but not a path, which is a text. The selected node is found
-//! by the memory addresses of the leaves in the value that the closure returns. [`at_each`] selects several nodes of
-//! one type.
+//! The compiler checks the closure in `at(|m: &Mlp| &m.layers[0].weight)`. It cannot check a path, because a path is a
+//! text. The selected node is found by the memory addresses of the leaves in the value that the closure returns.
+//! [`at_each`] selects several nodes of one type.
 
 mod each;
 
@@ -30,7 +30,7 @@ use crate::trees::functions::flatten_borrowed;
 /// A selector of a `T` in a model of type `M`, created by [`at`].
 pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
 
-/// Selects a leaf or a node of a model by a closure that borrows it.
+/// Selects a leaf or a node of a model by a closure that borrows this leaf or node.
 ///
 /// # Examples
 /// ```
@@ -306,7 +306,7 @@ impl Selected {
             };
             let node = model.treedef.first_place_of(node);
             if own.kind() == NodeKind::Alias {
-                // An alias without a target is a weak edge to a node outside of the value.
+                // An alias without a target belongs to a weak edge to a node outside of the value.
                 aliases.extend(own.target().map(|number| (number, node)));
                 continue;
             }

@@ -188,7 +188,7 @@ impl Aliases {
         }
     }
 
-    /// Returns the first path of each shared node, by the number of the node.
+    /// Returns the first path of each shared node, indexed by the number of the node.
     pub(crate) fn firsts(&self) -> &[KeyPath] {
         &self.firsts
     }

@@ -138,7 +138,8 @@ impl Builder {
         ends.iter().for_each(|_| self.exit());
     }
 
-    /// Adds a copy of `treedef` as the next child. Calls `leaf_shape` for the shape of each leaf, in order.
+    /// Adds a copy of `treedef` as the next child. Each leaf gets the shape that `leaf_shape` returns. Calls
+    /// `leaf_shape` once for each leaf, in order.
     pub(crate) fn subtree_with(
         &mut self,
         treedef: &TreeDef,

@@ -157,7 +157,8 @@ impl<'t> Cursor<'t> {
         self.node == self.treedef.nodes.len() && self.aux == self.treedef.aux.len()
     }
 
-    /// Advances past the next node if it has the given shape and number of children. Returns whether it advanced.
+    /// Advances past the next node if it has the given shape and number of children. Returns whether the cursor
+    /// advanced.
     #[inline]
     pub(crate) fn pass_node(&mut self, shape: &'static NodeShape, arity: usize) -> bool {
         let Some(node) = self.treedef.nodes.get(self.node) else {
@@ -176,7 +177,7 @@ impl<'t> Cursor<'t> {
         self.treedef.shape_of(node) == Shape::Static(shape)
     }
 
-    /// Advances past the next node if it is a leaf of any type. Returns whether it advanced.
+    /// Advances past the next node if it is a leaf of any type. Returns whether the cursor advanced.
     #[inline]
     pub(crate) fn pass_leaf(&mut self) -> bool {
         let next = self.treedef.nodes.get(self.node);
@@ -214,7 +215,7 @@ impl<'t> Cursor<'t> {
         self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()
     }
 
-    /// Advances past the next static value or key if it equals `value`. Returns whether it advanced.
+    /// Advances past the next static value or key if it equals `value`. Returns whether the cursor advanced.
     #[inline]
     pub(crate) fn pass_static(&mut self, value: &StaticRef<'_>) -> bool {
         let next = self.treedef.aux.get(self.aux);

@@ -1,4 +1,5 @@
-//! The table of the shapes of a treedef that were created at run time. Also compares treedefs with such shapes.
+//! The table in which a treedef stores its shapes that were created at run time. Also compares treedefs with such
+//! shapes.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -37,7 +37,8 @@ impl TreeDef {
             let nearest = Some(nearest);
             return TreeError::NoNode { path, nearest };
         }
-        // Limits the number of paths, because a deep tree with many nodes has too many path keys to compare all.
+        // Limits the number of paths, because a deep tree with many nodes has too many path keys to compare all of
+        // them.
         let nodes = self.num_nodes().min(LOOKED_AT / self.depth().max(1));
         let all: Vec<usize> = (0..nodes).collect();
         let text = path.to_string();

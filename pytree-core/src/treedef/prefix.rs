@@ -27,7 +27,7 @@ pub(crate) enum Fit {
 
 /// An event of a walk through two structures. A number is the position of a node in preorder.
 pub(crate) enum Meeting {
-    /// A leaf of the first structure, and the node of the second structure that it matches.
+    /// A leaf of the first structure, and the node of the second structure that the leaf matches.
     Leaf { full: usize },
     /// Nodes that differ. Their children are not compared, unless only static values differ.
     Differ {

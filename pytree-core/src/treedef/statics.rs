@@ -8,7 +8,8 @@ use crate::node::statics::{StaticBox, StaticValue};
 impl TreeDef {
     /// Returns the treedef with every static value of the type `T` replaced by the result of `function`.
     ///
-    /// For instance, this switches a whole model between training and evaluation, because the mode is static data.
+    /// For instance, this function can switch a whole model between training and evaluation, because the mode is static
+    /// data.
     #[must_use]
     pub fn map_static<T: StaticValue>(&self, function: impl Fn(&T) -> T) -> Self {
         self.map_aux(|_, value| value.downcast_ref::<T>().map(&function))

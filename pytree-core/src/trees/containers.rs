@@ -31,7 +31,7 @@ macro_rules! part_is_partition {
     )*};
 }
 
-/// Writes the methods of [`PytreeOf`], which walk over the leaves, for a sequence.
+/// Generates the methods of [`PytreeOf`], which walk over the leaves, for a sequence.
 macro_rules! walk_items {
     () => {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
@@ -50,7 +50,8 @@ macro_rules! walk_items {
     };
 }
 
-/// Writes the methods of [`PytreeOf`], which walk over the leaves, for a map that iterates in the order of its leaves.
+/// Generates the methods of [`PytreeOf`], which walk over the leaves, for a map that iterates in the order of its
+/// leaves.
 macro_rules! walk_entries {
     () => {
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
@@ -304,7 +305,8 @@ fn visit_map<'a, K: StaticValue, T: Pytree>(
     visitor.exit();
 }
 
-/// Builds a map of the shape `shape`. The node may have sorted keys or keys in insertion order, regardless of `shape`.
+/// Builds a map of the shape `shape`. The node of the treedef may have sorted keys or keys in insertion order,
+/// regardless of `shape`.
 fn unflatten_map<K: StaticValue, T: Pytree, M: FromIterator<(K, T)> + 'static>(
     shape: &'static shape::NodeShape,
     source: &mut Unflattener<'_>,

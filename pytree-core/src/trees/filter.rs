@@ -53,7 +53,7 @@ impl Filter {
     }
 
     /// Accepts states of the collection `C` and of its descendants. A collection of parameters does not compile; pass
-    /// it to [`collection`](Self::collection):
+    /// such a collection to [`collection`](Self::collection):
     /// ```compile_fail,E0080
     /// # use pytree_core::{Filter, kind::Param};
     /// #[derive(pytree_core::Collection)]

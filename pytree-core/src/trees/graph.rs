@@ -59,7 +59,7 @@ pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
     functions::leaves(SHARING, tree)
 }
 
-/// Returns the leaves of any types in order, by reference. Visits a shared node once.
+/// Returns the leaves in order, by reference. The leaves may have any types. Visits a shared node once.
 ///
 /// See [`tree::any_leaves`](crate::tree::any_leaves).
 ///
@@ -100,7 +100,7 @@ pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
     functions::flatten(SHARING, tree)
 }
 
-/// Returns the leaves of any types in order, and the structure. Visits a shared node once.
+/// Returns the leaves in order, and the structure. The leaves may have any types. Visits a shared node once.
 ///
 /// See [`tree::flatten_any`](crate::tree::flatten_any).
 #[inline]
@@ -349,7 +349,8 @@ pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<Pat
     functions::flatten_one_level(SHARING, tree)
 }
 
-/// Returns the subtrees for which `is_leaf` is true, and the other leaves. Visits a shared node once.
+/// Returns the subtrees for which `is_leaf` is true, and the leaves outside of these subtrees. Visits a shared node
+/// once.
 ///
 /// See [`tree::leaves_where`](crate::tree::leaves_where).
 ///
@@ -367,7 +368,8 @@ pub fn leaves_where<L: Leaf + Clone, T: PytreeOf<L>>(
         .0
 }
 
-/// Applies `function` to the subtrees for which `is_leaf` is true, and to the other leaves. Visits a shared node once.
+/// Applies `function` to the subtrees for which `is_leaf` is true, and to the leaves outside of these subtrees. Visits
+/// a shared node once.
 ///
 /// See [`tree::map_subtrees`](crate::tree::map_subtrees).
 ///

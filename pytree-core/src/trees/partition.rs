@@ -329,7 +329,7 @@ fn first_of<F: Borrow<Filter>>(filters: &[F], accepts: impl Fn(&Filter) -> bool)
     first.map_or(NO_PART, count)
 }
 
-/// Returns the position of the first filter that accepts each leaf.
+/// Returns for each leaf the position of the first filter that accepts the leaf.
 ///
 /// # Errors
 /// The errors of [`split`].
@@ -346,8 +346,8 @@ fn assign_each<L: Leaf>(
     Err(TreeError::Unassigned { paths: unassigned })
 }
 
-/// Returns, for each leaf, the position of the first filter that accepts it, and the paths of all leaves that no filter
-/// accepts.
+/// Returns two lists: for each leaf the position of the first filter that accepts the leaf, and the paths of all leaves
+/// that no filter accepts.
 fn assign<L: Leaf>(
     treedef: &TreeDef,
     leaves: &[L],
@@ -396,7 +396,7 @@ fn assign<L: Leaf>(
     Ok((assigned, unassigned))
 }
 
-/// Returns the part with the leaves for whose positions `keep` returns true.
+/// Returns the part that contains a leaf if `keep` returns true for the position of the leaf.
 pub fn select<M, L: Clone>(
     treedef: &TreeDef,
     leaves: &[L],

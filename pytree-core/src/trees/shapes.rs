@@ -1,8 +1,8 @@
-//! Compares the arrays of a value with the named axes of its modules, where a value was built or changed.
+//! Compares the arrays of a value with the named axes of its modules, after the value was built or changed.
 //!
 //! Modules may be stacked: each module may have any number of leading axes. The leaves of dynamic trees are not
-//! compared, because a tree with the structure of a model may hold anything for each array: its norm, or its learning
-//! rate.
+//! compared, because a tree with the structure of a model may hold anything for each array, for instance its norm or
+//! its learning rate.
 
 use std::ops::Range;
 

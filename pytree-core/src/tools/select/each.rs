@@ -19,7 +19,8 @@ type Select<M, T> = dyn Fn(&M) -> Vec<&T> + Send + Sync;
 /// A selector of several `T` in a model of type `M`, created by [`at_each`].
 pub struct EachSelector<M, T>(Arc<Select<M, T>>);
 
-/// Selects several leaves or nodes of one type by a closure that borrows them, as [`at`](crate::at) selects one.
+/// Selects several leaves or nodes of one type by a closure that borrows all of them. See [`at`](crate::at) for a
+/// single leaf or node.
 ///
 /// # Examples
 /// ```

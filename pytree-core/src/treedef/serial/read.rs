@@ -35,7 +35,7 @@ pub(super) struct Reader<'a> {
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,
-    /// The positions of the shared nodes and references that were read, by their numbers.
+    /// The positions of the shared nodes and references that were read, indexed by their numbers.
     numbered: Vec<usize>,
     /// The positions of the references that contain the current node. The list may also contain references that have
     /// ended, until [`may_refer_to`](Self::may_refer_to) removes them.
@@ -399,8 +399,8 @@ fn holds(data: &StaticData, is: &impl Fn(&StaticData) -> bool) -> bool {
         }
 }
 
-/// Converts a count to 32 bits. The conversion cannot fail, because each counted item takes at least one byte, and a
-/// check of the header rejects more than 4 GiB.
+/// Converts a count to 32 bits. The conversion cannot fail, because each counted item takes at least one byte, and more
+/// than 4 GiB of bytes are rejected before.
 fn narrow(count: usize) -> u32 {
     match u32::try_from(count) {
         Ok(count) => count,

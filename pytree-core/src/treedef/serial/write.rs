@@ -18,9 +18,9 @@ pub(super) struct Writer {
     /// The codes of shapes, by memory address. Unlike a lookup in `shapes`, a lookup in this map does not need the
     /// bytes of the shape.
     addresses: HashMap<usize, usize>,
-    /// The numbers of the shapes that were written, by their bytes.
+    /// The number of each shape that was written, by the bytes of the shape.
     shapes: HashMap<Vec<u8>, usize>,
-    /// The numbers of the static values that were written, by their bytes.
+    /// The number of each static value that was written, by the bytes of the value.
     statics: HashMap<Vec<u8>, usize>,
 }
 

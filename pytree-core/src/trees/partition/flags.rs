@@ -62,7 +62,7 @@ fn flags_of_leaves<M: PytreeOf<L>, L: Leaf + Clone>(
     Ok(chosen.into_iter().map(|flag| flag == Some(true)).collect())
 }
 
-/// Returns the position of each leaf of the tree form among the leaves of the graph form.
+/// Returns, for each leaf of the tree form, its position among the leaves of the graph form.
 fn leaves_of_tree_form(graph: &TreeDef) -> Vec<usize> {
     let before = graph.leaves_before();
     let mut leaves = Vec::new();

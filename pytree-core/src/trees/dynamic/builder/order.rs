@@ -195,7 +195,8 @@ impl<L> Order<'_, L> {
         }
     }
 
-    /// Sets the targets of all weak edges. A target may come after the edge, so this runs after all nodes are added.
+    /// Sets the targets of all weak edges. A target may come after the edge, so this function runs after all nodes are
+    /// added.
     fn set_targets(&mut self) {
         for (alias, label, path) in std::mem::take(&mut self.weak) {
             match self.numbered[label] {

@@ -106,8 +106,8 @@ impl<'t> Plan<'t> {
     }
 
     /// Removes the selected leaf or alias at `place` by cutting a node. The node must contain `place`, contain only
-    /// selected leaves, and be in the same variable. Among such nodes, cuts the outermost `Some` or, if there is none,
-    /// the outermost item of a container. Returns whether there is such a node.
+    /// selected leaves, and be in the same variable as `place`. Among such nodes, cuts the outermost `Some` or, if
+    /// there is none, the outermost item of a container. Returns whether there is such a node.
     fn empty(&mut self, place: usize) -> bool {
         let kind = |at: usize| self.treedef.view(at).kind();
         let variable = self.variables[place];
