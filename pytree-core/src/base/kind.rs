@@ -26,7 +26,7 @@ pub enum FieldKind {
     State(CollectionId),
     /// The field is part of the treedef, not a leaf. The attribute is `#[r#static]`.
     Static,
-    /// The field is a module or a container of modules. It has no attribute.
+    /// The field is a module or a container of modules, and has no attribute.
     Module,
 }
 

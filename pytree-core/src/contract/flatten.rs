@@ -21,7 +21,7 @@ use crate::treedef::{Builder, TreeDef};
 pub enum Sharing {
     /// Visits a shared node at each of its paths, as tree functions do.
     Duplicate,
-    /// Visits a shared node once, as graph functions do. Its later occurrences become aliases.
+    /// Visits a shared node once, as graph functions do. Later occurrences of the node become aliases.
     Preserve,
 }
 
@@ -30,7 +30,7 @@ pub enum Sharing {
 pub(crate) enum Handles {
     /// No handles.
     None,
-    /// The handles of the references. They show whether all references were read at one instant.
+    /// The handles of the references, which show whether all references were read at one instant.
     References,
     /// The handles of the references and of the shared nodes.
     All,

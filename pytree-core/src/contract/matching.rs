@@ -89,7 +89,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.run_visiting(|matching| tree.visit(matching)).is_some()
     }
 
-    /// Collects handles only of the shared nodes whose numbers are in `wanted`, in ascending order.
+    /// Collects handles only of the shared nodes whose numbers are in `wanted`. `wanted` must be in ascending order.
     pub(crate) fn wanting(mut self, wanted: &'t [u32]) -> Self {
         self.wanted = Some(wanted);
         self

@@ -144,7 +144,7 @@ impl StaticValue for Metadata {
     }
 }
 
-/// A value with [`Metadata`]. An `Annotated<T>` dereferences to the inner `T`. It has the same key paths, the same
+/// A value with [`Metadata`]. An `Annotated<T>` dereferences to the inner `T`, and has the same key paths, the same
 /// display and the same kinds of leaves as the inner value.
 ///
 /// The metadata is part of the treedef. Two models with different metadata have different structures, and a function is

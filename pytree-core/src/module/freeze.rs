@@ -1,8 +1,8 @@
 //! Modules whose parameters can be frozen.
 //!
 //! The outermost parameter or state field above a leaf determines the kind of the leaf. The only field of the wrapper
-//! [`Freeze`] is either a module or a state. If it is a state, all leaves below become states. The leaves and the type
-//! of the inner model do not change.
+//! [`Freeze`] is either a module or a state. If this field is a state, all leaves below the field become states. The
+//! leaves and the type of the inner model do not change.
 
 use std::any::TypeId;
 use std::fmt;

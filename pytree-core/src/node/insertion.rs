@@ -86,8 +86,8 @@ impl StaticValue for InsertionOrder {
 }
 
 /// Sorts the entries of a map by key, and returns the keys, the values and the insertion order. Of several entries with
-/// equal keys, a single entry remains. It has the insertion position of the first of these entries and the value of the
-/// last.
+/// equal keys, a single entry remains. This entry has the insertion position of the first of these entries, and the
+/// value of the last.
 pub(crate) fn sort_entries<T>(
     entries: Vec<(StaticBox, T)>,
 ) -> (Vec<StaticBox>, Vec<T>, InsertionOrder) {

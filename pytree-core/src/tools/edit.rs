@@ -1,8 +1,8 @@
 //! Changes nodes, leaves and static fields anywhere in a model.
 //!
 //! [`apply`] changes every node of one type. [`replace_at`] replaces the value at a path. [`set_static`] sets static
-//! fields. All of them return a new model. A shared node is changed once and stays shared. If a Rust expression can
-//! borrow the node or leaf, prefer [`at`](crate::at), which the compiler checks.
+//! fields. These three functions return a new model. A shared node is changed once and stays shared. If a Rust
+//! expression can borrow the node or leaf, prefer [`at`](crate::at), which the compiler checks.
 
 pub(crate) mod place;
 pub(crate) mod replace;

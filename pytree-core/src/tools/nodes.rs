@@ -175,7 +175,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
     let children = root.children().enumerate();
     let children = children.filter_map(|(position, child)| {
         let mut node = child.inside();
-        // A later occurrence of a shared node is an alias. Its content is at the first occurrence.
+        // A later occurrence of a shared node is an alias. The content of the node is at its first occurrence.
         if let Some(number) = node.target() {
             node = treedef.view(*shared.get(number)?).inside();
         }

@@ -1,8 +1,8 @@
 //! Typed selectors: a closure selects a leaf or a node of a model.
 //!
-//! The compiler checks the closure in `at(|m: &Mlp| &m.layers[0].weight)`. It cannot check a path, because a path is a
-//! text. The selected node is found by the memory addresses of the leaves in the value that the closure returns.
-//! [`at_each`] selects several nodes of one type.
+//! The compiler checks the closure in `at(|m: &Mlp| &m.layers[0].weight)`. The compiler cannot check a path, because a
+//! path is a text. The selected node is found by the memory addresses of the leaves in the value that the closure
+//! returns. [`at_each`] selects several nodes of one type.
 
 mod each;
 

@@ -231,8 +231,7 @@ impl Inner {
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a KeyPath,
-    /// The kind of the outermost field around the leaf whose kind is `Param` or `State`. `None` if there is no such
-    /// field.
+    /// The kind of the outermost `Param` or `State` field around the leaf. `None` if there is no such field.
     field: Option<&'a FieldKind>,
     pub(crate) holds_leaf: bool,
 }
@@ -244,7 +243,7 @@ impl Place<'_> {
     }
 }
 
-/// A node of a walk whose children have not all been visited.
+/// A node in progress: the walk has not visited all of its children yet.
 struct OpenNode<'a> {
     node: usize,
     next: usize,
@@ -254,8 +253,8 @@ struct OpenNode<'a> {
 }
 
 impl<'a> OpenNode<'a> {
-    /// Returns the kind of the outermost field around the next child whose kind is `Param` or `State`, or `None` if
-    /// there is no such field.
+    /// Returns the kind of the outermost `Param` or `State` field around the next child, or `None` if there is no such
+    /// field.
     fn child_kind(&self, inner: &'a Inner) -> Option<&'a FieldKind> {
         self.inherited.or_else(|| {
             let kind = inner.shape(self.node).field_kind(self.next);

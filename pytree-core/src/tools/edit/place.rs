@@ -127,7 +127,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Recording<'a, F> {
     }
 }
 
-/// The parents of all nodes. They determine the path of a node.
+/// The parents of all nodes, which determine the path of each node.
 #[derive(Debug)]
 pub(crate) struct Parents<'t> {
     treedef: &'t TreeDef,

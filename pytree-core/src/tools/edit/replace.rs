@@ -101,7 +101,7 @@ impl<'a> Replacement<'a> {
 /// A visitor that flattens a model, except for some nodes: it flattens new values instead of these nodes.
 ///
 /// The visitor needs the position of the current node in the old graph, but counts only positions in the new graph. The
-/// two positions differ by a shift. The shift changes at a new value whose number of nodes differs from the old value.
+/// two positions differ by a shift. The shift changes at a new value that has more or fewer nodes than the old value.
 /// The shift also changes at a shared node that is an alias in only one of the graphs. This is so if the first
 /// occurrence of the node was replaced, or is in a new value.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
