@@ -69,7 +69,7 @@ impl<M> Freeze<M> {
         }
     }
 
-    /// Makes all leaves states of the collection [`Frozen`].
+    /// Turns all leaves into states of the collection [`Frozen`].
     pub const fn freeze(&mut self) {
         self.frozen = true;
     }

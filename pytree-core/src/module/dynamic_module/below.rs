@@ -10,7 +10,7 @@ use crate::trees::dynamic::Tree;
 const IS_TRAINING: &str = "is_training";
 
 impl<L: Leaf + Clone> DynamicModule<L> {
-    /// Makes every parameter of the module and of all modules below it a state of the collection
+    /// Turns every parameter of the module, and of all modules below the module, into a state of the collection
     /// [`Frozen`](crate::Frozen).
     ///
     /// [`value`](Self::value) can still read a field as a typed module. In the typed module, the leaves are not frozen:

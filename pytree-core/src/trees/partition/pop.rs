@@ -22,7 +22,7 @@ use crate::references::boundary;
 use crate::treedef::{Builder, TreeDef};
 use crate::trees::filter::Filter;
 
-/// Removes the leaves that a filter accepts from a model, and returns them as a part of the original model.
+/// Removes from a model the leaves that a filter accepts. Returns these leaves as a part of the original model.
 ///
 /// A `Some` becomes `None`, an item is removed from its `Vec` or from a tuple of variable length (as in sown values),
 /// and an entry is removed from its map. Inside a field with a kind, the outermost value whose leaves are all selected
