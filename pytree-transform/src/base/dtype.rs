@@ -30,9 +30,9 @@ pub enum DType {
     U8,
     U16,
     U32,
-    /// The upper half of an f32: 8 bits of exponent and 7 bits of mantissa. The Rust type is [`bf16`].
+    /// The upper half of an f32: 8 exponent bits and 7 mantissa bits. The Rust type is [`bf16`].
     BF16,
-    /// The half precision of IEEE 754: 5 bits of exponent and 10 bits of mantissa. The Rust type is [`f16`](struct@f16).
+    /// The half precision of IEEE 754: 5 exponent bits and 10 mantissa bits. The Rust type is [`f16`](struct@f16).
     F16,
     F32,
     F64,
