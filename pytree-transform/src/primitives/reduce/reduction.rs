@@ -140,7 +140,8 @@ pub(super) fn reduce<T: TensorElement>(
     Array::new(without_axes(shape, axes), elements)
 }
 
-/// The reduction of the second of three axes, whose lengths are `extents`. It is compiled for the wide instruction sets.
+/// The reduction over the second of three axes. `extents` has the lengths of the axes. The code is compiled for the
+/// wide instruction sets.
 struct Middle<'a, T, C> {
     elements: &'a [T],
     extents: [usize; 3],
