@@ -28,9 +28,9 @@ pub enum TakeMode {
 const TAKE: &str = "take_mode";
 
 impl Tensor {
-    /// Returns the slices along `axis` at `indices`, an integer tensor of any shape, like `jnp.take` with a mode. In the
-    /// result, the axes of `indices` replace `axis`. [`take`](Self::take) counts negative indices from the end and then
-    /// clamps.
+    /// Returns the slices along `axis` at `indices`, an integer tensor of any shape, like `jnp.take` with a mode. In
+    /// the result, the axes of `indices` replace `axis`. [`take`](Self::take) is similar: it counts negative indices
+    /// from the end and then clamps all indices.
     ///
     /// JAX's default is `TakeMode::Fill(f64::NAN)` for floats. The gradient of a filled slice is 0.
     ///
