@@ -74,7 +74,8 @@ pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 
-/// Devices: where tensors are and programs run, and the interface that an engine for other hardware implements.
+/// Devices: the places where tensors are stored and programs run, and the interface that an engine for other hardware
+/// implements.
 pub mod device {
     pub use crate::base::device_error::DeviceError;
     pub use crate::tensor::device::{Buffer, Device, Engine, Executable, Input, with_device};
