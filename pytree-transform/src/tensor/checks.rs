@@ -9,7 +9,7 @@ use crate::base::error::TensorError;
 use crate::tensor::evaluation;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
-/// The kinds of values that results are checked for: NaN, infinities, both, or neither.
+/// The kinds of values that results must not contain: NaN, infinities, both, or neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
     nans: bool,

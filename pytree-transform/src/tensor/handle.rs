@@ -132,8 +132,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the address of the array or tracer. While two tensors exist, their addresses are equal exactly if both
-    /// tensors refer to the same array or tracer.
+    /// Returns the address of the array or tracer. While two tensors exist, their addresses are equal if and only if
+    /// both tensors refer to the same array or tracer.
     pub(crate) fn handle(&self) -> usize {
         match &self.0 {
             Handle::Concrete(array) => Arc::as_ptr(array).addr(),
@@ -231,7 +231,8 @@ impl Tensor {
         }
     }
 
-    /// Waits until the elements are computed, without a transfer. A tensor on the host and a traced tensor return at once.
+    /// Waits until the elements are computed, without a transfer. Returns immediately for a tensor on the host and for
+    /// a traced tensor.
     pub(crate) fn wait_until_computed(&self) -> Result<(), TensorError> {
         match &self.0 {
             Handle::OnDevice(array) => array.wait(),
@@ -382,8 +383,8 @@ impl PartialEq for Tensor {
     /// Returns whether two tensors have the same dtype, shape and elements. Under `grad`, compares the current values.
     ///
     /// # Panics
-    /// Panics under `jit` and `vmap`, because values are not known there. Does not panic if the tensors differ in dtype
-    /// or shape, or if both are handles of one tensor. Under `jit` and `vmap`, compare with [`equal`](Self::equal) and
+    /// Panics under `jit` and `vmap`, where values are not known. Does not panic if the tensors differ in dtype or
+    /// shape, or if both are handles of one tensor. Under `jit` and `vmap`, compare with [`equal`](Self::equal) and
     /// choose with [`select`](Self::select).
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {

@@ -96,7 +96,7 @@ pub struct Jaxpr {
     pub(crate) constants: Vec<(Variable, Tensor)>,
     pub(crate) equations: Vec<Equation>,
     pub(crate) outputs: Vec<Variable>,
-    /// The batch axes on which the jaxpr depends. Each has the length that it had during recording.
+    /// The batch axes on which the jaxpr depends, each with its length during the recording.
     pub(crate) batch_axes: Vec<(AxisName, usize)>,
 }
 

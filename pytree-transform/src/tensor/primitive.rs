@@ -139,8 +139,9 @@ impl Fold {
     }
 }
 
-/// **Equality**: two primitives are equal exactly if they compute the same results from the same operands. The executor
-/// computes only one of several equal equations. Every primitive that derives `Eq` and `Hash` implements this trait.
+/// **Equality**: two primitives are equal if and only if they compute the same results from the same operands. The
+/// executor computes only one of several equal equations. Every primitive that derives `Eq` and `Hash` implements this
+/// trait.
 pub(crate) trait Equality {
     /// Returns whether `other` is a primitive of the same type with the same parameters.
     fn equals(&self, other: &dyn Any) -> bool;
@@ -238,8 +239,8 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     }
 
     /// **Bodies**: returns the parameters that are jaxprs, each with its name in displayed equations. Jaxprs that have
-    /// the same name are displayed as a list. [`write_parameters`](Self::write_parameters) does not write these
-    /// parameters, but all others on which the results depend.
+    /// the same name are displayed as a list. [`write_parameters`](Self::write_parameters) omits these parameters, and
+    /// writes all other parameters on which the results depend.
     fn bodies(&self) -> Vec<(&'static str, &Jaxpr)> {
         Vec::new()
     }
@@ -259,9 +260,10 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         Ok(Vec::new())
     }
 
-    /// **Inputs of bodies**: returns the primitive with other [`bodies`](Self::bodies), in the same order. Each has `count`
-    /// more inputs, in front of the inputs of the present body. Also returns the positions of the operands before which
-    /// the equation must get the values of these inputs, in ascending order.
+    /// **Inputs of bodies**: returns the primitive with other [`bodies`](Self::bodies), in the same order. Each new
+    /// body has `count` more inputs than the present body. These inputs are the first inputs. Also returns positions of
+    /// operands, in ascending order. Before the operand at each position, the equation must insert the values of the
+    /// new inputs.
     ///
     /// # Panics
     /// Panics if the primitive has no bodies.
@@ -465,7 +467,7 @@ impl<P: LinearPrimitive> Primitive for P {
 }
 
 /// Applies a primitive. Returns its results, and a `None` for each result. JVP rules call this function if all tangents
-/// are zeros. Batching rules call it if no operand is batched.
+/// are zeros. Batching rules call this function if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(
     primitive: &dyn Primitive,

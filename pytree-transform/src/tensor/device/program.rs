@@ -1,9 +1,9 @@
 //! A jaxpr that is compiled for a device.
 //!
 //! The engine gets only what must be computed. An output that is an input or a constant of the jaxpr is returned
-//! without a copy. An input that no equation reads is not transferred. A captured tensor that is large, or is already on
-//! the device, is transferred once and becomes an operand of each run, so a program does not contain its elements. It does
-//! not matter whether the function itself or the body of a loop has captured the tensor.
+//! without a copy. An input that no equation reads is not transferred. A program does not contain the elements of a
+//! captured tensor that is large or already on the device. Such a tensor is transferred once and becomes an operand of
+//! each run. It does not matter whether the function itself or the body of a loop has captured the tensor.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The builder of a jaxpr. A trace records a function with it, equation by equation.
+//! The builder of a jaxpr. A trace uses the builder to record a function, equation by equation.
 
 use std::panic::Location;
 use std::sync::Arc;

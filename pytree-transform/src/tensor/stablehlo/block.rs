@@ -41,7 +41,8 @@ impl Value {
 #[derive(Debug, Default)]
 pub(super) struct FunctionText {
     pub(super) text: String,
-    /// For each operation, the position in the text after the operation, and the number of its source line.
+    /// For each operation, the position in the text after the operation, and the index of its source line in the
+    /// module's list of source lines.
     pub(super) marks: Vec<(usize, u32)>,
 }
 

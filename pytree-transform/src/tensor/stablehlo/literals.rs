@@ -13,9 +13,9 @@ use crate::tensor::stablehlo::types::write_type;
 /// constants are written as hexadecimal digits.
 const READABLE: usize = 16;
 
-/// The greatest number of elements of a constant that is part of the text, which is at most 16 KiB of text. Longer
-/// constants are arguments of the module for two reasons: a text of several megabytes is slow to parse, and XLA folds
-/// operations on large constants, which is slow, too.
+/// The greatest number of elements of a constant that is part of the text. Such a constant takes at most 16 KiB of
+/// text. Longer constants are arguments of the module for two reasons: a text of several megabytes is slow to parse,
+/// and XLA folds operations on large constants, which is slow, too.
 const LITERAL: usize = 1024;
 
 /// An element that can be written as text.
@@ -127,7 +127,8 @@ pub(super) fn dense(array: &Array) -> String {
         } else if array.info.rank() == 0 || is_splat(array) {
             elements[0].write(&mut text);
         } else if elements.len() <= READABLE || array.dtype() == DType::Bool {
-            // Versions of StableHLO read the hexadecimal form of bools in different ways.
+            // Write bools as lists, because the versions of StableHLO read the hexadecimal form of bools in different
+            // ways.
             write_nested(&mut text, elements, array.shape());
         } else {
             text.push_str("\"0x");

@@ -46,7 +46,7 @@ use crate::tensor::stablehlo::types::TensorType;
 #[derive(Clone)]
 pub struct StableHlo {
     text: String,
-    /// For each operation, the position in `text` after the operation, and the number of its source line.
+    /// For each operation, the position in `text` after the operation, and the index of its source line in `lines`.
     marks: Vec<(usize, u32)>,
     lines: Vec<&'static Location<'static>>,
     inputs: Vec<AbstractArray>,
@@ -140,8 +140,8 @@ impl StableHlo {
         &self.output_names
     }
 
-    /// Names the inputs and outputs after the leaves of an argument and a result. The inputs after the leaves of the
-    /// argument are captured tensors.
+    /// Gives the inputs and outputs the names of the leaves of an argument and a result. If there are more inputs than
+    /// leaves of the argument, the last inputs are captured tensors.
     pub(crate) fn with_names_of(mut self, argument: &TreeDef, result: &TreeDef) -> Self {
         rename(&mut self.input_names, argument);
         rename(&mut self.output_names, result);
@@ -206,12 +206,13 @@ impl StableHlo {
 /// The beginning of the function `main`.
 const MAIN: &str = "func.func public @main(";
 
-/// Returns the names of leaves that have no structure.
+/// Returns the names `[0]`, `[1]` and so on, for leaves without a structure.
 fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("[{number}]")).collect()
 }
 
-/// Replaces names by the key paths of the leaves of a tree. The names after these leaves belong to captured tensors.
+/// Replaces names by the key paths of the leaves of a tree. If there are more names than leaves, the last names become
+/// names of captured tensors.
 fn rename(names: &mut [String], treedef: &TreeDef) {
     let paths = treedef.leaf_paths();
     let leaves = paths.len();
@@ -350,7 +351,7 @@ impl Module {
             .iter()
             .chain(constants.iter().map(|(_, value)| value));
         let all: Vec<Value> = all.cloned().collect();
-        // The head is written last, because all constants are known only then.
+        // The head is written last, because all constants are known only after the body is written.
         let mut head = Block::new(self, equation);
         head.declare(&all);
         let (parameters, _) = head.finish();

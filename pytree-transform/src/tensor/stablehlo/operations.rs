@@ -91,7 +91,7 @@ impl Block<'_> {
         self.operation("stablehlo.convert", &[operand], format_args!(""), result)
     }
 
-    /// Writes a tensor whose elements are their positions along an axis.
+    /// Writes a tensor in which each element is its own position along an axis.
     pub(crate) fn positions(&mut self, info: &AbstractArray, axis: usize) -> Value {
         let attributes = format_args!("iota_dimension = {axis} : i64");
         self.operation("stablehlo.iota", &[], attributes, info.clone())

@@ -9,8 +9,8 @@ use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
-/// Returns the trace level that interprets an operation over named batch axes, unless an operand belongs to a level
-/// further in. The result is the innermost level that binds one of the names or records for compilation.
+/// Returns the innermost trace level that binds one of the names or records for compilation. This level interprets an
+/// operation over these batch axes, unless an operand belongs to a level that is further in.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
     let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())
@@ -40,8 +40,8 @@ pub(crate) fn bound_length(name: &AxisName) -> Option<usize> {
     binder(name).map(|(_, length)| length)
 }
 
-/// Returns the length of a named batch axis. Marks the functions that are being recorded above the level that binds the
-/// name as dependent on the axis.
+/// Returns the length of a named batch axis. Registers the dependence on the axis with each function that is being
+/// recorded above the level that binds the name.
 ///
 /// # Errors
 /// Returns [`TensorError::UnboundAxis`] with all bound names if this name is not bound.

@@ -94,7 +94,7 @@ impl Content {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Tracer {
-    /// The first field of the struct; see `Array`.
+    /// This field must be the first field of the struct. See `Array` for the reason.
     pub(crate) info: AbstractArray,
     place: Place,
     pub(crate) payload: Payload,

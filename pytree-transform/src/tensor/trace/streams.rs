@@ -24,8 +24,8 @@ pub(crate) fn note_created_key(key: &Tensor) {
 /// Returns whether a stream was created outside of a `vmap` and is the same for all its examples. Then all examples
 /// would draw the same random numbers. The arguments are the key and the count of the stream.
 ///
-/// Returns false inside of a recorded function, such as the body of a loop, because the place where the stream was
-/// created is not known there.
+/// Inside of a recorded function, such as the body of a loop, it is not known where the stream was created. In this
+/// case, the function returns false.
 pub(crate) fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
     with_levels(|levels| {
         for level in levels.iter().rev() {
