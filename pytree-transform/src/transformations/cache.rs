@@ -58,7 +58,7 @@ impl Signature {
     }
 }
 
-/// An entry of the cache: the program that a function was compiled to for one signature.
+/// An entry of the cache: the compiled program of a function for one signature.
 pub(crate) struct Entry {
     pub(crate) signature: Arc<Signature>,
     pub(crate) outcome: Outcome,
@@ -190,7 +190,8 @@ impl Cache {
         self.traces.load(Ordering::Relaxed)
     }
 
-    /// Returns how many times the function was called. Counts the current call, too, if it traces the function.
+    /// Returns how many times the function was called. The count includes the current call if this call traces the
+    /// function.
     pub(crate) fn calls(&self) -> u64 {
         self.clock.load(Ordering::Relaxed)
     }

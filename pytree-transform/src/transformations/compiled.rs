@@ -1,5 +1,5 @@
-//! Compiled functions, by value or with `&mut` arguments: traces a function for each signature of its arguments, and
-//! runs the compiled programs.
+//! Compiled functions, which take their arguments by value or by `&mut`. Traces a function once for each signature of
+//! its arguments, and runs the compiled programs.
 
 use std::any::TypeId;
 use std::panic::Location;
@@ -305,7 +305,7 @@ impl<T, E> Compiled<T, E> {
     }
 }
 
-/// A cache entry, with the leaves and references of the arguments that the entry was looked up for.
+/// The cache entry for the arguments of a call, with the leaves and references of these arguments.
 type Entered = (Arc<Entry>, Vec<Tensor>, References);
 
 /// Returns whether a call runs the compiled program immediately. Otherwise, an enclosing transformation records or
@@ -364,7 +364,7 @@ macro_rules! compiled_options {
             /// these are on the host, the function runs on the device that [`with_device`](crate::device::with_device)
             /// has chosen.
             ///
-            /// Inside of another compiled function, the device of that function counts.
+            /// Inside of another compiled function, the device of the outer function is used.
             ///
             /// # Examples
             /// ```

@@ -168,8 +168,8 @@ fn input_infos(jaxpr: &Jaxpr) -> Vec<&AbstractArray> {
         .collect()
 }
 
-/// Returns, for each output of an equation, a state that the output is computed from. Prefers a state of the same shape
-/// and dtype. Returns `None` if the output is computed from no state.
+/// Returns, for each output of an equation, a state from which the output is computed. Prefers a state of the same
+/// shape and dtype. Returns `None` if the output is computed from no state.
 fn origins_of_outputs(
     equation: &Equation,
     within: &Jaxpr,

@@ -50,8 +50,8 @@ pub struct Memory {
     pub constants: usize,
     /// The size of the outputs in bytes.
     pub outputs: usize,
-    /// The maximum size in bytes of the results of steps, outputs included, that are in memory at the same time. A run
-    /// may need less memory, because an operation may write its result over an operand.
+    /// The largest total size, in bytes, of the results of steps that are in memory at the same time. The outputs are
+    /// included. A run may need less memory, because an operation may write its result over an operand.
     pub peak: usize,
     /// The number of tensors that the steps write to memory.
     pub buffers: usize,

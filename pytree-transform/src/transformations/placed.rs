@@ -18,7 +18,7 @@ pub(crate) enum Place {
     Device(Placed),
 }
 
-/// A program for a device. Without a program, the call runs on the host, which can check its results, and transfers the
+/// A program for a device. While results are checked, there is no program: the call runs on the host and transfers the
 /// results to the device.
 pub(crate) struct Placed {
     device: Device,
@@ -30,7 +30,7 @@ impl Place {
     /// device of the leaves and captured tensors, otherwise the chosen device. Compiles the program if necessary.
     ///
     /// # Errors
-    /// Returns [`TensorError::Devices`] if two of them differ, and the errors of the compiler.
+    /// Returns [`TensorError::Devices`] if two of these devices differ. Also returns the errors of the compiler.
     pub(crate) fn of(
         origin: Origin,
         set: Option<&Device>,
@@ -76,8 +76,8 @@ impl Placed {
     }
 }
 
-/// Returns the device of a call, or `None` if the leaves, the captured tensors and the user's choice differ. Every call runs
-/// this function, so it makes no text.
+/// Returns the device of a call, or `None` if the leaves, the captured tensors and the user's choice differ. Every call
+/// runs this function, so this function does not build an error message.
 fn only_device(set: Option<&Device>, entry: &Entry, leaves: &[Tensor]) -> Option<Device> {
     let given = of_tensors(leaves).ok()?;
     let mut found = set.into_iter().chain(given).chain(&entry.devices);

@@ -34,7 +34,7 @@ struct Running {
     hash: u64,
 }
 
-/// The trace that a waiting thread waits for, and the thread that runs this trace.
+/// The trace for which a thread waits, and the other thread, which runs this trace.
 #[derive(Clone, Copy)]
 struct Wait {
     id: u64,

@@ -127,8 +127,8 @@ fn map<P: Arguments, R: Traceable, E>(
     let mut all_output = all.split_off(num_written);
     let in_references = output.split_off(of_result.num_leaves());
     let all_in_references = all_output.split_off(of_result.num_leaves());
-    // The call may have changed the structure of a written argument. The axes must be a prefix of the new structure,
-    // too.
+    // The call may have changed the structure of a written argument. The axes must also be a prefix of the new
+    // structure.
     let (whole, num_read) = P::structure_after(of_written, &treedef);
     results.extend_from_slice(&examples[examples.len() - num_read..]);
     let mut placed = mapping.written(&whole, &results, all, size);

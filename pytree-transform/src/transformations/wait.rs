@@ -9,8 +9,9 @@ use crate::tensor::traceable::Traceable;
 
 /// Waits until all tensors of a pytree are computed: a model, a batch, or one tensor. No element is transferred.
 ///
-/// A device computes later than the program calls it, so a measurement of time must wait before it reads the clock. Tensors
-/// on the host are always computed, and a traced tensor has no elements to wait for. This is `block_until_ready` of JAX.
+/// A device computes later than the program calls it, so a measurement of time must wait before it reads the clock.
+/// Tensors on the host are always computed, and a traced tensor has no elements to wait for. The counterpart in JAX is
+/// `jax.block_until_ready`.
 ///
 /// # Panics
 /// Panics if the computation of a tensor has failed. The message names the operation.

@@ -35,8 +35,8 @@ use crate::transformations::returned::{Returned, always};
 /// may capture values, but are not differentiated with respect to them.
 ///
 /// Like the rule of a [`custom_jvp`](crate::custom_jvp), `forward` and `backward` run only when the function is
-/// differentiated, and may call the function itself. The conditions of `custom_jvp` for captured values apply to both
-/// of them, too. The function may return a `Result`, and `forward` and `backward` return values.
+/// differentiated, and may call the function itself. The conditions of `custom_jvp` for captured values also apply to
+/// `forward` and `backward`. The function may return a `Result`, but `forward` and `backward` return values.
 ///
 /// # Examples
 /// ```
