@@ -64,9 +64,9 @@ fn erfc_beyond(x: f64) -> f64 {
     (-rest).mul_add(exponential, exponential) * factor
 }
 
-// The coefficients of numerators and denominators. `NEAR` is for |x| ≤ 0.46875, with polynomials of x². `MIDDLE` is for
-// |x| ≤ 4, with polynomials of |x|. `FAR` is for greater |x|, with polynomials of 1/x². The lowering to StableHLO also uses
-// these coefficients.
+// The coefficients of numerators and denominators. `NEAR` has polynomials of x² for |x| ≤ 0.46875. `MIDDLE` has
+// polynomials of |x| for greater |x| up to 4. `FAR` has polynomials of 1/x² for |x| above 4. The lowering to StableHLO
+// also uses these coefficients.
 pub(crate) const NEAR_NUMERATOR: [f64; 5] = [
     1.85777706184603153e-1,
     3.16112374387056560e0,
