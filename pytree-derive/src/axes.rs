@@ -64,15 +64,16 @@ pub(crate) fn named(input: &Input<'_>) -> TokenStream {
     quote!(#(#[doc = #lines])* #bind #(#binds)*)
 }
 
-/// Iterates over the integer const generics. In shapes, their names have their values as lengths.
+/// Iterates over the integer const generics. In a shape, the name of a const generic stands for a length: the value of
+/// the const generic.
 pub(crate) fn constants<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Ident> {
     let parameters = input.generics.const_params();
     let integers = parameters.filter(|parameter| is_integer(&parameter.ty));
     integers.map(|parameter| &parameter.ident)
 }
 
-/// Returns whether the field is static and an integer. In shapes, the name of such a field is a length: the value of
-/// the field.
+/// Returns whether the field is static and an integer. In a shape, the name of such a field stands for a length: the
+/// value of the field.
 fn is_number(field: &Field) -> bool {
     field.is_static() && is_integer(&field.ty)
 }

@@ -130,8 +130,8 @@ fn collection(kind: &Kind) -> Option<String> {
     }
 }
 
-/// Reports each name in a computed length that has no length: no axis of a field, no static field and no constant has
-/// this name.
+/// Reports each name that occurs in a computed length but stands for no length itself: no axis of a field, no static
+/// field and no constant has this name.
 pub(crate) fn axes(fields: &[Field], generics: &Generics, errors: &mut Errors) {
     let names = || {
         let shapes = fields.iter().filter_map(|field| field.axes.as_ref());

@@ -1,4 +1,4 @@
-//! Collects all errors of an item, so that a user can fix all of them at once.
+//! Collects all errors of an item, so that a user sees all errors after one compilation.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;

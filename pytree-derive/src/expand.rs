@@ -67,8 +67,8 @@ pub(crate) fn implementation(
         .into_iter()
         .flat_map(|clause| &clause.predicates);
     let predicates = kinds::predicates(input);
-    // If a bound does not hold, rustc points at the field only if it cannot see that a derive wrote the trait. So give
-    // the trait the span of the item.
+    // If a bound on the type of a field does not hold, rustc points at the field. But rustc does not do so if the name
+    // of the trait has the span of the derive, so give the trait the span of the item.
     let trait_ = located(trait_.clone(), ident.span());
     quote! {
         #[automatically_derived]

@@ -151,8 +151,8 @@ impl<'a> Causes<'a> {
         mistakes
     }
 
-    /// Returns the possible mistakes of a field without an attribute. The generated code reports them only if the
-    /// condition `base` holds, and then with a message for every cause.
+    /// Returns the possible mistakes of a field without an attribute. If the condition `base` holds, the generated code
+    /// reports one mistake for every cause.
     fn mistakes_without_kind(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = self.mistakes(input, base);

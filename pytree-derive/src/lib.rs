@@ -86,8 +86,8 @@ derives! {
     /// Implements the traits of a collection for a unit struct. A collection of states is used in
     /// `#[state(Collection)]`, and a collection of parameters in `#[param(Collection)]`.
     ///
-    /// `#[collection(parent = Type)]` on the item names its parent. Filters for the parent accept the leaves of the
-    /// collection, too. If the parent is `pytree::kind::Param` or a descendant of `Param`, the collection contains
+    /// `#[collection(parent = Type)]` on the item names its parent. Filters for the parent also accept the leaves of
+    /// the collection. If the parent is `pytree::kind::Param` or a descendant of `Param`, the collection contains
     /// parameters. Otherwise it contains states.
     collection::expand: Collection = collection_core, FacadeCollection = collection_facade, [pytree collection];
 }
@@ -126,7 +126,8 @@ pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenS
 /// Checks the shapes of a function's arguments and result against named axes.
 ///
 /// `#[shapes(x = "... in", return = "... out")]` compares `x` before the body runs, and the result after the body. In a
-/// method, the names of the axes of the fields, such as `#[param("in out")] weight`, have the lengths of the fields.
+/// method, the shapes can also use the axis names of fields, such as `in` and `out` of `#[param("in out")] weight`.
+/// Each of these names stands for the length of its axis.
 ///
 /// A wrong argument causes a panic at the caller's line, and a wrong result causes a panic at the function's line. A
 /// function that returns a `Result` returns an error instead.

@@ -7,8 +7,8 @@
 //! in a closure, which is not `#[track_caller]`. So a panic of an operation in the body has the line of the operation.
 //! In a closure, `return` and `?` end only the body, so the result is still compared.
 //!
-//! If the user wrote `#[track_caller]`, a panic in the body must have the line of the caller, too. Then the body is a
-//! block, unless the body may return early; see `body`.
+//! If the user wrote `#[track_caller]`, a panic in the body must also have the line of the caller. In this case, the
+//! body is a block and not a closure, unless the body may return early; see `body`.
 
 mod arguments;
 mod body;
@@ -334,7 +334,8 @@ impl Called<'_> {
         };
         let annotation = self.output_type().map(|ty| quote!(: #ty));
         let compare = self.compare(shapes, "the result", &quote!(__result), ty);
-        // A wrong result is a mistake of the function, so the panic is at its line and not at the caller's.
+        // A wrong result is a mistake of the function, so the panic is at the line of the function and not at the line
+        // of the caller.
         let panic = quote_spanned!(self.span=> (|| ::core::panic!("{__error}"))());
         let refuse = self.refuse(quote!(__error), &panic);
         let place =
@@ -368,7 +369,8 @@ impl Called<'_> {
         quote!(#root::axes::body(|| #output { #inner }))
     }
 
-    /// Returns the type of the result, if it may be written in the body: `impl Trait` may not.
+    /// Returns the type of the result. Returns `None` for a type that a closure cannot declare as its output, such as
+    /// `impl Trait`.
     fn output_type(&self) -> Option<&Type> {
         match self.output {
             ReturnType::Type(_, ty) if !ty.to_token_stream().to_string().contains("impl ") => {

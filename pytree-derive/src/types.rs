@@ -98,7 +98,7 @@ fn replace_self(tokens: TokenStream, replacement: &TokenStream) -> TokenStream {
 /// The type of a field, or a type that occurs in it.
 pub(crate) struct Held<'a> {
     pub(crate) ty: &'a Type,
-    /// The position of the type that directly contains `ty` in the list that [`held`] returns. `None` for the type of
+    /// The type that directly contains `ty`, as a position in the list that [`held`] returns. `None` for the type of
     /// the field.
     pub(crate) parent: Option<usize>,
 }

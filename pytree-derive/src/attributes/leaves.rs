@@ -11,7 +11,7 @@ use crate::shape_language::ShapeText;
 /// An attribute of leaves, which may name a collection and the axes.
 pub(super) struct OfLeaves {
     name: &'static str,
-    /// The collection of the attribute without an argument.
+    /// The collection that an attribute without an argument means.
     default: &'static str,
     /// An example of a collection.
     example: &'static str,

@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
         self.chain(steps, ['*', '/'], Self::value)
     }
 
-    /// Reads parts with operators between them.
+    /// Reads operands, which `part` reads, and the operators between the operands.
     fn chain(
         &mut self,
         steps: &mut Vec<Step>,

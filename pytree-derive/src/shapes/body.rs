@@ -22,7 +22,7 @@ pub(super) const MACROS: [&str; 11] = [
 ///
 /// The answer must never be false for a body that returns early, because the comparison of the result would be skipped.
 /// So every macro counts as an early return, except some known macros, because a macro cannot know the expansions of
-/// other macros. A `return` in a nested function or closure counts, too.
+/// other macros. A `return` in a nested function or closure also counts.
 ///
 /// If the answer is true for a body that does not return early, the body becomes a closure without need. Then its
 /// panics have the line of the operation instead of the caller's line.
