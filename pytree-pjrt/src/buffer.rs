@@ -10,9 +10,9 @@ use crate::sys::{BufferHandle, Failure, ReadHandle};
 
 /// An array on a device.
 ///
-/// The content may still be computed, because a run returns its results before it ends. Reading waits for the content.
-/// If the run fails, reading returns the error of the run. The memory of a dropped buffer is freed when no run uses it
-/// any more.
+/// The content may not be computed yet, because a run returns its results before it ends. Reading waits for the
+/// content. If the run fails, reading returns the error of the run. The memory of a dropped buffer is freed when no run
+/// uses it any more.
 pub struct Buffer {
     handle: BufferHandle,
     array: Arc<ArrayType>,

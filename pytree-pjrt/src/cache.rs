@@ -22,9 +22,9 @@ const HEADER: usize = 8 + 4 + 16 + 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// The programs that were loaded from the cache.
+    /// The number of programs that were loaded from the cache.
     pub hits: u64,
-    /// The programs that were compiled because the cache did not contain them or because a file was damaged.
+    /// The number of programs that were compiled, because the cache did not contain the program or a file was damaged.
     pub misses: u64,
     /// The last file that could not be read or written, with the reason.
     pub last_problem: Option<String>,

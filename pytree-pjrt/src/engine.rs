@@ -15,10 +15,10 @@ use crate::error::PjrtError;
 use crate::executable::Executable;
 use crate::options::CompileOptions;
 
-/// The size in bytes from which a tensor lends its memory to a transfer. Smaller tensors are copied.
+/// A tensor of at least this size, in bytes, lends its memory to a transfer. Smaller tensors are copied.
 const SHARED: usize = 1 << 16;
 
-/// The size in bytes from which copies of inputs cost more than compiling a second program.
+/// If a run would copy inputs of at least this size, in bytes, a second program that needs no copies is compiled.
 const COPIED: usize = 1 << 16;
 
 /// The devices of a client as places of tensors. A place is created when it is first used.
@@ -96,7 +96,7 @@ struct PjrtEngine {
 
 impl PjrtEngine {
     fn compile_text(&self, text: &str) -> Result<Executable, DeviceError> {
-        // Otherwise XLA may leave out the rounding to half precision between two operations, as it does on GPUs.
+        // By default, XLA may leave out the rounding to half precision between two operations, as it does on GPUs.
         let options = CompileOptions::new().set("xla_allow_excess_precision", false);
         let mut options = options.device(self.index);
         if self.client.platform_name() == "cpu" {
@@ -144,7 +144,9 @@ impl Engine for PjrtEngine {
         let constants = constants
             .map(|constant| self.transfer(constant))
             .collect::<Result<_, _>>()?;
-        // A run copies a donor that is not donated. For a single operation, this copy costs as much as the operation.
+        // A donor is an input whose memory the program may use for a result. If a run does not donate the donor, the
+        // run copies it. For a single operation, this copy costs as much as the operation, so the program has no
+        // donors.
         let reuses = jaxpr.equations().len() > 1;
         let text = if reuses {
             module.text_with_donors()

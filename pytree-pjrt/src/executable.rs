@@ -24,7 +24,8 @@ struct Inner {
     handle: ExecutableHandle,
     name: Arc<str>,
     device: Device,
-    /// The parameters. `None` if the plugin does not return the compiled program. Then only the plugin checks inputs.
+    /// The parameters. `None` if the plugin does not return the compiled program. In this case, only the plugin checks
+    /// inputs.
     signature: Option<Signature>,
     outputs: Vec<Arc<ArrayType>>,
     /// The positions of the inputs whose memory the program uses unless a run forbids it.
@@ -105,7 +106,7 @@ impl Executable {
         self.inner.outputs.iter().map(AsRef::as_ref)
     }
 
-    /// Runs the program. Returns its results at once, while the device may still compute them.
+    /// Runs the program. Returns the results without waiting, so the device may not have computed them yet.
     ///
     /// `donated` lists the positions of the inputs whose memory the program may use for its results. If the run starts,
     /// these buffers are donated, and every later use of them is an error. A donated buffer that the program does not

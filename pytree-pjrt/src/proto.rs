@@ -53,7 +53,7 @@ impl Writer {
         self
     }
 
-    /// Writes a message, whose fields `write` writes.
+    /// Writes a message. The function `write` writes the fields of the message.
     pub(crate) fn message(&mut self, field: u64, write: impl FnOnce(&mut Self)) -> &mut Self {
         let mut inner = Self::default();
         write(&mut inner);

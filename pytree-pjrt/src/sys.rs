@@ -103,7 +103,7 @@ impl Api {
 }
 
 impl Api {
-    /// Returns the function of these arguments, or `None` if the plugin's table is too short.
+    /// Returns the function that takes the arguments `A`, or `None` if the plugin's table is too short.
     fn function<A: Arguments>(&self) -> Option<Function> {
         let offset = size_of::<abi::Table>() + A::SLOT * size_of::<Option<Function>>();
         if offset + size_of::<Option<Function>>() > self.size {
@@ -118,7 +118,7 @@ impl Api {
         }
     }
 
-    /// Calls the function of these arguments. Returns the arguments with the values that the function wrote.
+    /// Calls the function that takes these arguments. Returns the arguments with the values that the function wrote.
     ///
     /// # Safety
     /// The pointers in the arguments must satisfy the requirements of the function in the header.
@@ -144,7 +144,7 @@ impl Api {
         }
     }
 
-    /// Calls the function of these arguments, which has no result.
+    /// Calls the function that takes these arguments and has no result.
     ///
     /// # Safety
     /// The function must have no result, and the pointers must be valid.
@@ -162,7 +162,8 @@ impl Api {
     /// Reads an error and frees it.
     fn take_error(&self, function: &'static str, error: NonNull<abi::Error>) -> Failure {
         let error = error.as_ptr();
-        // SAFETY: the error exists until it is destroyed at the end. The message is copied before.
+        // SAFETY: the error exists until it is destroyed at the end. The message is copied before the error is
+        // destroyed.
         unsafe {
             let code = self.call(abi::ErrorGetCode::of(error));
             let code = code.map_or(ErrorCode::Unknown, |got| ErrorCode::from_raw(got.code));
@@ -206,7 +207,7 @@ fn reason(error: &libloading::Error) -> String {
 /// # Safety
 /// The pointer must be null or point to `size` bytes.
 unsafe fn text(pointer: *const c_char, size: usize) -> String {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that the pointer is null or valid for `size` elements.
     String::from_utf8_lossy(unsafe { slice(pointer.cast::<u8>(), size) }).into_owned()
 }
 
@@ -218,7 +219,7 @@ unsafe fn slice<'a, T>(pointer: *const T, size: usize) -> &'a [T] {
     if pointer.is_null() || size == 0 {
         return &[];
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that the pointer is null or valid for `size` elements.
     unsafe { std::slice::from_raw_parts(pointer, size) }
 }
 
@@ -880,7 +881,7 @@ impl BufferHandle {
     /// Returns whether the content is in the memory of the host with a contiguous last axis.
     fn is_plain_memory(&self, rank: usize) -> Result<bool> {
         let (api, buffer) = (self.api(), self.raw.as_ptr());
-        // SAFETY: the buffer is alive, and the layout lives as long.
+        // SAFETY: the buffer is alive, and the layout lives as long as the buffer.
         unsafe {
             if !api.call(abi::BufferIsOnCpu::of(buffer))?.is_on_cpu {
                 return Ok(false);
