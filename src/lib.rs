@@ -21,10 +21,12 @@
 //! - `#[derive(Module)]` makes a struct a pytree and gives each leaf a kind. [`mod@tree`], [`graph`], [`partition`] and
 //!   [`edit`] contain the functions on trees.
 //! - `#[param("in out")]` names the axes of a field, and [`shapes`] and [`shaped`] check the shapes of functions; see [`axes`].
-//! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions. [`transform`] contains
-//!   the types of transformed functions, [`control`] loops and branches, [`collectives`] operations along a named axis.
-//! - [`nn`] contains layers, activations and losses; [`optim`] optimizers; [`random`] keys and streams of random numbers;
-//!   [`checkpoint`] saves and loads; [`export`] writes programs for other tools; [`debug`] prints and checks values inside of compiled functions.
+//! - [`Tensor`] is the array; [`jit`], [`grad`], [`value_and_grad`], [`vmap`] transform functions. [`transform`]
+//!   contains the types of transformed functions, [`control`] contains loops and branches, and [`collectives`] contains
+//!   operations along a named axis.
+//! - [`nn`] contains layers, activations and losses; [`optim`] contains optimizers; [`random`] contains keys and
+//!   streams of random numbers; [`checkpoint`] saves and loads; [`export`] writes programs for other tools; [`debug`]
+//!   prints and checks values inside of compiled functions.
 
 /// The crate of pytrees, with further items for handwritten implementations of `Pytree` and of leaf types.
 pub use pytree_core as core;
