@@ -93,7 +93,8 @@ fn main() -> Result<(), TreeError> {
         println!("{name} is {kind}");
     }
 
-    // A field without an attribute is a sub-module. The leaves of a sub-module have the kinds that it defines.
+    // A field without an attribute is a sub-module. The leaves of a sub-module have the kinds that the sub-module
+    // defines.
     for (name, kind) in Pair::REGISTRY {
         println!("{name} is {kind}");
     }

@@ -41,7 +41,7 @@ impl Linear {
         x.dot(&self.weight) + &self.bias
     }
 
-    /// Returns the mean squared error and its gradient. The gradient has the type `Linear`, too.
+    /// Returns the mean squared error and its gradient. The gradient also has the type `Linear`.
     fn loss(&self, x: &Array2<f64>, y: &Array2<f64>) -> (f64, Self) {
         let residual = self.forward(x) - y;
         let count = residual.len() as f64;

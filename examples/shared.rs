@@ -1,5 +1,5 @@
-//! One value at several key paths: a list that can be changed through each of them, functions that keep the list shared
-//! (compiled functions) or copy it (`tree::`), and training of shared values.
+//! One value at several key paths. The example changes a list through each of its key paths. Compiled functions keep
+//! the list shared, and the functions of `tree::` copy the list. The last part trains shared values.
 //!
 //! Run it with `cargo run --example shared`. It prints:
 //!
@@ -147,7 +147,8 @@ fn compiled() {
     println!("{}", Tree::of(&two));
 }
 
-/// A list of references, and one more reference. `Pair::of` fills it with two references, each of which occurs twice.
+/// A list of references, and one more reference. `Pair::of` fills a pair with two references. Each of the two
+/// references occurs twice.
 #[derive(Pytree, Clone, Debug)]
 struct Pair {
     a: Vec<Ref<Tensor>>,

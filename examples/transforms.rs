@@ -1,4 +1,5 @@
-//! A tour of the transformations. Each takes a function and returns a function, so they nest in any order.
+//! A tour of the transformations. Each transformation takes a function and returns a function, so transformations nest
+//! in any order.
 //!
 //! Run it with `cargo run --example transforms`. It prints:
 //!

@@ -116,7 +116,7 @@ fn alphabet() -> Vec<char> {
     letters
 }
 
-/// Returns the numbers of letters.
+/// Returns the index in `letters` of each letter of `text`.
 fn encode(letters: &[char], text: &str) -> Vec<i32> {
     let number = |letter| letters.partition_point(|&other| other < letter);
     text.chars()
@@ -155,7 +155,7 @@ fn train(gpt: &mut Gpt, letters: &[char], steps: u32) -> Vec<f32> {
     losses
 }
 
-/// Returns the largest difference between the first losses and those of Flax.
+/// Returns the largest difference between the first losses and the losses of Flax.
 fn difference_to_flax(losses: &[f32]) -> Result<f32, String> {
     let mut largest = 0.0_f32;
     let lines = FLAX_LOSSES.lines().filter(|line| !line.starts_with('#'));
@@ -163,7 +163,7 @@ fn difference_to_flax(losses: &[f32]) -> Result<f32, String> {
         let expected: f32 = line
             .parse()
             .map_err(|_| format!("flax_losses.txt has the line `{line}`, expected a number"))?;
-        // A NaN is a difference, too.
+        // A NaN also counts as a difference.
         let difference = (loss - expected).abs();
         largest = if difference.is_nan() {
             f32::INFINITY
@@ -174,7 +174,7 @@ fn difference_to_flax(losses: &[f32]) -> Result<f32, String> {
     Ok(largest)
 }
 
-/// Writes a text letter by letter. One trace serves the letters of the prompt and those that follow.
+/// Writes a text letter by letter. One trace serves the letters of the prompt and the letters that the model writes.
 fn write(gpt: &Gpt, letters: &[char], options: &Options) -> String {
     let step = jit_mut(
         |(gpt, token, key, temperature): (&mut Gpt, Tensor, Key, Tensor)| {

@@ -3,13 +3,13 @@
 use pytree::nn::{Embed, LayerNorm, LearnedPositions, TransformerBlock};
 use pytree::prelude::*;
 
-/// The number of letters that the model sees.
+/// The maximum number of letters in an input of the model.
 pub(crate) const LENGTH: usize = 64;
 const WIDTH: usize = 64;
 const HEADS: usize = 4;
 const BLOCKS: usize = 2;
 
-/// Predicts the next letter. The table of letters is also the output layer.
+/// Predicts the next letter. The table with a vector for each letter is also the weight of the output layer.
 #[derive(Module, Clone, Debug)]
 pub(crate) struct Gpt {
     tokens: Embed,

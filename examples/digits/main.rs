@@ -1,7 +1,7 @@
 //! Trains an MLP on handwritten digits, end to end: `cargo run --release --example digits`.
 //!
-//! The program prints a summary of the model and a progress bar, writes learning curves and confusion matrix as a
-//! picture, saves a checkpoint, loads it into a fresh model, and tests the loaded model. The last printed line is
+//! The program prints a summary of the model and a progress bar, writes the learning curves and the confusion matrix as
+//! a picture, saves a checkpoint, loads it into a fresh model, and tests the loaded model. The last printed line is
 //! `test accuracy: 0.97…`; `--help` lists the options.
 
 mod data;

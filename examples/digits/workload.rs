@@ -43,7 +43,7 @@ pub(crate) fn permutation(stream: u64, count: usize) -> Vec<usize> {
     order
 }
 
-/// Returns the weight (`[inputs][outputs]`) and the bias of linear layer number `layer`.
+/// Returns the weight (`[inputs][outputs]`) and the bias of a linear layer. Each index `layer` gives other numbers.
 pub(crate) fn linear(layer: u64, inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>) {
     let bound = (1.0 / (inputs as f64).sqrt()) as f32;
     (
