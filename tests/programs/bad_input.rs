@@ -1,4 +1,4 @@
-//! Mistakes: each causes one error with all mismatches and paths, and changes nothing.
+//! Mistakes of users. Each mistake causes one error that lists all mismatches with their paths, and changes no value.
 
 use pytree::AnyLeaf;
 use pytree::optim::{Momentum, sgd_momentum};
@@ -28,7 +28,7 @@ fn pair() -> Pair {
     }
 }
 
-/// The message of the panic that `action` ends in.
+/// Returns the message of the panic in which `action` ends.
 fn message(action: impl FnOnce()) -> String {
     let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(action)).unwrap_err();
     payload

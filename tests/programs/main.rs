@@ -1,5 +1,5 @@
-//! Programs as users write them. The API is settled on them; they change only with a reason in the
-//! CHANGELOG.
+//! Programs as users write them. The API was designed for these programs, so a program changes only for a reason that
+//! the CHANGELOG states.
 
 #![allow(
     clippy::pedantic,
@@ -12,7 +12,7 @@
 
 mod bad_input;
 mod named_mistakes;
-// Left as compact as its author wrote it.
+// This program keeps its compact format.
 #[rustfmt::skip]
 mod p01_mlp;
 mod p02_state;
@@ -63,7 +63,8 @@ mod p51_sequential;
 mod p52_gru_sampling;
 mod p53_lora;
 
-/// Returns the message of the panic in which the action ends. The numbers of lines in this folder are replaced by `LINE`.
+/// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
+/// `LINE`.
 fn panic_message<R>(action: impl FnOnce() -> R) -> String {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(action));
     let payload = outcome.err().expect("the action panics");

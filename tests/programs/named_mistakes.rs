@@ -118,7 +118,7 @@ fn ones(shape: &[usize]) -> Tensor {
     Tensor::ones(DType::F32, shape)
 }
 
-/// A mistake: what it is, the action that ends in a panic, and the names of axes that the message shows.
+/// A mistake: its description, the action that panics because of it, and the axis names that the message shows.
 type Mistake = (&'static str, Box<dyn FnOnce()>, &'static [&'static str]);
 
 fn mistake<R>(

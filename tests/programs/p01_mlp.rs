@@ -1,4 +1,4 @@
-//! `Linear` and `Mlp` written by the user in twelve lines, trained with a jitted step of four.
+//! `Linear` and `Mlp` that the user wrote in twelve lines. A jitted step of four lines trains the model.
 
 use pytree::nn::Initializer;
 use pytree::prelude::{DType, Key, Module, Optimizer, Rngs, Tensor, adam, jit, mse, value_and_grad};

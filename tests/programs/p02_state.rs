@@ -1,4 +1,4 @@
-//! State written under differentiation: batch normalisation and dropout of the user's own.
+//! State that is written under differentiation: the user's own batch normalisation and dropout.
 
 use pytree::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `Vec<Box<dyn Layer>>` with different layers and a user's own trait.
+//! A `Vec<Box<dyn Layer>>` with layers of different types. The trait `Layer` is the user's own.
 
 use pytree::module_object;
 use pytree::prelude::*;

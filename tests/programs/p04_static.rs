@@ -1,5 +1,5 @@
-//! Static fields: an enum, a float, a string, a function pointer. A change causes a retrace, whose reason is
-//! reported.
+//! Static fields: an enum, a float, a string, a function pointer. If a static field changes, the function is traced
+//! again and the reason is reported.
 
 use pytree::Static;
 use pytree::prelude::*;

@@ -1,4 +1,4 @@
-//! A generic module, an enum module with every form of variant, and fields of every container.
+//! A generic module, an enum module with every form of variant, and fields of every container type.
 
 use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;

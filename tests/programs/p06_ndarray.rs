@@ -16,7 +16,7 @@ impl Linear {
         x.dot(&self.weight) + &self.bias
     }
 
-    /// The mean squared error and its gradient, which is a `Linear` too.
+    /// Returns the mean squared error and its gradient. The gradient is also a `Linear`.
     fn loss(&self, x: &Array2<f64>, y: &Array2<f64>) -> (f64, Self) {
         let residual = self.forward(x) - y;
         let count = residual.len() as f64;

@@ -1,4 +1,4 @@
-//! Tied weights: a shared leaf at two places.
+//! Tied weights: two fields share one leaf.
 
 use pytree::prelude::*;
 

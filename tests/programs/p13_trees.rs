@@ -1,4 +1,4 @@
-//! Maps to another leaf type, key paths printed and parsed, two trees mapped together.
+//! Maps to another leaf type, prints and parses key paths, and maps two trees together.
 
 use pytree::prelude::*;
 use pytree::{KeyPath, PathKey};

@@ -1,4 +1,5 @@
-//! A checkpoint of model and optimizer, resumed in a new process bit for bit. A wrong file gives a report.
+//! A checkpoint of a model and its optimizer. A new process resumes the training and computes the same bits. Loading a
+//! wrong file gives a report.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +42,8 @@ fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("pytree-{name}-{}.safetensors", std::process::id()))
 }
 
-/// The work of the new process: this test binary, with the path of the checkpoints in a variable.
+/// Does the work of the new process, which executes this test binary. Environment variables hold the paths of the
+/// checkpoints.
 #[test]
 fn resume_child() {
     let (Ok(from), Ok(to)) = (

@@ -1,4 +1,4 @@
-//! A container type registered by hand, and a dynamic tree by macro.
+//! A container type with a handwritten implementation, and a dynamic tree that a macro builds.
 
 use pytree::Leaf;
 use pytree::core::shape::{Field, NodeShape};

@@ -1,4 +1,4 @@
-//! Places of a model selected by a closure, edits of nodes at any depth, comparison of models, and leaves as one
+//! Selects places of a model with a closure, edits nodes at any depth, compares models, and converts leaves to one
 //! vector.
 
 use std::collections::VecDeque;

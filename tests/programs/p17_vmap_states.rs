@@ -1,4 +1,4 @@
-//! Examples that look at each other by the name of their axis, and models whose states are written under `vmap`.
+//! Examples of a batch that are averaged along their named axis, and models that write their states under `vmap`.
 
 use pytree::Axes;
 use pytree::collectives::pmean;
@@ -13,7 +13,7 @@ struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Of one example; the statistics are those of all.
+    /// Normalises one example with the statistics of all examples.
     fn forward(&mut self, x: &Tensor) -> Tensor {
         let mean = pmean(x, "batch");
         let variance = pmean(&(x - &mean).square(), "batch");
@@ -57,7 +57,7 @@ fn training_step_works_under_vmap() {
             .axis_name("batch");
         forward((model, x.clone())).sum()
     })(&mut model);
-    // The loss is of third order in the scale.
+    // The loss is a third power of the scale. So the product of the scale and the gradient is three times the loss.
     let slope = (&gradient["scale"] * &model.scale).sum().item::<f64>();
     assert!((slope - 3.0 * loss.item::<f64>()).abs() < 1e-9);
     assert!((model.mean.sum().item::<f64>() - 0.1 * 13.0 / 3.0).abs() < 1e-12);

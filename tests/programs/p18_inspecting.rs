@@ -1,5 +1,5 @@
-//! Inspection of a function: its jaxpr, the executed operations, the reason of a retrace, its prints, and the
-//! origin of NaN.
+//! Inspects a function: its jaxpr, the executed operations, the reason for a retrace, the printed values, and the
+//! origin of a NaN.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -86,7 +86,7 @@ fn nan_names_its_line() {
     );
 }
 
-/// What the next test runs in a process of its own, to see what it prints.
+/// Prints values. The next test runs this function in another process, and reads the output of the process.
 #[test]
 fn prints() {
     let step = jit(|x: Tensor| {
@@ -112,7 +112,7 @@ fn prints_are_on_stdout_in_order() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // The first stands behind the name of the test.
+    // The first printed text follows the name of the test on the same line.
     let lines: Vec<&str> = text
         .lines()
         .filter_map(|line| match line.find("x = ") {
@@ -162,7 +162,7 @@ fn the_environment_turns_checks_on() {
     }
 }
 
-/// Does nothing but in the process that the test above starts.
+/// Does nothing unless it runs in a process that the test above started.
 #[test]
 fn an_infinity_and_nan_if_asked() {
     if std::env::var_os("P18_CHILD").is_some() {

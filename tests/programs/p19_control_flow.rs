@@ -1,5 +1,5 @@
-//! Loops and branches on values: a recurrent network trained through a scan, Newton's iteration under `vmap`,
-//! a gradient clipped where it passes, and layers that are computed again.
+//! Loops and branches on values: a recurrent network trained through a scan, Newton's iteration under `vmap`, a
+//! gradient that is clipped inside of a model, and layers that the backward pass computes again.
 
 use pytree::control::{scan, while_loop};
 use pytree::prelude::*;
@@ -38,7 +38,7 @@ impl Rnn {
     }
 }
 
-/// The running mean of a wave.
+/// Returns a wave and its running mean.
 fn sample() -> (Tensor, Tensor) {
     let wave: Vec<f32> = (0..12).map(|t| (0.7 * t as f32).sin()).collect();
     let means: Vec<f32> = (1..=12)

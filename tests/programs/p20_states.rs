@@ -59,7 +59,7 @@ fn metadata_survives_training_and_checkpoints() {
     optimizer.update(&mut model, &gradient);
     assert_eq!(said(&model), expected);
 
-    // Another sharding is another structure, and the reason is reported.
+    // Another sharding is another structure, so the function is traced again. The reason is reported.
     model.kernel.metadata_mut().set("sharding", "model");
     let (model, _) = step((model, x));
     assert_eq!(

@@ -3,7 +3,7 @@
 use pytree::nn::{Mode, summary};
 use pytree::prelude::*;
 
-/// How often it is used, counted by everybody who holds a handle.
+/// A layer that counts its calls. All layers with a handle to the same reference count together.
 #[derive(Module, Clone, Debug)]
 struct Counted {
     linear: Linear,
@@ -11,7 +11,8 @@ struct Counted {
     calls: Ref<Tensor>,
 }
 
-/// Two layers that count together, with one weight for both scales, and a stream of keys that both draw from.
+/// Two layers that count their calls together. The fields `scale` and `again` are the same weight. The random streams
+/// and the dropout are references.
 #[derive(Module, Clone, Debug)]
 struct Net {
     first: Counted,
@@ -106,12 +107,12 @@ fn a_net_with_references_is_trained() {
         losses[199]
     );
     assert_eq!(train.traces(), 1);
-    // Handles from before see what the compiled steps wrote.
+    // Handles that existed before the training read the values that the compiled steps wrote.
     assert_eq!(watched.first.calls.get().item::<i32>(), 400);
     assert_eq!(key(), drawn + 200);
     assert!(watched.scale.get().item::<f32>() != 1.0);
     assert!(net.scale.same(&watched.again) && net.rngs.same(&watched.rngs));
-    // It is one parameter and one gradient.
+    // The fields `scale` and `again` are one parameter, which has one gradient.
     let loss = |net: &Net| mse(&net.forward(&x), &y);
     let gradient = grad(loss)(&net);
     let at = |place| std::ptr::from_ref(gradient.get(place).unwrap());
@@ -170,7 +171,7 @@ fn a_checkpoint_has_each_value_once() {
     let (loaded, resumed) = checkpoint::load(&path, &template).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(loaded.scale.same(&loaded.again) && loaded.first.calls.same(&loaded.second.calls));
-    // Both go on to the same bits.
+    // The original and the loaded model compute the same bits in the next step.
     let (net, _, loss) = jit(step)((net, optimizer, x.clone(), y.clone()));
     let (loaded, _, same) = jit(step)((loaded, resumed, x, y));
     assert_eq!(loss, same);

@@ -1,11 +1,12 @@
-//! A trained model is adapted: an optimiser for each group of parameters, with a schedule of its own, and weights that a
-//! pattern names become others with a correction of low rank beside them.
+//! Adapts a trained model. Each group of parameters has its own optimiser and schedule. A path pattern selects the
+//! weights that get a correction of low rank.
 
 use pytree::edit;
 use pytree::prelude::*;
 use pytree::{Frozen, TreeError};
 
-/// The weight of a layer. One of low rank is W + A B, of which only A and B are trained (Hu et al. 2021, "LoRA").
+/// The weight of a layer. A weight with a correction of low rank is W + A B, where only A and B are trained (Hu et al.
+/// 2021, "LoRA").
 #[derive(Module, Clone, Debug)]
 enum Weight {
     Full {
@@ -30,7 +31,7 @@ impl Weight {
         }
     }
 
-    /// The same weight with a correction, which is zero at first.
+    /// Returns the same weight with a correction, which is zero at first.
     fn adapted(&self, rank: usize, rngs: &mut Rngs) -> Self {
         let weight = self.value();
         let (inputs, outputs) = (weight.shape()[0], weight.shape()[1]);
@@ -77,7 +78,7 @@ fn loss(net: &Net, x: &Tensor, y: &Tensor) -> Tensor {
     mse(&net.forward(x), y)
 }
 
-/// A rate that rises for ten updates and then stays, and one that falls with each.
+/// Returns a learning rate that rises for ten updates and is constant afterwards.
 fn warm(step: &Tensor) -> Tensor {
     ((step.convert(DType::F32) + 1.0) / 10.0).minimum(1.0) * 0.1
 }
@@ -184,7 +185,7 @@ fn matching_weights_become_low_rank() {
         assert_eq!(*frozen, before.value());
     }
 
-    // And back: what was learnt becomes part of the weights.
+    // Merge the corrections into the weights.
     let merged = edit::apply(adapted.clone(), |weight: &mut Weight| {
         *weight = Weight::Full {
             weight: weight.value(),

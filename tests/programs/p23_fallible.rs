@@ -11,7 +11,8 @@ use pytree::{
     saved_residuals, vjp,
 };
 
-/// Why a forward pass is impossible. It can't be cloned, and is returned as it is.
+/// The reason why a forward pass is impossible. The error does not implement `Clone`, so transformations must return
+/// the original error.
 #[derive(Debug)]
 enum ForwardError {
     Tensor(TensorError),
@@ -171,7 +172,7 @@ fn every_transformation_returns_the_error() {
     assert_eq!(written.weight.to_vec::<f32>(), before);
     assert_eq!(written.bias.to_vec::<f32>(), [0.0, 0.0]);
 
-    // Later calls are as if nothing had happened.
+    // The errors have no effect on later calls.
     let infallible = grad(|net: &Net| net.loss(&x, &y).unwrap())(&net);
     let fallible = grad(|net: &Net| net.loss(&x, &y))(&net).unwrap();
     assert_eq!(infallible["weight"], fallible["weight"]);
@@ -307,7 +308,7 @@ fn derivatives_return_the_error() -> Result<(), ForwardError> {
     assert_eq!(saved_residuals(cubes, &x)?.len(), 1);
     assert_wrong(saved_residuals(cubes, &wrong()));
 
-    // They nest, and later calls are as if nothing had happened.
+    // The transformations nest, and the errors have no effect on later calls.
     let rows = Tensor::stack(&[x.clone(), x.clone()], 0);
     assert_eq!(vmap(jacrev(cubes))(rows)?.shape(), [2, 2, 2]);
     assert_eq!(jit(hessian(sum_of_cubes))(x.clone())?.shape(), [2, 2]);
@@ -405,7 +406,7 @@ fn branches_return_the_error() -> Result<(), ForwardError> {
         |which: &Tensor, x: Tensor| control::cond(which, |x: Tensor| cubes(&x), |x| Ok(x * 2.0), x);
     assert_eq!(choose(&yes, vector())?.to_vec::<f64>(), [1.0, 8.0]);
     assert_eq!(choose(&no, vector())?.to_vec::<f64>(), [2.0, 4.0]);
-    // Both branches are traced, so the branch that is not taken may fail, too.
+    // Both branches are traced, so the branch that is not taken may also fail.
     assert_wrong(choose(&yes, wrong()));
     assert_wrong(choose(&no, wrong()));
     let compiled = jit(move |(which, x): (Tensor, Tensor)| choose(&which, x));
@@ -539,14 +540,14 @@ fn condition_and_body_may_both_fail() -> Result<(), ForwardError> {
     let grown = control::while_loop(is_small, body, vector())?;
     assert_eq!(grown.to_vec::<f64>(), [9.0, 730.0]);
     assert_wrong(control::while_loop(is_small, body, wrong()));
-    // The condition alone.
+    // Here, only the condition may fail.
     let is_small = |x: &Tensor| Ok::<_, ForwardError>(cubes(x)?.max().less(1000.0));
     assert_eq!(
         control::while_loop(is_small, |x| x * 2.0, vector())?.to_vec::<f64>(),
         [8.0, 16.0]
     );
     assert_wrong(control::while_loop(is_small, |x| x * 2.0, wrong()));
-    // Both: the outer `Result` is that of the condition.
+    // Here, both may fail. The outer `Result` is the result of the condition.
     let too_wide = |x: Tensor| match x.len() {
         3 => Err("too wide"),
         _ => Ok(x * 2.0),

@@ -99,7 +99,7 @@ fn a_step_that_panics_changes_nothing() {
     catch_unwind(call).unwrap_err();
     assert_eq!(net, before);
 
-    // A panic while the compiled program runs.
+    // Here, the compiled program panics while it runs.
     let prints = jit_mut(|(net, x): (&mut Net, Tensor)| {
         let y = net.forward(&x);
         pytree::debug::debug_callback(&[&y], |_| panic!("stop"));
@@ -182,7 +182,7 @@ fn examples_are_mapped_inside_of_a_compiled_step() {
     assert_eq!(found, expected);
     assert_eq!(each, eager);
 
-    // The other way round: a compiled function is mapped.
+    // Here, `vmap` maps a compiled function.
     let forward = jit_mut(|(dropout, x): (&mut Dropout, Tensor)| dropout.forward(&x));
     let mapped = vmap_mut(forward).in_axes((axes, 0));
     let drop = |each: &mut Dropout| mapped((each, x.clone()));
@@ -270,7 +270,7 @@ fn references_are_written_by_compiled_steps() {
     assert_eq!(pair.1.item::<i32>(), 11);
     assert!(pair.0.same(&calls));
 
-    // A new reference replaces the one of the argument.
+    // A new reference replaces the reference of the argument.
     let replace = jit_mut(|pair: &mut (Ref<Tensor>, Tensor)| pair.0 = Ref::new(Tensor::from(7)));
     replace(&mut pair);
     assert_eq!(pair.0.get().item::<i32>(), 7);

@@ -1,4 +1,4 @@
-//! Warnings about programs that work but not as intended. A hook captures them.
+//! Warnings about programs that run, but do not do what the user intended. A hook captures the warnings.
 
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
@@ -12,7 +12,7 @@ static CAPTURED: LazyLock<Mutex<Vec<Warning>>> = LazyLock::new(|| {
     Mutex::default()
 });
 
-/// Returns the messages about functions that this file built in some lines, while `program` ran.
+/// Runs `program`, and returns the messages about functions that were built in the given lines of this file.
 fn messages(kind: WarningKind, lines: std::ops::Range<u32>, program: impl FnOnce()) -> Vec<String> {
     LazyLock::force(&CAPTURED);
     program();
@@ -43,7 +43,7 @@ fn a_function_built_in_a_loop_warns_once() {
 
 const HELPER_BEGINS: u32 = line!();
 
-/// A helper that compiles a function for each type: one line, many types.
+/// A helper that compiles a function for each type. All these functions are built in the same line.
 fn doubled<T: Traceable>(value: T) -> T {
     let twice = jit(|value: T| tree::map(&value, |leaf: &Tensor| leaf * 2.0));
     twice(value)
@@ -304,7 +304,7 @@ fn states_that_a_loop_changes_are_named() {
     let places = "[0].norm.mean, [0].norm.variance, [0].dropout.stream.count";
     assert!(found[0].contains(places), "{found:?}");
 
-    // The loop passes on what it does not change.
+    // In evaluation mode, the loop changes no state, so no state is dropped.
     let start = line!();
     let evaluate = jit(|(mut net, xs): (Noisy, Tensor)| {
         scan_mut(|net, x: Tensor| net.forward(&x), &mut net, xs)

@@ -8,7 +8,7 @@ use pytree::Partition;
 use pytree::module_object;
 use pytree::prelude::*;
 
-/// What this program needs of a model besides training: a forward pass that may write states.
+/// The models that this program accepts: each `Model` with a forward pass, which may write states.
 trait Network: Model {
     fn forward(&mut self, x: &Tensor) -> Tensor;
 }
@@ -73,7 +73,7 @@ fn mean_gradient<M: Network>(model: &M, batches: &[(Tensor, Tensor)]) -> (Partit
     (mean, norm)
 }
 
-/// Returns the predictions for each example alone, in evaluation mode.
+/// Returns the predictions in evaluation mode. Each example is computed separately.
 fn predict<M: Network>(model: &M, x: &Tensor) -> Tensor {
     let quiet = eval(model);
     vmap(|x: Tensor| quiet.clone().forward(&x.expand_dims(0)).squeeze(0))(x.clone())
@@ -91,7 +91,7 @@ fn load<M: Model>(
     Ok(checkpoint::load(path, &(model.clone(), optimizer.clone()))?)
 }
 
-/// Trains, saves, loads and goes on.
+/// Trains a model, saves it, loads it, and continues the training.
 fn run<M: Network>(name: &str, start: impl Fn() -> M) {
     let mut rngs = Rngs::new(7);
     let x = rngs.normal(DType::F32, [32, 3]);

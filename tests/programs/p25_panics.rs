@@ -1,4 +1,4 @@
-//! Where a panic of a transformation is located: at the user's line, which the message of a panic shows.
+//! Tests the location of a panic in a transformation: the message of the panic shows the user's line.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -93,8 +93,8 @@ fn operations_inside_panic_at_the_line_of_the_user() {
     }
 }
 
-/// The results of transformations are called through `dyn Fn`, which does not know its caller, so these panics name
-/// the line that built the function in their message.
+/// The results of transformations are called through `dyn Fn`, which does not know its caller. So the messages of these
+/// panics name the line that built the function.
 #[test]
 fn built_functions_name_their_line_in_the_message() {
     fn message<T>(program: impl FnOnce() -> T) -> String {
@@ -133,11 +133,11 @@ fn a_captured_model_is_a_constant() {
     let current = model.lock().unwrap().clone();
     assert_ne!(current.forward(&x), first);
 
-    // As an argument, the current value is used.
+    // If the model is an argument, its current value is used.
     let forward = jit(|(model, x): (Linear, Tensor)| model.forward(&x));
     let found = forward((model.lock().unwrap().clone(), x.clone()));
     assert_eq!(found, current.forward(&x));
-    // As a reference, too.
+    // If the model is in a reference, its current value is also used.
     let reference = Ref::new(current.clone());
     let forward = jit(|(model, x): (Ref<Linear>, Tensor)| model.get().forward(&x));
     forward((reference.clone(), x.clone()));

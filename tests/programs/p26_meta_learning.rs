@@ -4,14 +4,14 @@ use pytree::control::{ScanOptions, scan_with};
 use pytree::nn::convert_floats;
 use pytree::prelude::*;
 
-/// Examples to adapt to, and examples to be good at afterwards.
+/// Examples for the adaptation of a model, and examples for the loss after the adaptation.
 #[derive(Pytree, Clone, Debug)]
 struct Task {
     support: (Tensor, Tensor),
     query: (Tensor, Tensor),
 }
 
-/// A start for all tasks, and the learning rate of the inner loop, which is learnt, too.
+/// The initial model for all tasks, and the learning rate of the inner loop. Both are learnt.
 #[derive(Module, Clone, Debug)]
 struct Start {
     model: Mlp,
@@ -35,7 +35,7 @@ impl Start {
         }
     }
 
-    /// The inner loop, with an optimizer.
+    /// Returns the model after the inner loop, which uses an optimizer.
     fn adapted(&self, support: &(Tensor, Tensor)) -> Mlp {
         let mut model = self.model.clone();
         let mut optimizer = Optimizer::new(&model, sgd(0.0));
@@ -47,7 +47,7 @@ impl Start {
         model
     }
 
-    /// The same loop as a `scan`, with the update written by hand.
+    /// Returns the same model, computed by a `scan` with a handwritten update.
     fn adapted_by_scan(&self, support: &(Tensor, Tensor)) -> Mlp {
         let step = |model: Mlp, ()| {
             let gradient = grad(|model: &Mlp| loss(model, support))(&model);
@@ -60,7 +60,7 @@ impl Start {
         scan_with(options, step, self.model.clone(), ()).0
     }
 
-    /// The inner loop for a gradient of first order: that of each inner step is a constant.
+    /// Returns the model for a gradient of first order: the gradient of each inner step counts as a constant.
     fn adapted_at_first_order(&self, support: &(Tensor, Tensor)) -> Mlp {
         let mut model = self.model.clone();
         for _ in 0..INNER_STEPS {
@@ -75,13 +75,13 @@ impl Start {
     }
 }
 
-/// The mean loss after adaptation, over all tasks at once.
+/// Returns the mean of the losses of all tasks after adaptation.
 fn meta_loss(start: &Start, tasks: &Task, adapt: fn(&Start, &(Tensor, Tensor)) -> Mlp) -> Tensor {
     let of_task = |task: Task| loss(&adapt(start, &task.support), &task.query);
     vmap(of_task)(tasks.clone()).mean()
 }
 
-/// Sine waves with phases of their own.
+/// Returns tasks. Each task is a sine wave with its own phase.
 fn tasks(seed: u64, count: usize) -> Task {
     let mut rngs = Rngs::new(seed);
     let phase = rngs.uniform(DType::F64, [count, 1, 1]) * 3.0;

@@ -1,5 +1,5 @@
-//! All that a training run changes as one value: the model, its optimizer, a counter, and a moving average of the
-//! parameters.
+//! One value that contains everything that a training run changes: the model, its optimizer, a counter, and a moving
+//! average of the parameters.
 
 use pytree::Collection;
 use pytree::Partition;
@@ -7,7 +7,7 @@ use pytree::nn::summary;
 use pytree::optim::Chain;
 use pytree::prelude::*;
 
-/// Values that follow the parameters.
+/// The collection of the moving averages of parameters.
 #[derive(Collection)]
 struct Average;
 
@@ -31,7 +31,8 @@ impl<M: Model> TrainState<M> {
         }
     }
 
-    /// One step. The average forgets faster at the beginning, so that it soon leaves the initial parameters.
+    /// Trains for one step. The average changes faster at the beginning, so that the initial parameters soon have
+    /// little weight.
     fn train(&mut self, loss: impl Fn(&M) -> Tensor + Send + Sync) -> Tensor {
         let (loss, gradient) = value_and_grad(loss)(&self.model);
         self.optimizer.update(&mut self.model, &gradient);
@@ -48,7 +49,7 @@ impl<M: Model> TrainState<M> {
         loss
     }
 
-    /// The model with the averaged parameters.
+    /// Returns the model with the averaged parameters.
     fn averaged(&self) -> M {
         partition::replace(&self.model, &self.average).expect("the average is of this model")
     }

@@ -33,7 +33,7 @@ fn optimizer(net: &Net, rate: &Tensor) -> Optimizer<Net> {
     optimizer
 }
 
-/// A step of one member.
+/// Trains one member for one step.
 fn step((net, optimizer, x, y): (&mut Net, &mut Optimizer<Net>, Tensor, Tensor)) -> Tensor {
     let loss = |net: &mut Net| mse(&net.forward(&x), &y);
     let (loss, gradient) = value_and_grad_mut(loss)(net);
@@ -109,7 +109,7 @@ fn ensemble_is_created_by_vmap() {
     let difference = diff(&stack(&members), &(nets.clone(), optimizers));
     assert!(difference.within(1e-6), "{difference}");
 
-    // The mean of the predictions, and how far the members are apart.
+    // The predictions of the members differ.
     let (x, _) = data();
     let quiet = eval(&nets);
     let predict = vmap(|(mut net, x): (Net, Tensor)| net.forward(&x)).in_axes((0, None));

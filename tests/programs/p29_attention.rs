@@ -64,7 +64,7 @@ impl Attention {
             .transpose([0, 2, 1, 3])
     }
 
-    /// A mistake: the heads are not moved before the time.
+    /// A mistake: the axis of the heads is not moved before the axis of the time.
     #[shapes(x = "batch time heads*head_dim", return = "batch heads time head_dim")]
     fn split_without_transpose(&self, x: &Tensor) -> Tensor {
         x.reshape([x.shape()[0], x.shape()[1], self.heads, self.head_dim])

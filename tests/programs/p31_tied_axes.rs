@@ -1,4 +1,4 @@
-//! Tied weights with named axes: one shared array has a name for its axes at each place.
+//! Tied weights with named axes: two fields share one array, and each field has its own names for the axes.
 
 use pytree::prelude::*;
 
@@ -69,7 +69,7 @@ fn tokens_that_are_one_hot_are_reported() {
     );
 }
 
-/// A mistake: the names of the head are those of its transpose.
+/// A mistake: the axes of the head are named in the order of the transposed array.
 #[derive(Module, Clone, Debug)]
 struct Transposed {
     #[param("vocabulary model")]

@@ -57,7 +57,7 @@ impl Stack {
             .fold(start, |x, layer| layer.forward(&x).tanh())
     }
 
-    /// A mistake: the mean is added to the result, whose width is another one.
+    /// A mistake: the mean is added to the result, which has another width.
     #[shapes(x = "batch features", return = "batch _")]
     fn with_mean(&self, x: &Tensor) -> Tensor {
         self.forward(x) + &self.mean

@@ -1,4 +1,4 @@
-//! A residual block around any layer: the block checks the layer that it does not know.
+//! A residual block around any layer: the block checks a layer of unknown type.
 
 use pytree::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A layer that is one of several: each variant of an enum names its axes.
+//! An enum of several kinds of layers: each variant names the axes of its fields.
 
 use pytree::prelude::*;
 

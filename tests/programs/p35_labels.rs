@@ -1,4 +1,4 @@
-//! A loss function with named axes: the labels are numbers, one for each example.
+//! A loss function with named axes: there is one integer label for each example.
 
 use pytree::prelude::*;
 
@@ -13,7 +13,7 @@ fn loss(logits: &Tensor, labels: &Tensor) -> Tensor {
     softmax_cross_entropy(logits, labels).mean()
 }
 
-/// A mistake: there is one number for each example, and not one for all.
+/// A mistake: the function returns one number for each example, and not the mean of these numbers.
 #[shapes(
     logits = "float[batch classes]",
     labels = "i32[batch]",

@@ -1,4 +1,5 @@
-//! A checkpoint of another width: the load reports it, and so does a model that got one of its arrays.
+//! A checkpoint of a model of another width. Loading this checkpoint reports the mismatch. A model that contains an
+//! array of the other width also reports the mismatch.
 
 use std::path::PathBuf;
 
@@ -41,7 +42,8 @@ fn checkpoint_of_the_same_width_is_loaded() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// What the report says about each array of the wrong width: its shape in the file, and the axis that differs.
+/// The lines of the report, one for each array of the wrong width. A line shows the shape in the file, and the axis
+/// that differs.
 const REPORTED: [&str; 3] = [
     "first is f32[2,16] in the file, expected [in hidden] = f32[2,8]: hidden is 16 in the file and 8 in the model",
     "bias is f32[16] in the file, expected [hidden] = f32[8]: hidden is 16 in the file and 8 in the model",

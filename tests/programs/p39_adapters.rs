@@ -1,5 +1,5 @@
-//! Adapters of low rank: their parameters are a collection of their own below the parameters, so they are trained with the
-//! others or alone.
+//! Adapters of low rank. The collection of their parameters is a child of the collection of all parameters. So the
+//! adapters are trained with the other parameters or alone.
 
 use pytree::kind::Param;
 use pytree::prelude::*;
@@ -9,7 +9,7 @@ use pytree::prelude::*;
 #[collection(parent = Param)]
 struct LoraParam;
 
-/// The scale of an adapter, which is a parameter of the adapter, too.
+/// The scale of an adapter, which is also a parameter of the adapter.
 #[derive(pytree::Collection)]
 #[collection(parent = LoraParam)]
 struct LoraScale;
@@ -59,7 +59,7 @@ fn adapters_are_parameters() {
     const ALL: [&str; 4] = ["weight", "down", "up", "scale"];
     assert_eq!(paths(&partition::filter(&model, &Filter::param())), ALL);
 
-    // What is differentiated and trained without a filter.
+    // Without a filter, all parameters are differentiated and trained, including the adapters.
     let mut optimizer = Optimizer::new(&model, sgd(0.1));
     let step = jit_mut(
         |(model, optimizer, x): (&mut Adapted, &mut Optimizer<Adapted>, Tensor)| {

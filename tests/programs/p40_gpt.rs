@@ -43,7 +43,7 @@ fn train((gpt, optimizer, text): (&mut Gpt, &mut Optimizer<Gpt>, Tensor)) -> Ten
     loss
 }
 
-/// Draws the next token. At the temperature 0 this is the most probable token.
+/// Draws the next token. At the temperature 0, returns the most probable token.
 fn next((gpt, token, key, temperature): (&mut Gpt, Tensor, Key, Tensor)) -> Tensor {
     let logits = gpt.forward(&token).index(ix![.., -1]);
     let gumbel = -(-key.uniform(DType::F32, logits.shape()).log()).log();
@@ -71,7 +71,7 @@ fn gpt_is_trained_and_decodes_with_cache() {
     }
     assert!(losses[0] > 2.5 && losses[59] < 0.7, "{losses:?}");
 
-    // The prompt is read token by token, too, so that one trace serves all tokens.
+    // The prompt is also read token by token, so that one trace serves all tokens.
     let sampler = jit_mut(next);
     let mut decode = |temperature: f32| {
         let mut decoder = with_cache(&gpt, [1], LENGTH);

@@ -59,7 +59,7 @@ fn padded_batch_is_trained() {
     let mut optimizer = Optimizer::new(&model, adam(1e-2));
     let lengths = Tensor::from([6, 3, 5, 2, 4, 6, 1, 3]);
     let tokens = rngs.next("data").randint([8, 6], 0, 10);
-    // Whether the first token is one of the last five.
+    // The label is 1 if the first token of the sentence is greater than 4.
     let labels = tokens.index(ix![.., 0]).greater(4).convert(DType::I32);
     let step = jit_mut(
         |(model, optimizer, tokens, lengths, labels): (

@@ -1,11 +1,11 @@
-//! Layers of one's own between those of the library, in one `Sequential`.
+//! The user's own layers and layers of the library in one `Sequential`.
 
 use pytree::nn::{Forward, Mode};
 use pytree::prelude::*;
 
 use crate::panic_message;
 
-/// A layer without state: it joins with one line.
+/// A layer without state. The macro `forward!` makes it usable in a `Sequential`.
 #[derive(Module, Clone, Debug)]
 struct Residual {
     inner: Linear,
@@ -52,7 +52,7 @@ fn loss(model: &mut Sequential, x: &Tensor) -> Tensor {
     model.forward(x).square().mean()
 }
 
-/// Any function of layers takes the layers of the library, one's own, and a `Sequential`.
+/// Applies a layer twice. The layer can be a layer of the library, the user's own layer, or a `Sequential`.
 fn twice(layer: &mut impl Forward, x: &Tensor) -> Tensor {
     let y = layer.forward(x);
     layer.forward(&y)
@@ -103,14 +103,14 @@ fn row_is_a_module_like_any_other() {
     let model = model(&mut rngs);
     let x = rngs.normal(DType::F32, [8, 4]);
 
-    // The modes of inner layers, of all or of one type.
+    // The modes of all inner layers can be set, or only the modes of layers of one type.
     let mut quiet = eval(&model);
     assert_eq!(quiet.forward(&x), quiet.forward(&x));
     let changed =
         pytree::core::edit::apply(model.clone(), |layer: &mut Dropout| layer.mode = Mode::Eval);
     assert!(format!("{changed:?}").contains("mode: Eval"));
 
-    // A table, a checkpoint, one example at a time.
+    // A summary, a checkpoint and a `vmap` of the whole `Sequential`.
     let table = pytree::nn::summary(&model).to_string();
     assert!(table.contains("layers[0].inner.inner.weight"), "{table}");
     let path = std::env::temp_dir().join(format!("pytree-sequential-{}", std::process::id()));

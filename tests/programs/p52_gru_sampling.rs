@@ -46,7 +46,7 @@ fn recurrent_network_writes_what_it_learned() {
     let mut written = String::new();
     for _ in 1..TEXT.len() {
         (state, _) = model.rnn.cell.step(&state, &model.letters.forward(&letter));
-        // The largest logit with noise of the Gumbel distribution is a sample.
+        // If Gumbel noise is added to the logits, the index of the largest logit is a random sample.
         let noise = -(-rngs.uniform(DType::F32, [128]).log()).log();
         letter = (model.head.forward(&state) + noise).argmax(-1);
         written.push(char::from(letter.item::<i32>() as u8));

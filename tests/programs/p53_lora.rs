@@ -65,7 +65,7 @@ fn adapters_of_layers_are_trained_alone_and_merged() {
     assert!(losses[59] < 0.1 * losses[0], "{losses:?}");
     assert_eq!(step.traces(), 1);
 
-    // What was trained before is unchanged, and the merged model has no adapters.
+    // The weights that were trained before are unchanged, and the merged model has no adapters.
     let weights = |model: &Sequential| -> pytree::Partition<Sequential> {
         partition::filter(model, &Filter::everything())
     };
