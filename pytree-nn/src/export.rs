@@ -41,7 +41,7 @@ pub use error::ExportError;
 /// ```
 ///
 /// # Errors
-/// Returns [`ExportError::Io`] if the file cannot be written. An existing file is then unchanged.
+/// Returns [`ExportError::Io`] if the file cannot be written. After an error, an existing file is unchanged.
 pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportError> {
     let path = path.as_ref();
     let module = module.with_inlined_constants();

@@ -34,7 +34,7 @@ const LINKS: usize = 40;
 ///
 /// # Errors
 /// Returns the error of the file system, or an error if the path names a directory or anything else that is not a
-/// regular file. The old file is then unchanged.
+/// regular file. After an error, the old file is unchanged.
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let target = followed(path.as_ref())?;
     let old = match fs::metadata(&target) {

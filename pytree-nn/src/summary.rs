@@ -102,8 +102,8 @@ impl Summary {
         self.rows.iter().map(SummaryRow::bytes).sum()
     }
 
-    /// Returns the kinds in the order of their first leaf. For each kind, returns the number of elements and the number
-    /// of bytes of all its leaves.
+    /// Returns the kinds in the order of their first leaf. For each kind, returns how many elements and how many bytes
+    /// its leaves have together.
     pub fn by_kind(&self) -> Vec<(Option<LeafKind>, usize, usize)> {
         let mut totals: Vec<(Option<LeafKind>, usize, usize)> = Vec::new();
         for row in &self.rows {

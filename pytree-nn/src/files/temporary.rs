@@ -87,7 +87,7 @@ fn create(path: &Path, permissions: Option<&Permissions>) -> io::Result<File> {
     options.open(path)
 }
 
-/// Returns the prefix of the names of all temporary files of a target.
+/// Returns the prefix that the names of a target's temporary files have.
 fn beginning(target: &OsStr) -> String {
     format!("{BEGINNING}{:016x}-", xxh3_64(target.as_encoded_bytes()))
 }

@@ -59,7 +59,7 @@ pub trait Forward: std::fmt::Debug {
     fn forward(&mut self, x: &Tensor) -> Tensor;
 
     /// Applies the layer to `x`, and returns an error if `x` does not fit the layer. The default implementation calls
-    /// [`forward`](Self::forward), which panics instead.
+    /// [`forward`](Self::forward), which panics if `x` does not fit.
     ///
     /// # Errors
     /// Returns [`InputError`] with the expected input, the found input and a fix.
@@ -70,7 +70,7 @@ pub trait Forward: std::fmt::Debug {
 }
 
 /// Implements [`Forward`](crate::Forward) for types with a method `forward(&self, &Tensor) -> Tensor`. The method may
-/// take `&mut self` instead.
+/// also take `&mut self`.
 ///
 /// See [`Forward`](crate::Forward) for an example.
 #[macro_export]

@@ -1,4 +1,4 @@
-//! The linear layer that multiplies several axes of its input at once.
+//! A linear layer that sums over several axes of its input.
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;

@@ -16,7 +16,7 @@ pub enum WrapError {
         "cannot {action}: the filter selects {selected}, expected parameters with {axes}; choose a filter that selects such parameters, for instance `Filter::param()`"
     )]
     NoWeight {
-        /// What the wrapper does.
+        /// The action of the wrapper, such as `add adapters`.
         action: &'static str,
         /// The parameters that the filter selects.
         selected: String,

@@ -7,7 +7,7 @@ use pytree_transform::Tensor;
 use crate::error::InputError;
 use crate::layers::Forward;
 
-/// Applies layers one after another. The layers may have different types, which implement [`Forward`].
+/// Applies layers one after another. The layers may have different types. Each type implements [`Forward`].
 ///
 /// The macro [`sequential!`](crate::sequential!) creates a `Sequential` from layers. A `Sequential` is an ordinary
 /// module, which works under `jit`, `vmap` and `grad`, in checkpoints and in summaries. [`train`](crate::train()) and
@@ -72,8 +72,8 @@ impl Sequential {
     /// If an input does not fit its layer. The message ends with the path of the layer.
     ///
     /// # Errors
-    /// Returns the error of the layer, with the path of the layer. A layer that implements only `forward` panics
-    /// instead.
+    /// Returns the error of the layer, with the path of the layer. A layer that implements only `forward` panics and
+    /// returns no error.
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {

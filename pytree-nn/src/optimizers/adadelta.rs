@@ -13,7 +13,7 @@ use crate::schedules::Schedule;
 /// The options of [`adadelta_with`] and [`scale_by_adadelta`], with the defaults of `optax.adadelta`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct AdadeltaOptions {
-    /// The weight of the old value in each update of the running means; by default 0.9.
+    /// The weight of the old means when the running means are updated; by default 0.9.
     pub decay: f64,
     /// The number that is added to both means before the root is taken; by default 10⁻⁶.
     pub epsilon: f64,

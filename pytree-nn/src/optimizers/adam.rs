@@ -25,9 +25,9 @@ use crate::schedules::Schedule;
 /// ```
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct AdamOptions {
-    /// The weight of the old value in each update of the running mean of the gradients; by default 0.9.
+    /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,
-    /// The weight of the old value in each update of the running mean of the squared gradients; by default 0.999.
+    /// The weight of the old mean when the running mean of the squared gradients is updated; by default 0.999.
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁸.
     pub epsilon: f64,

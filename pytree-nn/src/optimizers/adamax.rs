@@ -15,9 +15,9 @@ use crate::schedules::Schedule;
 /// The options of [`adamax_with`] and [`scale_by_adamax`], with the defaults of `optax.adamax`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamaxOptions {
-    /// The weight of the old value in each update of the running mean of the gradients; by default 0.9.
+    /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,
-    /// The factor of the old value in each update of the running maximum of the absolute gradients; by default 0.999.
+    /// The factor of the old maximum when the running maximum of the absolute gradients is updated; by default 0.999.
     pub beta2: f64,
     /// The number that is added to the absolute gradients; by default 10⁻⁸.
     pub epsilon: f64,

@@ -17,7 +17,7 @@ use crate::schedules::Schedule;
 pub struct LionOptions {
     /// The weight of the running mean in the update; by default 0.9.
     pub beta1: f64,
-    /// The weight of the old value in each update of the running mean of the gradients; by default 0.99.
+    /// The weight of the old mean when the running mean of the gradients is updated; by default 0.99.
     pub beta2: f64,
 }
 

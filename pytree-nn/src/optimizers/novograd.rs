@@ -13,9 +13,9 @@ use crate::schedules::Schedule;
 /// The options of [`novograd_with`] and [`scale_by_novograd`], with the defaults of `optax.novograd`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct NovogradOptions {
-    /// The factor of the old value in each update of the sum of the normalised gradients; by default 0.9.
+    /// The factor of the old sum when the sum of the normalised gradients is updated; by default 0.9.
     pub beta1: f64,
-    /// The weight of the old value in each update of the running mean of the squared norms; by default 0.25.
+    /// The weight of the old mean when the running mean of the squared norms is updated; by default 0.25.
     pub beta2: f64,
     /// The number that is added to the root of the mean square; by default 10⁻⁶.
     pub epsilon: f64,

@@ -36,7 +36,7 @@ pub enum Centering {
 /// The options of [`rmsprop_with`] and [`scale_by_rms`], with the defaults of `optax.rmsprop`.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct RmsPropOptions {
-    /// The weight of the old value in each update of the running means; by default 0.9.
+    /// The weight of the old means when the running means are updated; by default 0.9.
     pub decay: f64,
     /// The number that is added to the denominator; by default 10⁻⁸.
     pub epsilon: f64,

@@ -181,7 +181,7 @@ impl GradientTransformation for ScaleByTrustRatio {
     }
 }
 
-/// Returns the norm of a tensor. The derivative of the norm of a zero tensor is 0 instead of NaN.
+/// Returns the norm of a tensor. At a tensor of zeros, the derivative is 0, although the formula would give NaN.
 pub(super) fn norm(tensor: &Tensor) -> Tensor {
     let square = tensor.square().sum();
     let is_zero = square.equal(0.0);

@@ -13,7 +13,7 @@ use crate::schedules::Schedule;
 /// The options of [`yogi_with`] and [`scale_by_yogi`], with the defaults of optax.
 #[derive(Static, Clone, Copy, Debug, PartialEq)]
 pub struct YogiOptions {
-    /// The weight of the old value in each update of the running mean of the gradients; by default 0.9.
+    /// The weight of the old mean when the running mean of the gradients is updated; by default 0.9.
     pub beta1: f64,
     /// The number β₂ in the update of the mean square: see [`scale_by_yogi`]. By default 0.999.
     pub beta2: f64,

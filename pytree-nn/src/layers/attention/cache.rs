@@ -145,8 +145,8 @@ pub(super) fn nan_if_full(y: Tensor, index: &Tensor, tokens: usize, length: usiz
 /// the caches.
 ///
 /// `batch` is the shape of the batch: `[batch]`, or `[]` for one sequence without a batch axis. The caches have the
-/// dtype of the weights. A call with more than `length` tokens in total is an error. Under `jit` and `scan`, the number
-/// of earlier tokens is unknown, so such a call returns NaNs instead.
+/// dtype of the weights. A call is an error if the caches have too little room for its tokens. Under `jit` and `scan`,
+/// the number of earlier tokens is unknown, so such a call returns NaNs and no error.
 ///
 /// # Examples
 /// ```

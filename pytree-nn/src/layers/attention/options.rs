@@ -49,7 +49,7 @@ pub enum DropoutMask {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MultiHeadAttentionOptions {
-    /// The sum of the lengths of all heads of a query; by default `None`, which means the number of features.
+    /// The total length of all heads of a query; by default `None`, which means the number of features.
     pub qkv_features: Option<usize>,
     /// The number of features of the result; by default `None`, which means the number of features of the queries.
     pub out_features: Option<usize>,

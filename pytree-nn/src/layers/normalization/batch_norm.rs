@@ -120,7 +120,7 @@ impl BatchNorm {
     ///
     /// # Errors
     /// Returns [`InputError`] with the expected and the found input. The running statistics do not change. If no batch
-    /// axis has the name `axis_name`, the method panics instead.
+    /// axis has the name `axis_name`, the method panics and returns no error.
     #[shapes(x = "T: float[*shape]", return = "T[*shape]")]
     #[panicking_twin(forward)]
     #[track_caller]

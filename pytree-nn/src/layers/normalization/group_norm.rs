@@ -12,8 +12,9 @@ use crate::random::Rngs;
 
 const GROUP_NORM: &str = "GroupNorm";
 
-/// Normalises like [`LayerNorm`](crate::LayerNorm), but with the statistics of each group of features of each example
-/// (Wu and He 2018, equation 1). The statistics are taken over all axes except the first.
+/// Divides the features of each example into groups, and normalises each group with its own mean and variance, like
+/// [`LayerNorm`](crate::LayerNorm) (Wu and He 2018, equation 1). The statistics are taken over all axes except the
+/// first.
 ///
 /// # Examples
 /// ```

@@ -39,7 +39,7 @@ pub struct Rnn<C> {
     #[r#static]
     pub reverse: bool,
     /// Whether the outputs of a layer with `reverse` have the order of the input. The default is false, as in Flax: the
-    /// outputs then have the order in which they are computed.
+    /// first output belongs to the last element of the input.
     #[r#static]
     pub keep_order: bool,
 }
