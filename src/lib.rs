@@ -221,7 +221,8 @@ pub mod stablehlo {
 #[cfg(feature = "pjrt")]
 pub use pytree_pjrt as pjrt;
 
-/// The items that most programs need: those that the README or at least three of the programs in `tests/programs` use.
+/// The items that most programs need: the items that the README or at least three of the programs in `tests/programs`
+/// use.
 pub mod prelude {
     pub use crate::control::scan_mut;
     pub use crate::kind::BatchStat;

@@ -1,8 +1,8 @@
 //! Trains a GPT on two acts of a play, letter by letter: `cargo run --release --example char_gpt`.
 //!
 //! The program prints losses, and then a text that the model writes with a cache of keys and values. `--check` compares
-//! the first 100 losses with those of the same model in Flax NNX, which `flax_losses.py` writes to `flax_losses.txt`.
-//! `--help` lists the options.
+//! the first 100 losses with the losses of the same model in Flax NNX. The script `flax_losses.py` writes the losses of
+//! Flax to `flax_losses.txt`. `--help` lists the options.
 
 mod model;
 

@@ -6,7 +6,7 @@
 //! empty implementations, so that one mistake causes one error.
 //!
 //! Each macro exists twice: under its own name for users of `pytree-core`, and with the prefix `Facade` for users of
-//! `pytree`, which re-exports the macro without the prefix. The generated code of the two differs in its paths; see
+//! `pytree`, which re-exports the macro without the prefix. The two macros generate code with different paths; see
 //! `paths`.
 
 mod attributes;
@@ -73,8 +73,8 @@ derives! {
 
     /// Implements the traits of a pytree for a struct or enum: a plain container, whose fields have no kind.
     ///
-    /// A field is a child. With `#[r#static]` or `#[pytree(static)]`, it is part of the structure instead.
-    /// `#[pytree(crate = path)]` on the item sets the path of the crate.
+    /// A field is a child, unless it has the attribute `#[r#static]` or `#[pytree(static)]`. A field with this
+    /// attribute is part of the structure. `#[pytree(crate = path)]` on the item sets the path of the crate.
     pytree: Pytree = pytree_core, FacadePytree = pytree_facade, [param state r#static module pytree];
 
     /// Implements the traits of a static value: values are compared, hashed and shown by their fields.

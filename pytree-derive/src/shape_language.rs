@@ -57,7 +57,7 @@ enum Rest {
     Named(Word),
 }
 
-/// A name in a text.
+/// A name in the text of a shape, and the position of the name.
 #[derive(Clone)]
 struct Word {
     name: String,

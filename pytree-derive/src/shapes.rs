@@ -1,7 +1,7 @@
 //! `#[shapes]` and `shaped!`: functions and closures whose arguments and results have named axes.
 //!
-//! The generated code compares the fields, then the arguments, then, after the body, the result. If a shape does not
-//! match, the same comparisons run again with a scope that records each shape for the message.
+//! The generated code first compares the fields, and then the arguments. After the body, the code compares the result.
+//! If a shape does not match, the same comparisons run again with a scope that records each shape for the message.
 //!
 //! The function becomes `#[track_caller]`, so that a panic about an argument has the line of the caller. The body runs
 //! in a closure, which is not `#[track_caller]`. So a panic of an operation in the body has the line of the operation.

@@ -213,7 +213,8 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// A copy to the host that [`Buffer::start_read`] started. Dropping it waits until the copy has ended.
+/// A copy to the host that [`Buffer::start_read`] started. If a `Read` is dropped, the drop waits until the copy has
+/// ended.
 #[derive(Debug)]
 pub struct Read {
     handle: ReadHandle,

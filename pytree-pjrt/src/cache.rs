@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 /// The size of the header before the program: the magic bytes, the version, the key, and the hash of the program.
 const HEADER: usize = 8 + 4 + 16 + 16;
 
-/// The numbers of hits and misses of a cache of compiled programs.
+/// The numbers of hits and misses that a cache of compiled programs has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {

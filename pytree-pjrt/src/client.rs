@@ -23,7 +23,7 @@ const VARIABLE: &str = "PYTREE_PJRT_PLUGIN";
 /// A clone is another handle to the same client. Buffers and executables keep their client alive. A program accepts
 /// only the buffers of its own client, even if two clients have the same plugin.
 ///
-/// All methods can be called from several threads at once.
+/// Several threads can call all methods at the same time.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,

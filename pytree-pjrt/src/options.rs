@@ -63,7 +63,7 @@ impl Options {
         self
     }
 
-    /// Stores compiled programs in a directory. Loads a stored program from there instead of compiling it again.
+    /// Stores compiled programs in a directory. A program that is already stored is loaded and not compiled again.
     ///
     /// The directory is created if it does not exist. A file is used only for the same program with the same options,
     /// on the same devices, by the same plugin. If a file cannot be read or written, the compilation still succeeds;

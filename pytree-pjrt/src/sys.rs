@@ -193,7 +193,7 @@ impl Api {
     }
 }
 
-/// Returns the message of the operating system that is the source of an error of `libloading`.
+/// Returns the operating system's message about an error of `libloading`.
 #[cfg(any(unix, windows))]
 fn reason(error: &libloading::Error) -> String {
     use std::error::Error as _;

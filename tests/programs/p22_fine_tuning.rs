@@ -1,5 +1,5 @@
-//! Adapts a trained model. Each group of parameters has its own optimiser and schedule. A path pattern selects the
-//! weights that get a correction of low rank.
+//! Adapts a trained model. Each group of parameters has its own optimiser and schedule. The path of a weight decides
+//! whether the weight gets a correction of low rank.
 
 use pytree::edit;
 use pytree::prelude::*;

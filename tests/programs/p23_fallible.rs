@@ -253,7 +253,7 @@ fn waiting_threads_trace_after_an_error() {
     assert_eq!((f.cached(), f.traces()), (1, 2));
 }
 
-/// Returns the cube of each element of a vector of the length 2. Fails for any other shape.
+/// Returns the cube of each element of a vector with two elements. Fails for any other shape.
 fn cubes(x: &Tensor) -> Result<Tensor, ForwardError> {
     let (expected, found) = (2, x.len());
     if x.rank() != 1 || expected != found {
@@ -375,7 +375,8 @@ fn recomputed_function_returns_the_error() -> Result<(), ForwardError> {
 
 #[test]
 fn function_with_a_rule_returns_the_error() -> Result<(), ForwardError> {
-    // The rule runs only after the function succeeded with the same shapes, so it returns values.
+    // The rule runs only after the function succeeded with the same shapes, so the rule returns values and not a
+    // `Result`.
     let forward: CustomJvp<'_, Tensor, Result<Tensor, ForwardError>> =
         custom_jvp(cubes, |x, tangent| (x.powi(3), tangent * 10.0));
     let reverse = custom_vjp(

@@ -36,7 +36,7 @@ impl Attention {
         }
     }
 
-    /// Attends from each place of `x` to all places, or to those where the mask is true.
+    /// Attends from each place of `x` to all places, or to the places where the mask is true.
     #[shapes(
         x = "batch time model",
         mask = "bool[time time]",

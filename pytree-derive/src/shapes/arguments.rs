@@ -72,8 +72,8 @@ impl Shapes {
                 let pattern = shape.pattern(root, label);
                 let span = shape.literal.span().resolved_at(Span::call_site());
                 // If the number of references is unknown, the code calls a method, which dereferences any number of
-                // them. Otherwise it calls a function, because the error of a function names the type that has no
-                // shapes.
+                // them. If the number is known, the code calls a function, because the compiler's error for this call
+                // names the type that has no shapes.
                 let Some(count) = references else {
                     return quote_spanned! {span=>
                         #value.__compare_axes(__scope, const { &#pattern });

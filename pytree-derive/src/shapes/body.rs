@@ -24,8 +24,8 @@ pub(super) const MACROS: [&str; 11] = [
 /// So every macro counts as an early return, except some known macros, because a macro cannot know the expansions of
 /// other macros. A `return` in a nested function or closure also counts.
 ///
-/// If the answer is true for a body that does not return early, the body becomes a closure without need. Then its
-/// panics have the line of the operation instead of the caller's line.
+/// If the answer is true for a body that does not return early, the body becomes a closure without need. In this case,
+/// a panic in the body has the line of the operation, and not the line of the caller.
 pub(super) fn may_return(body: TokenStream) -> bool {
     let mut tokens = body.into_iter().peekable();
     let mut before = None;
