@@ -10,7 +10,8 @@ use crate::input::{Field, Input, Variant};
 use crate::shape_language::{ShapeText, Use, encoded};
 use crate::types::is_integer;
 
-/// Generates the implementations of `NamedAxes`, and of `BindsAxis` for each name that has a length in methods.
+/// Generates the implementation of `NamedAxes`. Also generates an implementation of `BindsAxis` for each name that
+/// stands for a length in methods.
 pub(crate) fn named(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let none = TokenStream::new();
@@ -110,7 +111,8 @@ fn bind(input: &Input<'_>, position: usize, variant: &Variant<'_>) -> TokenStrea
     }
 }
 
-/// Returns the lines of documentation that list the axes of the fields. Rustdoc shows them on the page of the type.
+/// Returns the lines of documentation that list the axes of the fields. Rustdoc shows these lines on the page of the
+/// type.
 fn documentation(input: &Input<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for field in input.fields() {

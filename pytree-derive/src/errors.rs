@@ -55,7 +55,8 @@ const EDITS: usize = 2;
 /// Returns the candidate that differs from `word` by the fewest edits, but at most by [`EDITS`]. If several candidates
 /// are equally near, returns the first.
 ///
-/// The time is bounded, because the candidates are a few short words, and much longer words are not compared with them.
+/// The time is bounded: there are only a few short candidates, and a much longer `word` is not compared with the
+/// candidates.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
     candidates

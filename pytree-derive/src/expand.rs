@@ -104,7 +104,7 @@ fn shapes(input: &Input<'_>) -> TokenStream {
         &TokenStream::new(),
         &quote! {
             const SHAPES: &'static [#root::shape::NodeShape] = {
-                // This type identifies the item. It is the same for all type arguments.
+                // This type identifies the item. The type is the same for all type arguments.
                 enum __Definition {}
                 &[#(#shapes),*]
             };

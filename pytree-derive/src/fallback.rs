@@ -81,8 +81,8 @@ pub(crate) fn pytree(input: &Input<'_>, errors: &TokenStream) -> TokenStream {
     }
 }
 
-/// Generates an empty implementation of a trait. It has no bounds on field types, because the errors may be in these
-/// types.
+/// Generates an empty implementation of a trait. The implementation has no bounds on field types, because the errors
+/// may be in these types.
 pub(crate) fn stub(
     input: &Input<'_>,
     parameters: &TokenStream,

@@ -58,7 +58,7 @@ pub(crate) struct Variant<'a> {
 /// A field of a struct or variant.
 pub(crate) struct Field {
     pub(crate) member: Member,
-    /// The name of the variable that holds the field, or a reference to the field, in generated code.
+    /// The name of the variable in generated code that holds the field or a reference to the field.
     pub(crate) variable: Ident,
     pub(crate) ty: Type,
     pub(crate) kind: Kind,

@@ -46,7 +46,7 @@ fn check(input: &Input<'_>, field: &Field) -> TokenStream {
 }
 
 /// Generates a function that checks the type of a field. The check is in a function if the field's type mentions its
-/// generic item, because such a type cannot be in a bound of the implementations.
+/// generic item, because a bound on such a type in the implementations would recurse without end.
 fn check_in_function(input: &Input<'_>, field: &Field) -> TokenStream {
     let Some(bound) = bound(input, field) else {
         return TokenStream::new();
@@ -78,8 +78,8 @@ struct Mistake<'a> {
 /// The types inside a field's type that explain why the field's type cannot have its kind. The message names one of
 /// these types instead of the whole type.
 struct Causes<'a> {
-    /// The constant `__UNFIT`. For each type inside the field's type, it contains whether the type is unfit. A type is
-    /// unfit if no attribute allows a field of this type.
+    /// The constant `__UNFIT`. For each type inside the field's type, the constant contains whether this type is unfit.
+    /// A type is unfit if no attribute allows a field of this type.
     unfit: TokenStream,
     /// Each type that may be the cause, with the condition that makes it the cause: the type and all types that contain
     /// it are unfit, and no type directly inside it is unfit.
@@ -127,8 +127,8 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// Returns the possible mistakes whose message is about the cause. The generated code reports them only if the
-    /// condition `base` holds.
+    /// Returns the possible mistakes whose message is about the cause. The generated code reports these mistakes only
+    /// if the condition `base` holds.
     fn mistakes(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = Vec::new();

@@ -130,7 +130,7 @@ pub fn facade_module_object(arguments: TokenStream, item: TokenStream) -> TokenS
 /// Each of these names stands for the length of its axis.
 ///
 /// A wrong argument causes a panic at the caller's line, and a wrong result causes a panic at the function's line. A
-/// function that returns a `Result` returns an error instead.
+/// function that returns a `Result` does not panic, and returns an error.
 ///
 /// `_` skips a value. `("batch in", "batch")` describes a tuple. `crate = path` sets the path of the crate.
 #[proc_macro_attribute]
@@ -162,8 +162,8 @@ pub fn facade_shaped(input: TokenStream) -> TokenStream {
 ///
 /// Only the crates of pytree use this attribute: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates
 /// `sort`. The documentation in the source becomes the documentation of `sort`, and has a section `# Panics`. The
-/// documentation of `try_sort` is generated. It lists the error variants `Axis` and `DType`, or repeats the section
-/// `# Errors` of the source.
+/// documentation of `try_sort` is generated. This documentation lists the error variants `Axis` and `DType`, or repeats
+/// the section `# Errors` of the source.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {

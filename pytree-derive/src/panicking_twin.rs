@@ -29,7 +29,7 @@ impl Parse for Arguments {
     }
 }
 
-/// The fallible function, which has the attribute. Its body is not parsed.
+/// The fallible function, which has the attribute. The body of the function is not parsed.
 struct Fallible {
     attributes: Vec<Attribute>,
     visibility: Visibility,
@@ -184,9 +184,9 @@ impl Documentation {
         Some([&self.before_panics[..], &panics, &self.after_panics].concat())
     }
 
-    /// Returns the documentation of the fallible function. Its section `# Errors` is copied from the doc comment. If
-    /// the doc comment has no such section, one is generated: it lists the error variants in the attribute or, if the
-    /// attribute has none, names the error type.
+    /// Returns the documentation of the fallible function. The section `# Errors` is copied from the doc comment. If
+    /// the doc comment has no such section, a section is generated. The generated section lists the error variants in
+    /// the attribute. If the attribute has no variants, the section names the error type.
     fn of_function(&self, twin: &str, error: &str, arguments: &Arguments) -> Vec<String> {
         let first = format!(" Returns an error where {twin} panics.");
         let mut lines = vec![first, String::new(), " # Errors".to_owned()];

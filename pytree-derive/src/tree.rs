@@ -1,7 +1,8 @@
 //! The notation of dynamic trees: `tree!([(1, 2), {"a": None}])`.
 //!
-//! A procedural macro parses the tokens, because rules of `macro_rules!` would expand once for each token. So the
-//! length and depth of a tree are not limited, any expression may be a key, and an error has the span of the mistake.
+//! A procedural macro parses the tokens. Rules of `macro_rules!` would expand once for each token, and the compiler
+//! limits the depth of such expansions. With the procedural macro, the length and depth of a tree are not limited, any
+//! expression may be a key, and an error has the span of the mistake.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};

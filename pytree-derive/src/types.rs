@@ -119,8 +119,8 @@ impl Held<'_> {
     }
 }
 
-/// Returns whether values of the trait object are functions. Only `Fn`, `FnMut` and `FnOnce` have their arguments in
-/// parentheses.
+/// Returns whether values of the trait object are functions. Only the traits `Fn`, `FnMut` and `FnOnce` have arguments
+/// in parentheses, so the parentheses identify these traits.
 pub(crate) fn is_function(object: &TypeTraitObject) -> bool {
     object.bounds.iter().any(|bound| match bound {
         TypeParamBound::Trait(bound) => bound
