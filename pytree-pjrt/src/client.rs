@@ -18,7 +18,7 @@ use crate::sys::{ClientHandle, Failure};
 /// The environment variable that [`Client::from_env`] reads.
 const VARIABLE: &str = "PYTREE_PJRT_PLUGIN";
 
-/// A plugin with its devices. It compiles programs and copies arrays to the devices.
+/// A plugin with its devices. A client compiles programs and copies arrays to the devices.
 ///
 /// A clone is another handle to the same client. Buffers and executables keep their client alive. A program accepts
 /// only the buffers of its own client, even if two clients have the same plugin.
@@ -126,8 +126,8 @@ impl Client {
         self.inner.plugin.api.version
     }
 
-    /// Returns the properties that the plugin reports, such as `xla_version` and `stablehlo_current_version`. Their
-    /// names differ between plugins.
+    /// Returns the properties that the plugin reports, such as `xla_version` and `stablehlo_current_version`. The names
+    /// of the properties differ between plugins.
     pub fn attributes(&self) -> Vec<(String, OptionValue)> {
         self.inner.plugin.api.attributes().unwrap_or_default()
     }
@@ -212,8 +212,8 @@ impl Client {
 
     /// Loads a program that [`Executable::serialize`] wrote.
     ///
-    /// The bytes must be trusted, because a plugin may crash on bytes that it did not write. They are valid only for
-    /// the same version of the same plugin, on the same kind of processor and devices.
+    /// The bytes must be trusted, because a plugin may crash on bytes that it did not write. The bytes are valid only
+    /// for the same version of the same plugin, on the same kind of processor and devices.
     ///
     /// # Errors
     /// Returns an error if the plugin refuses the bytes.

@@ -63,7 +63,7 @@ impl Bytes {
 
 impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
-        // `bytes` does not fail here. If it failed, the empty slice would be reported as a wrong size.
+        // `bytes` does not fail here. If `bytes` failed, the empty slice would be reported as a wrong size.
         bytes(&self.0).map_or(&[], |(_, bytes)| bytes)
     }
 }

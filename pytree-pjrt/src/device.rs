@@ -59,7 +59,7 @@ impl Device {
     }
 
     /// Returns the memory use of the device, or `None` if the plugin does not count memory. Plugins for CPUs do not
-    /// count it.
+    /// count memory.
     pub fn memory(&self) -> Option<DeviceMemory> {
         self.inner.handle.memory().ok()
     }

@@ -100,7 +100,8 @@ impl PjrtEngine {
         let options = CompileOptions::new().set("xla_allow_excess_precision", false);
         let mut options = options.device(self.index);
         if self.client.platform_name() == "cpu" {
-            // By default, the maximum of a number and NaN is the number on CPUs. On other platforms it is NaN.
+            // By default, the maximum of a number and NaN is the number on CPUs. On other platforms, the maximum is
+            // NaN.
             options = options.set("xla_cpu_enable_fast_min_max", false);
         }
         self.client.compile(text, &options).map_err(device_error)
@@ -196,11 +197,11 @@ fn not_lowered(error: TensorError) -> DeviceError {
 /// A recorded function that is compiled for a device.
 ///
 /// Which inputs a run may overwrite is known only when the run starts. But the compiler decides where the results are
-/// stored. So all inputs are compiled as donors (`jax.buffer_donor`), and XLA assigns results of the same size to them.
-/// The runtime copies an assigned input that this run does not donate.
+/// stored. So all inputs are compiled as donors (`jax.buffer_donor`), and XLA stores results in the memory of inputs of
+/// the same size. If a run does not donate such an input, the runtime copies the input first.
 ///
-/// If a run donates no assigned input, and the copies would be large, the run uses a second program without donors. The
-/// second program is compiled when it is first needed.
+/// If a run donates none of these inputs, and the copies would be large, the run uses a second program without donors.
+/// The second program is compiled when it is first needed.
 #[derive(Debug)]
 struct Program {
     engine: PjrtEngine,
@@ -214,8 +215,8 @@ struct Program {
 #[derive(Debug)]
 struct WithoutDonors {
     text: String,
-    /// The size in bytes of each input whose memory the other program uses for a result. The size is 0 for all other
-    /// inputs.
+    /// The size in bytes of each input whose memory the program with donors uses for a result. The size is 0 for all
+    /// other inputs.
     reused: Vec<usize>,
     executable: OnceLock<Executable>,
 }

@@ -176,8 +176,8 @@ impl Executable {
         Ok(results.collect())
     }
 
-    /// Returns whether the program stores a result in the memory of each parameter if the parameter is donated. Returns
-    /// `None` if the plugin does not return the compiled program.
+    /// Returns for each parameter whether the program stores a result in the memory of the parameter if the parameter
+    /// is donated. Returns `None` if the plugin does not return the compiled program.
     pub(crate) fn reused(&self) -> Option<&[bool]> {
         let signature = self.inner.signature.as_ref();
         signature.map(|signature| &signature.aliased[..])
@@ -194,8 +194,8 @@ impl Executable {
         self.inner.handle.cost().unwrap_or_default()
     }
 
-    /// Returns the compiled program as bytes. [`Client::deserialize`](crate::Client::deserialize) loads them without
-    /// compiling.
+    /// Returns the compiled program as bytes. [`Client::deserialize`](crate::Client::deserialize) loads these bytes
+    /// without compiling.
     ///
     /// # Errors
     /// Returns an error if the plugin cannot serialize this program.

@@ -21,9 +21,10 @@
 //! ```
 //!
 //! # Plugins
-//! A plugin is a shared library that implements the C interface of PJRT. The program loads it at run time, so the build
-//! does not need it. The Python packages `jax-cuda12-pjrt` and `jax-cuda13-pjrt` contain plugins for NVIDIA GPUs. The
-//! package `libtpu` contains the plugin for TPUs. A wheel is a zip archive; unzip the library from it.
+//! A plugin is a shared library that implements the C interface of PJRT. Your program loads the plugin at run time, so
+//! the build does not need the plugin. The Python packages `jax-cuda12-pjrt` and `jax-cuda13-pjrt` contain plugins for
+//! NVIDIA GPUs. The package `libtpu` contains the plugin for TPUs. A wheel is a zip archive, which contains the
+//! library.
 //!
 //! A plugin is trusted code that runs in this process. **If a plugin aborts, the process ends**, and no error is
 //! returned. XLA aborts when it finds a bug in itself. An older plugin threw a C++ exception for an option of the wrong

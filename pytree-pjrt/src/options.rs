@@ -111,7 +111,7 @@ impl CompileOptions {
         self
     }
 
-    /// Returns the bytes of a `CompileOptionsProto` for these devices. Each row is a replica, and each column a
+    /// Returns the bytes of a `CompileOptionsProto` for these devices. Each row is a replica, and each column is a
     /// partition.
     ///
     /// The field numbers are from `xla/pjrt/proto/compile_options.proto`. The field numbers of the device assignment
@@ -140,7 +140,7 @@ impl CompileOptions {
             });
         });
         for (name, value) in &self.flags {
-            // CompileOptionsProto.env_option_overrides is a map. Its entries have the fields key and value.
+            // CompileOptionsProto.env_option_overrides is a map. The entries of this map have the fields key and value.
             options.message(7, |entry| {
                 entry.bytes(1, name.as_bytes());
                 // OptionOverrideProto: string_field, bool_field, int_field, double_field.

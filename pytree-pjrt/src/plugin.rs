@@ -1,4 +1,4 @@
-//! Loads plugins. Each path is loaded once in a process, and is never unloaded.
+//! Loads plugins. Each plugin is loaded once in a process, and is never unloaded.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The parameters of a compiled program. The C interface has no function that returns them.
+//! The parameters of a compiled program. The C interface has no function that returns the parameters.
 
 use crate::element::{ArrayType, ElementType};
 use crate::proto::{Fields, Value};
@@ -8,9 +8,10 @@ use crate::proto::{Fields, Value};
 pub(crate) struct Signature {
     /// The type of each parameter.
     pub(crate) parameters: Vec<ArrayType>,
-    /// Whether the program can use the memory of each parameter.
+    /// For each parameter, whether the program can use the memory of the parameter.
     pub(crate) donatable: Vec<bool>,
-    /// Whether the program stores a result in the memory of each parameter if the parameter is donated.
+    /// For each parameter, whether the program stores a result in the memory of the parameter if the parameter is
+    /// donated.
     pub(crate) aliased: Vec<bool>,
 }
 
@@ -94,7 +95,8 @@ fn array_type(shape: Value<'_>) -> Option<ArrayType> {
     Some(ArrayType::new(element?, dims?))
 }
 
-/// Marks the parameters that the entries of a message name in a field. An entry without this field names parameter 0.
+/// Marks parameters. Each entry of the message names a parameter in the field `field_of_parameter`. An entry without
+/// this field names parameter 0.
 fn mark(message: Value<'_>, field_of_parameter: u64, donatable: &mut [bool]) -> Option<()> {
     for field in message.fields() {
         if let (1, entry) = field? {

@@ -1,8 +1,8 @@
-//! The boundary to the C interface. It contains all unsafe code of the crate, so the file is long. Its interface is
-//! safe.
+//! The boundary to the C interface. This file contains all unsafe code of the crate, so the file is long. The interface
+//! of the file is safe.
 //!
-//! Each handle owns one object of the plugin and frees the object when the handle is dropped. A handle also keeps the
-//! objects alive that its object depends on. If a function fails, the plugin's error object is converted to a
+//! Each handle owns one object of the plugin and frees the object when the handle is dropped. A handle also keeps alive
+//! the objects that its own object depends on. If a function fails, the plugin's error object is converted to a
 //! [`Failure`] and freed.
 //!
 //! # Threads
@@ -33,12 +33,12 @@ pub(crate) struct Failure {
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// A function of the table. It takes a pointer to the struct of its arguments.
+/// A function of the table. The function takes a pointer to the struct of its arguments.
 type Function = unsafe extern "C" fn(*mut c_void) -> *mut abi::Error;
 /// The type of the two functions without a result: one frees an error, and one reads its message.
 type VoidFunction = unsafe extern "C" fn(*mut c_void);
 
-/// The functions of a plugin. Its library is never unloaded.
+/// The functions of a plugin. The library of the plugin is never unloaded.
 #[derive(Debug)]
 pub(crate) struct Api {
     table: NonNull<abi::Table>,
@@ -67,7 +67,7 @@ pub(crate) enum OpenError {
 
 #[cfg(any(unix, windows))]
 impl Api {
-    /// The oldest version whose table has the known order.
+    /// The oldest version whose table has the functions in the order that this crate expects.
     pub(crate) const OLDEST: (i32, i32) = (abi::MAJOR, abi::OLDEST_MINOR);
 
     /// Loads a plugin and initializes it. The library stays loaded until the process ends.
@@ -82,7 +82,7 @@ impl Api {
         let get =
             unsafe { library.get::<unsafe extern "C" fn() -> *mut abi::Table>(b"GetPjrtApi\0") };
         let get = get.map_err(|_| OpenError::NotAPlugin)?;
-        // SAFETY: the function has no arguments. It returns a table that lives as long as the library.
+        // SAFETY: the function has no arguments. The returned table lives as long as the library.
         let table = NonNull::new(unsafe { get() }).ok_or(OpenError::NotAPlugin)?;
         // SAFETY: every version of the table begins with its size and its version.
         let head = unsafe { table.as_ref() };
@@ -151,7 +151,8 @@ impl Api {
     unsafe fn call_void<A: Arguments>(&self, mut arguments: A) -> A {
         if let Some(function) = self.function::<A>() {
             arguments.set_size();
-            // SAFETY: the header declares the function without a result. The representation of the pointer is the same.
+            // SAFETY: the header declares the function without a result. All function pointers have the same
+            // representation.
             let function = unsafe { std::mem::transmute::<Function, VoidFunction>(function) };
             // SAFETY: the caller guarantees that the pointers are valid.
             unsafe { function(ptr::from_mut(&mut arguments).cast()) };
@@ -330,11 +331,11 @@ macro_rules! handle {
 }
 
 handle! {
-    /// An event. It becomes ready when asynchronous work is done.
+    /// An event, which becomes ready when asynchronous work is done.
     EventHandle of Event, kept by api: &'static Api, freed by EventDestroy
 }
 handle! {
-    /// A client. It owns devices.
+    /// A client, which owns devices.
     ClientHandle of Client, kept by api: &'static Api, freed by ClientDestroy
 }
 handle! {
@@ -342,7 +343,7 @@ handle! {
     LoadedHandle of LoadedExecutable, kept by client: Arc<ClientHandle>, freed by LoadedExecutableDestroy
 }
 handle! {
-    /// A compiled program without its device. It has the properties of the program.
+    /// A compiled program without its device. The plugin returns the properties of the program for this object.
     ProgramHandle of Executable, kept by client: Arc<ClientHandle>, freed by ExecutableDestroy
 }
 handle! {
@@ -551,7 +552,7 @@ impl DeviceHandle {
         }
     }
 
-    /// Returns the memory use of the device. Plugins for CPUs do not count it.
+    /// Returns the memory use of the device. Plugins for CPUs do not count memory.
     pub(crate) fn memory(&self) -> Result<DeviceMemory> {
         let arguments = abi::DeviceMemoryStats::of(self.raw.as_ptr());
         // SAFETY: the device lives as long as the client.
@@ -589,7 +590,8 @@ impl DeviceHandle {
         let owner = Box::new(owner);
         let semantics = host_buffer::IMMUTABLE_ZERO_COPY;
         let bytes = (*owner).as_ref();
-        // Safe code may return different bytes in each call, and the caller has checked the bytes of an earlier call.
+        // The caller has checked the bytes of an earlier call. Safe code may return other bytes in each call, so the
+        // size is checked again.
         assert_eq!(
             bytes.len(),
             size,
@@ -700,9 +702,8 @@ impl ExecutableHandle {
     /// Returns the element type and the dimensions of each result.
     pub(crate) fn outputs(&self) -> Result<Vec<(i32, Vec<i64>)>> {
         let (api, executable) = (self.api(), self.program.raw.as_ptr());
-        // SAFETY: the arrays live as long as the executable, and have one value for each result. For the dimensions,
-        // the second array holds the rank of each result, and the first array holds the dimensions of all results in
-        // sequence.
+        // SAFETY: the arrays live as long as the executable, and have one value for each result. The array `ranks`
+        // holds the rank of each result, and the array `dims` holds the dimensions of all results in sequence.
         let (types, ranks, mut dims) = unsafe {
             let count = api
                 .call(abi::ExecutableNumOutputs::of(executable))?
@@ -748,8 +749,8 @@ impl ExecutableHandle {
     /// Returns the format and the bytes of the compiled program.
     pub(crate) fn optimized_program(&self) -> Result<(String, Vec<u8>)> {
         let mut program = abi::Program::empty();
-        // SAFETY: the first call writes the size, and the second call writes as many bytes to the vector. The format is
-        // a text that the executable owns.
+        // SAFETY: the first call writes the size, and the second call writes this number of bytes to the vector. The
+        // format is a text that the executable owns.
         unsafe {
             self.describe(&mut program)?;
             let mut bytes = vec![0_u8; program.code_size];
@@ -904,8 +905,8 @@ impl BufferHandle {
         const POINTER: &str = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer";
         self.ready()?.wait()?;
         let (api, buffer) = (self.api(), self.raw.as_ptr());
-        // SAFETY: the buffer is alive and ready. While it has an external reference, its memory is not freed or
-        // donated. The target has the size of the content, which `read_raw` also requires.
+        // SAFETY: the buffer is alive and ready. While the buffer has an external reference, the memory of the buffer
+        // is not freed or donated. The target has the size of the content, which `read_raw` also requires.
         unsafe {
             api.call(abi::BufferIncreaseReferences::of(buffer))?;
             let got = api.call(abi::BufferPointer::of(buffer));
@@ -922,8 +923,8 @@ impl BufferHandle {
     /// Starts to copy the content to the host.
     pub(crate) fn start_read(&self, rank: usize, size: usize) -> Result<ReadHandle> {
         let mut bytes = vec![0_u8; size];
-        // SAFETY: the handle owns the bytes. It does not use them while the copy runs, and frees them after the end of
-        // the copy.
+        // SAFETY: the handle owns the bytes. The handle does not use the bytes while the copy runs, and frees the bytes
+        // after the end of the copy.
         let event = unsafe { self.read_raw(rank, bytes.as_mut_ptr(), size)? };
         Ok(ReadHandle { bytes, event })
     }

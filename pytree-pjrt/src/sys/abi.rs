@@ -10,7 +10,7 @@ use std::mem::offset_of;
 #[cfg(any(unix, windows))]
 pub(super) const MAJOR: c_int = 0;
 
-/// The oldest minor version whose table has this order. Version 0.57 rearranged the table.
+/// The oldest minor version whose table has the functions in this order. Version 0.57 rearranged the table.
 #[cfg(any(unix, windows))]
 pub(super) const OLDEST_MINOR: c_int = 57;
 
@@ -38,7 +38,8 @@ pub(super) trait Arguments {
     fn set_size(&mut self);
 }
 
-/// Declares the structs of arguments. Each has its function, and the position of the function in the table.
+/// Declares the structs of arguments. Each struct belongs to one function, and has the position of this function in the
+/// table.
 ///
 /// Each struct reports its size up to the end of its last field, without padding, as `PJRT_STRUCT_SIZE` does. In a
 /// later version, the padding may be a field.
