@@ -70,7 +70,7 @@ fn list(leaves: &[AnyLeaf]) -> Tree {
 }
 
 fn main() -> Result<(), TreeError> {
-    // A pytree is a container of leaves and pytrees. It consists of its leaves and its structure, the treedef.
+    // A pytree is a container of leaves and pytrees. A pytree consists of its leaves and its structure, the treedef.
     let value = tree!([(1, 2), "123", {"1": 1, "2": [4, 5]}]);
     let (leaves, treedef) = tree::flatten_any(&value);
     println!("leaves:  {}", list(&leaves));
@@ -88,7 +88,7 @@ fn main() -> Result<(), TreeError> {
     let counter: Counter = tree::unflatten(&treedef, leaves)?;
     println!("{counter}");
 
-    // The registry maps the names of the fields to their kinds. It is a constant of the type.
+    // The registry maps the names of the fields to their kinds. The registry is a constant of the type.
     for (name, kind) in Counter::REGISTRY {
         println!("{name} is {kind}");
     }

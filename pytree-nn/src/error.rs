@@ -129,7 +129,7 @@ impl InputError {
     }
 }
 
-/// Returns the value of `outcome`. If `outcome` is an error, panics with its message at the caller's line.
+/// Returns the value of `outcome`. If `outcome` is an error, panics at the caller's line with the message of the error.
 #[track_caller]
 pub(crate) fn or_panic<T, E: Display>(outcome: Result<T, E>) -> T {
     match outcome {

@@ -20,8 +20,8 @@ pub use error::ExportError;
 /// Writes a module of StableHLO to a file, atomically.
 ///
 /// [`Jit::stablehlo`](pytree_transform::Jit::stablehlo) returns the module of a compiled function. The names of its
-/// inputs are the key paths of the argument's leaves. The text of the file contains the constants of the module. It
-/// does not contain source lines, so equal programs give equal files.
+/// inputs are the key paths of the argument's leaves. The text of the file contains the constants of the module. The
+/// text contains no source lines, so equal programs give equal files.
 ///
 /// # Examples
 /// ```

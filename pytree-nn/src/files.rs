@@ -1,10 +1,10 @@
 //! Writes files atomically.
 //!
-//! The bytes are written to a temporary file in the directory of the target. The temporary file is
-//! flushed to the disk and then renamed to the target. Its name is short even if the name of the target is long, and
-//! unique even if containers with equal process numbers share a directory. The writer holds a lock on the temporary
-//! file. A temporary file without a lock belongs to a killed process, and the next write to the same target removes
-//! it.
+//! The bytes are written to a temporary file in the directory of the target. The temporary file is flushed to the disk
+//! and then renamed to the target. The name of the temporary file is short even if the name of the target is long. The
+//! name is unique even if containers with equal process numbers share a directory. The writer holds a lock on the
+//! temporary file. A temporary file without a lock belongs to a killed process, and the next write to the same target
+//! removes it.
 
 mod temporary;
 

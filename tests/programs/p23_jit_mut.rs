@@ -42,7 +42,7 @@ fn batch() -> (Tensor, Tensor) {
     (x, y)
 }
 
-/// The step as users write it. It runs eagerly and compiled.
+/// The step as users write it. The step runs eagerly and compiled.
 fn train((net, optimizer, x, y): (&mut Net, &mut Optimizer<Net>, Tensor, Tensor)) -> Tensor {
     let loss = |net: &mut Net| mse(&net.forward(&x), &y);
     let (loss, gradient) = value_and_grad_mut(loss)(net);

@@ -12,8 +12,8 @@ use crate::functions::{
 
 /// An elementwise function between two layers.
 ///
-/// An `Activation` can be the value of a field with `#[r#static]`. It is also a layer without arrays, which a
-/// [`Sequential`](crate::Sequential) can contain.
+/// An `Activation` can be the value of a field with `#[r#static]`. An `Activation` is also a layer without arrays,
+/// which a [`Sequential`](crate::Sequential) can contain.
 ///
 /// # Examples
 /// ```

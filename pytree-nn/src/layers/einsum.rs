@@ -26,8 +26,8 @@ pub struct Einsum {
     /// The second operand of the product.
     #[param("T[...]")]
     pub weight: Tensor,
-    /// The bias, which is added to the product. Its axes are the axes of the result that the weight also has, in the
-    /// same order as in the result. `None` means that the layer has no bias.
+    /// The bias, which is added to the product. The axes of the bias are the axes of the result that the weight also
+    /// has, in the same order as in the result. `None` means that the layer has no bias.
     #[param("T[...]")]
     pub bias: Option<Tensor>,
     /// The letters of the axes of the input, of the weight and of the result, such as `nta,hab->nthb`.

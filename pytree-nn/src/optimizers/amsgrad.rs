@@ -11,7 +11,8 @@ use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
 
-/// Whether a running mean that begins with 0 is corrected. The weights in such a mean sum to 1 - βᵗ instead of 1.
+/// Whether a running mean that begins with 0 is corrected. The weights of the averaged values sum to 1 - βᵗ, so the
+/// mean is too small without a correction.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BiasCorrection {
     /// The mean is divided by 1 - βᵗ, the sum of its weights.

@@ -30,7 +30,8 @@ pub struct AttentionOptions {
     /// The mask, which is true where a query may attend to a key; by default, all queries attend to all keys.
     /// Broadcasts to `[*batch, heads, queries, keys]`.
     pub mask: Option<Tensor>,
-    /// Which keys a query may attend to, given their order; by default [`AttentionDirection::Bidirectional`].
+    /// Which keys a query may attend to, depending on the order of the keys; by default
+    /// [`AttentionDirection::Bidirectional`].
     pub direction: AttentionDirection,
     /// The factor of the scores; by default `None`, which means `1/√head_dim`.
     pub scale: Option<f64>,

@@ -5,7 +5,7 @@ use pytree_core::Static;
 use crate::initializers::Initializer;
 use crate::layers::{LinearOptions, NormOptions};
 
-/// Which tokens a token may attend to, given their order.
+/// Which tokens a token may attend to, depending on the order of the tokens.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AttentionDirection {
     /// Each token attends to all tokens, as in BERT: `is_causal=False` in JAX.

@@ -144,8 +144,8 @@ impl Mixed {
                 self.values
                     .try_tensordot(&weight, (&contracted, &[0, 1, 2]))
             }
-            // The weight does not fit, so this product always fails. It is computed only for its error, which shows the
-            // axes in the order that the user knows.
+            // The weight does not fit, so this product always fails. The product is computed only for its error, which
+            // shows the axes in the order that the user knows.
             _ => self.by_query().try_tensordot(weight, (&[-2, -1], &[0, 1])),
         }
     }

@@ -16,7 +16,7 @@ const BATCH_NORM: &str = "BatchNorm";
 /// Applies (x - mean) / √(variance + ε) · scale + bias to each feature, with the mean and the variance of the feature
 /// over all other axes (Ioffe and Szegedy 2015, algorithm 1).
 ///
-/// In training, the layer uses the mean and the variance of the batch. It also sets the running statistics to
+/// In training, the layer uses the mean and the variance of the batch. The layer also sets the running statistics to
 /// momentum · running + (1 - momentum) · batch, without a gradient. In [`Mode::Eval`], the layer uses the running
 /// statistics and does not change them. As in Flax, the variance is the sum of the squared deviations divided by n, not
 /// by n - 1.

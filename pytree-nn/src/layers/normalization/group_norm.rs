@@ -39,8 +39,8 @@ pub struct GroupNorm {
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
     pub epsilon: f64,
-    /// The axes over which statistics are taken. They must include the last axis. `None` is the default, and means all
-    /// axes except the batch axis 0.
+    /// The axes over which statistics are taken. These axes must include the last axis. `None` is the default, and
+    /// means all axes except the batch axis 0.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
     /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
@@ -86,7 +86,7 @@ impl GroupNorm {
         }
     }
 
-    /// Normalises `x`. Its first axis is the batch, and its last axis has the features.
+    /// Normalises `x`. The first axis of `x` is the batch, and the last axis has the features.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong.

@@ -73,7 +73,7 @@ impl InstanceNorm {
         }
     }
 
-    /// Normalises `x`. Its first axis is the batch, and its features are along `axis`.
+    /// Normalises `x`. The first axis of `x` is the batch, and the features are along `axis`.
     ///
     /// # Panics
     /// If the number of features or the dtype of `x` is wrong, or if `x` has no spatial axis.
