@@ -34,7 +34,7 @@ pub(crate) fn expand(input: &DeriveInput, entry: Entry) -> TokenStream {
             #[automatically_derived]
             impl<#parameters> #root::Leaf for #ident #arguments #where_clause {
                 #root::__leaf_methods!(but_clone_boxed);
-                // `PytreeOf` already reports a type that is not `Clone`.
+                // This call also compiles if the type is not `Clone`, because `PytreeOf` already reports such a type.
                 fn clone_boxed(&self) -> ::std::boxed::Box<dyn #root::Leaf> {
                     #root::field::Probe::<Self>::clone_boxed(self)
                 }

@@ -8,7 +8,7 @@ use pytree_transform::{DType, Tensor};
 /// Parameters and states, for example running statistics, are converted. Integers, bools, random keys and static fields
 /// do not change. Shared nodes stay shared. The result has new references, and the references of `model` do not change.
 ///
-/// To draw initial values in `dtype`, create the layers in `dtype` instead, for example with
+/// To draw initial values in `dtype`, create the layers in `dtype`, for example with
 /// [`LinearOptions`](crate::LinearOptions). Conversion does not add precision to values that were drawn in another
 /// dtype.
 ///

@@ -1,8 +1,9 @@
 //! Programs in StableHLO as files that other tools can read.
 //!
-//! A file consists of two lines of comments and the text of one module, so every tool of MLIR can read it. The first
-//! line names the format and its version. The second line lists the names, dtypes and shapes of the inputs and outputs
-//! in JSON. `docs/formats.md` specifies both lines. The text contains all constants, so the file is complete.
+//! A file consists of two lines of comments and the text of one module. MLIR ignores the comments, so every tool of
+//! MLIR can read the file. The first line names the format and its version. The second line lists the names, dtypes and
+//! shapes of the inputs and outputs in JSON. `docs/formats.md` specifies both lines. The text contains all constants,
+//! so the file is complete.
 
 mod error;
 mod signature;
@@ -56,7 +57,8 @@ pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportErro
 
 /// Reads a file that [`save`] or `tools/export-convert` wrote. See [`save`] for an example.
 ///
-/// Checks the first two lines. Does not parse the text of the module, because the compiler of the module does.
+/// Checks the first two lines. Does not parse the text of the module, because the compiler of the program parses the
+/// text.
 ///
 /// # Errors
 /// Returns [`ExportError::Io`] if the file cannot be read. Returns [`ExportError::Version`] if a later version of this

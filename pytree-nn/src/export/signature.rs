@@ -33,7 +33,7 @@ const DTYPES: [DType; 12] = [
     DType::F64,
 ];
 
-/// Returns the first two lines of the file of a module.
+/// Returns the first two lines of the file for a module.
 pub(super) fn written(module: &StableHlo) -> String {
     let arrays = |names: &[String], arrays: &[AbstractArray]| -> Value {
         let arrays = names.iter().zip(arrays);

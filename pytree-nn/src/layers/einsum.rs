@@ -139,8 +139,8 @@ impl Einsum {
         y.map_err(InputError::inside(EINSUM))
     }
 
-    /// Returns the shape in which the bias is added to a result with `rank` axes. The length is 1 along axes that the
-    /// weight does not have.
+    /// Returns the shape to which the bias is reshaped before it is added to a result with `rank` axes. The length is 1
+    /// along axes that the weight does not have.
     fn bias_shape(&self, rank: usize) -> Vec<usize> {
         let [_, weight, result] = parts(&self.subscripts).unwrap_or_default();
         let letters = result.chars().filter(|letter| *letter != '.').count();

@@ -86,8 +86,8 @@ macro_rules! fractions {
             ///
             /// # Panics
             /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label
-            /// whose value is known is not in `0..classes`. An example with an out-of-range traced label counts as not
-            /// correct.
+            /// whose value is known is not in `0..classes`. An example with an out-of-range traced label does not count
+            /// as correct.
             #[shapes(logits = "float[*batch classes]", labels = "int[*batch]")]
             #[panicking_twin(update)]
             #[track_caller]

@@ -18,8 +18,7 @@ pub struct AdafactorOptions {
     pub factored: FactoredRmsOptions,
     /// The limit of the root mean square of each update; by default 1. `None` means no limit.
     pub clipping_threshold: Option<f64>,
-    /// The factor of the updates that depends on the parameter; by default
-    /// [`ParameterScale::RootMeanSquare`].
+    /// The factor of the updates, which may depend on the parameter; by default [`ParameterScale::RootMeanSquare`].
     pub parameter_scale: ParameterScale,
     /// The decay of a running mean of the updates; by default `None`, which means no running mean.
     pub momentum: Option<f64>,

@@ -31,8 +31,8 @@ pub enum MissingGradients {
     /// The update returns an error that names the parameter.
     #[default]
     Error,
-    /// The gradient is zero, as in JAX. The update is then the same as for a gradient of zeros: momentum and weight
-    /// decay still change the parameter, and the moments of Adam decay.
+    /// The gradient is zero, as in JAX. So momentum and weight decay still change the parameter, and the moments of
+    /// Adam decay.
     Zero,
 }
 
@@ -296,8 +296,8 @@ impl<M> PartialEq for Optimizer<M> {
     /// Returns whether two optimizers have the same transformations, settings and states.
     ///
     /// # Panics
-    /// If the optimizers have the same structure and a state is traced, as under `jit` and `vmap`. The comparison of
-    /// traced tensors panics in the same way.
+    /// If the optimizers have the same structure and a state is traced, for example under `jit` and `vmap`. The
+    /// comparison of traced tensors panics in the same way.
     #[track_caller]
     fn eq(&self, other: &Self) -> bool {
         graph::flatten::<Tensor, Self>(self) == graph::flatten::<Tensor, Self>(other)

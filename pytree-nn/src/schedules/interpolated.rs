@@ -12,9 +12,9 @@ use crate::schedules::{Schedule, ScheduleFunction};
 /// The options of [`Schedule::linear_one_cycle_with`], with the defaults of `optax.linear_onecycle_schedule`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearOneCycleOptions {
-    /// The part of the steps after which the value reaches its peak; by default 0.3.
+    /// The fraction of the steps after which the value reaches its peak; by default 0.3.
     pub rising_part: f64,
-    /// The part of the steps after which the value has returned to the first value; by default 0.85.
+    /// The fraction of the steps after which the value has returned to the first value; by default 0.85.
     pub falling_part: f64,
     /// The peak divided by the first value; by default 25.
     pub initial_divisor: f64,
@@ -36,7 +36,7 @@ impl Default for LinearOneCycleOptions {
 /// The options of [`Schedule::cosine_one_cycle_with`], with the defaults of `optax.cosine_onecycle_schedule`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CosineOneCycleOptions {
-    /// The part of the steps after which the value reaches its peak; by default 0.3.
+    /// The fraction of the steps after which the value reaches its peak; by default 0.3.
     pub rising_part: f64,
     /// The peak divided by the first value; by default 25.
     pub initial_divisor: f64,

@@ -21,8 +21,8 @@ const ATTENTION: &str = "MultiHeadAttention";
 /// The layer projects its input to the queries, keys and values of all heads, computes
 /// [`dot_product_attention`](crate::dot_product_attention()) for each head, and projects the results.
 ///
-/// [`forward`](Self::forward) computes self-attention. [`attend`](Self::attend) computes attention of any inputs, such
-/// as cross-attention. The weights have the shapes of `nnx.MultiHeadAttention`. After
+/// [`forward`](Self::forward) computes self-attention. [`attend`](Self::attend) computes attention between any inputs,
+/// for example cross-attention. The weights have the shapes of `nnx.MultiHeadAttention`. After
 /// [`with_cache`](crate::with_cache()), `forward` receives only new tokens, and reads the keys and values of earlier
 /// tokens from the cache. [`eval`](crate::eval()) disables the dropout of attention weights.
 ///

@@ -46,8 +46,8 @@ pub struct TransformerBlockOptions {
     pub hidden: Option<usize>,
     /// The activation of the perceptron; by default [`Activation::Gelu`], as in GPT-2.
     pub activation: Activation,
-    /// The probability that a result element is dropped, both after the attention and after the perceptron; by default
-    /// 0. The rate for attention weights is an option of the attention.
+    /// The probability that a result element is dropped, both after the attention and after the perceptron. By
+    /// default, the probability is 0. The rate for attention weights is an option of the attention.
     pub dropout_rate: f64,
     /// Where the block normalises; by default [`NormOrder::Pre`].
     pub norm_order: NormOrder,

@@ -20,8 +20,8 @@ use crate::random::Rngs;
 /// ```
 ///
 /// The carry is `(c, h)`, each `[batch…, hidden]`, and the output is h'. The cell corresponds to `OptimizedLSTMCell` of
-/// Flax. The `LSTMCell` of Flax computes the same results with one matrix for each gate. To use its parameters,
-/// concatenate the matrices along the last axis.
+/// Flax. The `LSTMCell` of Flax computes the same results with one matrix for each gate. To use the parameters of an
+/// `LSTMCell`, concatenate the matrices along the last axis.
 ///
 /// # Examples
 /// ```
