@@ -127,8 +127,8 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// Returns the possible mistakes whose message is about the cause. The generated code reports these mistakes only
-    /// if the condition `base` holds.
+    /// Returns the possible mistakes whose message names a cause: see [`Causes`]. The generated code reports these
+    /// mistakes only if the condition `base` holds.
     fn mistakes(&self, input: &Input<'_>, base: &TokenStream) -> Vec<Mistake<'a>> {
         let root = &input.root;
         let mut mistakes = Vec::new();

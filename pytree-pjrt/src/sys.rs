@@ -305,7 +305,7 @@ fn named_value((name, value): &(String, OptionValue)) -> NamedValue {
     }
 }
 
-/// Declares a handle that frees its object by the given function.
+/// Declares a handle that frees its object with the given function.
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident of $raw:ident, kept by $keeper:ident: $keeper_type:ty, freed by $free:ident) => {
         $(#[$doc])*

@@ -139,7 +139,7 @@ fn a_compiled_function_is_stored_and_nested() {
     (trainer.reset)(&mut trainer.net);
     assert_eq!(trainer.net.norm, Net::new(0).norm);
 
-    // A compiled function inside of a compiled function and of a gradient.
+    // Here, a compiled function is called inside of another compiled function, and inside of a gradient.
     let forward = trainer.forward.clone();
     let mut nested = trainer.net.clone();
     let mut plain = trainer.net.clone();

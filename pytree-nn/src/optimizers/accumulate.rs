@@ -58,7 +58,7 @@ pub fn accumulate(steps: u32, inner: Chain) -> Chain {
     accumulate_with(steps, Accumulation::Mean, inner)
 }
 
-/// Returns a chain like [`accumulate`], which passes the mean or the sum of the gradients to `inner`.
+/// Returns a chain like [`accumulate`]. The chain passes the mean or the sum of the gradients to `inner`.
 ///
 /// # Examples
 /// ```

@@ -95,7 +95,7 @@ pub fn groups(groups: impl IntoIterator<Item = (Filter, Chain)>) -> Chain {
     })
 }
 
-/// Returns a chain like [`groups`], which chooses the chain of a parameter by a label. `label` returns the label for
+/// Returns a chain like [`groups`], but the chain of a parameter is chosen by a label. `label` returns the label for
 /// the path of a parameter.
 ///
 /// # Examples
