@@ -140,7 +140,7 @@ impl ShapeText {
         }
     }
 
-    /// Returns an error at a name of the shape.
+    /// Returns an error with the span of a name of the shape.
     pub(crate) fn error_at(&self, name: &Name, message: &str) -> syn::Error {
         error(&self.literal, &self.text, &name.range, message)
     }

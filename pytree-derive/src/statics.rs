@@ -72,7 +72,7 @@ fn value_name(input: &Input<'_>, variant: &Variant<'_>) -> String {
     syn::ext::IdentExt::unraw(variant.ident.unwrap_or(input.ident)).to_string()
 }
 
-/// Generates the conversion of a value to data, which consists of the name of the value and its fields as data.
+/// Generates the conversion of a value to data. The data consist of the name of the value, and of the fields as data.
 fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let (pattern, name) = (variant.pattern(), value_name(input, variant));
