@@ -55,8 +55,8 @@ impl Data {
 
 /// An array on the host: elements in row-major order, with their dtype and shape.
 ///
-/// `info` is the first field of this struct, of `Tracer` and of `DeviceArray`. All three have it at the same address
-/// offset, so a tensor reads `info` without a branch.
+/// `info` is the first field of this struct, of `Tracer` and of `DeviceArray`. The offset of `info` is the same in all
+/// three, so a tensor reads `info` without a branch.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub(crate) struct Array {
@@ -280,8 +280,8 @@ impl Array {
         }
     }
 
-    /// Returns the bits of the elements by value. Moves them if `this` is the only handle of the array, and copies them
-    /// otherwise.
+    /// Returns the bits of the elements by value. If `this` is the only handle of the array, moves the bits. Otherwise,
+    /// copies the bits.
     #[track_caller]
     pub(crate) fn into_bits<T: Bits>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
@@ -307,7 +307,7 @@ impl Array {
         self.info.dtype
     }
 
-    /// Returns the elements. Their type must be `T`.
+    /// Returns the elements, whose type must be `T`.
     #[track_caller]
     pub(crate) fn elements<T: TensorElement>(&self) -> &[T] {
         match T::slice(&self.data) {

@@ -23,7 +23,7 @@ pub(crate) trait Bits: Copy + Default + Send + Sync + 'static {
     fn data(bits: Vec<Self>, dtype: DType) -> Data;
 }
 
-/// Runs an expression with `$type` as an alias of the type of the bits of a dtype.
+/// Runs an expression with `$type` as an alias of the type that holds the bits of a dtype.
 macro_rules! with_bits {
     ($dtype:expr, $type:ident => $body:expr) => {{
         use $crate::base::dtype::DType as D;

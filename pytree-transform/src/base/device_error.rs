@@ -1,4 +1,4 @@
-//! The errors that engines report. They do not contain the device and the operation, which the library adds.
+//! The errors that engines report. The library adds the device and the operation to these errors.
 
 use thiserror::Error;
 

@@ -208,7 +208,7 @@ elements! {
     f64 => F64, |x| x as Self, |at| at as Self;
 }
 
-/// The dtype and shape of a tensor. It is displayed in the form `f32[2,3]`.
+/// The dtype and shape of a tensor. The display of an `AbstractArray` is, for instance, `f32[2,3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AbstractArray {
     /// The dtype of the elements.

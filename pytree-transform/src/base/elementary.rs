@@ -1,5 +1,5 @@
-//! Exponentials, logarithms and related functions. They contain no branches, so the compiler can vectorise loops over
-//! them.
+//! Exponentials, logarithms and related functions. The functions contain no branches, so the compiler can vectorise
+//! loops that call the functions.
 //!
 //! Each function reduces its argument to a small interval, evaluates a polynomial on this interval, and replaces the
 //! result in special cases. `tools/fit_polynomials.py` computes the polynomials by minimax approximation. The tests

@@ -65,7 +65,7 @@ pub enum TensorError {
         /// The length of the list at this path.
         found: usize,
     },
-    /// A number does not fit the dtype of the tensor that it is combined with.
+    /// A number that is combined with a tensor does not fit the dtype of the tensor.
     #[error(
         "cannot combine the number {number} with {found}: {} cannot represent this number; {}convert the tensor first, for instance with `.convert(DType::F32)`",
         .found.dtype,
@@ -327,8 +327,8 @@ impl Mistake {
         }
     }
 
-    /// Joins all mistakes into one mistake. It lists all problems, and then all fixes in the same order. Equal fixes
-    /// are listed once.
+    /// Joins all mistakes into one mistake. The joined mistake lists all problems, and then all fixes in the same
+    /// order. Equal fixes are listed once.
     pub(crate) fn joined(mistakes: Vec<Self>) -> Self {
         let (mut problems, mut fixes) = (Vec::new(), Vec::new());
         for Self { problem, fix } in mistakes {

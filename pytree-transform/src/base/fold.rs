@@ -1,8 +1,8 @@
 //! The order in which reductions combine elements.
 //!
 //! Floating-point addition is not associative, so the order determines the bits of a result. The order depends only on
-//! the shape and the axes. It does not depend on the number of threads, on the tiles of a fused kernel, or on whether a
-//! function is compiled. Single operations and fused kernels both use the functions below.
+//! the shape and the axes. The number of threads, the tiles of a fused kernel and the compilation of a function do not
+//! change the order. Single operations and fused kernels both use the functions below.
 //!
 //! - A **row** (neighbouring elements) is divided into parts of [`PART`] elements. Element `i` of a part is combined
 //!   into lane `i % LANES`. Then the lanes are combined pairwise. The results of the parts form a shorter row, which is

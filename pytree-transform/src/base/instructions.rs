@@ -11,12 +11,11 @@ pub(crate) fn are_portable() -> bool {
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))
 }
 
-/// Returns the instruction set that kernels use. Detects it at the first call.
+/// Returns the instruction set that kernels use. The first call detects the instruction set.
 ///
 /// Dispatch a struct that implements [`pulp::WithSimd`]. Mark its `with_simd` and all functions that `with_simd` calls
 /// with `#[inline(always)]`, because code that is not inlined is compiled without wide instructions. The compiler does
-/// not inline large closures. It also does not inline iterators of the standard library that are used at several
-/// places.
+/// not inline large closures, or iterators of the standard library that are used at several places.
 pub(crate) fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
     *ARCH.get_or_init(|| {

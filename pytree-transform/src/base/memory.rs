@@ -1,4 +1,4 @@
-//! The pool of freed memory. It stores the memory of a freed array for the next array of the same size.
+//! The pool of freed memory. The pool stores the memory of a freed array for the next array of the same size.
 //!
 //! The system's allocator returns large blocks to the operating system. Each page of a new block then costs a page
 //! fault. A training step frees and allocates the same sizes repeatedly, so the library stores freed memory in a pool.
@@ -113,7 +113,8 @@ pub(crate) struct Bucket<T> {
     last_use: u64,
 }
 
-/// Memory that was removed from the pool. It is dropped after the pool is unlocked, because freeing memory takes time.
+/// Memory that was removed from the pool. The removed memory is dropped after the pool is unlocked, because freeing
+/// memory takes time.
 #[derive(Default)]
 pub(crate) struct Evicted {
     u16: Vec<Vec<u16>>,

@@ -1,4 +1,4 @@
-//! Nested arrays, vectors and slices of numbers. Finds their shapes, and their numbers in row-major order.
+//! Nested arrays, vectors and slices of numbers: the shapes, and the numbers in row-major order.
 
 use half::{bf16, f16};
 
@@ -25,7 +25,7 @@ pub trait NestedArray: Sized {
         numbers: &mut Vec<Self::Number>,
     ) -> Result<(), TensorError>;
 
-    /// Returns the numbers of `items` by value. The default implementation copies them.
+    /// Returns the numbers of `items` by value. The default implementation copies the numbers.
     #[doc(hidden)]
     fn into_numbers(items: Vec<Self>, shape: &[usize]) -> Result<Vec<Self::Number>, TensorError> {
         numbers_of(&items, shape)
@@ -118,7 +118,7 @@ pub(crate) fn numbers_of<T: NestedArray>(
     let count = shape
         .iter()
         .fold(items.len(), |count, &length| count.saturating_mul(length));
-    // If the lists differ in length, `count` may be far too large. So ignore an error here; the next call reports the
+    // If the lists differ in length, `count` may be far too large. So ignore an error here. The next call reports the
     // difference.
     let _ = numbers.try_reserve_exact(count);
     T::push_numbers(items, shape, &mut Vec::new(), &mut numbers)?;

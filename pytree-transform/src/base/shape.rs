@@ -17,7 +17,7 @@ pub(crate) type PerAxis<N = usize> = SmallVec<[N; 4]>;
 
 /// The length of each axis of a tensor.
 ///
-/// A `Shape` dereferences to a slice of the lengths. It equals slices, arrays and vectors with the same lengths.
+/// A `Shape` dereferences to a slice of the lengths. A `Shape` equals slices, arrays and vectors with the same lengths.
 ///
 /// # Examples
 /// ```
@@ -70,7 +70,7 @@ impl Shape {
 }
 
 impl Clone for Shape {
-    /// Copies the lengths all at once. The `clone` of a `SmallVec` copies them one by one.
+    /// Copies the lengths all at once. The `clone` of a `SmallVec` copies the lengths one by one.
     #[inline]
     fn clone(&self) -> Self {
         Self::from(self.as_slice())

@@ -1,11 +1,12 @@
-//! Worker threads. They share long work with the thread that calls [`run_parts`].
+//! Worker threads, which share long work with the thread that calls [`run_parts`].
 //!
 //! Waking a thread takes about ten microseconds, so callers divide only work that takes at least a tenth of a
 //! millisecond.
 //!
 //! Invariants:
-//! - A thread that waits in this module runs only parts of its own job. It never runs a task of the user, because the
-//!   task would run inside the waiting thread's trace. For this reason the library does not use a general thread pool.
+//! - A thread that waits in this module runs only parts of its own job. A waiting thread never runs a task of the user,
+//!   because the task would run inside the waiting thread's trace. For this reason the library does not use a general
+//!   thread pool.
 //! - The workers have one job at a time. A caller runs its parts alone if the workers are busy or if the caller runs
 //!   inside a job. So no caller waits for another caller's job, and nested calls cannot deadlock.
 //! - The division of work never changes a result: see [`crate::base::fold`] for sums, and
@@ -58,7 +59,7 @@ pub(crate) fn run_parts<P: Send>(parts: Vec<P>, run: impl Fn(P) + Sync) {
     });
 }
 
-/// The function that all threads of a job run. It takes parts until no part is left.
+/// The function that all threads of a job run. The function takes parts until no part is left.
 type Job<'a> = &'a (dyn Fn() + Sync);
 
 /// The worker threads of the process.
@@ -68,10 +69,10 @@ struct Workers {
     /// The thread whose job the workers currently run holds this lock.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// The number of jobs so far. It is written only while `state` is locked. A worker that waits for a job reads it
-    /// without the lock before the worker sleeps.
+    /// The number of jobs so far. The number is written only while `state` is locked. A worker that waits for a job
+    /// reads the number without the lock before the worker sleeps.
     jobs: AtomicUsize,
-    /// The number of workers that run the current job. Like `jobs`, it is also read without the lock.
+    /// The number of workers that run the current job. Like `jobs`, this number is also read without the lock.
     running: AtomicUsize,
     job_arrives: Condvar,
     job_finishes: Condvar,

@@ -1,7 +1,8 @@
 //! Warnings about programs that run, but not as intended. An example is a compiled function that is traced in every
 //! call.
 //!
-//! Each warning is given once for its source line. A hook receives the warning. The default hook prints it on stderr.
+//! Each warning is given once for its source line. A hook receives the warning. The default hook prints the warning on
+//! stderr.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -107,7 +107,7 @@ pub(crate) fn erf_inv_f64(x: f64) -> f64 {
     factor * x
 }
 
-// The coefficients of the polynomials. The lowering to StableHLO also uses them.
+// The coefficients of the polynomials. The lowering to StableHLO also uses these coefficients.
 pub(crate) const CENTRE_F32: [f32; 9] = [
     2.8102264e-8,
     3.4327394e-7,

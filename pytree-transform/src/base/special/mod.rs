@@ -1,5 +1,5 @@
-//! Special functions of single numbers. Rust's standard library lacks them, or computes them inaccurately for some
-//! arguments.
+//! Special functions of single numbers. Rust's standard library lacks these functions, or computes them inaccurately
+//! for some arguments.
 
 #![allow(
     clippy::inline_always,
