@@ -95,7 +95,7 @@ pub(super) struct Step {
     pub(super) work: Work,
     /// Whether the step returns one number for each element, or one number for each row.
     pub(super) level: Level,
-    /// The half-precision type to which the results are rounded. The register holds them as f32.
+    /// The half-precision type to which the results are rounded. The register holds the rounded results as f32.
     pub(super) round: Option<Half>,
     pub(super) operands: SmallVec<[Place; 3]>,
     pub(super) output: usize,

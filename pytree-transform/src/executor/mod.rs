@@ -136,8 +136,8 @@ impl Executable {
         self.slots = count;
     }
 
-    /// Runs the program on `inputs` and returns its outputs. Reuses the memory of an input if no other handle of it
-    /// exists. A loop may pass the same `values` to each run, so that they are allocated only once.
+    /// Runs the program on `inputs` and returns its outputs. Reuses the memory of an input if no other handle of the
+    /// input exists. A loop may pass the same `values` to each run, so that they are allocated only once.
     pub(crate) fn run_in(&self, values: &mut Slots, inputs: Vec<Arc<Array>>) -> Vec<Arc<Array>> {
         values.resize(self.slots, None);
         for (slot, array) in &self.constants {

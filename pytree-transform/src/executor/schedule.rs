@@ -1,7 +1,7 @@
 //! Chooses the order of equations, and groups equations into fused kernels.
 //!
-//! The equations of a kernel have the same number of elements. Their results are bools or floats that the kernel holds
-//! in one dtype: in f64, or in f32 for f32 and for half-precision floats.
+//! The equations of a kernel have the same number of elements. The results of these equations are bools or floats. A
+//! kernel holds all floats in one dtype: either f64, or f32 for f32 and half-precision floats.
 //!
 //! A kernel may reduce rows of its elements and continue with one number for each row, so a softmax or a normalisation
 //! is one kernel. A kernel may also reduce all rows to one row, or all elements to one number. No later step of the
@@ -80,8 +80,8 @@ struct Group {
     row: Option<usize>,
     float: Option<DType>,
     members: Vec<(usize, Role)>,
-    /// The variables that the equations of the group compute. Later equations of the group can read them from
-    /// registers.
+    /// The variables that the equations of the group compute. Later equations of the group can read these variables
+    /// from registers.
     inside: HashMap<Variable, Level>,
 }
 

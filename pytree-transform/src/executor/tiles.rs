@@ -88,7 +88,7 @@ impl<F: Float> Elements<'_, F> {
         }
     }
 
-    /// Copies consecutive elements, from the position `from` on.
+    /// Copies consecutive elements, beginning at the position `from`.
     #[inline(always)]
     fn copy_to(&self, from: usize, output: &mut [F]) {
         let to = from + output.len();
@@ -179,8 +179,8 @@ pub(super) struct Registers<F> {
     bools: Vec<Vec<bool>>,
 }
 
-/// The registers that a kernel uses while it runs. Dropping this value returns them to the thread's list for the next
-/// kernel.
+/// The registers that a kernel uses while it runs. Dropping this value returns the registers to the thread's list for
+/// the next kernel.
 pub(super) struct Tiles<F: Float>(Registers<F>);
 
 impl<F: Float> Drop for Tiles<F> {
@@ -189,7 +189,8 @@ impl<F: Float> Drop for Tiles<F> {
             floats: std::mem::take(&mut self.0.floats),
             bools: std::mem::take(&mut self.0.bools),
         };
-        // At the end of a thread, the thread's list may already be dropped. Then the registers are dropped, too.
+        // At the end of a thread, the thread's list may already be dropped. In this case, the registers are also
+        // dropped.
         let _ = F::spare().try_with(|spare| spare.borrow_mut().push(registers));
     }
 }
@@ -319,7 +320,8 @@ impl<F: Float> Tiles<F> {
         self.0.floats[register] = output;
     }
 
-    /// Copies `count` values of a register, from position `from` on, into the memory of a result.
+    /// Copies `count` values of a register into the memory of a result, beginning at the position `from` of this
+    /// memory.
     #[inline(always)]
     pub(super) fn store(&self, register: usize, slot: &mut Slot<'_, F>, from: usize, count: usize) {
         match slot {

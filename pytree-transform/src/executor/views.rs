@@ -1,4 +1,4 @@
-//! Views: values without memory of their own. A kernel can read their elements from another value.
+//! Views: values without memory of their own. A kernel can read the elements of a view from another value.
 
 use std::any::Any;
 

@@ -248,7 +248,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
 
     /// Computes the grain: a chunk may begin only at an element whose position is a multiple of the grain. At each
     /// multiple, a new row and a new repetition of each repeated row begin. If the kernel has totals, a new block of
-    /// each total begins, too.
+    /// each total also begins.
     fn choose_grain(&mut self) {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
