@@ -8,13 +8,13 @@ use crate::base::dtype::AbstractArray;
 use crate::jaxpr::display;
 use crate::tensor::jaxpr::{Equation, Jaxpr};
 
-/// One operation of a [`Jaxpr`]. Its display is its line in the jaxpr, for instance `b:f32[3] = sin a`.
+/// One operation of a [`Jaxpr`]. The display of an equation is its line in the jaxpr, for instance `b:f32[3] = sin a`.
 #[derive(Clone)]
 pub struct JaxprEquation<'j> {
     jaxpr: &'j Jaxpr,
     position: usize,
-    /// The texts of all equations. They are written when the first equation is displayed, because the variable names in
-    /// an equation depend on all equations before it.
+    /// The texts of all equations. All texts are written when the first equation is displayed, because the variable
+    /// names in an equation depend on all equations before it.
     lines: Arc<OnceLock<Vec<String>>>,
 }
 

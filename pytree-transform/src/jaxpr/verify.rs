@@ -43,7 +43,7 @@ pub enum JaxprError {
         /// The equation, or another part of the jaxpr, that uses the variable, as text.
         place: String,
     },
-    /// A constant that is traced, or whose dtype or shape differs from the recorded one.
+    /// A constant that is traced, or that differs from the recorded dtype or shape.
     #[error("constant {variable} is {found}, but was recorded as {recorded}")]
     Constant {
         /// The number of the variable.
