@@ -17,7 +17,7 @@ use crate::tensor::jaxpr::{Equation, Jaxpr};
 const MOST_ELEMENTS: usize = 64;
 
 /// Merges equations with the same primitive, parameters and operands: the results of the first equation replace the
-/// results of the others. Constants with the same bits are merged, too. Equations with effects are never merged.
+/// results of the others. Constants with the same bits are also merged. Equations with effects are never merged.
 ///
 /// The hash tables have their full capacity from the start, because growing a table would hash all entries again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {

@@ -15,8 +15,8 @@ use crate::tensor::primitive::Operands;
 /// small.
 const MOST_ELEMENTS: usize = 1024;
 
-/// The maximum number of elements of an operand of a folded equation. This limit bounds the time that folding adds to
-/// compilation.
+/// An equation is folded only if each operand has at most this many elements. This limit bounds the time that folding
+/// adds to compilation.
 const MOST_OPERAND_ELEMENTS: usize = 1 << 16;
 
 /// The elements of a variable that are known before the program runs.
