@@ -18,8 +18,8 @@ use crate::operations::convolution_layout::Orders;
 pub use crate::operations::window_padding::Padding;
 use crate::operations::window_padding::signed;
 
-/// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. It has one stride for each
-/// spatial axis (an axis over which windows slide).
+/// A convolution over any number of axes, configured like `jax.lax.conv_general_dilated`. A convolution has one stride
+/// for each spatial axis (an axis over which windows slide).
 ///
 /// With `x: [batch, space…, in]` and `kernel: [size…, in / groups, out]`, the result is `[batch, space…, out]`.
 /// [`dimension_numbers`](Self::dimension_numbers) selects other orders of the axes. The kernel is not flipped: the
@@ -49,8 +49,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Creates a convolution with `strides` and `padding`. It has no dilation and no groups, and the features are on
-    /// the last axis.
+    /// Creates a convolution with `strides` and `padding`, without dilation and groups. The features are on the last
+    /// axis.
     #[must_use]
     pub fn new(strides: impl AsRef<[usize]>, padding: Padding) -> Self {
         let strides = PerAxis::from_slice(strides.as_ref());
@@ -281,8 +281,8 @@ struct LaidOut {
 
 /// Returns the kernel with its first `axes` axes reversed.
 ///
-/// A flipped kernel turns a correlation into a mathematical convolution. It turns a transposed convolution into the
-/// transpose of the convolution.
+/// A flipped kernel turns a correlation into a mathematical convolution. A flipped kernel turns a transposed
+/// convolution into the transpose of the convolution.
 ///
 /// # Panics
 /// Panics if the kernel has fewer than `axes` axes.

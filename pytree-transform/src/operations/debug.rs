@@ -13,7 +13,7 @@ use crate::tensor::trace::bind;
 /// are printed without their tangents.
 ///
 /// The operands are tensors, by value or by reference. A named operand fills the placeholder with the same name. Lines
-/// are printed in program order. Dead-code elimination keeps them. Equivalent to `jax.debug.print`.
+/// are printed in program order. Dead-code elimination keeps the printing. Equivalent to `jax.debug.print`.
 ///
 /// # Examples
 /// ```
@@ -53,8 +53,8 @@ macro_rules! debug_print {
     };
 }
 
-/// Calls `callback` with the values of the operands as soon as these values are known. Under `jit`, this is at each
-/// run. Under `vmap`, it is once for each example. Equivalent to `jax.debug.callback`.
+/// Calls `callback` with the values of the operands as soon as these values are known. Under `jit`, the callback is
+/// called at each run. Under `vmap`, the callback is called once for each example. Equivalent to `jax.debug.callback`.
 ///
 /// # Examples
 /// ```

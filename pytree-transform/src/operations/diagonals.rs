@@ -214,7 +214,7 @@ impl Tensor {
         }
         let (down, right) = ((-offset).max(0), offset.max(0));
         let _called = called("diag");
-        // In row-major order, neighbouring elements of the diagonal are `side + 1` positions apart. So `side` zeros are
+        // In row-major order, neighbouring elements of the diagonal are `side + 1` positions apart, with `side` zeros
         // between them.
         let first = down * side.cast_signed() + right;
         let last = first + ((side + 1) * count).cast_signed() - side.cast_signed();

@@ -142,8 +142,8 @@ impl Tensor {
         if update.is_empty() {
             return Ok(self.clone());
         }
-        // For each element of the result, compute whether an element of `update` is written there, and the value of
-        // this element.
+        // For each element of the result, compute whether an element of `update` replaces the element, and the value of
+        // the replacement.
         let (mut spread, mut inside) = (update.clone(), None);
         for (axis, start) in starts.iter().enumerate() {
             let (size, length) = (update.shape()[axis], self.shape()[axis]);

@@ -1,7 +1,8 @@
 //! Einstein summation: sums of products of tensors. A letter for each axis describes the sums.
 //!
 //! `dot_general` sums over each letter that two operands have and the result lacks. With more than two operands, each
-//! step replaces two operands by their product. It selects the two operands whose replacement saves the most memory.
+//! step replaces two operands by their product. Each step selects the two operands whose replacement saves the most
+//! memory.
 
 use pytree_derive::panicking_twin;
 use smallvec::SmallVec;

@@ -122,8 +122,9 @@ impl Tensor {
     /// Returns the variance over `axes` with a corrected divisor: Σ(x - mean)² / (n - correction) for `n` elements.
     /// `axes` are removed. Equivalent to `jnp.var` with `correction` (or `ddof`).
     ///
-    /// A correction of 1 is Bessel's correction. It makes the result an unbiased estimate of the variance of the
-    /// distribution from which the elements are drawn. The result is NaN if `n` is at most `correction`.
+    /// A correction of 1 is Bessel's correction. Bessel's correction makes the result an unbiased estimate of the
+    /// variance of the distribution from which the elements are drawn. The result is NaN if `n` is at most
+    /// `correction`.
     ///
     /// # Panics
     /// Panics if an axis is out of range or given twice, or if the dtype is not a float type.

@@ -266,7 +266,7 @@ impl Tensor {
         let inside = self.greater(&low) & self.less(&high);
         let below = low.greater(self) & low.less(&high);
         let above = high.less(self);
-        // If the lower bound is NaN, the result must be NaN. So make the upper bound NaN, too.
+        // If the lower bound is NaN, the result must be NaN. So also make the upper bound NaN.
         let upper = if self.dtype().is_float() {
             let is_nan = low.isnan();
             let shift = Self::full_like(&low, f64::NAN);

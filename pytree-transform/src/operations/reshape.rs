@@ -148,8 +148,8 @@ fn resolved(count: usize, lengths: &[i128]) -> Result<Shape, Mistake> {
 }
 
 impl Tensor {
-    /// Returns the same elements in row-major order with another shape. One length may be -1. It is computed from the
-    /// number of elements and the other lengths.
+    /// Returns the same elements in row-major order with another shape. One length may be -1. This length is computed
+    /// from the number of elements and the other lengths.
     ///
     /// # Panics
     /// Panics if the new shape has a different number of elements, or if -1 occurs twice. With a length of -1, panics

@@ -1,4 +1,4 @@
-//! Stacks pytrees of the same structure, for instance the models of an ensemble. Also unstacks them.
+//! Stacks pytrees of the same structure, for instance the models of an ensemble, and splits a stack into its members.
 
 use pytree_core::graph;
 
@@ -20,7 +20,7 @@ use crate::tensor::traceable::{Traceable, rebuild};
 /// # Panics
 /// Panics if:
 /// - there are no members
-/// - their structures differ
+/// - the structures of the members differ
 /// - the shapes or dtypes of a leaf differ
 #[track_caller]
 pub fn stack<M: Traceable>(members: &[M]) -> M {

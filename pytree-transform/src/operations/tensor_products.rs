@@ -122,8 +122,8 @@ impl Tensor {
         self.try_dot_general(other, (&[-1], &[contracted]), (&[], &[]))
     }
 
-    /// Returns the products of all pairs of elements of two tensors: `[m] × [n] → [m, n]`. Both tensors are flattened
-    /// first, as in NumPy.
+    /// Returns the product of each element of this tensor with each element of the other tensor: `[m] × [n] → [m, n]`.
+    /// Both tensors are flattened first, as in NumPy.
     ///
     /// # Panics
     /// Panics if the dtypes differ, or if the elements are bool.

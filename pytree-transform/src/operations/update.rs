@@ -23,7 +23,7 @@ use crate::tensor::elementwise::Binary;
 use crate::tensor::trace::at_line_by_default;
 use pytree_derive::panicking_twin;
 
-/// A part of a tensor to read or update. [`Tensor::at`] and [`Tensor::at_indices`] return it.
+/// A part of a tensor to read or update. [`Tensor::at`] and [`Tensor::at_indices`] return an `At`.
 ///
 /// No method changes the tensor in place: each method returns a new tensor.
 #[derive(Clone, Debug)]

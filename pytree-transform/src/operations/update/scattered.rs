@@ -97,8 +97,8 @@ impl Scattered {
                 binary(Binary::Add, tensor, &added)
             }
             Update::Multiply => by(ScatterBy::Multiply, 1.0),
-            // The infinities are converted to the dtype of the tensor. In an integer dtype, they become the greatest
-            // and the least value.
+            // The infinities are converted to the dtype of the tensor. In an integer dtype, the infinities become the
+            // greatest and the least value.
             Update::Min => by(ScatterBy::Min, f64::INFINITY),
             Update::Max => by(ScatterBy::Max, f64::NEG_INFINITY),
         })
