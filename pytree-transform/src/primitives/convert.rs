@@ -107,7 +107,8 @@ fn saturated(block: &mut Block<'_>, operand: &Value, dtype: DType) -> Value {
         dtype,
         shape: operand.info.shape.clone(),
     };
-    // Every float dtype represents the first power of 2 above the range exactly, or as infinity.
+    // The comparisons below use powers of 2, because every float dtype represents a power of 2 exactly, or as infinity
+    // if the power is too large.
     let power_of_two = |bits: usize| (1_u128 << bits) as f64;
     let bits = 8 * dtype.bytes();
     let (below, above) = match number_kind(dtype) {

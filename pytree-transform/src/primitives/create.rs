@@ -26,8 +26,8 @@ use crate::tensor::trace::{bind_one, is_staging};
 pub(crate) struct Full {
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
-    /// The value of all elements. It is converted to the dtype like Rust's `as`. If the dtype is bool, a nonzero value
-    /// becomes `true`.
+    /// The value of all elements, which is converted to the dtype like Rust's `as`. If the dtype is bool, a nonzero
+    /// value becomes `true`.
     pub(crate) value: f64,
 }
 

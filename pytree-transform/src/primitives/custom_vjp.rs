@@ -1,4 +1,5 @@
-//! The primitive for the linear part of a `custom_vjp`. Its only known rule is its transpose: the user's `backward`.
+//! The primitive for the linear part of a `custom_vjp`. The only known rule of this linear part is the transpose: the
+//! user's `backward`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::tensor::trace::Recorder;
 /// A linear function whose only known rule is its transpose. The operands are tangents, followed by residuals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Backward {
-    /// The transpose. It takes the residuals and the cotangents of the results, and returns a cotangent for each
+    /// The transpose, which takes the residuals and the cotangents of the results, and returns a cotangent for each
     /// tangent.
     pub(crate) body: Arc<Body>,
     pub(crate) tangents: usize,

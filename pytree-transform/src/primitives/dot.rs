@@ -68,7 +68,7 @@ fn list(axes: impl Iterator<Item = usize>) -> AxisList {
     list
 }
 
-/// The axes of one operand of a product. They determine the axes of the operand's cotangent.
+/// The axes of one operand of a product. These axes determine the axes of the operand's cotangent.
 struct Side<'a> {
     contract: &'a [usize],
     batch: &'a [usize],

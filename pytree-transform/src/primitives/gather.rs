@@ -1,4 +1,4 @@
-//! Gathers, which read slices of a tensor at indices. Their transposes add slices at indices.
+//! Gathers, which read slices of a tensor at indices. The transpose of a gather adds slices at indices.
 //!
 //! The operands of both primitives may share leading batch axes. So the batching rule of each primitive returns the
 //! same primitive with one more batch axis.

@@ -1,7 +1,7 @@
 //! Reductions of sliding windows: sums, extrema, and the derivatives of extrema.
 //!
 //! Each derivative of these primitives, and each batched form, is again a primitive of this file. The transpose of a
-//! sum of windows is a sum of windows. The tangent of an extremum gathers the tangent of each window's selected
+//! sum of windows is again a sum of windows. The tangent of an extremum gathers the tangent of each window's selected
 //! element. The transpose of this gather is a scatter.
 
 mod evaluation;

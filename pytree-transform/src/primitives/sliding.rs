@@ -1,9 +1,8 @@
-//! The geometry of windows that slide along one axis. Convolutions and reductions of windows share it.
+//! The geometry of windows that slide along one axis. Convolutions and reductions of windows share this geometry.
 
 use std::fmt;
 
-/// Windows that slide along one axis. First the elements of the axis are spread out by `dilation`. Then they are
-/// padded.
+/// Windows that slide along one axis. The elements of the axis are first spread out by `dilation` and then padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sliding {
     /// The number of elements on the axis.

@@ -77,7 +77,8 @@ pub(crate) struct Batched {
 }
 
 /// The JVP of a function. The body takes the inputs, followed by the tangents of the active inputs (the inputs that
-/// have a tangent). It returns the outputs and their tangents. `has_tangent` marks the outputs that have a tangent.
+/// have a tangent). The body returns the outputs and their tangents. `has_tangent` marks the outputs that have a
+/// tangent.
 pub(crate) struct Pushed {
     pub(crate) body: Arc<Body>,
     pub(crate) has_tangent: Vec<bool>,

@@ -277,7 +277,7 @@ impl Hash for Body {
 }
 
 impl fmt::Debug for Body {
-    /// Prints the address of the body, too, because bodies are compared by identity.
+    /// Also prints the address of the body, because bodies are compared by identity.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} {:p})", self.recorder, std::ptr::from_ref(self))
     }

@@ -1,4 +1,4 @@
-//! The derivative rule that a user supplied. It is recorded when it is first needed.
+//! The derivative rule that a user supplied. The rule is recorded when it is first needed.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use crate::primitives::body::Linearized;
 
 /// A derivative rule that maps tangents of all float arguments to tangents of all float results.
 ///
-/// The rule runs once, when the function is first differentiated. It does not run when the function is recorded,
+/// The rule runs once, when the function is first differentiated. The rule does not run when the function is recorded,
 /// because the function may never be differentiated, and because the rule may call the function itself.
 pub(crate) struct Rule {
     recorded: OnceLock<Linearized>,

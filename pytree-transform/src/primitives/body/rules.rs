@@ -1,5 +1,5 @@
-//! Code shared by the rules of primitives that hold recorded functions. It assembles results, tangents, cotangents and
-//! batch axes from the results of a body.
+//! Code shared by the rules of primitives that hold recorded functions. This code assembles results, tangents,
+//! cotangents and batch axes from the results of a body.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //!
 //! `grad` runs the function on values that carry tangents, and records the operations on tangents on a tape. The
 //! operations are linear in the tangents, so the tape can be transposed. The transposition runs from the last operation
-//! to the first. It frees a residual after the first operation that uses this residual, since earlier operations do not
-//! need the residual.
+//! to the first. A residual is freed after the transposition of the first operation that uses this residual, because
+//! earlier operations do not need the residual.
 
 use std::cell::RefCell;
 use std::rc::Rc;

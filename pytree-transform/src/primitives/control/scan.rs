@@ -36,8 +36,8 @@ use crate::tensor::trace::on_tape;
 /// Applies a body to each element of stacked inputs and passes a carry to the next iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scan {
-    /// The function of one iteration. It takes the constants, the carry and one element of each input, and returns the
-    /// carry and one element of each output.
+    /// The function of one iteration, which takes the constants, the carry and one element of each input, and returns
+    /// the carry and one element of each output.
     pub(crate) body: Arc<Body>,
     pub(crate) constants: usize,
     pub(crate) carry: usize,

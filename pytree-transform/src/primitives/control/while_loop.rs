@@ -262,7 +262,7 @@ impl Primitive for While {
         mapped_in_front(results, &carry)
     }
 
-    /// Writes a `while`. Its regions read the constants from the enclosing function.
+    /// Writes a `while`, whose regions read the constants from the enclosing function.
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
         let (of_condition, rest) = operands.split_at(self.condition_constants);
         let (of_body, carry) = rest.split_at(self.body_constants);

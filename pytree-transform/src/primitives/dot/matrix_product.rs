@@ -68,7 +68,7 @@ pub(in crate::primitives) fn multiply<T: Factor>(
     give_back(laid_out);
 }
 
-/// Writes the rows of `source` as the `width` columns of `target`. The rows begin every `stride` elements.
+/// Writes the rows of `source` as the `width` columns of `target`. Neighbouring rows are `stride` elements apart.
 fn turn<T: TensorElement + Send + Sync>(
     source: &[T],
     stride: usize,
@@ -87,8 +87,8 @@ fn turn<T: TensorElement + Send + Sync>(
     });
 }
 
-/// Writes the first elements of the rows of `source` as the columns of `target`, block by block. A row of a block fills
-/// a cache line, so each line is read and written once.
+/// Writes the beginning of each row of `source` as a column of `target`, block by block. A row of a block fills a cache
+/// line, so each line is read and written once.
 fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
     let mut block = [[T::default(); BLOCK]; BLOCK];
     for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {

@@ -35,11 +35,11 @@ pub(crate) trait Zip<T> {
     fn zip(self, function: impl Fn(T, T) -> T) -> Self::Output;
 }
 
-/// An array to which a function is applied. The results overwrite the array if there is no other handle of it.
+/// An array to which a function is applied. The results overwrite the array if the array has no other handle.
 pub(super) struct InPlace(pub(super) Arc<Array>);
 
-/// Two arrays of the same shape to which a function is applied. The results overwrite an array if there is no other
-/// handle of it.
+/// Two arrays of the same shape to which a function is applied. The results overwrite an array that has no other
+/// handle.
 pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
 
 impl<T: TensorElement> Map<T> for InPlace {

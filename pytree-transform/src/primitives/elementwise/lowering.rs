@@ -165,7 +165,7 @@ fn integer_power(block: &mut Block<'_>, x: &Value, exponent: i32) -> Value {
     block.binary(DIVIDE, &one, &power)
 }
 
-/// Divides integers. StableHLO does not define a division by zero, nor the division of the least number by -1. Here a
+/// Divides integers. StableHLO does not define a division by zero or the division of the least number by -1. Here a
 /// division by zero returns a number with all bits set. The least number divided by -1 is the least number.
 fn integer_quotient(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
     let by_zero = block.comparison_with("EQ", r, 0.0);
@@ -363,7 +363,7 @@ fn erf_near_zero(block: &mut Block<'_>, x: &Value) -> Value {
     block.binary(MULTIPLY, x, &quotient)
 }
 
-/// Computes 1 - erf(|x|) for |x| from 0.46875 on.
+/// Computes 1 - erf(|x|) for |x| of at least 0.46875.
 fn erfc_beyond(block: &mut Block<'_>, distance: &Value) -> Value {
     let numerator = polynomial(block, distance, &erf::MIDDLE_NUMERATOR);
     let denominator = polynomial(block, distance, &erf::MIDDLE_DENOMINATOR);

@@ -12,7 +12,7 @@ use crate::base::dtype::{DType, TensorElement};
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Number, with_number};
 
-/// The number of neighbouring elements that are reduced at once. Each of them belongs to another window.
+/// The number of neighbouring elements that are reduced at once. Each of these elements belongs to another window.
 pub(super) const LANES: usize = 32;
 
 /// The number of terms that are added to a new sum before this sum is added to the result. Short sums reduce rounding
@@ -49,7 +49,7 @@ impl Windows {
     }
 }
 
-/// A part of the windows. Its computation is compiled for several instruction sets.
+/// A part of the windows, with a computation that is compiled for several instruction sets.
 struct Part<'a, T, K> {
     windows: &'a Windows,
     first: usize,

@@ -28,7 +28,8 @@ fn is_preferred(block: &mut Block<'_>, extremum: Extremum, left: &Value, right: 
 
 impl Window {
     /// Reduces the windows of several values of the same shape together. `combine` takes one element of each value
-    /// twice: first the left elements, then the right elements. It returns a combined element for each value.
+    /// twice: first the left elements, then the right elements. The result of `combine` is a combined element for each
+    /// value.
     fn reduced_by(
         &self,
         block: &mut Block<'_>,

@@ -14,8 +14,8 @@ use crate::base::dtype::DType;
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Extremum, Number, Ordered, with_number};
 
-/// For windows of at most this many elements, each element is compared with the selected position. This is faster than
-/// reading and writing at many positions.
+/// In windows of at most this many elements, the position of each element is compared with the selected position. This
+/// comparison is faster than reading and writing at many positions.
 const COMPARED: usize = 16;
 
 /// Adds each element of `cotangents` at the position of its window's extremum. Each outer array belongs to one thread,

@@ -292,7 +292,7 @@ fn window_of_padding_has_least_value() {
 
 #[test]
 fn long_sums_stay_accurate() {
-    // One sum of a million terms of 0.1 would have an error of 958.
+    // If a million terms of 0.1 were added one after the other, the sum would have an error of 958.
     let x = Tensor::full(DType::F32, [1_000_000, 2], 0.1);
     let window = Window {
         dimensions: smallvec![1_000_000, 1],
