@@ -87,8 +87,8 @@ pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_nans().within(function)
 }
 
-/// Runs a function, and panics if one of its operations returns an infinity. This check works like [`debug_nans`]. Its
-/// environment variable is `PYTREE_DEBUG_INFS`, and its counterpart in JAX is `jax.debug_infs`.
+/// Runs a function, and panics if one of its operations returns an infinity. This check works like [`debug_nans`]. The
+/// environment variable is `PYTREE_DEBUG_INFS`, and the counterpart in JAX is `jax.debug_infs`.
 ///
 /// # Examples
 /// ```should_panic

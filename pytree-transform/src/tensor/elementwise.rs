@@ -1,4 +1,4 @@
-//! The names of elementwise operations. Their rules are in `primitives/elementwise`.
+//! The names of elementwise operations, whose rules are in `primitives/elementwise`.
 
 use crate::base::dtype::DType;
 
@@ -79,7 +79,7 @@ pub(crate) enum Binary {
     ShiftRightArithmetic,
 }
 
-/// An elementwise comparison of two tensors. Its result has the dtype bool.
+/// An elementwise comparison of two tensors. The result has the dtype bool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Comparison {
     Eq,

@@ -68,7 +68,7 @@ impl Tensor {
     }
 
     /// Creates a scalar constant of a dtype. The constant is never recorded as an equation. So displayed jaxprs write
-    /// its value inline.
+    /// the value of the constant inline.
     pub(crate) fn constant(dtype: DType, value: f64) -> Self {
         with_type!(dtype, T => Self::scalar(<T as TensorElement>::from_number(value)))
     }

@@ -124,7 +124,7 @@ impl Jaxpr {
     }
 
     /// Evaluates the jaxpr operation by operation, and returns the outputs. The inputs must have the recorded shapes
-    /// and dtypes. They may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
+    /// and dtypes. The inputs may be traced, so a jaxpr can be differentiated, batched and recorded like any function.
     ///
     /// # Panics
     /// Panics if the number of inputs differs from the recorded jaxpr, or if the shape or dtype of an input differs.

@@ -246,7 +246,7 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     }
 
     /// **Signatures**: returns the dtypes and shapes that the inputs and outputs of each of the
-    /// [`bodies`](Self::bodies) must have. They depend on the operands and results of the equation.
+    /// [`bodies`](Self::bodies) must have. These dtypes and shapes depend on the operands and results of the equation.
     /// [`verify`](crate::verify) compares the signatures with the bodies.
     ///
     /// # Errors
@@ -318,7 +318,7 @@ pub(crate) struct BatchAxis {
 }
 
 impl BatchAxis {
-    /// Creates a batch axis without a name. No collective can work over it.
+    /// Creates a batch axis without a name. No collective can work over this axis.
     pub(crate) fn unnamed(size: usize) -> Self {
         Self { size, name: None }
     }

@@ -1,4 +1,4 @@
-//! The text of numbers: of single numbers, and of the elements of an array, which have a common width.
+//! The texts of single numbers and of the elements of an array. All elements of an array have texts of the same width.
 
 use half::{bf16, f16};
 use pytree_core::half_text::{shortest_f16, write_bf16, write_f16};
@@ -147,7 +147,7 @@ impl Float {
     }
 }
 
-/// The common format of the elements of one array. It aligns the elements.
+/// The common format of the elements of one array, which aligns the elements.
 pub(super) enum Format {
     /// Right-aligned text of a common width.
     Padded { width: usize },

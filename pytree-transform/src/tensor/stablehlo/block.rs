@@ -18,7 +18,7 @@ use crate::tensor::stablehlo::types::{write_number, write_type};
 /// A value of a module: the result of an operation, or an argument of a function or a region.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
-    /// The number of the value. It is unique in a function, including the regions of the function's operations.
+    /// The number of the value, which is unique in a function, including the regions of the function's operations.
     number: usize,
     pub(crate) info: AbstractArray,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Block<'m> {
     values: usize,
     /// The number of regions that enclose the next operation.
     depth: usize,
-    /// The constants of the module that the function takes as arguments. They follow the other arguments.
+    /// The constants of the module that the function takes as arguments, after the other arguments.
     pub(super) constants: Vec<(usize, Value)>,
     equation: CurrentEquation,
     line_number: u32,

@@ -9,13 +9,13 @@ use crate::base::bits::with_bits;
 use crate::base::dtype::{DType, TensorElement};
 use crate::tensor::stablehlo::types::write_type;
 
-/// The greatest number of elements of a constant that is written as a list of numbers, which people can read. Longer
-/// constants are written as hexadecimal digits.
+/// A constant of at most this many elements is written as a list of numbers, which people can read. Longer constants
+/// are written as hexadecimal digits.
 const READABLE: usize = 16;
 
-/// The greatest number of elements of a constant that is part of the text. Such a constant takes at most 16 KiB of
-/// text. Longer constants are arguments of the module for two reasons: a text of several megabytes is slow to parse,
-/// and XLA folds operations on large constants, which is slow, too.
+/// A constant of at most this many elements is part of the text, and takes at most 16 KiB. Longer constants are
+/// arguments of the module for two reasons. A text of several megabytes is slow to parse. XLA also folds operations on
+/// large constants, which is slow.
 const LITERAL: usize = 1024;
 
 /// An element that can be written as text.

@@ -58,8 +58,8 @@ pub struct StableHlo {
 }
 
 impl StableHlo {
-    /// The oldest version of StableHLO that has all operations that this library writes. Later versions can read the
-    /// modules, too.
+    /// The oldest version of StableHLO that has all operations that this library writes. Later versions can also read
+    /// the modules.
     pub const VERSION: &'static str = "1.9.0";
 
     /// Returns the text of the module. The location of each operation is the source line of its equation.
@@ -265,7 +265,7 @@ pub(super) enum FunctionKey {
 pub(super) struct FunctionHead {
     pub(super) name: String,
     pub(super) results: Vec<AbstractArray>,
-    /// The constants of the module that the function takes. They follow the function's other arguments.
+    /// The constants of the module that the function takes, after the function's other arguments.
     pub(super) constants: Vec<(usize, AbstractArray)>,
 }
 

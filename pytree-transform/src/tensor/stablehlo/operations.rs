@@ -218,7 +218,7 @@ impl Block<'_> {
     }
 
     /// Reduces several values of the same shape together. `combine` takes one element of each value twice: first the
-    /// left elements, then the right elements. It returns a combined element for each value.
+    /// left elements, then the right elements. The result of `combine` is a combined element for each value.
     pub(crate) fn reduced_by(
         &mut self,
         operands: &[&Value],

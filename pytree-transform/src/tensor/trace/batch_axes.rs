@@ -10,7 +10,7 @@ use crate::tensor::primitive::{BatchAxis, Primitive};
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
 /// Returns the innermost trace level that binds one of the names or records for compilation. This level interprets an
-/// operation over these batch axes, unless an operand belongs to a level that is further in.
+/// operation over these batch axes, unless an operand belongs to a higher level.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
     let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())

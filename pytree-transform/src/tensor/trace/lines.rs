@@ -1,4 +1,4 @@
-//! The line of the user's program that an operation belongs to. Messages and jaxprs show this line.
+//! The line of the user's program to which an operation belongs. Messages and jaxprs show this line.
 
 use std::cell::Cell;
 use std::panic::Location;

@@ -53,7 +53,8 @@ pub(crate) enum Interpreter {
 
 impl Interpreter {
     /// Returns the name of the transformation for messages, and the kind of its trace level. The kind says whether a
-    /// function is recorded for later calls. If so, the recording must not contain the current values of references.
+    /// function is recorded for later calls. A recording for later calls must not contain the current values of
+    /// references.
     fn of_level(&self) -> (&'static str, LevelKind) {
         match self {
             Self::Jvp | Self::Tape(_) => ("grad", LevelKind::Running),
@@ -148,8 +149,8 @@ pub(crate) fn is_transforming() -> bool {
     with_levels(|levels| !levels.is_empty())
 }
 
-/// Returns whether operations on these tangents are recorded for transposition. If so, a value that does not depend on
-/// the tangents must be computed by a separate operation, so that the tape does not record this value.
+/// Returns whether operations on these tangents are recorded for transposition. If the result is true, a value that
+/// does not depend on the tangents must be computed by a separate operation. Then the tape does not record this value.
 pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
     tangents.any(|tangent| {
         tangent

@@ -1,9 +1,9 @@
 //! Stand-ins for captured tensors. While the custom rule of a function runs, stand-ins replace the traced tensors that
 //! the function captured.
 //!
-//! A rule runs when a recorded function is differentiated. Until then, the transformation of a tensor that the rule
-//! captured may have finished. The function captured the same tensor, so the recorded call has an operand for the
-//! tensor. While the rule runs, this operand is the stand-in of the captured tensor.
+//! A rule runs when a recorded function is differentiated. At that time, the transformation of a tensor that the rule
+//! captured may already have finished. The function captured the same tensor, so the recorded call has an operand for
+//! the tensor. While the rule runs, this operand is the stand-in of the captured tensor.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
