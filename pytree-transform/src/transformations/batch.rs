@@ -236,8 +236,8 @@ impl Mapping {
         placed
     }
 
-    /// Returns the leaves of the values that were written to references. Their batch axes are moved to the positions
-    /// that the leaves of the references have in the argument.
+    /// Returns the leaves of the values that were written to references. Moves the batch axis of each leaf to the
+    /// position that it has in the argument.
     pub(crate) fn references(
         &self,
         argument: &TreeDef,

@@ -1,5 +1,5 @@
-//! The cache of a compiled function. It has one entry for each signature: the structure, shapes and dtypes of the
-//! argument.
+//! The cache of a compiled function. The cache has one entry for each signature: the structure, shapes and dtypes of
+//! the argument.
 //!
 //! A call first compares its argument with the newest entries, by a walk that allocates nothing. If no entry matches,
 //! the call looks up the hash of the signature, so its time does not grow with the number of entries. The number of
@@ -357,8 +357,8 @@ impl<'c> Newest<'c> {
         self.older_with_leaves(at, leaves)
     }
 
-    /// Continues the search of [`with_leaves`](Self::with_leaves) in the entries after the first, from position `at`
-    /// on. The entries before `at` have other structures.
+    /// Continues the search of [`with_leaves`](Self::with_leaves) in the entries after the first, beginning at position
+    /// `at`. The entries before `at` have other structures.
     #[cold]
     fn older_with_leaves(&self, at: usize, leaves: &[&Tensor]) -> Option<usize> {
         let treedef = &self.entry(at)?.signature.treedef;

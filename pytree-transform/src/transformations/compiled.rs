@@ -38,7 +38,8 @@ pub(crate) struct Compiled<T, E> {
     of_type: FunctionType,
     rebuild: Rebuild<T>,
     pub(crate) checks: Checks,
-    /// The device that the user has chosen for this function. `None` if the arguments of a call choose it.
+    /// The device that the user has chosen for this function. `None` means that the arguments of a call determine the
+    /// device.
     pub(crate) device: Option<Device>,
     pub(crate) cache: Cache,
     history: Mutex<History>,
@@ -108,8 +109,8 @@ impl<T, E> Compiled<T, E> {
     /// Calls the function with the arguments `given`. Also returns the result of `release`, which is the rest of the
     /// arguments.
     ///
-    /// `release` is called when the arguments are no longer needed. If it receives an entry, the program of this entry
-    /// runs next, and may reuse the memory of leaves that have no other handle.
+    /// `release` is called when the arguments are no longer needed. If `release` receives an entry, the program of this
+    /// entry runs next, and may reuse the memory of leaves that have no other handle.
     ///
     /// # Errors
     /// Returns the result of the call if the function is traced and returns an error.

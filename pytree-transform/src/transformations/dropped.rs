@@ -1,9 +1,9 @@
 //! Detects states that a compiled function changes but does not return, so that every call begins with the same state.
 //!
-//! In the recorded function, such a change is a computation from a state of the argument. Its result has the shape and
-//! dtype of the state, and is never used. One call alone does not show that the change is lost, because a caller may
-//! pass a new random stream each time. So the second call gives the warning, if it receives the same state as the first
-//! call.
+//! In the recorded function, such a change is a computation from a state of the argument. The result of this
+//! computation has the shape and dtype of the state, and is never used. One call alone does not show that the change is
+//! lost, because a caller may pass a new random stream each time. So the second call gives the warning, if it receives
+//! the same state as the first call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,8 +26,8 @@ pub(crate) struct Dropped {
     /// The key paths of the changed states.
     paths: Vec<KeyPath>,
     /// The positions of the leaves to compare between the first two calls. These are the states that the function
-    /// changes, and the keys of the random streams whose counts it changes. If the second call receives the same leaves
-    /// as the first, the caller has lost the changes of the first call.
+    /// changes, and the keys of the random streams whose counts the function changes. If the second call receives the
+    /// same leaves as the first, the caller has lost the changes of the first call.
     watched: Vec<usize>,
     /// The leaves at the positions `watched` in the first call.
     first: Mutex<Option<Vec<Tensor>>>,
@@ -36,7 +36,7 @@ pub(crate) struct Dropped {
 
 impl Dropped {
     /// Returns the states that a recorded function changes without returning them. Returns `None` if there are none.
-    /// The jaxpr must still contain its dead code. Its first inputs are the leaves of the argument.
+    /// The jaxpr must still contain its dead code. The first inputs of the jaxpr are the leaves of the argument.
     pub(crate) fn find(signature: &Signature, jaxpr: &Jaxpr) -> Option<Box<Self>> {
         let kinds = signature.treedef.leaf_kinds();
         if !kinds.iter().copied().any(is_state) {
@@ -196,7 +196,7 @@ fn origins_of_outputs(
         };
         return equation.outputs.iter().map(nearest).collect();
     };
-    // The inputs of a body are the last operands.
+    // The inputs of a body correspond to the last operands of the equation.
     let mut inside = vec![None; body.variables.len()];
     for (input, origin) in body.inputs.iter().rev().zip(given.iter().rev()) {
         inside[input.index()] = *origin;
@@ -225,7 +225,7 @@ fn operand_behind(equation: &Equation, position: usize) -> Option<Variable> {
         .filter(|(_, body)| body.outputs.len() == equation.outputs.len());
     let mut operands = of_outputs.map(|(_, body)| {
         let input = input_behind(body, body.outputs[position])?;
-        // The inputs of a body are the last operands.
+        // The inputs of a body correspond to the last operands of the equation.
         let at = (equation.inputs.len() + input).checked_sub(body.inputs.len())?;
         equation.inputs.get(at).copied()
     });

@@ -312,8 +312,8 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 /// Returns the function that computes the second derivatives of a loss: the Jacobian of its gradient, by forward mode
 /// over reverse mode.
 ///
-/// For a tensor `x`, the result is a tensor of shape `[x…, x…]`. For a tuple, it is a tuple of tuples. For a model, it
-/// is a partition whose leaves are partitions. The loss may be a `Result`; see [`grad`](crate::grad).
+/// For a tensor `x`, the result is a tensor of shape `[x…, x…]`. For a tuple, the result is a tuple of tuples. For a
+/// model, the result is a partition whose leaves are partitions. The loss may be a `Result`; see [`grad`](crate::grad).
 ///
 /// # Examples
 /// ```

@@ -39,8 +39,8 @@ use crate::transformations::returned::Returned;
 /// [warning](crate::set_warning_hook) names the line. If most calls of a compiled function trace it again, another
 /// warning names the part of the argument that changes.
 ///
-/// The function may return a `Result`; see [`Returned`]. If it returns an `Err` while it is traced, the call returns
-/// this `Err`: nothing is compiled, no reference is written, and the next call traces the function again.
+/// The function may return a `Result`; see [`Returned`]. If the function returns an `Err` while it is traced, the call
+/// returns this `Err`: nothing is compiled, no reference is written, and the next call traces the function again.
 ///
 /// # Examples
 /// ```

@@ -77,7 +77,7 @@ pub struct JitMut<P: Arguments, R> {
     call: Arc<Call<P, R>>,
 }
 
-/// A compiled function. Its value is the new values of the `&mut` arguments and the result of the call.
+/// A compiled function. A call computes the new values of the `&mut` arguments, and the result.
 type CompiledWriting<P, R> = Compiled<(<P as Parts>::Written, R), R>;
 
 type Call<P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync;
@@ -122,7 +122,7 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
         }
     }
 
-    /// Returns the jaxpr of the function for the given arguments, without dead code. Its outputs are the new values of
+    /// Returns the jaxpr of the function for the given arguments, without dead code. The outputs are the new values of
     /// the `&mut` arguments, then the result. This method itself does not change the arguments.
     ///
     /// # Panics

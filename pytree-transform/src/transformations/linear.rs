@@ -254,7 +254,7 @@ where
 /// Returns the shapes and dtypes of the residuals: the values that reverse mode stores for the backward pass of a
 /// function.
 ///
-/// Use [`remat`](crate::remat) to store fewer residuals. The function is traced but not run. It may return a `Result`;
+/// Use [`remat`](crate::remat) to store fewer residuals. The function is traced but not run, and may return a `Result`;
 /// see [`Returned`]. The counterpart in JAX is `jax.ad_checkpoint.saved_residuals`.
 ///
 /// # Examples

@@ -6,8 +6,8 @@ use crate::executor::{Planned, plan};
 use crate::passes::optimize;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 
-/// The program that a compiled function runs for arguments of one structure, shapes and dtypes. Its display shows the
-/// optimized jaxpr, the schedule and the memory.
+/// The program that a compiled function runs for arguments of one structure, shapes and dtypes. The display of a
+/// `Lowered` shows the optimized jaxpr, the schedule and the memory.
 ///
 /// # Examples
 /// ```

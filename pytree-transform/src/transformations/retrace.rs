@@ -13,7 +13,7 @@ use crate::tensor::trace::bound_length;
 use crate::transformations::cache::Signature;
 
 /// The reason why a compiled function was traced again: the differences between the arguments of the last two traces.
-/// Its display writes each difference on its own line.
+/// The display of a `Retrace` has one line for each difference.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! The results of functions that are transformed: values, and `Result`s of values.
 //!
-//! A function may return a `Result`. If it returns an `Err` while it is traced, the transformation ends and returns
-//! this `Err`: nothing is compiled, and no reference is written. The functions of loops and branches are traced in the
-//! same way.
+//! A function may return a `Result`. If the function returns an `Err` while it is traced, the transformation ends and
+//! returns this `Err`: nothing is compiled, and no reference is written. The functions of loops and branches are traced
+//! in the same way.
 
 use std::convert::Infallible;
 
@@ -90,7 +90,7 @@ pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
 }
 
 /// The result of a function whose gradient is taken: a scalar tensor, or a tuple of a scalar tensor and auxiliary
-/// results. It may also be a `Result` of one of them.
+/// results. The function may also return a `Result` of such a value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a loss: return a `Tensor`, or a tuple whose first member is a `Tensor`",
     label = "expected a loss that is a tensor",

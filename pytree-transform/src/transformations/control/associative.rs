@@ -27,7 +27,7 @@ use crate::transformations::returned::Returned;
 /// `(a + b) + (c + d)` equals `a + (b + (c + d))` for an associative function (Blelloch 1990, "Prefix sums and their
 /// applications").
 ///
-/// The function may return a `Result`; see [`Returned`]. If it returns an `Err`, the call returns this `Err`.
+/// The function may return a `Result`; see [`Returned`]. If the function returns an `Err`, the call returns this `Err`.
 ///
 /// # Examples
 /// ```

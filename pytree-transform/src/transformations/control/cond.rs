@@ -255,8 +255,8 @@ fn choose<A: Traceable, R: Traceable, E>(
     Ok(rebuild_result(ending, &outcome, results, &references))
 }
 
-/// Returns the differences between the outcomes of two branches: the differences of their results, and of the final
-/// values of the argument's references. Returns `None` if there are no differences.
+/// Compares the outcomes of two branches: the results, and the final values of the argument's references. Returns the
+/// differences, or `None` if there are no differences.
 fn differing(
     argument: &TreeDef,
     expected: (&Outcome, &[AbstractArray]),

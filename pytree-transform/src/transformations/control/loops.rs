@@ -67,8 +67,8 @@ impl ScanOptions {
 /// The function is traced once, and the gradient of the loop is a scan in the other direction. The function receives
 /// the leaves of `inputs` without their first axis. All first axes must have the same length, which may be 0.
 ///
-/// The function may return a `Result`; see [`Returned`]. If it returns an `Err` while it is traced, the call returns
-/// this `Err`.
+/// The function may return a `Result`; see [`Returned`]. If the function returns an `Err` while it is traced, the call
+/// returns this `Err`.
 ///
 /// # Examples
 /// ```

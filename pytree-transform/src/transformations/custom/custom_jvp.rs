@@ -26,12 +26,13 @@ use crate::transformations::returned::{Returned, always};
 /// the result and the tangent of the result.
 ///
 /// The rule must be linear in the tangent: reverse mode transposes the rule, and higher-order derivatives differentiate
-/// it. For leaves that are not floats, the rule receives zeros as tangents, and its tangents are ignored. Function and
-/// rule may capture values, but are not differentiated with respect to them.
+/// the rule. For leaves that are not floats, the rule receives zeros as tangents, and the tangents that the rule
+/// returns are ignored. The function and the rule may capture values, but are not differentiated with respect to these
+/// values.
 ///
-/// The rule runs only when the function is differentiated, once for each order of differentiation. So it may call the
-/// function itself. The rule must own the values that it captures. If it captures a traced tensor, and the function is
-/// recorded before it is differentiated, the function must capture this tensor, too.
+/// The rule runs only when the function is differentiated, once for each order of differentiation. So the rule may call
+/// the function itself. The rule must own the values that it captures. If the rule captures a traced tensor, and the
+/// function is recorded before it is differentiated, the function must also capture this tensor.
 ///
 /// The function may return a `Result`; see [`Returned`]. The rule returns values and not a `Result`, because it runs
 /// only after the function has succeeded for the same shapes. At that time, the call of the function may have ended and
@@ -140,7 +141,7 @@ fn run<A: Traceable, R: Traceable, E>(
 }
 
 /// A recorded rule: its known part, the tensors that the known part captured, and its linear part. The known part does
-/// not depend on the tangents. The linear part is linear in them.
+/// not depend on the tangents. The linear part is linear in the tangents.
 struct RecordedRule {
     known: Jaxpr,
     captured: Vec<Tensor>,
