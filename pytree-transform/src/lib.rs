@@ -94,8 +94,8 @@ pub mod raw {
     pub use crate::base::error::{Called, called};
     pub use crate::passes::each_pass;
 
-    /// Returns an error if memory cannot hold a tensor of a shape. The error names `function`, the function of the
-    /// library that builds such a tensor in parts.
+    /// Returns an error if memory cannot hold a tensor of a shape. The error names `function`, the library function
+    /// that builds the tensor in parts.
     ///
     /// # Errors
     /// Returns [`TensorError::TooLarge`] if the elements cannot be addressed, or the system has too little memory.
@@ -135,13 +135,13 @@ pub mod raw {
         crate::tensor::trace::note_created_key(key);
     }
 
-    /// Returns whether a random stream with this key and count came from outside of a running `vmap`, and is the same
+    /// Returns whether a random stream with this key and count was created outside of a running `vmap`, and is the same
     /// for all examples of this `vmap`.
     pub fn is_same_for_all_examples(key: &Tensor, count: &Tensor) -> bool {
         crate::tensor::trace::is_same_for_all_examples(key, count)
     }
 
-    /// Returns the next of the values that a macro prints.
+    /// Returns the next value that a macro prints.
     ///
     /// # Panics
     /// If no value is left. This would be a bug in the library, because there are as many values as operands.
