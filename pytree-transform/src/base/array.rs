@@ -291,7 +291,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. Moves them if `this` is the only handle of the array, and copies them otherwise.
+    /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies them.
     pub(crate) fn into_data(this: Arc<Self>) -> Data {
         match Arc::try_unwrap(this) {
             Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
@@ -316,7 +316,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. Moves them if `this` is the only handle of the array, and copies them otherwise.
+    /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies them.
     #[track_caller]
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();

@@ -92,7 +92,7 @@ pub enum TensorError {
     /// Elements were read as a type other than the dtype of the tensor.
     #[error("cannot read {found} as {expected}; read the tensor as `{}`, or convert it first", .found.dtype)]
     Read {
-        /// The dtype that the elements were read as.
+        /// The dtype of the elements that the caller requested.
         expected: DType,
         /// The dtype and shape of the tensor.
         found: AbstractArray,
@@ -298,7 +298,8 @@ pub fn called(function: &'static str) -> Called {
     Called(outer)
 }
 
-/// Makes errors name the operation itself until the guard is dropped. Used while a function of the user runs.
+/// Makes errors name the operation itself until the guard is dropped. The guard exists while a function of the user
+/// runs.
 pub(crate) fn called_by_user() -> Called {
     Called(CALLED.replace(None))
 }

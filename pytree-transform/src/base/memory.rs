@@ -4,8 +4,8 @@
 //! fault. A training step frees and allocates the same sizes repeatedly, so the library stores freed memory in a pool.
 //!
 //! All threads share one pool of at most [`limit`] bytes. When the pool is full, it frees the least recently used
-//! memory. The pool stores only sizes that were allocated before, and only as many arrays of a size as were in use at
-//! the same time.
+//! memory. The pool stores only arrays of sizes that were allocated before, and only as many arrays of a size as were
+//! in use at the same time.
 //!
 //! # Examples
 //! ```
