@@ -58,7 +58,8 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     let primitive: &dyn Any = &*equation.primitive;
     let broadcast = primitive.downcast_ref::<Broadcast>()?;
     let operand = jaxpr.info(*equation.inputs.first()?);
-    // Axes of length 1 do not matter. The other axes of the operand must keep their order and lengths.
+    // Axes of length 1 have no effect on the positions of elements. The other axes of the operand must keep their order
+    // and lengths.
     let kept: AxisList = operand
         .shape
         .iter()
