@@ -154,7 +154,7 @@ struct Variables<'j> {
     facts: Vec<Facts<'j>>,
 }
 
-/// The properties of a variable that the display needs.
+/// What the display must know about a variable.
 #[derive(Clone, Default)]
 struct Facts<'j> {
     name: Option<Name>,

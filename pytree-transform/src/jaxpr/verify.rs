@@ -156,7 +156,8 @@ fn list(infos: &[AbstractArray]) -> String {
     format!("({})", infos.join(", "))
 }
 
-/// Checks that a jaxpr is well formed. Debug builds of the library do so after each recording and each compiler pass.
+/// Checks that a jaxpr is well formed. Debug builds of the library run this check after each recording and after each
+/// compiler pass.
 ///
 /// # Examples
 /// ```
