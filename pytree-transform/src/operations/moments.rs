@@ -30,7 +30,7 @@ fn corrected_variance(
     check_float(operation, tensor)?;
     let (dtype, tensor) = (tensor.dtype(), &wide_floats(tensor)?);
     let count = count(tensor, axes);
-    // Multiplies by the reciprocals of the constants, like XLA.
+    // Multiply by the reciprocals of the constants, like XLA.
     let mean = sum(tensor, axes)? * count.recip();
     let deviation = tensor - keep_axes(&mean, tensor, axes);
     let squares = sum(&(&deviation * &deviation), axes)?;

@@ -25,7 +25,7 @@ pub enum Padding {
 /// the length of the axis.
 fn same(length: usize, span: usize, stride: usize) -> (isize, isize) {
     let needed = match length.div_ceil(stride) {
-        // The axis is empty. With padding one stride shorter than a window, no window fits.
+        // The axis is empty. The padding is one stride shorter than a window, so no window fits.
         0 => span.saturating_sub(stride),
         windows => ((windows - 1) * stride)
             .saturating_add(span)

@@ -13,7 +13,7 @@ use crate::primitives::shape::broadcast_in_dim;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 
-/// What [`Tensor::take_mode`] returns for an index that is out of range. The names are those of `jnp.take`.
+/// What [`Tensor::take_mode`] returns for an index that is out of range. The names are the same as in `jnp.take`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TakeMode {

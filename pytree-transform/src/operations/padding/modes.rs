@@ -9,7 +9,7 @@ use crate::primitives::gather::take;
 use crate::primitives::slice::concatenate;
 use crate::tensor::Tensor;
 
-/// How [`Tensor::pad_mode`] chooses the elements that it adds along an axis. The names are those of `numpy.pad`.
+/// How [`Tensor::pad_mode`] chooses the elements that it adds along an axis. The names are the same as in `numpy.pad`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PadMode {
