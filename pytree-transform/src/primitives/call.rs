@@ -1,8 +1,8 @@
 //! The primitive that calls a recorded function.
 //!
 //! Other transformations see a jitted function as one equation. Each rule transforms the recorded function once and
-//! calls the result. In reverse mode, the JVP is split into a known part and a linear part. The known part also returns
-//! the residuals, and the linear part is transposed.
+//! calls the transformed function. In reverse mode, the JVP is split into a known part and a linear part. The known
+//! part also returns the residuals, and the linear part is transposed.
 
 use std::fmt;
 use std::sync::Arc;

@@ -49,7 +49,8 @@ pub(crate) fn broadcast_in_dim(
     if operand.shape() == shape && is_identity(axes) {
         return Ok(operand.clone());
     }
-    // Under `jit`, a recorded `full` stores only its value. A broadcast constant would be stored with all its elements.
+    // Create a `full` instead of a broadcast, because under `jit` a recorded `full` stores only its value. A broadcast
+    // constant would be stored with all its elements.
     if let Some(value) = known_scalar(operand) {
         return create::full(operand.dtype(), shape, value);
     }

@@ -50,7 +50,8 @@ impl SortKey for i64 {
 }
 
 impl SortKey for f64 {
-    /// Returns an integer that has the same order as the float. Both zeros have the same integer.
+    /// Returns an integer for the float, so that the integers have the same order as the floats. Both zeros have the
+    /// same integer.
     fn sort_key(self) -> u64 {
         match (self + 0.0).to_bits() {
             _ if self.is_nan() => u64::MAX,

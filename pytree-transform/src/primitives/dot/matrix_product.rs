@@ -295,7 +295,7 @@ macro_rules! float_factor {
 float_factor!(f32, gemm_f32::gemm::f32::get_gemm_fn);
 float_factor!(f64, gemm_f64::gemm::f64::get_gemm_fn);
 
-/// Computes a product of integers, or a product that is too small for a kernel of gemm.
+/// Computes a product of integers, or a product that is too small for a kernel of the crate `gemm`.
 fn plain_product<T: Factor>(
     loops: &Loops,
     left: &[T],

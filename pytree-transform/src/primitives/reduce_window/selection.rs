@@ -80,7 +80,8 @@ fn linear_in_first(
     )
 }
 
-/// Returns the cotangent of the first operand. `transposed` computes it from the cotangent and the second operand.
+/// Returns the cotangent of the first operand. The primitive `transposed` computes this cotangent from the result's
+/// cotangent and the second operand.
 fn cotangent_of_first(
     transposed: &dyn Primitive,
     cotangents: &[Option<Tensor>],

@@ -113,7 +113,7 @@ impl<'a> Strided<'a> {
 /// The greatest number of multiplications for which a plain loop is faster than a kernel call.
 const SMALL: usize = 512;
 
-/// The greatest number of rows and of columns for which gemm has special kernels.
+/// The greatest number of rows and of columns for which the crate `gemm` has special kernels.
 const FEW: usize = 64;
 
 /// The number of rows in a block of a matrix-vector product.
