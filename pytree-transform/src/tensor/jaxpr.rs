@@ -74,7 +74,7 @@ pub(crate) struct Equation {
 ///
 /// A jaxpr is displayed in JAX's notation. `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }` maps a vector `a` to
 /// the sines of its elements. Captured tensors are listed before the semicolon. Captured scalars are written where they
-/// are used, for instance as `2.0:f32[]`. The name `_` is a result that is not used.
+/// are used, for instance as `2.0:f32[]`. The name `_` marks a result that is not used.
 ///
 /// # Examples
 /// ```

@@ -313,8 +313,8 @@ impl<'m> Block<'m> {
         self.operation("stablehlo.constant", &[], attributes, info.clone())
     }
 
-    /// Returns a constant of a jaxpr. A short constant becomes a literal, and a long constant an argument of the
-    /// function.
+    /// Returns a constant of a jaxpr. A short constant becomes a literal, and a long constant becomes an argument of
+    /// the function.
     pub(super) fn constant(&mut self, tensor: &Tensor, array: &Array) -> Value {
         if literals::is_literal(array) {
             return self.constant_operation(&array.info, &literals::dense(array));

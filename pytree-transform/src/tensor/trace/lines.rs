@@ -40,8 +40,8 @@ pub(crate) fn at_line<R>(line: &'static Location<'static>, function: impl FnOnce
     function()
 }
 
-/// Runs `function` and attributes its operations to `line`. If an outer call already attributes them to a line, keeps
-/// that line.
+/// Runs `function` and attributes its operations to `line`. If an outer call already attributes operations to a line,
+/// keeps this line.
 pub(crate) fn at_line_by_default<R>(
     line: &'static Location<'static>,
     function: impl FnOnce() -> R,

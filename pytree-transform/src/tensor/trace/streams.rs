@@ -21,8 +21,8 @@ pub(crate) fn note_created_key(key: &Tensor) {
     });
 }
 
-/// Returns whether a stream was created outside of a `vmap` and is the same for all its examples. Then all examples
-/// would draw the same random numbers. The arguments are the key and the count of the stream.
+/// Returns whether a stream was created outside of a `vmap` and is the same for all examples of the `vmap`. With such a
+/// stream, all examples would draw the same random numbers. The arguments are the key and the count of the stream.
 ///
 /// Inside of a recorded function, such as the body of a loop, it is not known where the stream was created. In this
 /// case, the function returns false.
