@@ -380,7 +380,7 @@ macro_rules! compiled_options {
                 Self::of(self.compiled.anew(checks, Some(device.into()), size))
             }
 
-            /// Sets the maximum number of signatures in the cache to `size`, but at least to one. The least recently
+            /// Sets the maximum number of signatures in the cache to `size`, or to 1 if `size` is 0. The least recently
             /// used program is evicted first. The default is 4096, as in JAX.
             ///
             /// # Examples
@@ -426,7 +426,7 @@ macro_rules! compiled_options {
                 self.compiled.cache.traces()
             }
 
-            /// Returns for how many signatures the cache currently holds a program.
+            /// Returns the number of signatures for which the cache currently holds a program.
             pub fn cached(&self) -> usize {
                 self.compiled.cache.len()
             }

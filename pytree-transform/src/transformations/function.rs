@@ -1,4 +1,4 @@
-//! The functions that transformations take and return. Each is a function of one pytree.
+//! The functions that transformations take and return. Each of these functions takes one pytree.
 //!
 //! A tuple serves as an argument list. A function is a closure, or the struct that another transformation returned.
 //! This struct dereferences to `dyn Fn`, so it is called like a function.

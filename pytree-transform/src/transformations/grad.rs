@@ -28,8 +28,8 @@ pub type BothOf<M, L> = <L as Loss>::With<(<L as Loss>::Value, Gradient<M>)>;
 
 /// Returns the function that computes the gradient of a loss with respect to the parameters of its argument.
 ///
-/// Leaves of the kind param, and leaves without a kind, are differentiated. [`wrt`](Grad::wrt) chooses other leaves. A
-/// parameter that the loss does not depend on is absent from the gradient.
+/// Leaves of the kind param, and leaves without a kind, are differentiated. [`wrt`](Grad::wrt) chooses other leaves. If
+/// the loss does not depend on a parameter, the parameter is absent from the gradient.
 ///
 /// If the loss function returns a `Result`, the gradient function also returns a `Result`: an `Err` is passed on, and
 /// no reference is written.

@@ -13,7 +13,7 @@ use crate::transformations::function::Origin;
 
 /// Where a call runs.
 pub(crate) enum Place {
-    /// By the executor of the host. All leaves are on the host.
+    /// The executor of the host runs the call. All leaves are on the host.
     Host,
     Device(Placed),
 }

@@ -128,8 +128,8 @@ fn choose_by_predicate<A: Traceable, R: Traceable, E>(
 /// All functions are traced, and must return the same structure, shapes and dtypes. Only one of them runs. Under `vmap`
 /// with an index for each example, all functions run for all examples, and `select` chooses the results.
 ///
-/// Write the operand's type in the first closure. The compiler infers it in the other closures. As in [`cond`], the
-/// functions may return a `Result`.
+/// Write the operand's type in the first closure. The compiler infers this type in the other closures. As in [`cond`],
+/// the functions may return a `Result`.
 ///
 /// # Examples
 /// ```

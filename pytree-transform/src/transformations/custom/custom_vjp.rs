@@ -32,7 +32,7 @@ use crate::transformations::returned::{Returned, always};
 ///
 /// Higher-order derivatives differentiate both functions. Forward mode is not supported. For leaves that are not
 /// floats, `backward` receives zeros as cotangents, and the cotangents that it returns are ignored. All three functions
-/// may capture values, but are not differentiated with respect to them.
+/// may capture values, but are not differentiated with respect to these values.
 ///
 /// Like the rule of a [`custom_jvp`](crate::custom_jvp), `forward` and `backward` run only when the function is
 /// differentiated, and may call the function itself. The conditions of `custom_jvp` for captured values also apply to

@@ -21,8 +21,7 @@ use crate::transformations::returned::Returned;
 ///
 /// Trades time for memory: reverse mode stores no intermediate values of the function (Chen et al. 2016, "Training Deep
 /// Nets with Sublinear Memory Cost"; JAX's `jax.checkpoint`). [`policy`](Remat::policy) selects intermediate values to
-/// store. Values and derivatives equal those of the original function. The function may return a `Result`; see
-/// [`Returned`].
+/// store. Values and derivatives are the same as without `remat`. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```
