@@ -291,7 +291,8 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies them.
+    /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies the
+    /// elements.
     pub(crate) fn into_data(this: Arc<Self>) -> Data {
         match Arc::try_unwrap(this) {
             Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
@@ -316,7 +317,8 @@ impl Array {
         }
     }
 
-    /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies them.
+    /// Returns the elements by value. Moves the elements if `this` is the only handle of the array. Otherwise, copies the
+    /// elements.
     #[track_caller]
     pub(crate) fn into_elements<T: TensorElement>(this: Arc<Self>) -> Vec<T> {
         let dtype = this.dtype();
