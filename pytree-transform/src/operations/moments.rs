@@ -203,7 +203,7 @@ fn median_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     // Divide before the addition, so that the sum of two middle elements does not overflow.
     let halves = part_of_rows(&sorted, start, end)? * ((end - start) as f64).recip();
     let middle = sum(&halves, &[last])?;
-    // NaN is sorted to the end.
+    // NaN is sorted to the end. So if a row contains NaN, the last element is NaN.
     let greatest = reshape(&part_of_rows(&sorted, length - 1, length)?, &shape)?;
     let nan = Tensor::full(tensor.dtype(), &shape, f64::NAN);
     greatest.isnan().try_select(&nan, &middle)

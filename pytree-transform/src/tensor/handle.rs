@@ -223,7 +223,7 @@ impl Tensor {
         self.value().cloned().map(Self::from_shared)
     }
 
-    /// Returns the array of a tensor on a device, or the tensor itself if it is elsewhere.
+    /// Returns the array of a tensor on a device. Returns the tensor itself if the tensor is on the host or traced.
     pub(crate) fn into_device_array(self) -> Result<Arc<DeviceArray>, Self> {
         match self.0 {
             Handle::OnDevice(array) => Ok(array),

@@ -226,9 +226,9 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
     /// **Display**: writes the parameters in the notation of displayed jaxprs, for instance `axes=(0,)`.
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// **Width**: returns whether `evaluate` accepts operands of narrow dtypes. A primitive accepts them if it only
-    /// moves elements or runs its bodies. For all other primitives, [`evaluate`](crate::tensor::evaluation::evaluate)
-    /// widens the operands and narrows the results.
+    /// **Width**: returns whether `evaluate` accepts operands of narrow dtypes. A primitive accepts narrow dtypes if
+    /// the primitive only moves elements or runs its bodies. For all other primitives,
+    /// [`evaluate`](crate::tensor::evaluation::evaluate) widens the operands and narrows the results.
     fn accepts_narrow(&self) -> bool {
         !self.bodies().is_empty()
     }
@@ -324,8 +324,8 @@ impl BatchAxis {
     }
 }
 
-/// A primitive that is linear in its single operand. The tangent of its result is the primitive applied to the tangent
-/// of its operand.
+/// A primitive that is linear in its single operand. The tangent of the result is the primitive applied to the tangent
+/// of the operand.
 ///
 /// An implementation contains only the rules that differ between linear primitives. The other rules are in the
 /// implementation of [`Primitive`] below.
@@ -466,8 +466,8 @@ impl<P: LinearPrimitive> Primitive for P {
     }
 }
 
-/// Applies a primitive. Returns its results, and a `None` for each result. JVP rules call this function if all tangents
-/// are zeros. Batching rules call this function if no operand is batched.
+/// Applies a primitive, and returns the primitive's results and a `None` for each result. JVP rules call this function
+/// if all tangents are zeros. Batching rules call this function if no operand is batched.
 #[track_caller]
 pub(crate) fn alone<T>(
     primitive: &dyn Primitive,

@@ -176,8 +176,8 @@ where
 /// Returns the transpose of a linear function: the function from a cotangent of the result to the cotangent of the
 /// argument.
 ///
-/// Only the structure, shapes and dtypes of `example` matter. The values of its floats are not used. The function may
-/// also add a constant, which the transpose ignores. The function may return a `Result`; see [`Returned`].
+/// Only the structure, shapes and dtypes of `example` matter. The values of the floats in `example` are not used. The
+/// function may also add a constant, which the transpose ignores. The function may return a `Result`; see [`Returned`].
 ///
 /// # Examples
 /// ```

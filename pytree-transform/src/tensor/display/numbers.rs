@@ -162,8 +162,8 @@ pub(super) enum Format {
 /// The options of a format string, which apply to each element.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Style {
-    /// The number of digits after the decimal point. If it is `None` and `exponent` is false, elements are written as
-    /// NumPy writes them.
+    /// The number of digits after the decimal point. If the precision is `None` and `exponent` is false, elements are
+    /// written as in NumPy.
     pub(super) precision: Option<usize>,
     pub(super) exponent: bool,
     /// The minimum width of an element.

@@ -154,8 +154,8 @@ impl Block<'_> {
         if !dtype.is_narrow() {
             return operand.clone();
         }
-        // A conversion to a wider integer extends by the type of the operand. A conversion between integers of one
-        // width keeps the bits.
+        // A conversion to a wider integer copies the sign bit if the dtype of the operand is signed. For another
+        // extension, first convert to the signed or unsigned dtype of the same width, which keeps the bits.
         let extended = match (extension, dtype) {
             (Extension::Sign, DType::U8) => Some(DType::I8),
             (Extension::Zeros, DType::I8) => Some(DType::U8),

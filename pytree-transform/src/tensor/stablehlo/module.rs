@@ -17,7 +17,7 @@ use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::types::TensorType;
 
 /// A program in StableHLO, the input language of XLA and other compilers.
-/// [`Jaxpr::to_stablehlo`](crate::Jaxpr::to_stablehlo) returns it.
+/// [`Jaxpr::to_stablehlo`](crate::Jaxpr::to_stablehlo) returns such a program.
 ///
 /// The module has one public function, `main`. The arguments of `main` are the inputs of the jaxpr, followed by the
 /// [`constants`](Self::constants). All operations of the text are from the dialects `stablehlo` and `func`.
@@ -75,7 +75,7 @@ impl StableHlo {
 
     /// Returns the text of the module without source lines, with the attribute `jax.buffer_donor = true` at each input.
     /// The attribute allows the compiler to place a result into the memory of the input. XLA's runtime decides for each
-    /// run which inputs it donates. The constants do not have the attribute.
+    /// run which inputs are donated. The constants do not have the attribute.
     ///
     /// # Examples
     /// ```

@@ -339,8 +339,8 @@ fn innermost_stage() -> Option<usize> {
 }
 
 /// Returns the innermost level that records a function with a custom rule. This level records all operations on traced
-/// tensors. So the function captures the same traced tensors as its rule. Without the recording, the function would
-/// capture values that it computes from these tensors.
+/// tensors. So the function captures the same traced tensors as the rule. Without the recording, the function would
+/// capture values that the function computes from these tensors.
 fn innermost_with_rule() -> Option<usize> {
     if WITH_RULES.get() == 0 {
         return None;
