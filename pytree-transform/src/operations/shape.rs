@@ -68,8 +68,8 @@ impl Tensor {
         shape::move_axis(self, from, to)
     }
 
-    /// Inserts one or several new axes of length 1. `axes` are their positions in the result. The axis -1 is the last
-    /// axis of the result.
+    /// Inserts one or several new axes of length 1. `axes` has the positions of the new axes in the result. The axis -1
+    /// is the last axis of the result.
     ///
     /// # Panics
     /// Panics if an axis is out of range for the result or given twice. The message lists all wrong axes.

@@ -44,7 +44,7 @@ impl Convolution {
     }
 
     /// Returns all mistakes in the configuration and the shapes of the operands. Both shapes have the right number of
-    /// axes. Their axes are in the canonical order (batch, space, features).
+    /// axes, in the canonical order (batch, space, features).
     pub(super) fn mistakes(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let axes = self.strides.len();
         let mut mistakes = Vec::new();

@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 /// The expected results of a loop's body, as text for the panic message of a library bug.
 pub(super) const CARRY: &str = "a value for each carried value";
 
-/// Calls `step` until it sets no new flag. Returns the flags and the last result of `step`.
+/// Calls `step` until `step` sets no new flag. Returns the flags and the last result of `step`.
 ///
 /// `step` maps the flags of the carried values before an iteration to their flags after the iteration.
 pub(super) fn fixed_point<D>(

@@ -48,7 +48,7 @@ pub(crate) struct While {
 }
 
 impl While {
-    /// Creates a loop from its condition and its body. Each is given with its number of constants.
+    /// Creates a loop. `condition` and `body` each hold a recorded function and its number of constants.
     pub(crate) fn new(condition: (Arc<Body>, usize), body: (Arc<Body>, usize)) -> Self {
         let axis_names = all_axis_names([&condition.0, &body.0]);
         Self {
