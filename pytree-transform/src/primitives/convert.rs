@@ -199,9 +199,9 @@ impl Primitive for Convert {
             (NumberKind::Float, NumberKind::Signed | NumberKind::Unsigned) => {
                 saturated(block, operand, self.0)
             }
-            // XLA would replace the product of a number and a converted bool by a selection. For the number NaN and the
-            // bool false, the product is NaN, but the selection returns 0. XLA keeps the product if the bool is
-            // converted by a selection of 1 or 0.
+            // XLA would replace the product of a number and a converted bool by a selection between the number and 0.
+            // The product of NaN and a converted false must be NaN, but this selection returns 0. XLA keeps the product
+            // if the bool is converted by a selection between 1 and 0.
             (NumberKind::Bool, NumberKind::Float) => {
                 let result = AbstractArray {
                     dtype: self.0,

@@ -110,8 +110,8 @@ fn is_state(kind: Option<LeafKind>) -> bool {
     matches!(kind, Some(LeafKind::State(_)))
 }
 
-/// Returns the positions of the changed states. From each of them, the function computes a new value of the same shape
-/// and dtype, and never uses this value.
+/// Returns the positions of the changed states. From each of these states, the function computes a new value of the
+/// same shape and dtype, and never uses this value.
 fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> {
     let count = jaxpr.variables.len();
     let (mut is_live, mut is_used) = (vec![false; count], vec![false; count]);
@@ -129,8 +129,8 @@ fn changed_for_nothing(kinds: &[Option<LeafKind>], jaxpr: &Jaxpr) -> Vec<usize> 
             is_live[input.index()] |= is_needed;
         }
     }
-    // For each variable that is a state, or that is dead and computed from a state: the position of this state among
-    // the leaves.
+    // For each variable, the leaf position of a state. A state has its own position. A variable that is dead and
+    // computed from a state has the position of this state. Other variables have `None`.
     let mut origins: Vec<Option<usize>> = vec![None; count];
     for (leaf, (input, kind)) in jaxpr.inputs.iter().zip(kinds).enumerate() {
         if is_state(*kind) {

@@ -104,7 +104,7 @@ impl Scattered {
         })
     }
 
-    /// Writes the last update of each position to the position.
+    /// Writes the last update to each position that has updates.
     #[track_caller]
     fn set(&self, tensor: &Tensor, updates: &Tensor) -> Result<Tensor, TensorError> {
         let (axis, length) = (self.axis, tensor.shape()[self.axis]);

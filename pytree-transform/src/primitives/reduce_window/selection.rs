@@ -223,7 +223,7 @@ impl Primitive for SelectAndScatterAdd {
     }
 }
 
-/// Writes the parameters as JAX does. The comparison is the relation of the preferred element to the others.
+/// Writes the parameters as JAX does. The comparison is the comparison by which an element is preferred to the others.
 fn write_selection(extremum: Extremum, window: &Window, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let comparison = match extremum {
         Extremum::Max => "ge",

@@ -58,8 +58,8 @@ where
 
 /// Applies `on_true` or `on_false`, which may write the argument, depending on a predicate; see [`cond`].
 ///
-/// Only the branch that runs writes the argument. If the branches also read other tensors, capture them, or pass a
-/// tuple. If a branch returns an `Err` while it is traced, nothing is written.
+/// Only the branch that runs writes the argument. If the branches also read other tensors, capture these tensors in the
+/// closures, or pass a tuple. If a branch returns an `Err` while it is traced, nothing is written.
 ///
 /// # Examples
 /// ```
