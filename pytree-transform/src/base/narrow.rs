@@ -193,9 +193,9 @@ impl pulp::WithSimd for Narrowing<'_> {
 /// How a conversion to a wider integer fills the upper bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
-    /// With copies of the sign bit if the dtype is signed, otherwise with zeros.
+    /// The upper bits become copies of the sign bit if the dtype is signed, and zeros otherwise.
     ByType,
-    /// With copies of the highest bit.
+    /// The upper bits become copies of the highest bit.
     Sign,
     Zeros,
 }

@@ -190,7 +190,8 @@ impl LinearPrimitive for Slice {
     }
 }
 
-/// Returns the tensor with a batch axis. A tensor without a batch axis is repeated `size` times along a new first axis.
+/// Returns a tensor that has a batch axis. A tensor without a batch axis is repeated `size` times along a new first
+/// axis.
 fn batched(operand: &Tensor, axis: Option<usize>, size: usize) -> Result<Tensor, TensorError> {
     if axis.is_some() {
         Ok(operand.clone())

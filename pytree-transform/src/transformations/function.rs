@@ -70,7 +70,7 @@ pub(crate) fn inside<T: Traceable>(treedef: &TreeDef, leaves: Vec<Tensor>) -> (T
     rebuilt(boundary::unflatten_with_new_references(treedef, leaves))
 }
 
-/// Where the user compiled a function, for messages. Displays as `jit at src/main.rs:7:13`.
+/// Where the user compiled a function, for messages. The display is, for instance, `jit at src/main.rs:7:13`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     /// The transformation: `jit` or `jit_mut`.
