@@ -101,6 +101,25 @@ impl Embedding {
     }
 }
 
+#[derive(Module, Clone, Debug)]
+struct Heads {
+    #[param("features heads*head_dim")]
+    query: Tensor,
+    #[param("heads*head_dim features")]
+    output: Tensor,
+    #[r#static]
+    heads: usize,
+    #[r#static]
+    head_dim: usize,
+}
+
+impl Heads {
+    #[shapes(x = "batch features", return = "batch features")]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.matmul(&self.query).matmul(&self.output)
+    }
+}
+
 #[shapes(prediction = "batch", target = "batch", return = "f32[]")]
 fn loss(prediction: &Tensor, target: &Tensor) -> Tensor {
     mse(prediction, target)
@@ -258,7 +277,42 @@ fn mistakes() -> Vec<Mistake> {
                 let batched = vmap(|(dense, x): (Dense, Tensor)| dense.forward(&x));
                 batched.in_axes((None, 1))((dense(), x(&[5, 4, 8])))
             },
-            &["batch in", "in = 4"],
+            &["batch in", "in = 4", "axis 1 (length 4) of f32[5,4,8]"],
+        ),
+        mistake(
+            "a static field that differs from the weights",
+            move || {
+                Heads {
+                    query: ones(&[6, 16]),
+                    output: ones(&[16, 6]),
+                    heads: 4,
+                    head_dim: 2,
+                }
+                .forward(&x(&[8, 6]))
+            },
+            &["heads is 4, expected 8", "heads*head_dim"],
+        ),
+        mistake(
+            "the shape of a batch under `vmap`",
+            move || {
+                let batched = vmap(|(dense, x): (Dense, Tensor)| dense.forward(&x));
+                batched.in_axes((None, 0))((dense(), x(&[8, 4])))
+            },
+            &[
+                "batch in",
+                "`vmap`, which removed axis 0 (length 8) of f32[8,4]",
+            ],
+        ),
+        mistake(
+            "the shape of a batch in a derivative under `vmap`",
+            move || {
+                let gradient = grad(|x: &Tensor| dense().forward(x).sum());
+                vmap(move |x: Tensor| gradient(&x))(x(&[8, 4]))
+            },
+            &[
+                "batch in",
+                "`vmap`, which removed axis 0 (length 8) of f32[8,4]",
+            ],
         ),
         mistake(
             "a wrong width in a compiled function",

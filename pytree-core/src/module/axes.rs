@@ -160,6 +160,7 @@ impl Scope {
             if let Some(found) = leaf.array_shape() {
                 if self.records() {
                     self.set_place(path.below(pattern.label));
+                    self.set_mapped(leaf.mapped_axes());
                 }
                 self.compare(pattern, found);
             }
@@ -169,14 +170,10 @@ impl Scope {
     /// Returns the error of a call whose arguments do not match.
     #[doc(hidden)]
     #[cold]
-    pub fn error_of_arguments<S: ?Sized>(
-        function: &str,
-        bind: impl FnOnce(&mut Self),
-    ) -> ShapeError {
+    pub fn error_of_arguments<S: ?Sized>(function: &str, bind: impl Fn(&mut Self)) -> ShapeError {
         let (module, function) = called::<S>(function);
-        let mut scope = Self::recording(&module);
-        bind(&mut scope);
-        ShapeError::new(function, scope.take_mismatches()).inside(describe_running())
+        let mismatches = Self::explained(&module, bind);
+        ShapeError::new(function, mismatches).inside(describe_running())
     }
 
     /// Compares the result of a call. Returns whether it matches.

@@ -12,7 +12,7 @@ use std::fmt;
 use half::{bf16, f16};
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension};
 
-pub use self::array_info::{ArrayInfo, ArrayShape, Element, ElementType};
+pub use self::array_info::{ArrayInfo, ArrayShape, Element, ElementType, MappedAxis};
 pub(crate) use self::number::{Conversion, Number};
 use crate::base::half_text::{write_bf16, write_f16};
 use crate::base::text::{write_bool, write_elements, write_float, write_quoted};
@@ -62,6 +62,12 @@ pub trait Leaf: Any + fmt::Debug + Send + Sync {
     /// Returns an owned copy of the dtype and shape that [`array_shape`](Self::array_shape) returns.
     fn array_info(&self) -> Option<ArrayInfo> {
         self.array_shape().map(ArrayInfo::from)
+    }
+
+    /// Returns the axes that enclosing `vmap`s removed from the array, the innermost first. Inside of a `vmap`, an array is
+    /// one example. Messages about shapes show the removed axes.
+    fn mapped_axes(&self) -> Vec<MappedAxis> {
+        Vec::new()
     }
 
     /// Returns the elements as numbers in row-major order, if the leaf is an array or a number, and its elements can
@@ -470,6 +476,9 @@ impl Leaf for AnyLeaf {
     }
     fn array_shape(&self) -> Option<ArrayShape<'_>> {
         self.0.array_shape()
+    }
+    fn mapped_axes(&self) -> Vec<MappedAxis> {
+        self.0.mapped_axes()
     }
     fn values(&self) -> Option<Vec<f64>> {
         self.0.values()

@@ -123,11 +123,14 @@ impl TreeDef {
             .filter(|node| has_axes(node.shape()) && is_typed(*node));
         let mismatches = modules.flat_map(|module| {
             let places = self.places_of(module, &before);
-            let compared = |mut scope: Scope, stacked| {
-                fill(self, &mut scope, stacked, module, &places, &leaf);
-                scope
+            let compare = |scope: &mut Scope, stacked| {
+                fill(self, scope, stacked, module, &places, &leaf);
             };
-            let matches = |stacked| compared(Scope::new(), stacked).matches();
+            let matches = |stacked| {
+                let mut scope = Scope::new();
+                compare(&mut scope, stacked);
+                scope.matches()
+            };
             if matches(named.len()) {
                 return Vec::new();
             }
@@ -137,9 +140,11 @@ impl TreeDef {
                     return Vec::new();
                 }
             }
-            let mut scope = Scope::recording(module.name());
-            scope.name_stacked(named);
-            compared(scope, named.len()).take_mismatches()
+            Scope::explained(module.name(), |scope| {
+                scope.name_stacked(named);
+                scope.set_module_path(module.path().to_string());
+                compare(scope, named.len());
+            })
         });
         let mut mismatches: Vec<ShapeMismatch> = mismatches.collect();
         mismatches.extend(self.uneven_stack(named, &before, &leaf));

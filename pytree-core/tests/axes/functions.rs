@@ -164,7 +164,7 @@ fn static_fields_are_lengths() {
     assert_eq!(
         broken.check_shapes().unwrap_err().to_string(),
         "Attention: query is f32[6,8], expected [in heads*head_dim] with heads*head_dim = 12 (heads = 3 from the static `heads`, head_dim = 4 from the static `head_dim`); \
-         make query with heads*head_dim = 12"
+         make query with heads*head_dim = 12, or set the static `heads` to 2"
     );
 }
 

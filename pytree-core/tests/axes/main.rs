@@ -8,3 +8,4 @@
 mod changes;
 mod functions;
 mod models;
+mod suspects;

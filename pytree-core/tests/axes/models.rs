@@ -156,8 +156,7 @@ fn const_generic_is_a_length_in_models() {
     assert!(of_constant(3, 6).check_shapes().is_ok());
     assert_eq!(
         of_constant(4, 8).check_shapes().unwrap_err().to_string(),
-        "OfConstant: 2 shapes do not match:\n  \
-         weight is f32[4,4], expected [N N] with N = 3 (from the static `N`); make weight with N = 3\n  \
-         bias is f32[8], expected [2*N] with 2*N = 6 (N = 3 from the static `N`); make bias with 2*N = 6"
+        "OfConstant: N is 3, expected 4 (from weight: f32[4,4] as [N N], bias: f32[8] as [2*N]); \
+         set the static `N` to 4, or make these 2 arrays with N = 3"
     );
 }

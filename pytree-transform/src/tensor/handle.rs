@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use ndarray::{Array as NdArray, ArrayD, ArrayViewD, Dimension, IxDyn};
-use pytree_core::ArrayShape;
+use pytree_core::{ArrayShape, MappedAxis};
 use pytree_derive::panicking_twin;
 
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
 use crate::tensor::device::{Device, DeviceArray};
-use crate::tensor::trace::{Payload, Tracer};
+use crate::tensor::trace::{Payload, Tracer, mapped_axes};
 
 /// An array of any shape and dtype. Inside a transformation, a tensor can be a tracer, which represents an array.
 ///
@@ -413,6 +413,9 @@ impl pytree_core::Leaf for Tensor {
             element: self.dtype().element(),
             shape: self.shape(),
         })
+    }
+    fn mapped_axes(&self) -> Vec<MappedAxis> {
+        mapped_axes(self)
     }
     fn values(&self) -> Option<Vec<f64>> {
         self.value().ok().map(|array| array.data.to_f64())

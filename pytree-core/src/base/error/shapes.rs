@@ -41,9 +41,9 @@ struct Contents {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShapeMismatch {
-    /// The argument, or the key path of the leaf.
+    /// The argument, or the key path of the leaf. If a static field is wrong, the key path of this field.
     pub place: String,
-    /// The dtype and shape of the array.
+    /// The dtype and shape of the array, or the value of the static field.
     pub found: String,
     /// The expected axes, with the length of each name and the origin of this length.
     pub expected: String,

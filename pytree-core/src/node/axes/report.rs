@@ -1,11 +1,15 @@
 //! The report of shapes that do not match their patterns: each shape, and the origin of each expected length.
 
+mod mapped;
+mod suspects;
+
 use std::fmt::Write as _;
 
+pub(crate) use self::suspects::suspects;
 use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
 use super::scope::{Origin, Owner, Scope};
 use crate::base::error::ShapeMismatch;
-use crate::node::leaf::{ArrayInfo, ArrayShape, ElementType};
+use crate::node::leaf::{ArrayInfo, ArrayShape, ElementType, MappedAxis};
 
 /// The reason why a shape does not match its pattern.
 #[derive(Clone, Debug)]
@@ -32,6 +36,8 @@ struct Recorded {
     found: ArrayInfo,
     pattern: &'static ShapePattern,
     owner: Owner,
+    /// The axes that `vmap` removed from the array.
+    mapped: Vec<MappedAxis>,
     /// The expected lengths, each with its origin, if the shape does not match.
     expected: Vec<String>,
     fixes: Vec<String>,
@@ -48,8 +54,14 @@ pub(super) struct Report {
     module: String,
     /// The names of the leading axes of a stacked model.
     stacked: String,
+    /// The key path of the module in the checked value. Empty for the root, and in a method.
+    module_path: String,
     /// The key path of the next shape.
     place: Option<String>,
+    /// The axes that `vmap` removed from the next shape.
+    mapped: Vec<MappedAxis>,
+    /// The length that a static field is assumed to have instead of its own.
+    assumed: Option<(&'static str, usize)>,
 }
 
 impl Report {
@@ -58,8 +70,27 @@ impl Report {
             shapes: Vec::new(),
             module: module.to_owned(),
             stacked: String::new(),
+            module_path: String::new(),
             place: None,
+            mapped: Vec::new(),
+            assumed: None,
         }
+    }
+
+    /// Assumes another length for a static field.
+    pub(super) fn assume(&mut self, name: &'static str, length: usize) {
+        self.assumed = Some((name, length));
+    }
+
+    /// Returns the length that a static field is assumed to have.
+    pub(super) fn assumed(&self, name: &str) -> Option<usize> {
+        let (assumed, length) = self.assumed?;
+        (assumed == name).then_some(length)
+    }
+
+    /// Sets the key path of the module in the checked value.
+    pub(super) fn set_module_path(&mut self, path: String) {
+        self.module_path = path;
     }
 
     /// Sets the names of the leading axes of a stacked model, which messages show before the names of each pattern.
@@ -104,6 +135,7 @@ impl Report {
             found: found.into(),
             pattern,
             owner,
+            mapped: std::mem::take(&mut self.mapped),
             expected: Vec::new(),
             fixes: Vec::new(),
             hint: None,
@@ -115,7 +147,11 @@ impl Report {
     pub(super) fn add(&mut self, reason: Reason, origin: Origin, scope: &Scope) {
         let (expected, fix) = self.explain(&reason, origin, scope);
         let hint = match reason {
-            Reason::Name(name, found) => self.transposed(name, found, origin, scope),
+            Reason::Name(name, found) => {
+                let expected = scope.length_of(name).unwrap_or_default();
+                let mapped = self.mapped_instead(origin, expected);
+                mapped.or_else(|| self.transposed(name, found, origin, scope))
+            }
             _ => None,
         };
         let position = usize::try_from(origin.recorded).unwrap_or(usize::MAX);
@@ -342,7 +378,11 @@ impl Report {
                 format!("make {place} with {least}{fixed} {plural}{after}")
             }
             Owner::Argument | Owner::Result => {
-                format!("reshape {place} to {least}{fixed} {plural}")
+                let reshape = format!("reshape {place} to {least}{fixed} {plural}");
+                match self.unmapped(origin, fixed) {
+                    Some(unmapped) => format!("{unmapped}, or {reshape}"),
+                    None => reshape,
+                }
             }
         }
     }

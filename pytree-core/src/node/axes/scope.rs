@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
-use super::report::{Reason, Report};
+use super::report::{Reason, Report, suspects};
 use crate::base::error::ShapeMismatch;
-use crate::node::leaf::{ArrayShape, ElementType};
+use crate::node::leaf::{ArrayShape, ElementType, MappedAxis};
 
 /// The owner of a checked shape. Messages suggest a different fix for each owner.
 #[doc(hidden)]
@@ -43,6 +43,11 @@ impl<T> Bound<T> {
     pub(super) fn label(&self) -> &'static str {
         let pattern = self.origin.pattern;
         pattern.map_or(self.name, |pattern| pattern.label)
+    }
+
+    /// Returns whether the value is that of a static field or constant of the module.
+    pub(super) fn is_static(&self) -> bool {
+        self.origin.pattern.is_none() && self.origin.owner == Owner::Module
     }
 }
 
@@ -124,6 +129,43 @@ impl Scope {
         self.report = Some(Box::new(Report::new(module)));
     }
 
+    /// Sets the key path of the module in the checked value, for the report.
+    pub(crate) fn set_module_path(&mut self, path: String) {
+        if let Some(report) = &mut self.report {
+            report.set_module_path(path);
+        }
+    }
+
+    /// Sets the axes that `vmap` removed from the next array, for the report.
+    pub(crate) fn set_mapped(&mut self, mapped: Vec<MappedAxis>) {
+        if let Some(report) = &mut self.report {
+            report.set_mapped(mapped);
+        }
+    }
+
+    /// Returns the report of a scope that records.
+    pub(super) fn report(&self) -> Option<&Report> {
+        self.report.as_deref()
+    }
+
+    /// Repeats comparisons that failed, and returns the mismatches. `compare` makes the comparisons in a new scope. If
+    /// another length of a static field fits all shapes, the mismatches say so.
+    pub(crate) fn explained(module: &str, compare: impl Fn(&mut Self)) -> Vec<ShapeMismatch> {
+        let mut scope = Self::recording(module);
+        compare(&mut scope);
+        scope.matches();
+        let suspects = suspects(&scope, |name, length| {
+            let mut other = Self::recording(module);
+            if let Some(report) = &mut other.report {
+                report.assume(name, length);
+            }
+            compare(&mut other);
+            other.matches()
+        });
+        let report = scope.report.take();
+        report.map_or_else(Vec::new, |report| report.into_explained(&suspects))
+    }
+
     /// Compares the computed lengths, returns the recorded shapes that do not match, and ends the recording.
     pub(crate) fn take_mismatches(&mut self) -> Vec<ShapeMismatch> {
         self.matches();
@@ -162,6 +204,10 @@ impl Scope {
     pub fn number<N: TryInto<usize>>(&mut self, name: &'static str, number: N) {
         if let Ok(value) = number.try_into() {
             let origin = self.origin(None);
+            let value = match &self.report {
+                Some(report) => report.assumed(name).unwrap_or(value),
+                None => value,
+            };
             self.lengths.push(Bound {
                 name,
                 value,

@@ -99,6 +99,17 @@ impl PartialEq for ArrayShape<'_> {
     }
 }
 
+/// An axis that a `vmap` removed from an array. Inside of the `vmap`, the array is one example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedAxis {
+    /// The position of the axis.
+    pub axis: usize,
+    /// The length of the axis: the number of examples.
+    pub length: usize,
+    /// The dtype and shape of the array of all examples, with the axis.
+    pub array: ArrayInfo,
+}
+
 impl From<ArrayShape<'_>> for ArrayInfo {
     fn from(shape: ArrayShape<'_>) -> Self {
         Self {

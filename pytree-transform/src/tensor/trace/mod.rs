@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pytree_core::level::{Level, LevelId, LevelKind, TraceLevel, with_levels};
+use pytree_core::{Leaf as _, MappedAxis};
 
 pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
@@ -142,6 +143,28 @@ impl Tracer {
     pub(crate) fn transformation(&self) -> &'static str {
         self.payload.transformation()
     }
+}
+
+/// Returns the axes that enclosing `vmap`s removed from a tensor, the innermost first. A tensor that belongs to a recorded
+/// function has none: the recording knows only the shape of one example.
+pub(crate) fn mapped_axes(tensor: &Tensor) -> Vec<MappedAxis> {
+    let mut axes = Vec::new();
+    let mut tensor = tensor;
+    while let Some(tracer) = tensor.tracer() {
+        tensor = match &tracer.payload {
+            Payload::Jvp { primal, .. } => primal,
+            Payload::Batch { value, axis } => {
+                axes.extend(value.array_info().map(|array| MappedAxis {
+                    axis: *axis,
+                    length: value.shape()[*axis],
+                    array,
+                }));
+                value
+            }
+            Payload::Tape(_) | Payload::Stage(..) => break,
+        };
+    }
+    axes
 }
 
 /// Returns whether a transformation is in progress on this thread.
