@@ -1,4 +1,4 @@
-//! Checks that checkpoints and treedefs of every version load as the values written here. `docs/formats.md`
+//! Checks that checkpoints, exported programs and treedefs of every version load as the values written here. `docs/formats.md`
 //! states the policy.
 //!
 //! A fixture is written once, by the code of its version, and is never changed. `PYTREE_WRITE_FIXTURES=1` writes
@@ -13,6 +13,7 @@
 )]
 
 mod checkpoints;
+mod exports;
 mod treedefs;
 
 use std::path::PathBuf;
