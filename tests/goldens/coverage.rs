@@ -18,8 +18,12 @@ fn pinned(requirements: &str, package: &str) -> Option<String> {
 #[test]
 fn goldens_have_the_pinned_versions() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
-    let requirements = ["requirements.txt", "requirements-0.12.txt"]
-        .map(|name| fs::read_to_string(folder.join(name)).unwrap());
+    let requirements = [
+        "requirements.txt",
+        "requirements-0.12.txt",
+        "requirements-torch.txt",
+    ]
+    .map(|name| fs::read_to_string(folder.join(name)).unwrap());
     for entry in fs::read_dir(&folder).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         if !file.ends_with(".json") {

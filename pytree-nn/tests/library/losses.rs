@@ -1,4 +1,4 @@
-//! Losses against figures of optax, and their masks against those of JAX.
+//! Losses against figures of optax and PyTorch, and their masks against those of JAX.
 
 use pytree_nn::{
     CrossEntropy, cosine_distance, cosine_similarity, hinge_loss, huber_loss, kl_divergence,
@@ -103,26 +103,53 @@ fn cross_entropy_options_match_formula() {
     let file = golden("losses");
     let cases = file["cross_entropy"].as_array().unwrap();
     assert_eq!(cases.len(), 12);
+    cases.iter().for_each(compare_cross_entropy);
+}
+
+/// Compares a loss with options, its mean and the gradient of the mean.
+fn compare_cross_entropy(case: &Value) {
+    let mut loss = CrossEntropy::new().smoothing(number(&case["smoothing"]));
+    if !case["class_weights"].is_null() {
+        loss = loss.class_weights(&tensor(&case["class_weights"]));
+    }
+    if let Some(ignored) = case["ignored"].as_i64() {
+        loss = loss.ignored_label(ignored);
+    }
+    let (logits, labels) = (tensor(&case["logits"]), tensor(&case["labels"]));
+    near(
+        &loss.losses(&logits, &labels),
+        &tensor(&case["losses"]),
+        "losses",
+    );
+    near(&loss.mean(&logits, &labels), &tensor(&case["mean"]), "mean");
+    let gradient = |(logits, labels, loss): (Tensor, Tensor, CrossEntropy)| {
+        grad(|logits: &Tensor| loss.mean(logits, &labels))(&logits)
+    };
+    let found = jit(gradient)((logits, labels, loss));
+    near(&found, &tensor(&case["gradient"]), "gradient");
+}
+
+#[test]
+fn cross_entropy_options_match_torch() {
+    let file = golden("torch");
+    let cases = file["cross_entropy"].as_array().unwrap();
+    assert_eq!(cases.len(), 2 * 2 * 3 * 2 * 3 + 1);
+    cases.iter().for_each(compare_cross_entropy);
+}
+
+#[test]
+fn cross_entropy_of_distributions_matches_torch() {
+    let file = golden("torch");
+    let cases = file["soft_cross_entropy"].as_array().unwrap();
+    assert_eq!(cases.len(), 4);
     for case in cases {
-        let mut loss = CrossEntropy::new().smoothing(number(&case["smoothing"]));
-        if !case["class_weights"].is_null() {
-            loss = loss.class_weights(&tensor(&case["class_weights"]));
-        }
-        if let Some(ignored) = case["ignored"].as_i64() {
-            loss = loss.ignored_label(ignored);
-        }
         let (logits, labels) = (tensor(&case["logits"]), tensor(&case["labels"]));
-        near(
-            &loss.losses(&logits, &labels),
-            &tensor(&case["losses"]),
-            "losses",
-        );
-        near(&loss.mean(&logits, &labels), &tensor(&case["mean"]), "mean");
-        let gradient = |(logits, labels, loss): (Tensor, Tensor, CrossEntropy)| {
-            grad(|logits: &Tensor| loss.mean(logits, &labels))(&logits)
-        };
-        let found = jit(gradient)((logits, labels, loss));
-        near(&found, &tensor(&case["gradient"]), "gradient");
+        let smooth = smooth_labels(&labels, number(&case["smoothing"]));
+        let losses = softmax_cross_entropy_soft(&logits, &smooth);
+        near(&losses, &tensor(&case["losses"]), "losses");
+        near(&losses.mean(), &tensor(&case["mean"]), "mean");
+        let mean = |logits: &Tensor| softmax_cross_entropy_soft(logits, &smooth).mean();
+        near(&grad(mean)(&logits), &tensor(&case["gradient"]), "gradient");
     }
 }
 
