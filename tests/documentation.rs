@@ -405,6 +405,8 @@ fn index_has_every_function() {
     let modules = [
         ("pytree", "src/lib.rs"),
         ("pytree::checkpoint", "pytree-nn/src/checkpoint/mod.rs"),
+        ("pytree::data", "pytree-nn/src/data/mod.rs"),
+        ("pytree::data::npy", "pytree-nn/src/data/npy/mod.rs"),
         ("pytree::export", "pytree-nn/src/export.rs"),
         ("pytree::files", "pytree-nn/src/files.rs"),
         ("pytree::memory", "pytree-transform/src/base/memory.rs"),

@@ -34,6 +34,7 @@
 mod axis_names;
 pub mod checkpoint;
 mod convert_floats;
+pub mod data;
 mod error;
 pub mod export;
 pub mod files;

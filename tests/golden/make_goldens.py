@@ -38,6 +38,7 @@ import accuracy_goldens
 import attention_goldens
 import collectives_goldens
 import control_goldens
+import data_goldens
 import draws_goldens
 import elementwise_goldens
 import convolution_goldens
@@ -809,6 +810,7 @@ FILES = {
     "jaxprs": make_jaxprs,
     "compositions": compositions_goldens.make_compositions,
     "control": control_goldens.make_control,
+    "data": data_goldens.make_data,
     "draws": draws_goldens.make_draws,
     "functions": draws_goldens.make_functions,
     "layers": layers_goldens.make_layers,

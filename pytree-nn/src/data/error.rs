@@ -1,0 +1,133 @@
+//! Errors of datasets, batches and positions.
+
+use std::fmt;
+
+use pytree_core::{KeyPath, TreeError};
+use pytree_transform::{AbstractArray, TensorError};
+use thiserror::Error;
+
+use crate::data::SourceError;
+
+/// Batches cannot be made, or a batch cannot be read.
+#[derive(Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The batch size is 0.
+    #[error("cannot make batches: expected a batch size of at least 1, found 0")]
+    BatchSize,
+    /// The dataset has no example.
+    #[error(
+        "cannot make batches: the dataset has no examples{}; check the file or the filter that the examples come from",
+        first_of(.leaves)
+    )]
+    NoExamples {
+        /// The leaves of the dataset, with their paths. Empty for a [`Source`](crate::data::Source).
+        leaves: Vec<(KeyPath, AbstractArray)>,
+    },
+    /// The dataset has no tensor.
+    #[error(
+        "cannot make batches: the dataset is a pytree without tensors; pass at least one tensor, whose first axis counts the examples"
+    )]
+    NoTensors,
+    /// Some leaves have no axis, or their first axes have different lengths.
+    #[error(
+        "cannot make batches: expected leaves whose first axes have the same length, found{}\nthe first axis counts the examples: check that all leaves have the same examples",
+        lengths(.leaves)
+    )]
+    Lengths {
+        /// All leaves of the dataset, with their paths.
+        leaves: Vec<(KeyPath, AbstractArray)>,
+    },
+    /// Without its last batch, an epoch would have no batch.
+    #[error(
+        "cannot drop the last batch: the dataset has {examples} examples and the batch size is {size}, so no batch would be left; use a batch size of at most {examples}, or keep or pad the last batch"
+    )]
+    NoBatch {
+        /// The number of examples.
+        examples: usize,
+        /// The number of examples of a full batch.
+        size: usize,
+    },
+    /// The user's order of the examples is invalid.
+    #[error(
+        "cannot order the examples of epoch {epoch}: expected {examples} positions from 0 to {}, found {problem}", .examples - 1
+    )]
+    Order {
+        /// The number of the epoch.
+        epoch: usize,
+        /// The number of examples.
+        examples: usize,
+        /// The actual positions.
+        problem: String,
+    },
+    /// The position was made for other batches, or is damaged.
+    #[error("cannot resume the batches: expected {expected}, found {found} in the position; {fix}")]
+    Position {
+        /// What the batches have.
+        expected: String,
+        /// What the position has.
+        found: String,
+        /// How to fix it.
+        fix: &'static str,
+    },
+    /// The source cannot give an example or a batch.
+    #[error("cannot read {what}: {source}")]
+    Source {
+        /// The example or the batch.
+        what: String,
+        /// The error of the source.
+        source: SourceError,
+    },
+    /// An example has another structure, shape or dtype than the first example of its batch.
+    #[error(
+        "cannot stack the examples {first} and {other}: expected {expected}, found {found} in example {other}; all examples need the same structure, shapes and dtypes"
+    )]
+    Examples {
+        /// The position of the first example of the batch.
+        first: usize,
+        /// The position of the other example.
+        other: usize,
+        /// The structure or the leaf of the first example.
+        expected: String,
+        /// The structure or the leaf of the other example.
+        found: String,
+    },
+    /// The thread that prepares batches panicked.
+    #[error("the thread that prepares batches panicked: {message}")]
+    Panicked {
+        /// The message of the panic.
+        message: String,
+    },
+    /// A batch cannot be built.
+    #[error("cannot make a batch: {0}")]
+    Tree(#[from] TreeError),
+    /// A tensor operation failed, for example because the key of the shuffling is traced.
+    #[error("cannot make a batch: {0}")]
+    Tensor(#[from] TensorError),
+}
+
+impl fmt::Debug for DataError {
+    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
+    /// error.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn first_of(leaves: &[(KeyPath, AbstractArray)]) -> String {
+    leaves.first().map_or_else(String::new, |(path, info)| {
+        format!(": {} is {info}", path.or_root())
+    })
+}
+
+/// Returns a line for each leaf with its length, path and shape.
+fn lengths(leaves: &[(KeyPath, AbstractArray)]) -> String {
+    let line = |(path, info): &(KeyPath, AbstractArray)| {
+        let length = info.shape.first().map_or_else(
+            || "no first axis".to_owned(),
+            |length| format!("length {length}"),
+        );
+        format!("\n  {}: {info}, {length}", path.or_root())
+    };
+    leaves.iter().map(line).collect()
+}

@@ -1,0 +1,19 @@
+//! Data for training: batches of examples in an order that depends only on a key and the number of the epoch, and NumPy's
+//! files of arrays.
+//!
+//! A dataset is any pytree of tensors whose first axes have the same length, or a [`Source`] that gives one example at a
+//! time. [`Batches`] divides it into batches. All orders are functions of a key and an epoch, so a [`Position`] of a few
+//! numbers is all that a checkpoint needs to continue in the middle of an epoch.
+
+mod batches;
+mod error;
+pub mod npy;
+mod order;
+mod position;
+mod prefetch;
+mod source;
+
+pub use batches::{Batches, LastBatch};
+pub use error::DataError;
+pub use position::Position;
+pub use source::{Arrays, Examples, Padded, Source, SourceError, examples};

@@ -1,0 +1,79 @@
+//! Errors of `.npy` files.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pytree_transform::TensorError;
+use thiserror::Error;
+
+/// A `.npy` file cannot be read or written.
+#[derive(Error)]
+#[non_exhaustive]
+pub enum NpyError {
+    /// The operating system reported an error.
+    #[error("cannot {operation} the array `{}`: {source}", .path.display())]
+    Io {
+        /// The operation that failed: `read` or `write`.
+        operation: &'static str,
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The file is not an array of NumPy, or is damaged.
+    #[error("cannot read the array{}: expected {expected}, found {found}; write the file again with `numpy.save`", named(.path.as_deref()))]
+    Format {
+        /// The path of the file, or `None` if the bytes were not read from a file.
+        path: Option<PathBuf>,
+        /// What the format requires.
+        expected: String,
+        /// The actual content.
+        found: String,
+    },
+    /// The dtype of the array is not a dtype of this library.
+    #[error("cannot read the array{}: expected bool, i8 to i64, u8 to u32, f16, bf16, f32 or f64, found the dtype `{descr}`; convert the array with `astype` in NumPy", named(.path.as_deref()))]
+    DType {
+        /// The path of the file, or `None` if the bytes were not read from a file.
+        path: Option<PathBuf>,
+        /// The dtype in NumPy's notation.
+        descr: String,
+    },
+    /// The elements of the tensor are not known, or there is no memory for them.
+    #[error("cannot read the elements: {source}")]
+    Value {
+        /// The error of the tensor.
+        #[from]
+        source: TensorError,
+    },
+}
+
+impl NpyError {
+    pub(super) fn format(expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::Format {
+            path: None,
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+
+    /// Adds the path of the file to the error.
+    pub(super) fn in_file(mut self, file: &Path) -> Self {
+        if let Self::Format { path, .. } | Self::DType { path, .. } = &mut self {
+            *path = Some(file.to_owned());
+        }
+        self
+    }
+}
+
+impl fmt::Debug for NpyError {
+    /// Writes the same text as `Display`, because Rust prints the debug form if `unwrap` fails or if `main` returns the
+    /// error.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn named(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| format!(" `{}`", path.display()))
+}
