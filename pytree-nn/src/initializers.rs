@@ -378,12 +378,14 @@ fn orthogonal(key: &Key, dtype: DType, shape: &[usize], column_axis: isize) -> T
 fn delta_orthogonal(key: &Key, dtype: DType, shape: &[usize], column_axis: isize) -> Tensor {
     assert!(
         (3..=5).contains(&shape.len()),
-        "cannot initialize a parameter of shape {shape:?} by a delta of an orthogonal matrix: expected one to three window axes, the inputs and the outputs"
+        "cannot initialize a parameter of shape {shape:?} with `delta_orthogonal`: expected one to three window axes, followed by an axis of the inputs and an axis of the outputs"
     );
     let (window, ends) = shape.split_at(shape.len() - 2);
     assert!(
         ends[0] <= ends[1],
-        "cannot initialize a parameter of shape {shape:?} by a delta of an orthogonal matrix: expected at most as many inputs as outputs"
+        "cannot initialize a parameter of shape {shape:?} with `delta_orthogonal`: the number of inputs must not exceed the number of outputs, found {} inputs and {} outputs",
+        ends[0],
+        ends[1]
     );
     let matrix = orthogonal(key, dtype, ends, column_axis);
     if window.contains(&0) {
@@ -413,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "expected at most as many inputs as outputs")]
+    #[should_panic(expected = "the number of inputs must not exceed the number of outputs")]
     fn delta_needs_enough_outputs() {
         let delta = Initializer::delta_orthogonal();
         let _ = delta.initialize(&Key::new(0), DType::F32, &[3, 4, 2]);

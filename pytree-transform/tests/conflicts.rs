@@ -248,7 +248,7 @@ fn refused(name: &str, call: impl Fn(&(Number, Number), &(dyn Fn() + Sync))) {
         format!("cannot write the results of `{name}`: another thread wrote the reference at ");
     assert!(text.starts_with(&message), "{text}");
     assert!(
-        text.contains("compile the calling function with `jit`, which repeats such calls, or hold a lock around the calls"),
+        text.contains("compile the calling function with `jit`, which retries a call after such a conflict, or hold a lock while any thread runs the function or writes the reference"),
         "{text}"
     );
     assert!(

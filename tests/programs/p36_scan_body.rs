@@ -31,7 +31,7 @@ impl Cell {
         (x.matmul(&self.input) + hidden.matmul(&self.recurrent)).tanh()
     }
 
-    /// Returns the hidden states at all times.
+    /// Returns the hidden states of all time steps.
     #[shapes(xs = "time batch in", return = "time batch hidden")]
     fn forward(&self, xs: &Tensor) -> Tensor {
         let start = Tensor::zeros(DType::F32, [xs.shape()[1], self.recurrent.shape()[0]]);

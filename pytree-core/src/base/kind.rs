@@ -61,7 +61,7 @@ impl FieldKind {
         match C::KIND {
             LeafKind::State(collection) => Self::State(collection),
             LeafKind::Param | LeafKind::ParamIn(_) => {
-                panic!("this collection is of parameters: write `#[param(…)]`")
+                panic!("this is a collection of parameters, not of states: write `#[param(…)]`")
             }
         }
     }

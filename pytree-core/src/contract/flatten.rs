@@ -48,11 +48,10 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// The handles to collect in `references`.
     collected: Handles,
     references: References,
-    /// References and shared nodes that the caller already has. The traversal records only their numbers, and does not
-    /// visit them.
+    /// References and shared nodes that the caller already has. The traversal records only the index of each, and does
+    /// not visit it.
     known: Option<&'a References>,
-    /// The shared nodes that have begun and not ended in a tree traversal, each with the number of nodes that contain
-    /// it.
+    /// In a tree traversal, the shared nodes whose visit has begun but not ended, each with its depth.
     inside: Vec<(NodeIdentity, usize)>,
     /// For each weak edge, the position of its alias and the identity of its target. A target may be visited after the
     /// edge, so the numbers of the targets are looked up at the end of the traversal.

@@ -11,9 +11,9 @@ use crate::node::statics::{StaticBox, StaticData, StaticValue};
 /// The insertion order of a map: the position of each entry among the sorted keys. `None` if the order is unknown or
 /// equals the order of the keys.
 ///
-/// An insertion order is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict). All
-/// insertion orders are equal, because maps with the same keys have the same structure, in whatever order the keys were
-/// inserted.
+/// An insertion order is the last static value of every [`NodeKind::Dict`](crate::node::shape::NodeKind::Dict). Two
+/// insertion orders always compare as equal: maps with the same keys have the same structure, in whatever order the
+/// keys were inserted.
 #[derive(Clone, Debug, Default)]
 pub struct InsertionOrder(Option<Arc<[u32]>>);
 

@@ -106,7 +106,7 @@ impl dyn Leaf {
     }
 
     /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number of this type, or an owned
-    /// array of ndarray with this element type. The array may have a fixed rank of at most six, or a dynamic rank.
+    /// `ndarray` array of this element type. The array may have a fixed rank of at most six, or a dynamic rank.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
         if let Some(inner) = self.inner() {
             return inner.array_view();
@@ -410,8 +410,8 @@ impl AnyLeaf {
         self.0.downcast_ref()
     }
 
-    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number or an owned array of
-    /// ndarray with this element type.
+    /// Returns the leaf as an array view with elements of type `T`, if the leaf is a number of type `T`, or an owned
+    /// `ndarray` array of this element type.
     pub fn array_view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
         self.0.array_view()
     }

@@ -1,4 +1,5 @@
-//! Conversions between values and references: the functions of refx for pytrees of [`Ref`](crate::Ref)s.
+//! Conversions between values and references: the functions of the Python library `refx`, for pytrees of
+//! [`Ref`](crate::Ref)s.
 //!
 //! Transformations and partitions do not need these functions. [`deref()`] returns a tree of values in which later
 //! occurrences of a reference are aliases, and [`reref`] builds a value with references from such a tree. A part of a

@@ -219,11 +219,12 @@ pub fn unflatten_with_new_references<L: Leaf + Clone, T: Pytree>(
     )
 }
 
-/// Copies a value. The copy has the same references and shared nodes.
+/// Copies a value. The leaves of the copy are clones. The references and shared nodes of the copy are those of `value`,
+/// so a write to such a reference changes both.
 ///
 /// # Panics
-/// If a trait object in the value holds a leaf of another type, a reference may not be read here, or an impl of
-/// `Pytree` visits and unflattens differently.
+/// If a trait object in the value holds a leaf of another type, a reference may not be read here, or the visit and the
+/// unflatten of an impl of `Pytree` do not agree.
 #[track_caller]
 pub fn copy<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> T {
     let (leaves, treedef, references) = flatten_with_references::<L, T>(value);

@@ -86,7 +86,7 @@ impl<T> Ref<T> {
         const {
             assert!(
                 C::KIND.is_state(),
-                "this collection is of parameters: write `Ref::in_collection` instead of `Ref::state`"
+                "this is a collection of parameters, not of states: write `Ref::in_collection` instead of `Ref::state`"
             );
         }
         Self::in_collection::<C>(value)

@@ -1,4 +1,5 @@
-//! The named axes of the leaves of a treedef: their texts, and the comparison of shapes with named axes.
+//! The named axes of the leaves of a treedef: how they are written as text (such as `in heads*head_dim`), and the
+//! comparison of shapes with them.
 
 use std::ops::Range;
 

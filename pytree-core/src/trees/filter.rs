@@ -65,7 +65,7 @@ impl Filter {
         const {
             assert!(
                 C::KIND.is_state(),
-                "this collection is of parameters: write `Filter::collection` instead of `Filter::state`"
+                "this is a collection of parameters, not of states: write `Filter::collection` instead of `Filter::state`"
             );
         }
         Self::collection::<C>()

@@ -141,7 +141,7 @@ impl Forward for Box<dyn Forward> {
     }
 }
 
-/// Applies the cell along the time axis. The result has the outputs at all times.
+/// Applies the cell along the time axis. The result has the outputs of all time steps.
 impl<C: RecurrentCell + Clone + Send + Sync + std::fmt::Debug> Forward for Rnn<C> {
     #[track_caller]
     fn forward(&mut self, x: &Tensor) -> Tensor {
@@ -153,7 +153,7 @@ impl<C: RecurrentCell + Clone + Send + Sync + std::fmt::Debug> Forward for Rnn<C
     }
 }
 
-/// Applies both cells along the time axis. The result has the merged outputs at all times.
+/// Applies both cells along the time axis. The result has the merged outputs of all time steps.
 impl<F, B> Forward for Bidirectional<F, B>
 where
     F: RecurrentCell + Clone + Send + Sync + std::fmt::Debug,

@@ -22,7 +22,7 @@ pub enum Accumulation {
 /// Accumulates gradients, and applies the inner chain once in `steps` steps.
 #[derive(Module, Clone, Debug)]
 struct Accumulate {
-    /// The number of gradients that are accumulated: `u32[]`.
+    /// The number of gradients accumulated since the last update of the inner chain: `u32[]`.
     #[state(OptState)]
     mini_step: Tensor,
     /// The number of updates of the inner chain: `u32[]`.

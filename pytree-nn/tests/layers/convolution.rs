@@ -45,7 +45,7 @@ fn images_with_features_first_are_reported() {
     assert!(
         error
             .to_string()
-            .contains("make the Conv with 10 inputs; the first spatial axis has this length: if it has the features"),
+            .contains("make the Conv with 10 inputs; the first spatial axis has this length: if this axis is the feature axis"),
         "{error}"
     );
 }

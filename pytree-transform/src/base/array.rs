@@ -362,7 +362,7 @@ fn wrong_storage(expected: DType, found: DType) -> ! {
 #[track_caller]
 fn wrong_bits(dtype: DType) -> ! {
     bug(format_args!(
-        "bits of another width than the elements of {dtype} have"
+        "bits whose width differs from the element width of {dtype}"
     ))
 }
 

@@ -4,8 +4,7 @@
 //! fault. A training step frees and allocates the same sizes repeatedly, so the library stores freed memory in a pool.
 //!
 //! All threads share one pool of at most [`limit`] bytes. When the pool is full, it frees the least recently used
-//! memory. The pool stores only arrays of sizes that were allocated before, and only as many arrays of a size as were
-//! in use at the same time.
+//! memory. For each size, the pool stores at most as many arrays as the program had in use at one time.
 //!
 //! # Examples
 //! ```
@@ -39,18 +38,18 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the size of the freed memory that the process currently stores, in bytes.
+/// Returns the size of the freed memory that the process currently keeps for reuse, in bytes.
 pub fn held() -> usize {
     pool().bytes
 }
 
-/// Returns the greatest size of the freed memory that the process stores, in bytes. The default is 256 MiB; see
+/// Returns the limit on the freed memory that the process keeps for reuse, in bytes. The default is 256 MiB; see
 /// [`set_limit`].
 pub fn limit() -> usize {
     pool().limit
 }
 
-/// Sets the greatest size of the freed memory that the process stores, in bytes, and frees the excess. With 0, the
+/// Sets the limit on the freed memory that the process keeps for reuse, in bytes, and frees the excess. With 0, the
 /// memory of a freed array immediately returns to the system.
 ///
 /// # Examples
@@ -108,7 +107,7 @@ pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
 pub(crate) struct Bucket<T> {
     kept: Vec<Vec<T>>,
     /// The number of allocations for which the pool had no array of this length. This number is also the greatest
-    /// number of arrays of this length that were in use at the same time.
+    /// number of arrays of this length that were in use at one time.
     misses: usize,
     last_use: u64,
 }

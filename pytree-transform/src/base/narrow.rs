@@ -74,10 +74,10 @@ pub(crate) fn rounded_to(dtype: DType, number: f64) -> f64 {
     })
 }
 
-/// The bits of an f32 except its sign bit. Below, these bits are called the size of the number.
+/// Selects all bits of an f32 except the sign bit. Below, the selected bits are called the size of the number.
 const SIZE: u32 = 0x7fff_ffff;
 
-/// The size of ∞ as an f32. A greater size is NaN.
+/// The bits of ∞ as an f32. A number is NaN if its bits without the sign bit are greater.
 const INFINITY: u32 = 0x7f80_0000;
 
 /// The bit that makes a NaN quiet.
@@ -127,7 +127,7 @@ fn widen_f16(bits: u16) -> f32 {
 fn round_f16(number: f32) -> f32 {
     /// The smallest normal f16, 2⁻¹⁴.
     const NORMAL: u32 = (127 - 14) << 23;
-    /// The smallest size that rounds to ∞, 65520.
+    /// The bits of 65520 as an f32, the smallest positive number that rounds to ∞.
     const LARGE: u32 = 0x477f_f000;
     let bits = number.to_bits();
     let size = bits & SIZE;

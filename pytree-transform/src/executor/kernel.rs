@@ -84,7 +84,7 @@ pub(super) enum Work {
     Spread,
     /// Reduces each row to a number.
     Rows(Fold),
-    /// Combines all rows of the tile into one row, and adds this row to a total.
+    /// Reduces all rows of the tile, element by element, to a single row, and adds this row to a total.
     Columns {
         total: usize,
     },

@@ -33,7 +33,7 @@ const NEAR: usize = 32;
 /// The longest row, in elements, that a kernel reduces. The first-level cache must hold several rows.
 const LONGEST_ROW: usize = 4096;
 
-/// The maximum number of elements of a row, if a kernel combines all rows into one row.
+/// The maximum number of elements of a row, if a kernel reduces all rows, element by element, to a single row.
 const LONGEST_TOTAL: usize = 16_384;
 
 /// One step of a schedule.

@@ -97,7 +97,7 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
 pub(super) enum Direction {
     /// Neighbours in memory: each row of `length` elements is reduced to one element.
     Rows { length: usize },
-    /// Elements at a distance of `period` in memory: all rows are combined into one row.
+    /// Elements at a distance of `period` in memory: all rows are reduced, element by element, to a single row.
     Columns { period: usize },
 }
 

@@ -128,7 +128,7 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
         .collect::<Option<_>>()?;
     if arrays.is_empty() {
         // The equation has no operands and creates a tensor. Equations that use the tensor may be folded, but the
-        // tensor itself is not stored.
+        // tensor itself does not become a constant of the jaxpr: its equation is kept.
         known[output.index()] = evaluate(&*equation.primitive, arrays).map(Known::Value);
         return None;
     }

@@ -56,7 +56,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
         const {
             assert!(
                 C::KIND.is_state(),
-                "this collection is of parameters: write `register_param_in` instead of `register_state_in`"
+                "this is a collection of parameters, not of states: write `register_param_in` instead of `register_state_in`"
             );
         }
         self.register_as(name, Some(FieldKind::of::<C>()), &value)

@@ -182,7 +182,8 @@ impl Report {
         }
         let here = self.other_axis(origin.recorded, length, scope);
         let hint = here.or_else(|| {
-            // Only for fields: the lengths of arguments are often equal by chance.
+            // This hint is given only for fields. Arguments often have equal lengths by chance, so for them the hint
+            // would often be wrong.
             let are_fields = [from.owner, origin.owner] == [Owner::Module; 2];
             are_fields.then(|| self.other_axis(from.recorded, found, scope))?
         });

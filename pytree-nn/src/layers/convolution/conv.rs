@@ -173,7 +173,7 @@ impl Conv {
             "pass x with {inputs} features on its last axis, or make the Conv with {features} inputs"
         );
         if lengths[0] == inputs {
-            fix += "; the first spatial axis has this length: if it has the features, move it to the end with `move_axis`";
+            fix += "; the first spatial axis has this length: if this axis is the feature axis, move it to the end with `move_axis`";
         }
         let expected = format!("x: [batch.., {axes} spatial axes, {inputs}]");
         Err(InputError::input(CONV, expected, x, &fix))

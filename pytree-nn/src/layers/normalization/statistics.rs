@@ -190,7 +190,7 @@ impl<'a> Normalization<'a> {
     }
 }
 
-/// Returns a tensor of half-precision floats in f32, and other tensors unchanged.
+/// Converts the tensor to f32 if its dtype is a half-precision float. Returns other tensors unchanged.
 #[track_caller]
 pub(super) fn at_least_f32(tensor: &Tensor) -> Tensor {
     match tensor.dtype() {

@@ -46,7 +46,7 @@ impl<F, B> Bidirectional<F, B> {
 }
 
 impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
-    /// Returns the merged outputs at all times.
+    /// Returns the merged outputs of all time steps.
     ///
     /// # Panics
     /// If `x` has no time axis, or does not fit the cells.
@@ -59,7 +59,7 @@ impl<F: RecurrentCell, B: RecurrentCell> Bidirectional<F, B> {
         }
     }
 
-    /// Returns the last carries of the forward and the backward layer, and the merged outputs at all times. See
+    /// Returns the last carries of the forward and the backward layer, and the merged outputs of all time steps. See
     /// [`Rnn::run`] for the arguments.
     ///
     /// # Panics

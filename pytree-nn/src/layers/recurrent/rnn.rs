@@ -13,7 +13,7 @@ const RNN: &str = "Rnn";
 /// Applies a [`RecurrentCell`] to each element of a sequence with [`scan`], like `RNN` of Flax.
 ///
 /// `x` is `[batch…, time, inputs]`, or `[time, batch…, inputs]` if `time_major` is true. The result has the outputs of
-/// the cell at all times, with the same order of axes.
+/// the cell at all time steps, with the same order of axes.
 ///
 /// # Examples
 /// ```
@@ -68,7 +68,7 @@ impl<C> Rnn<C> {
 }
 
 impl<C: RecurrentCell> Rnn<C> {
-    /// Returns the outputs of the cell at all times: `x: [batch…, time, inputs]` to `[batch…, time, outputs]`. The
+    /// Returns the outputs of the cell at all time steps: `x: [batch…, time, inputs]` to `[batch…, time, outputs]`. The
     /// carry before the first step is [`RecurrentCell::initial_carry`].
     ///
     /// # Panics
@@ -82,7 +82,7 @@ impl<C: RecurrentCell> Rnn<C> {
         }
     }
 
-    /// Returns the last carry, and the outputs of the cell at all times.
+    /// Returns the last carry, and the outputs of the cell at all time steps.
     ///
     /// - `initial_carry` is the carry before the first step. The default is [`RecurrentCell::initial_carry`].
     /// - `lengths: i32[batch…]` has the number of elements of each sequence, from 0 to the length of the time axis.

@@ -45,7 +45,7 @@ pub(super) fn choices_now<'c>(
         } else {
             expect_some(
                 chosen.pop_front(),
-                "a choice for each leaf that is not a state",
+                "a choice for each leaf whose kind is not `State`",
             )
         }
     });

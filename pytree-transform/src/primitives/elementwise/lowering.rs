@@ -1,8 +1,8 @@
 //! The lowering of elementwise operations: formulas in operations of StableHLO.
 //!
 //! StableHLO lacks some functions, such as the inverse sine. The dialect `chlo` has operations for these functions, but
-//! `chlo` has no portable serialised form. So this file computes these functions by formulas. A long formula is a
-//! function of the module. The module contains one such function for each shape.
+//! `chlo` has no portable serialised form. So this file computes these functions by formulas. A long formula is written
+//! as a separate function in the StableHLO module, once for each operand shape and dtype, and is called from there.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 

@@ -13,8 +13,8 @@ use crate::primitives::sliding::Sliding;
 /// Several threads are used if all windows together have at least this many elements.
 const PARALLEL: usize = 1 << 20;
 
-/// The windows of an array: `outer` arrays, the axes over which windows slide, and `inner` neighbouring elements. Each
-/// of the `inner` elements belongs to its own window.
+/// The windows of an array: `outer` subarrays, the axes over which windows slide, and `inner` neighbouring elements.
+/// Each of the `inner` elements belongs to its own window.
 pub(super) struct Windows {
     pub(super) outer: usize,
     axes: Vec<Axis>,
@@ -73,18 +73,19 @@ impl Windows {
         }
     }
 
-    /// Returns the number of elements of an outer array.
+    /// Returns the number of elements of one subarray. A subarray consists of all elements with the same indices on the
+    /// axes before the first window axis.
     pub(super) fn array_length(&self) -> usize {
         self.axes.iter().map(|axis| axis.length).product::<usize>() * self.inner
     }
 
-    /// Returns the number of positions of windows in an outer array. Each position has `inner` windows.
+    /// Returns the number of positions of windows in one subarray. Each position has `inner` windows.
     pub(super) fn count(&self) -> usize {
         self.axes.iter().map(|axis| axis.ranges.len()).product()
     }
 
-    /// Returns the offsets of a line's elements on all axes except the last, in row-major order. A line has the windows
-    /// at one position on these axes.
+    /// Writes to `offsets` the offset of each element that a line covers on all axes except the last window axis, in
+    /// row-major order. A line is the set of windows that have the same position on these axes.
     fn offsets_of_line(&self, mut line: usize, offsets: &mut Vec<usize>) {
         let leading = &self.axes[..self.axes.len().saturating_sub(1)];
         let mut rest: usize = leading.iter().map(|axis| axis.ranges.len()).product();

@@ -9,7 +9,7 @@
 //! - `program.rs`: a jaxpr that is compiled for a device
 //! - `operations.rs`: single operations
 //! - `structure.rs`: the comparison of single operations, which may have bodies
-//! - `constants.rs`: the conversion of tensors that bodies have captured to operands
+//! - `constants.rs`: converts the tensors that the body of an operation has captured into operands
 //!
 //! Invariants: an operation runs on the device of its operands. Operands on the host are transferred to this device.
 //! Operands on two devices are an error. The elements of a tensor are transferred to the host only if they are read.

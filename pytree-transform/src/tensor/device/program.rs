@@ -32,7 +32,8 @@ pub(crate) struct Program {
     executable: Option<Arc<dyn Executable>>,
     /// The positions of the operands that the equations read.
     read: Vec<usize>,
-    /// Whether the equations read all operands and compute all outputs, both in the order of the function.
+    /// Whether the equations read all operands and compute all outputs, each in the same order as in the function's
+    /// signature.
     is_plain: bool,
     /// The captured tensors that the equations read.
     captured: Vec<Arc<DeviceArray>>,

@@ -195,8 +195,8 @@ impl Scan {
     ) -> Arc<Body> {
         let all = self.constants + self.carry;
         let infos = transposed.input_infos();
-        // The inputs of one iteration: known constants, known elements of the inputs, cotangents of the carry, and
-        // cotangents of the elements of the outputs.
+        // The arguments of one transposed iteration: the known constants, the known elements of the scanned inputs, the
+        // cotangents of the carry, and the cotangents of the elements of the stacked outputs.
         let known_elements = unknown[all..].iter().filter(|&&unknown| !unknown).count();
         let of_outputs = has[self.carry..].iter().filter(|&&has| has).count();
         let carry_at = known_constants + known_elements;
