@@ -64,10 +64,10 @@ struct Node {
     size: u32,
     /// The position of the node's first static value in [`Inner::aux`].
     aux: u32,
-    /// For an alias, the number of its target, or [`NOTHING`]. Shared nodes and references are numbered in preorder.
-    /// For a node that refers to a shared node or reference of a function's argument, the number that the target has in
-    /// the argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. Zero
-    /// for all other nodes.
+    /// For an alias, the index of its target among all shared nodes and references in preorder, or [`NOTHING`]. For a
+    /// node that refers to a shared node or reference of a function's argument, the index of the target in the
+    /// argument. For a node whose shape is a stand-in, the position of the real shape in [`Inner::dynamic`]. Zero for
+    /// all other nodes.
     target: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Parses the texts that describe shapes, such as `f32[batch heads*head_dim]`, and generates their patterns.
+//! Parses the descriptions of shapes, such as `f32[batch heads*head_dim]`, and generates their patterns.
 //!
 //! ```text
 //! shape   = axis*  |  dtype "[" axis* "]"          axes are separated by spaces

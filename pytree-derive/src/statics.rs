@@ -72,7 +72,7 @@ fn value_name(input: &Input<'_>, variant: &Variant<'_>) -> String {
     syn::ext::IdentExt::unraw(variant.ident.unwrap_or(input.ident)).to_string()
 }
 
-/// Generates the conversion of a value to data. The data consist of the name of the value, and of the fields as data.
+/// Generates the code that converts a value to data. The data consist of the name of the value and its fields as data.
 fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     let root = &input.root;
     let (pattern, name) = (variant.pattern(), value_name(input, variant));
@@ -86,8 +86,8 @@ fn data(input: &Input<'_>, variant: &Variant<'_>) -> TokenStream {
     },)
 }
 
-/// Generates the conversion of data to a value. The conversion fails if no variant has the name that the data contain,
-/// or if a field is missing.
+/// Generates the code that converts data to a value. The conversion fails if no variant has the name that the data
+/// contain, or if a field is missing.
 fn from_data(input: &Input<'_>) -> TokenStream {
     let root = &input.root;
     let arms = input.variants.iter().map(|variant| {

@@ -212,7 +212,7 @@ fn write_row(
     row: &[String; COLUMNS],
 ) -> fmt::Result {
     for (column, (text, &width)) in row.iter().zip(widths).enumerate() {
-        // The first three columns are texts, which are aligned to the left. The other columns are numbers, which are
+        // The first three columns contain text, which is aligned to the left. The other columns are numbers, which are
         // aligned to the right.
         if column < 3 {
             write!(f, "│ {text:<width$} ")?;

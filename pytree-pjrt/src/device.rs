@@ -48,7 +48,7 @@ impl Device {
         self.inner.index
     }
 
-    /// Returns the number of the device among the devices of all processes.
+    /// Returns the id of the device, which is unique among the devices of all processes.
     pub fn id(&self) -> i32 {
         self.inner.id
     }

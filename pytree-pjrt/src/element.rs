@@ -52,12 +52,12 @@ impl ElementType {
         self.row().2
     }
 
-    /// Returns the number of the type in the C interface.
+    /// Returns the code of the type in the C interface.
     pub(crate) const fn to_raw(self) -> i32 {
         self.row().3
     }
 
-    /// Returns the type with this number in the C interface.
+    /// Returns the type with this code in the C interface.
     pub(crate) fn from_raw(raw: i32) -> Option<Self> {
         TYPES.iter().find(|row| row.3 == raw).map(|row| row.0)
     }

@@ -10,7 +10,7 @@ use crate::sys::Api;
 pub(crate) struct Plugin {
     pub(crate) api: Api,
     pub(crate) path: PathBuf,
-    /// The size of the file and the time of its last change. Both differ between builds of a plugin.
+    /// The size of the file and the time of its last change. Two builds of a plugin differ in these data.
     pub(crate) build: String,
 }
 

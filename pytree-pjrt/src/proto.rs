@@ -4,7 +4,7 @@
 const VARINT: u64 = 0;
 /// The wire type of a value of 8 bytes.
 const FIXED_64: u64 = 1;
-/// The wire type of bytes, texts, messages and packed numbers. These values begin with their length.
+/// The wire type of bytes, strings, messages and packed numbers. These values begin with their length.
 const BYTES: u64 = 2;
 /// The wire type of a value of 4 bytes.
 const FIXED_32: u64 = 5;

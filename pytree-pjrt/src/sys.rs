@@ -524,7 +524,7 @@ impl DeviceHandle {
         Ok(got.device_description)
     }
 
-    /// Returns the number of the device among the devices of all processes.
+    /// Returns the id of the device, which is unique among the devices of all processes.
     pub(crate) fn id(&self) -> Result<i32> {
         let arguments = abi::DeviceDescriptionId::of(self.description()?);
         // SAFETY: the description lives as long as the device.

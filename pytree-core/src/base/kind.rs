@@ -196,8 +196,8 @@ impl LeafKind {
         matches!(self, Self::State(_))
     }
 
-    /// Returns whether a leaf of this kind belongs to the collection of the kind `other`, or to a descendant of this
-    /// collection. Every trained leaf is in [`Param`](Self::Param).
+    /// Returns whether a leaf of this kind belongs to the collection of `other`, or to a collection below it. Every
+    /// trained leaf is in [`Param`](Self::Param).
     ///
     /// # Examples
     /// ```

@@ -54,7 +54,7 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     /// In a tree traversal, the shared nodes whose visit has begun but not ended, each with its depth.
     inside: Vec<(NodeIdentity, usize)>,
     /// For each weak edge, the position of its alias and the identity of its target. A target may be visited after the
-    /// edge, so the numbers of the targets are looked up at the end of the traversal.
+    /// edge, so the indices of the targets are looked up at the end of the traversal.
     weak: Vec<(usize, NodeIdentity)>,
     /// The positions of the nodes of dynamic trees, if the caller needs them.
     trees: Option<Vec<Range<usize>>>,
@@ -103,7 +103,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         }
     }
 
-    /// Records references and shared nodes of `known` by number, instead of visiting them.
+    /// Records references and shared nodes of `known` by index, instead of visiting them.
     pub(crate) fn knowing(mut self, known: &'a References) -> Self {
         self.known = Some(known);
         self
@@ -136,7 +136,8 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
         self
     }
 
-    /// Returns whether the field `known` contains the node with this identity. If so, records the number of the node.
+    /// Returns whether the field `known` contains the node with this identity. If so, records the index of the node in
+    /// `known`.
     fn is_known(&mut self, identity: NodeIdentity) -> bool {
         let number = self.known.and_then(|known| known.number(identity));
         if let Some(number) = number {

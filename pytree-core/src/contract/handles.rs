@@ -99,8 +99,8 @@ pub struct References {
     nodes: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Whether shared nodes, and not only references, are recognized when they are visited again.
     knows_shared: bool,
-    /// The number of each node by its identity, computed at the first request. Boxed, because every call moves this
-    /// struct.
+    /// The index in `nodes` of each node, by the identity of the node. Computed at the first request. Boxed, because
+    /// every call moves this struct.
     numbers: OnceCell<Box<IdentityMap>>,
     /// The contents that were read from the references. `None` if they were not read, or if there are no references.
     /// Boxed, because every call moves this struct.
@@ -203,8 +203,8 @@ impl References {
         node.map(|node| node.path()).unwrap_or_default()
     }
 
-    /// Returns only the references and shared nodes with the given `numbers`. Their new numbers are their positions in
-    /// `numbers`.
+    /// Returns only the references and shared nodes with the indices in `numbers`. The new index of each node is the
+    /// position of its old index in `numbers`.
     pub(crate) fn only(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
         let references: HashMap<NodeIdentity, &AnyReference> = self
             .cells
@@ -222,7 +222,7 @@ impl References {
         kept
     }
 
-    /// Returns the number of the reference or shared node with this identity, or `None` if `self` does not contain it.
+    /// Returns the index of the reference or shared node with this identity, or `None` if `self` does not contain it.
     pub(crate) fn number(&self, identity: NodeIdentity) -> Option<usize> {
         let numbers = self.numbers.get_or_init(|| {
             let mut numbers = IdentityMap::default();
@@ -278,8 +278,7 @@ impl References {
         self.cells.push(reference);
     }
 
-    /// Drops the handle of each shared node if `keeps` returns false for the number of the node. References are not
-    /// dropped.
+    /// Drops the handle of each shared node for whose index `keeps` returns false. References are not dropped.
     pub(crate) fn release(&mut self, keeps: impl Fn(u32) -> bool) {
         for (node, number) in self.nodes.iter_mut().zip(0..) {
             if !keeps(number) {

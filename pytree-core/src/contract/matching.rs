@@ -1,8 +1,8 @@
 //! Matches a value against stored treedefs, without building a treedef of the value.
 //!
 //! A single walk compares several treedefs. If a node of the value differs from a treedef, the walk continues with the
-//! next treedef that equals the value up to and including this node. The targets of weak edges are compared at the end,
-//! with the one treedef that remains. So if stored treedefs differ only in these targets, a match may be missed.
+//! next treedef that agrees with the value up to and including this node. The targets of weak edges are compared at the
+//! end, with the one treedef that remains. So if stored treedefs differ only in these targets, a match may be missed.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     position: usize,
     on_leaf: F,
     matches: bool,
-    /// The number of nodes that have begun and not ended.
+    /// The number of open nodes. A node is open while its visit has begun but not ended.
     num_open: usize,
-    /// The kinds of the nodes that have begun and not ended, from the root down. Maintained only if `tracks` is true.
+    /// The kinds of the open nodes, from the root down. Maintained only if `tracks` is true.
     open: Vec<NodeKind>,
     /// Whether the walk maintains `open`. The walk needs `open` after the value differs from all treedefs. As long as
     /// the value matches a treedef, the value is not deeper than this treedef. So until then, the walk needs `open`
@@ -44,10 +44,11 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     writer: Option<ArenaWriter<'a>>,
     /// The references that were visited.
     references: References,
-    /// The numbers of the shared nodes whose handles are requested; `None` requests all.
+    /// The indices of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
-    /// For each weak edge, the identity of its target in the value and the number of its target in the treedef. The
-    /// walk compares the two targets at its end, because the walk may visit a target after the edge.
+    /// For each weak edge, the identity of its target in the value, and the index of its target among the shared nodes
+    /// and references of the treedef. The walk compares the two targets at its end, because the walk may visit a target
+    /// after the edge.
     weak: Vec<(Option<NodeIdentity>, Option<usize>)>,
 }
 
@@ -115,7 +116,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.next_is(move |next| next.pass_alias(number));
     }
 
-    /// Passes the next alias of the treedef without comparing its target, and returns the number of the target.
+    /// Passes the next alias of the treedef without comparing its target, and returns the index of the target.
     fn stored_alias(&mut self) -> Option<usize> {
         self.node(&shape::ALIAS, 0);
         if !self.matches {
@@ -153,8 +154,8 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         }
     }
 
-    /// Continues with the next treedef that equals the value up to and including the visited node. A treedef that
-    /// differs is not tried again.
+    /// Continues with the next treedef that agrees with the value up to and including the visited node. A treedef that
+    /// differs from the value is not tried again.
     #[cold]
     #[inline(never)]
     fn go_on_with_another(&mut self, pass: impl Fn(&mut Cursor<'t>) -> bool) {
@@ -181,11 +182,11 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         false
     }
 
-    /// Returns the kinds of the nodes that have begun and not ended, from the root down. `visited` is the number of
-    /// nodes of the treedef that the value has passed.
+    /// Returns the kinds of the open nodes, from the root down. `visited` is the number of nodes of the treedef that
+    /// the value has passed.
     fn kinds_around(&self, visited: usize) -> Vec<NodeKind> {
         // Each open node contains the last passed node, or is the last passed node itself. `take` removes the innermost
-        // nodes, which have ended or belong to a dynamic tree.
+        // nodes, whose visit has ended or which belong to a dynamic tree.
         let Some(last) = visited.checked_sub(1) else {
             return Vec::new();
         };

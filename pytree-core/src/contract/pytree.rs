@@ -157,7 +157,8 @@ pub(crate) fn not_rebuilt(problem: TreeError) -> TreeError {
 /// A visitor that calls `visit` with each leaf and ignores static values.
 struct EachLeaf<F> {
     visit: F,
-    /// The nodes that have begun and not ended, each with the number of its finished children.
+    /// The open nodes, that is, the nodes whose visit has begun but not ended. Each has the number of its finished
+    /// children.
     open: Vec<(OwnedShape, usize)>,
 }
 
@@ -172,7 +173,7 @@ impl<F> EachLeaf<F> {
         self.open.push((shape, 0));
     }
 
-    /// Counts a finished child of the innermost node that has begun and not ended.
+    /// Counts a finished child of the innermost open node.
     fn ended(&mut self) {
         if let Some((_, over)) = self.open.last_mut() {
             *over += 1;
@@ -254,8 +255,8 @@ pub trait ReferenceNode {
 
 /// Receives a tree in preorder.
 pub trait Visitor<'a> {
-    /// Begins a node with `arity` children. Its static values and keys follow, then the children, then
-    /// [`exit`](Self::exit).
+    /// Begins a node with `arity` children. The next calls pass the static values and keys of the node, then the
+    /// children. A call of [`exit`](Self::exit) ends the node.
     fn enter(&mut self, shape: &'static NodeShape, arity: usize);
 
     /// Begins a node whose shape was created at run time; see [`enter`](Self::enter).
@@ -269,7 +270,7 @@ pub trait Visitor<'a> {
         }
     }
 
-    /// Receives a static value of the innermost node that was entered and has not ended. The keys of a map are static
+    /// Receives a static value of the innermost node that was entered and not yet exited. The keys of a map are static
     /// values, too.
     fn aux(&mut self, value: StaticRef<'a>);
 
@@ -282,7 +283,7 @@ pub trait Visitor<'a> {
         self.exit();
     }
 
-    /// Ends the innermost node that was entered and has not ended.
+    /// Ends the innermost node that was entered and not yet exited.
     fn exit(&mut self);
 
     /// Receives a dynamic tree, which is stored as a treedef and leaves. The default visits the tree node by node.

@@ -61,9 +61,9 @@ pub struct Unflattener<'a> {
     leaves: &'a mut dyn LeafSource,
     node: usize,
     aux: usize,
-    /// The shared nodes and references that were built, indexed by the numbers that aliases use.
+    /// The shared nodes and references that were built, at the indices that aliases use.
     pub(crate) numbered: Vec<Option<Numbered>>,
-    /// The number of the next shared node or reference.
+    /// The index of the next shared node or reference.
     pub(crate) next_number: usize,
     /// Whether an alias may refer to a node that contains it, or to a later node.
     pub(crate) leads_back: bool,
@@ -317,7 +317,7 @@ impl<'a> Unflattener<'a> {
         self.aux_with(StaticBox::to_value)
     }
 
-    /// Returns the next static value. Its type `T` need not implement [`StaticValue`].
+    /// Returns the next static value. `T`, the type of the value, need not implement [`StaticValue`].
     ///
     /// # Errors
     /// [`TreeError::StaticType`] if the value has another type.

@@ -2,8 +2,8 @@
 //!
 //! If a module has a derived type, the type determines which fields are parameters, states, modules or static. The
 //! fields of a [`DynamicModule`] are registered one by one by a program that knows them only at run time, for instance
-//! from a description or a file. In a treedef, the node of a dynamic module equals the node of a derived type with the
-//! same name and fields. So a dynamic module can be converted into the derived type and back.
+//! from a description or a file. In a treedef, the node of a dynamic module compares as equal to the node of a derived
+//! type with the same name and fields. So a dynamic module can be converted into the derived type and back.
 
 mod below;
 mod kinds;

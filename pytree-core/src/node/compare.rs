@@ -33,7 +33,7 @@ pub enum LeafChange {
     Shape,
     /// The dtypes differ.
     ElementType,
-    /// The elements of two arrays, or the displayed texts of two other leaves, differ.
+    /// The elements of two arrays, or the displayed forms of two other leaves, differ.
     Values,
     /// The elements cannot be read, for instance inside a compiled function, so it is unknown whether they differ.
     Unread,

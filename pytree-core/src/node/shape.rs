@@ -44,19 +44,22 @@ pub enum NodeKind {
     None,
     /// `Some`: displayed as its child.
     Some,
-    /// A boxed trait object. Its static value is the constructor that rebuilds the object. Displayed as its child.
+    /// A boxed trait object. The node's static value is the constructor that rebuilds the object. Displayed as its
+    /// child.
     Object,
     /// The first occurrence of a shared node. Displayed as its child.
     Shared,
-    /// A later occurrence of a shared node or a reference. The alias refers to the first occurrence by number.
+    /// A later occurrence of a shared node or a reference. The alias refers to the first occurrence by its index among
+    /// all shared nodes and references.
     Alias,
     /// The first occurrence of a mutable reference. Displayed as its content. If the shape of the reference has a
     /// field, this field determines the kind of the leaves in the content.
     Reference,
-    /// A weak edge. Its child is an alias of the target, or an alias of no node if the target does not exist.
+    /// A weak edge. The child of the edge is an alias of the target, or an alias of no node if the target does not
+    /// exist.
     Weak,
     /// In the result of a function: a node that refers to a shared node or reference of the function's argument. The
-    /// node stores the number that its target has in the argument.
+    /// node stores the index of its target among the shared nodes and references of the argument.
     Argument,
 }
 
@@ -105,7 +108,8 @@ impl NodeKind {
         }
     }
 
-    /// Returns whether nodes of this family are numbered, in the order of visit, so that aliases can refer to them.
+    /// Returns whether each node of this family has an index, in the order of the visit, so that aliases can refer to
+    /// the node.
     #[inline]
     pub(crate) const fn is_numbered(self) -> bool {
         matches!(self, Self::Shared | Self::Reference)

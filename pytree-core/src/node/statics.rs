@@ -49,7 +49,7 @@ impl StaticOperations {
     }
 
     /// Returns the operations of a type that implements `PartialEq + Debug`. Only the name of the type is hashed,
-    /// because equal values may have different debug texts.
+    /// because two equal values may have different `Debug` output.
     pub(crate) const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self
     {
         Self {

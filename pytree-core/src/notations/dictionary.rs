@@ -61,7 +61,7 @@ pub struct Dictionary {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DictionaryEntry<'d> {
-    /// A node. Its children have their own entries.
+    /// A node. The children of the node have their own entries.
     Node(NodeView<'d>),
     /// `None`, or a weak edge without a target.
     None,

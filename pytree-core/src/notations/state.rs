@@ -25,7 +25,7 @@ impl<L> Tree<L> {
     /// Returns the tree as a state, which is displayed as in Flax NNX: nested dictionaries in which each variable has
     /// its kind, the number of its elements and their size.
     ///
-    /// Fields and keys are displayed as texts, and positions in lists and tuples as integers. A variable with several
+    /// Fields and keys are displayed as strings, and positions in lists and tuples as integers. A variable with several
     /// leaves is displayed as a [`Tree`]. A leaf without a kind is displayed without a variable around it. The metadata
     /// of an [`Annotated`](crate::Annotated) variable is displayed after its value.
     ///

@@ -273,8 +273,8 @@ pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
 
 /// Unflattens a flattened value after some of its leaves have changed.
 ///
-/// The value keeps its references. A reference is written if `is_changed` returns true for the position of one of the
-/// leaves in the content of the reference.
+/// The value keeps its references. `is_changed` receives the position of a leaf. A reference is written if `is_changed`
+/// returns true for at least one leaf in the content of the reference.
 ///
 /// # Errors
 /// Returns the errors of [`unflatten_with_references`]. If there is an error, nothing is written.

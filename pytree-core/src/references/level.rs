@@ -31,7 +31,7 @@ pub enum LevelKind {
     Compiling,
 }
 
-/// The number of a level, unique in a process.
+/// The identifier of a level, unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelId(u64);
 
@@ -47,7 +47,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Returns the number of the level.
+    /// Returns the identifier of the level.
     pub fn id(&self) -> LevelId {
         self.id
     }
@@ -154,7 +154,7 @@ impl TraceLevel {
         self.depth
     }
 
-    /// Returns the number of the level.
+    /// Returns the identifier of the level.
     pub fn id(&self) -> LevelId {
         self.id
     }

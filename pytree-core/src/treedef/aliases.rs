@@ -6,7 +6,7 @@ use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::NodeKind;
 
 impl TreeDef {
-    /// If `node` is an alias with a target, returns the number of the target, a shared node or reference.
+    /// If `node` is an alias with a target, returns the index of the target among the shared nodes and references.
     pub(crate) fn alias_of(&self, node: usize) -> Option<usize> {
         self.node(node)?.target()
     }
@@ -171,7 +171,7 @@ impl TreeDef {
 #[derive(Debug)]
 pub(crate) struct Aliases {
     firsts: Vec<KeyPath>,
-    /// The paths of later occurrences, each with the number of the shared node.
+    /// The paths of later occurrences, each with the index of the shared node or reference.
     all: Vec<(usize, KeyPath)>,
 }
 
@@ -188,12 +188,12 @@ impl Aliases {
         }
     }
 
-    /// Returns the first path of each shared node, indexed by the number of the node.
+    /// Returns the first path of each shared node or reference, in preorder.
     pub(crate) fn firsts(&self) -> &[KeyPath] {
         &self.firsts
     }
 
-    /// Returns the paths of later occurrences in order, each with the number of the shared node.
+    /// Returns the paths of later occurrences in order, each with the index of the shared node or reference.
     pub(crate) fn all(&self) -> &[(usize, KeyPath)] {
         &self.all
     }

@@ -245,7 +245,7 @@ fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) 
 }
 
 /// Returns whether the shape declares the axes of a field as patterns. A shape that was created at run time stores its
-/// axes only as texts, which are not compared.
+/// axes only as text, which is not compared.
 fn has_axes(shape: Shape<'_>) -> bool {
     match shape {
         Shape::Static(shape) => shape.has_axes(),

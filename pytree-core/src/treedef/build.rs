@@ -42,20 +42,20 @@ impl Builder {
         }
     }
 
-    /// Returns the kinds of the nodes that have begun and not ended, from the root down.
+    /// Returns the kinds of the open nodes, from the root down. A node is open if it was entered and not yet exited.
     #[inline]
     pub(crate) fn open_kinds(&self) -> impl ExactSizeIterator<Item = NodeKind> {
         let kind = |&node: &u32| self.nodes[node as usize].shape.kind;
         self.open.iter().map(kind)
     }
 
-    /// Returns the number of nodes that have begun and not ended.
+    /// Returns the number of open nodes.
     #[inline]
     pub(crate) fn num_open(&self) -> usize {
         self.open.len()
     }
 
-    /// Returns the number that aliases will use for the next shared node or reference.
+    /// Returns the index that aliases will use for the next shared node or reference.
     pub(crate) fn next_number(&self) -> usize {
         self.numbered
     }
@@ -190,8 +190,8 @@ impl Builder {
         self.path_to(self.open.len())
     }
 
-    /// Returns the path of the open node at depth `depth`: the node has begun and not ended, and the root has depth 0.
-    /// If there is no such node, returns the path of the next node.
+    /// Returns the path of the open node at depth `depth`. The root has depth 0. If there is no such node, returns the
+    /// path of the next node.
     pub(crate) fn path_to(&self, depth: usize) -> KeyPath {
         let mut path = KeyPath::root();
         for (level, &parent) in self.open.iter().enumerate().take(depth) {

@@ -78,9 +78,10 @@ impl TreeDef {
 /// Finds the new targets of aliases when a treedef is built from only some of the nodes of another treedef.
 #[derive(Debug, Default)]
 pub(crate) struct Renumbered {
-    /// The new number of each shared node or reference, indexed by its old number. `None` if the node is left out.
+    /// The new index of each shared node or reference, at the position of its old index. `None` if the node is left
+    /// out.
     numbers: Vec<Option<usize>>,
-    /// The new position of each alias, and the old number of its target.
+    /// The new position of each alias, and the old index of its target.
     aliases: Vec<(usize, usize)>,
 }
 

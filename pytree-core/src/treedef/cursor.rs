@@ -208,8 +208,8 @@ impl<'t> Cursor<'t> {
         is_next
     }
 
-    /// Returns the number of the target of the alias that the cursor has just passed, or `None` if the alias has no
-    /// target.
+    /// Returns the target of the alias that the cursor has just passed, as an index among the shared nodes and
+    /// references, or `None` if the alias has no target.
     #[inline]
     pub(crate) fn passed_target(self) -> Option<usize> {
         self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()

@@ -118,8 +118,8 @@ fn brackets(kind: NodeKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes an alias as the number of its target. In the notation [`Notation::Value`], an alias inside of its own target
-/// is written as in Python, for instance `[...]`.
+/// Writes an alias as the index of its target among the shared nodes and references. In the notation
+/// [`Notation::Value`], an alias inside of its own target is written as in Python, for instance `[...]`.
 fn write_alias<W: fmt::Write>(
     inner: &Inner,
     f: &mut W,

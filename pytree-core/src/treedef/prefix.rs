@@ -29,7 +29,7 @@ pub(crate) enum Fit {
 pub(crate) enum Meeting {
     /// A leaf of the first structure, and the node of the second structure that the leaf matches.
     Leaf { full: usize },
-    /// Nodes that differ. Their children are not compared, unless only static values differ.
+    /// Nodes that differ. The children of such nodes are not compared, unless only static values differ.
     Differ {
         left: usize,
         right: usize,

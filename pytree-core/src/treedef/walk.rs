@@ -16,7 +16,7 @@ pub(crate) enum Step<'a> {
     Aux(StaticRef<'a>),
     Leaf(&'a dyn Leaf),
     Absent,
-    /// An alias, with the number of its target in this tree.
+    /// An alias, with the index of its target among the shared nodes and references of this tree.
     Alias(Option<usize>),
     Exit,
 }

@@ -1,4 +1,5 @@
-//! Tests the language of shapes: which texts are accepted, and the message and the marked characters of each mistake.
+//! Tests the language of shapes: which descriptions are accepted, and the message and the marked characters of each
+//! mistake.
 
 use super::{closure_with_shapes, derive, function_with_shapes, mistakes};
 

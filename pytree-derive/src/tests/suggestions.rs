@@ -1,4 +1,4 @@
-//! Tests the suggestions for mistakes in the texts of shapes and in the arguments of `#[shapes]`.
+//! Tests the suggestions for mistakes in descriptions of shapes and in the arguments of `#[shapes]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;

@@ -21,12 +21,13 @@ pub(super) const VERSION: u32 = 2;
 const OURS: &str = "pytree.";
 const VERSION_KEY: &str = "pytree.version";
 const CHECKSUM_KEY: &str = "pytree.checksum";
-/// The metadata key of the kinds. Its value has a line for each leaf with a kind: the name, a tab and the kind.
+/// The metadata key of the kinds. The value of this key has a line for each leaf with a kind: the name, a tab and the
+/// kind.
 const KINDS_KEY: &str = "pytree.kinds";
 
-/// The metadata key of the named axes. Its value has a line for each leaf with named axes: the name, a tab and the
-/// axes, separated by spaces. The key is absent if no leaf has named axes, and in files of earlier versions of this
-/// library.
+/// The metadata key of the named axes. The value of this key has a line for each leaf with named axes: the name, a tab
+/// and the axes, separated by spaces. The key is absent if no leaf has named axes, and in files of earlier versions of
+/// this library.
 const AXES_KEY: &str = "pytree.axes";
 
 /// The metadata of a file. Other programs may have written some of the keys.

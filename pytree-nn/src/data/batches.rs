@@ -118,7 +118,7 @@ impl<S: Source> Batches<S> {
         }
     }
 
-    /// Orders the examples by a function from the number of the epoch to the positions of its examples.
+    /// Orders the examples by a function that maps the index of an epoch to the positions of the epoch's examples.
     ///
     /// The function returns as many positions as there are examples. A position may occur several times, for example to draw rare
     /// classes more often. A [`Position`] does not compare such functions: resume with the same function.

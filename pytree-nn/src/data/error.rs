@@ -53,7 +53,7 @@ pub enum DataError {
         "cannot order the examples of epoch {epoch}: expected {examples} positions from 0 to {}, found {problem}", .examples - 1
     )]
     Order {
-        /// The number of the epoch.
+        /// The index of the epoch, starting at 0.
         epoch: usize,
         /// The number of examples.
         examples: usize,

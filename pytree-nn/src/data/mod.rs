@@ -1,9 +1,9 @@
-//! Data for training: batches of examples in an order that depends only on a key and the number of the epoch, and NumPy's
-//! files of arrays.
+//! Data for training: batches of examples in an order that depends only on a key and the index of the epoch; and
+//! NumPy's files of arrays.
 //!
-//! A dataset is any pytree of tensors whose first axes have the same length, or a [`Source`] that gives one example at a
-//! time. [`Batches`] divides it into batches. All orders are functions of a key and an epoch, so a [`Position`] of a few
-//! numbers is all that a checkpoint needs to continue in the middle of an epoch.
+//! A dataset is any pytree of tensors whose first axes have the same length, or a [`Source`] that gives one example at
+//! a time. [`Batches`] divides a dataset into batches. All orders are functions of a key and an epoch, so a
+//! [`Position`] of a few numbers is all that a checkpoint needs to continue in the middle of an epoch.
 
 mod batches;
 mod error;

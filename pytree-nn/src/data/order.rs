@@ -14,9 +14,9 @@ type Positions = dyn Fn(usize) -> Vec<usize> + Send + Sync;
 pub(super) enum Order {
     /// As in the dataset.
     Sequential,
-    /// Shuffled with a key and the number of the epoch.
+    /// Shuffled with a key and the index of the epoch.
     Shuffled(Key),
-    /// As a function of the user says.
+    /// In the order that the user's function returns.
     Custom(Arc<Positions>),
 }
 

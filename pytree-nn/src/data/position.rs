@@ -6,7 +6,7 @@ use pytree_transform::Tensor;
 use crate::data::DataError;
 use crate::random::Key;
 
-/// The next batch of a training loop: an epoch, and the number of the batch in this epoch.
+/// The next batch of a training loop: the index of an epoch, and the index of the batch in this epoch.
 ///
 /// [`Batches::start`](crate::data::Batches::start) returns the first position, and
 /// [`Batches::resume`](crate::data::Batches::resume) gives with each batch the position behind it. A position is a pytree of states,
@@ -38,19 +38,20 @@ impl Position {
         }
     }
 
-    /// Returns the number of the epoch that the next batch belongs to. Equals the number of completed epochs.
+    /// Returns the index of the epoch that the next batch belongs to, starting at 0. The index is also the number of
+    /// completed epochs.
     ///
     /// # Panics
-    /// If the position is traced, for example as an argument of a compiled function, or if the number is negative.
+    /// If the position is traced, for example as an argument of a compiled function, or if the index is negative.
     #[track_caller]
     pub fn epoch(&self) -> usize {
         count(&self.epoch)
     }
 
-    /// Returns the number of the next batch in its epoch, starting at 0.
+    /// Returns the index of the next batch in its epoch, starting at 0.
     ///
     /// # Panics
-    /// If the position is traced, for example as an argument of a compiled function, or if the number is negative.
+    /// If the position is traced, for example as an argument of a compiled function, or if the index is negative.
     #[track_caller]
     pub fn batch(&self) -> usize {
         count(&self.batch)

@@ -15,7 +15,7 @@ pub(super) struct Plan<S> {
     /// The positions of the examples of the whole epoch.
     pub(super) order: Vec<usize>,
     pub(super) size: usize,
-    /// The numbers of the remaining batches.
+    /// The indices of the remaining batches.
     pub(super) batches: Range<usize>,
 }
 

@@ -25,7 +25,7 @@ pub enum ExportError {
     Format {
         /// The path of the file.
         path: PathBuf,
-        /// The number of the line with the defect, starting at 1.
+        /// The line number of the defect, starting at 1.
         line: usize,
         /// The expected content of the line.
         expected: String,

@@ -83,7 +83,7 @@ pub(super) fn read(path: &Path, bytes: Vec<u8>) -> Result<Exported, ExportError>
     })
 }
 
-/// A defect of a line. The caller knows the number of the line.
+/// A defect of a line. The caller knows the line number.
 struct Defect {
     expected: String,
     found: String,

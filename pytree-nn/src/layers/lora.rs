@@ -12,7 +12,8 @@ use crate::layers::{Forward, WrapError};
 use crate::model::Model;
 use crate::random::Rngs;
 
-/// The collection of the adapters' parameters, which is a part of the collection of all parameters.
+/// The collection of the adapters' parameters. The parent of this collection is [`Param`], which contains all
+/// parameters.
 #[derive(Collection)]
 #[collection(parent = Param)]
 #[derive(Debug)]

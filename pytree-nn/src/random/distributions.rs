@@ -55,7 +55,7 @@ impl Key {
         })
     }
 
-    /// Returns numbers of the normal distribution with mean 0 and standard deviation 1: `[..shape]`.
+    /// Returns numbers from the normal distribution with mean 0 and standard deviation 1: `[..shape]`.
     ///
     /// A number is computed as √2 · erf⁻¹(u) with u uniform in (-1, 1).
     ///
@@ -73,7 +73,7 @@ impl Key {
         })
     }
 
-    /// Returns numbers of the normal distribution with mean 0 and standard deviation 1, truncated to (`low`,
+    /// Returns numbers from the normal distribution with mean 0 and standard deviation 1, truncated to (`low`,
     /// `high`): `[..shape]`.
     ///
     /// # Panics

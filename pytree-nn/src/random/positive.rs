@@ -9,7 +9,7 @@ use crate::random::distributions::check_float;
 /// Methods that draw by rejection. The numbers are those of `jax.random`, up to rounding. The loops run until all
 /// numbers are accepted, so reverse mode cannot differentiate the numbers with respect to their parameters.
 impl Key {
-    /// Returns numbers of the gamma distribution with the given shape parameters and scale 1: `[..shape]`.
+    /// Returns numbers from the gamma distribution with the given shape parameters and scale 1: `[..shape]`.
     ///
     /// `concentration` is the shape parameter α > 0. It broadcasts to `shape`, and has the dtype of the result. The
     /// source is Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
@@ -30,7 +30,7 @@ impl Key {
         self.gamma_in(Space::Linear, concentration, shape.as_ref())
     }
 
-    /// Returns logarithms of numbers of the gamma distribution: `[..shape]`. For small shape parameters, the numbers of
+    /// Returns logarithms of numbers from the gamma distribution: `[..shape]`. For small shape parameters, the numbers of
     /// [`gamma`](Self::gamma) underflow to 0, but these logarithms stay finite.
     ///
     /// # Panics
@@ -61,10 +61,10 @@ impl Key {
         vmap(draw)((self.split_stacked(count), concentrations)).reshape(shape)
     }
 
-    /// Returns numbers of the beta distribution with the parameters `a` and `b`: `[..shape]`. A number is computed as
-    /// g / (g + h), where g and h are numbers of gamma distributions with the shape parameters `a` and `b`.
+    /// Returns numbers from the beta distribution with the parameters `a` and `b`: `[..shape]`. A number is computed as
+    /// g / (g + h), where g and h are numbers from gamma distributions with the shape parameters `a` and `b`.
     ///
-    /// `a` and `b` are positive. Both broadcast to `shape`, and have the dtype of the result.
+    /// `a` and `b` are positive, broadcast to `shape`, and have the dtype of the result.
     ///
     /// # Panics
     /// If this is a stack of keys, if `a` or `b` does not broadcast to `shape`, or if `a` and `b` are not floats of the
@@ -127,7 +127,7 @@ enum Space {
     Logarithmic,
 }
 
-/// Draws one number of the gamma distribution.
+/// Draws one number from the gamma distribution.
 fn one_gamma(key: &Key, concentration: &Tensor, space: Space) -> Tensor {
     let dtype = concentration.dtype();
     let (zero, one) = (Tensor::zeros(dtype, []), Tensor::ones(dtype, []));

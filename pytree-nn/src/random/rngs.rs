@@ -276,7 +276,7 @@ impl Rngs {
         self.next(DEFAULT).uniform(dtype, shape)
     }
 
-    /// Returns a tensor of the given shape with numbers of the standard normal distribution. Uses the next key of the
+    /// Returns a tensor of the given shape with numbers from the standard normal distribution. Uses the next key of the
     /// stream `default`.
     ///
     /// # Panics

@@ -8,7 +8,7 @@ use crate::random::rounding::{least_normal, next_up};
 
 /// Methods that draw from simple distributions. The numbers are those of `jax.random`, up to rounding.
 impl Key {
-    /// Returns numbers of the exponential distribution with rate 1: `[..shape]`. A number is computed as -log(1 - u)
+    /// Returns numbers from the exponential distribution with rate 1: `[..shape]`. A number is computed as -log(1 - u)
     /// with u uniform in [0, 1).
     ///
     /// # Panics
@@ -27,7 +27,7 @@ impl Key {
         -(-self.uniform(dtype, shape)).log1p()
     }
 
-    /// Returns numbers of the standard Gumbel distribution: `[..shape]`. A number is computed as -log(-log u) with u
+    /// Returns numbers from the standard Gumbel distribution: `[..shape]`. A number is computed as -log(-log u) with u
     /// uniform in (0, 1).
     ///
     /// The numbers are those of the default mode `low` in JAX, whose f32 numbers are at most 16.7.
@@ -51,7 +51,7 @@ impl Key {
         -(-uniform.log()).log()
     }
 
-    /// Returns numbers of the Laplace distribution with mean 0 and scale 1: `[..shape]`. A number is computed as
+    /// Returns numbers from the Laplace distribution with mean 0 and scale 1: `[..shape]`. A number is computed as
     /// sign(u) log(1 - |u|) with u uniform in (-1, 1).
     ///
     /// # Panics
@@ -72,7 +72,7 @@ impl Key {
         uniform.sign() * (-uniform.abs()).log1p()
     }
 
-    /// Returns numbers of the logistic distribution with mean 0 and scale 1: `[..shape]`. A number is computed as
+    /// Returns numbers from the logistic distribution with mean 0 and scale 1: `[..shape]`. A number is computed as
     /// log(u / (1 - u)) with u uniform in (0, 1).
     ///
     /// # Panics

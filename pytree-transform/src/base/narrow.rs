@@ -112,7 +112,7 @@ const SCALE: f32 = f32::from_bits((127 + 112) << 23);
 #[inline(always)]
 fn widen_f16(bits: u16) -> f32 {
     let (sign, size) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
-    // The exponent of an f16 is 112 less than the exponent of an equal f32. The product is exact, even for subnormals.
+    // The biased exponent of a number is 112 less in f16 than in f32. The product is exact, even for subnormals.
     let finite = (f32::from_bits(size << 13) * SCALE).to_bits();
     let widened = if size < 0x7c00 {
         finite

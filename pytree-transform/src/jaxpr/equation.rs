@@ -13,8 +13,8 @@ use crate::tensor::jaxpr::{Equation, Jaxpr};
 pub struct JaxprEquation<'j> {
     jaxpr: &'j Jaxpr,
     position: usize,
-    /// The texts of all equations. All texts are written when the first equation is displayed, because the variable
-    /// names in an equation depend on all equations before it.
+    /// Each equation of the jaxpr as text. All equations are written when the first equation is displayed, because the
+    /// variable names in an equation depend on all equations before it.
     lines: Arc<OnceLock<Vec<String>>>,
 }
 

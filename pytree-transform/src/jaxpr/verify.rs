@@ -22,7 +22,7 @@ pub enum JaxprError {
     /// A variable that the jaxpr does not contain.
     #[error("variable {variable} of {place} is not in the jaxpr")]
     Unknown {
-        /// The number of the variable.
+        /// The index of the variable.
         variable: u32,
         /// The equation, or another part of the jaxpr, that uses or assigns the variable, as text.
         place: String,
@@ -30,7 +30,7 @@ pub enum JaxprError {
     /// A variable that is assigned twice.
     #[error("variable {variable} is assigned by {place}, but was assigned before")]
     AssignedTwice {
-        /// The number of the variable.
+        /// The index of the variable.
         variable: u32,
         /// The equation, or another part of the jaxpr, that assigns the variable again, as text.
         place: String,
@@ -38,7 +38,7 @@ pub enum JaxprError {
     /// A variable that is used before it is assigned.
     #[error("variable {variable} is used by {place} before it is assigned")]
     Unassigned {
-        /// The number of the variable.
+        /// The index of the variable.
         variable: u32,
         /// The equation, or another part of the jaxpr, that uses the variable, as text.
         place: String,
@@ -46,7 +46,7 @@ pub enum JaxprError {
     /// A constant that is traced, or that differs from the recorded dtype or shape.
     #[error("constant {variable} is {found}, but was recorded as {recorded}")]
     Constant {
-        /// The number of the variable.
+        /// The index of the variable.
         variable: u32,
         /// The recorded dtype and shape.
         recorded: AbstractArray,

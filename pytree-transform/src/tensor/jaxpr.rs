@@ -42,7 +42,7 @@ impl Variable {
     }
 }
 
-/// Expected numbers of values while a jaxpr runs, as texts for the panic messages of a library bug. If a value were
+/// The expected numbers of values while a jaxpr runs, as panic messages name them after a library bug. If a value were
 /// missing, all later values would be assigned to the wrong variables.
 pub(crate) const INPUTS: &str = "as many values as a jaxpr has inputs";
 pub(crate) const OPERAND: &str = "a value for each operand of an equation";

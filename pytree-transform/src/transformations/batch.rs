@@ -29,7 +29,7 @@ pub(crate) struct Mapping {
     pub(crate) line: &'static Location<'static>,
 }
 
-/// The expected items, as texts for the panic messages of a library bug.
+/// The expected items, as panic messages name them after a library bug.
 const AXES: &str = "an axis, or none, for each leaf";
 const PLACES: &str = "a path in the argument for each reference that is written";
 

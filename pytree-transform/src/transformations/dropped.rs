@@ -216,8 +216,8 @@ fn passes_through(equation: &Equation, position: usize) -> bool {
     operand_behind(equation, position).is_some()
 }
 
-/// Returns the operand that equals the output at `position`. Returns `None` unless the bodies of the equation return
-/// this operand unchanged.
+/// Returns the operand that the bodies of the equation return unchanged as the output at `position`. Returns `None` if
+/// the bodies compute this output.
 fn operand_behind(equation: &Equation, position: usize) -> Option<Variable> {
     let bodies = equation.primitive.bodies();
     let of_outputs = bodies

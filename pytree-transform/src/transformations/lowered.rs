@@ -110,7 +110,7 @@ fn step(between: &mut Between<'_>, planned: &Planned) -> LoweredStep {
 struct Between<'j> {
     jaxpr: &'j Jaxpr,
     makers: Vec<Option<usize>>,
-    /// For each variable, the number of the last search that reached the variable. Because searches are numbered, this
+    /// For each variable, the index of the last search that reached the variable. Each search has a new index, so this
     /// list need not be cleared between searches.
     met: Vec<usize>,
     search: usize,

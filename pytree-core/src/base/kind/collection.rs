@@ -42,8 +42,8 @@ pub trait Collection: 'static {
     const KIND: LeafKind = LeafKind::state::<Self>();
 }
 
-/// The greatest number of bytes that the names of a collection of states and of its ancestors may take. Each ancestor
-/// takes one byte more than its name.
+/// The greatest total length, in bytes, of the names of a state collection and its ancestors. Each ancestor takes one
+/// byte more than its name.
 pub(crate) const NAME_LIMIT: usize = 46;
 
 /// The greatest number of bytes for a collection of parameters. The limit is lower than [`NAME_LIMIT`], so that the

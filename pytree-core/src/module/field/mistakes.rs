@@ -51,7 +51,7 @@ mistakes! {
         label: "is this field part of the structure?",
         note: "write `#[r#static]` on the field if it is part of the model's structure",
     }
-    /// A field has no attribute, and its type has no derive or is of another crate.
+    /// A field has no attribute, and its type has no derive or belongs to another crate.
     TypeNeedsDerive {
         message: "`{Self}` is not a module, so a field of this type needs a kind",
         label: "is this field a submodule, or part of the structure?",

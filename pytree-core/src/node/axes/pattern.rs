@@ -6,8 +6,8 @@ use crate::node::leaf::ElementType;
 
 /// A pattern that describes the dtype and the shape of an array, for instance `f32[batch in]`.
 ///
-/// The derive generates patterns from the texts of `#[param("…")]` and `#[shapes(x = "…")]`. Two patterns are equal if
-/// their texts are equal.
+/// The derive generates patterns from the strings in `#[param("…")]` and `#[shapes(x = "…")]`. Two patterns are equal
+/// if these strings are equal.
 #[derive(Debug)]
 pub struct ShapePattern {
     /// The name of the field or argument that the pattern describes.
@@ -186,13 +186,14 @@ impl ShapePattern {
         axes == fixed || (axes > fixed && self.rest.is_some())
     }
 
-    /// Returns the texts of the axes, in order. For `f32[... heads*head_dim]` these are `...` and `heads*head_dim`.
+    /// Returns the axes as strings, in order. For `f32[... heads*head_dim]`, the strings are `...` and
+    /// `heads*head_dim`.
     pub fn axes(&self) -> impl Iterator<Item = &'static str> {
         axes_of(self.text)
     }
 }
 
-/// Returns the texts of the axes of a pattern, in order.
+/// Returns the axes of a pattern as strings, in order.
 pub(crate) fn axes_of(text: &str) -> impl Iterator<Item = &str> {
     let inner = text.split_once('[').map_or(text, |(_, inner)| inner);
     inner.trim_end().trim_end_matches(']').split_whitespace()

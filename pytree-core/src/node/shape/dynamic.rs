@@ -102,7 +102,7 @@ impl DynamicShape {
         })
     }
 
-    /// Returns the shape with the texts of the named axes of its fields.
+    /// Returns the shape with named axes for its fields. The axes are given as text.
     pub(crate) fn with_axes(mut self: Arc<Self>, axes: Vec<Option<Box<str>>>) -> Arc<Self> {
         if axes.iter().any(Option::is_some)
             && let Some(shape) = Arc::get_mut(&mut self)

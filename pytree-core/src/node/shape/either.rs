@@ -162,7 +162,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the texts of the named axes of all fields that are children.
+    /// Returns the named axes of each field that is a child, as text.
     pub(crate) fn axes_texts(self) -> Vec<Option<Box<str>>> {
         let texts = (0..self.num_fields()).map(|position| self.field_axes(position));
         texts.map(|text| text.map(Box::from)).collect()
@@ -252,8 +252,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns texts that distinguish two unequal shapes in a message: the names, or the fields or types if the names
-    /// are equal.
+    /// Returns two descriptions that distinguish two unequal shapes in a message: the names, or the fields or types if
+    /// the names are equal.
     pub(crate) fn contrast(self, other: Shape<'_>) -> (String, String) {
         type Describe = fn(Shape<'_>) -> String;
         let ways: [Describe; 3] = [

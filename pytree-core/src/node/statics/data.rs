@@ -9,8 +9,8 @@ use crate::base::text::{short_name, write_bool, write_float, write_quoted};
 /// A static value without its Rust type.
 ///
 /// The keys of a map are sorted in the order of this type, even if the keys have different types. Variants are compared
-/// first: `()`, then bools, integers, floats, texts, tuples, sequences, options, maps, records and opaque values.
-/// Within a variant, integers are compared by value, floats from `-nan` to `nan`, texts by code point, tuples and
+/// first: `()`, then bools, integers, floats, strings, tuples, sequences, options, maps, records and opaque values.
+/// Within a variant, integers are compared by value, floats from `-nan` to `nan`, strings by code point, tuples and
 /// sequences element by element, and opaque values by type name; `None` is less than `Some`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]

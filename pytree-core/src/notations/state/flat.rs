@@ -259,7 +259,7 @@ impl<L> Nested<L> {
     fn finish(self) -> Result<Tree<L>, TreeError> {
         let mut builder = TreeBuilder::new();
         let mut nodes: Vec<Option<Place<L>>> = self.nodes.into_iter().map(Some).collect();
-        // The remaining children of each dictionary that has not ended.
+        // For each dictionary that is not complete yet, from the root down: the remaining children.
         let mut open: Vec<indexmap::map::IntoIter<PathKey, usize>> = Vec::new();
         let mut next = Some(0);
         while let Some(node) = next {

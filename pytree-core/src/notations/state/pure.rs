@@ -49,7 +49,7 @@ impl<L: Clone> Tree<L> {
         let has_leaves = |node: NodeView<'_>| before[node.position()] < before[node.end()];
         let mut builder = TreeBuilder::new();
         let mut leaves = self.leaves().iter();
-        // The remaining children of each dictionary that has not ended, with their keys.
+        // For each dictionary that is not complete yet, from the root down: the remaining children with their keys.
         let mut open: Vec<std::vec::IntoIter<(StaticBox, NodeView<'_>)>> = Vec::new();
         let mut next = Some(treedef.root());
         while let Some(node) = next {
@@ -80,7 +80,7 @@ impl<L: Clone> Tree<L> {
 
     /// Replaces leaves of the tree by the leaves of `pure_dict`, which may contain only some of the leaves. If
     /// `pure_dict` has a text key such as `"1"` and the tree has no such text key, the key is read as an integer,
-    /// because files store keys as texts.
+    /// because files store keys as strings.
     ///
     /// # Examples
     /// ```
@@ -119,7 +119,7 @@ impl<L: Clone> Tree<L> {
     }
 
     /// Converts each text key that is an integer, such as `"1"`, into the integer. Use this for nested dictionaries
-    /// from a file, which stores keys as texts.
+    /// from a file, which stores keys as strings.
     ///
     /// # Examples
     /// ```

@@ -50,7 +50,8 @@ impl<L: Leaf> Writer<'_, L> {
 
     /// Writes the content of a node as a dictionary. The loop does not recurse, because a tree may have any depth.
     fn entries(&self, root: NodeView<'_>, f: &mut impl fmt::Write) -> fmt::Result {
-        // For each dictionary that has not ended: its node, the remaining children, and whether a child was written.
+        // For each dictionary that is not written completely, from the root down: its node, the remaining children, and
+        // whether a child was written.
         let mut open = vec![(root, self.children(root), false)];
         f.write_char('{')?;
         while let Some((parent, children, written)) = open.last_mut() {

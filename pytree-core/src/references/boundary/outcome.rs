@@ -27,12 +27,13 @@ fn returned(treedef: &TreeDef) -> Vec<u32> {
 /// function wrote to the references of its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The structure of the result or, if references were written, of a tuple of the result and the written values.
+    /// The structure of the result. If references were written, the structure of a tuple instead: the result and the
+    /// written values.
     whole: TreeDef,
     result: TreeDef,
     /// The positions of the written references among the references of the argument.
     written: Vec<usize>,
-    /// The shared nodes and references of the argument that are also in the outcome, by their numbers in the argument.
+    /// The shared nodes and references of the argument that are also in the outcome, by their indices in the argument.
     returned: Vec<u32>,
 }
 
@@ -230,8 +231,8 @@ impl Outcome {
             .map(|(result, _)| result)
     }
 
-    /// Returns the structure of the result or, if references were written, of a tuple of the result and the written
-    /// values.
+    /// Returns the structure of the result. If references were written, returns the structure of a tuple instead: the
+    /// result and the written values.
     pub fn whole(&self) -> &TreeDef {
         &self.whole
     }

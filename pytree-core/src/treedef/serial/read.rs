@@ -37,8 +37,8 @@ pub(super) struct Reader<'a> {
     aux: Vec<StaticBox>,
     /// The positions of the shared nodes and references that were read, indexed by their numbers.
     numbered: Vec<usize>,
-    /// The positions of the references that contain the current node. The list may also contain references that have
-    /// ended, until [`may_refer_to`](Self::may_refer_to) removes them.
+    /// The positions of the references that contain the current node. The list may also contain earlier references,
+    /// which no longer contain the current node, until [`may_refer_to`](Self::may_refer_to) removes them.
     references: Vec<usize>,
     /// The weak edge whose target has the greatest number: this number, and the position of the edge in the bytes. The
     /// number is checked at the end, because the target may come later.
@@ -298,8 +298,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the number of the target of an alias. The target is an earlier node. But if the alias is in a weak edge,
-    /// the target may be any node, or may not exist.
+    /// Returns the target of an alias, as an index among the shared nodes and references. The target is an earlier
+    /// node. But if the alias is in a weak edge, the target may be any node, or may not exist.
     fn alias(&mut self, position: usize, data: Option<StaticData>) -> Result<u32, TreeError> {
         let is_weak = self.last_kind() == Some(NodeKind::Weak);
         if is_weak && data == Some(StaticData::Unit) {

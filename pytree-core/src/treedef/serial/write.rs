@@ -18,9 +18,9 @@ pub(super) struct Writer {
     /// The codes of shapes, by memory address. Unlike a lookup in `shapes`, a lookup in this map does not need the
     /// bytes of the shape.
     addresses: HashMap<usize, usize>,
-    /// The number of each shape that was written, by the bytes of the shape.
+    /// For the bytes of each written shape, the index of the shape in the file.
     shapes: HashMap<Vec<u8>, usize>,
-    /// The number of each static value that was written, by the bytes of the value.
+    /// For the bytes of each written static value, the index of the value in the file.
     statics: HashMap<Vec<u8>, usize>,
 }
 
@@ -56,7 +56,7 @@ impl Writer {
             }
             count(&mut self.bytes, node.num_children());
             if node.kind() == NodeKind::Alias {
-                // The number of the target is written as the only static value of the alias.
+                // The index of the target is written as the only static value of the alias.
                 count(&mut self.bytes, 1);
                 let number = node.target();
                 self.static_value(&number.map_or_else(|| StaticBox::new(()), StaticBox::new));

@@ -55,7 +55,8 @@ use crate::treedef::key_below;
 pub struct TreeBuilder<L = AnyLeaf> {
     /// The leaves, trees and nodes in the order in which they were added. The root is first.
     places: Vec<Place<L>>,
-    /// The positions of the nodes that have begun and not ended, from the root down.
+    /// The positions in `places` of the open nodes, from the root down. A node is open until [`end`](Self::end) ends
+    /// it.
     open: Vec<usize>,
     /// The shapes created from names and fields. Equal shapes are stored once.
     shapes: HashSet<Arc<DynamicShape>>,
@@ -135,7 +136,8 @@ impl<L> TreeBuilder<L> {
         self.begin_shape(&shape::TUPLE, Vec::new())
     }
 
-    /// Begins a dictionary. Its children are sorted by key, and the order in which they were added is stored, too.
+    /// Begins a dictionary. The dictionary stores its children sorted by key, and also the order in which they were
+    /// added.
     pub fn begin_dict(&mut self) -> &mut Self {
         self.begin_shape(&shape::DICT, Vec::new())
     }
@@ -339,7 +341,7 @@ impl<L> TreeBuilder<L> {
         self.begin_shape(&shape::NONE, Vec::new()).end()
     }
 
-    /// Ends the innermost node that has begun and not ended.
+    /// Ends the innermost node that is still open, that is, begun and not yet ended.
     pub fn end(&mut self) -> &mut Self {
         let Some((shape, aux, children)) = self.open_node() else {
             self.problem(
@@ -410,7 +412,7 @@ impl<L> TreeBuilder<L> {
         Ok(tree)
     }
 
-    /// Adds a leaf, a tree or a node as the next child of the innermost node that has not ended, or as the root.
+    /// Adds a leaf, a tree or a node as the next child of the innermost open node, or as the root.
     fn add(&mut self, place: Place<L>) -> usize {
         let at = self.places.len();
         let problem = match self.open_node() {
@@ -434,7 +436,7 @@ impl<L> TreeBuilder<L> {
         at
     }
 
-    /// Returns the shape, the keys or static values, and the children of the innermost node that has not ended.
+    /// Returns the shape, the keys or static values, and the children of the innermost open node.
     fn open_node(&mut self) -> Option<(Shape<'_>, &mut Vec<StaticBox>, &mut Vec<usize>)> {
         match &mut self.places[*self.open.last()?] {
             Place::Node {

@@ -54,7 +54,7 @@ impl<L> Tree<L> {
     }
 
     /// Creates a dictionary with keys of various types, sorted as [`StaticData`](crate::StaticData): bools, numbers,
-    /// texts, tuples. See [`dict`](Self::dict).
+    /// strings, tuples. See [`dict`](Self::dict).
     pub fn dict_of_any(entries: Vec<(StaticBox, Self)>) -> Self {
         let (mut keys, children, order) = sort_entries(entries);
         keys.push(StaticBox::new(order));

@@ -151,7 +151,7 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
     let mut builder = Builder::default();
     let mut kept = Vec::with_capacity(leaves.len());
     let mut old = Vec::new();
-    // The new numbers of the remaining shared nodes and references, by their old numbers.
+    // For each shared node or reference, at its old index: its new index, or `None` if it was removed.
     let mut left = 0;
     let numbers: Vec<Option<usize>> = treedef
         .numbered_nodes()
@@ -163,7 +163,7 @@ fn rest_of<L: Clone>(treedef: &TreeDef, leaves: &[L], plan: &Plan<'_>) -> Rest<L
         })
         .collect();
     let mut leaf = leaves.iter();
-    // The end, in the old treedef, of each node that has not ended.
+    // For each open node of `builder`, from the root down: the end of the node in the old treedef.
     let mut open: Vec<usize> = Vec::new();
     let mut at = 0;
     while let Some(node) = treedef.node(at) {

@@ -84,7 +84,7 @@ impl Total {
     }
 }
 
-/// The totals of a kernel, each with the results of all blocks of this total.
+/// The totals of a kernel, each with one result for each of its blocks.
 pub(in crate::executor) struct Totals<'p, F>(SmallVec<[(&'p Total, Vec<F>); 2]>);
 
 impl<'p, F: Float> Totals<'p, F> {

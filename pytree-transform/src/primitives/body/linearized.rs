@@ -20,9 +20,9 @@ pub(crate) struct Linearized {
     pub(crate) outputs: usize,
     /// For each output, whether it has a tangent.
     pub(crate) has_tangent: Vec<bool>,
-    /// The known part without those residuals that equal an input of the function.
+    /// The known part without the residuals that are inputs of the function.
     brief: Arc<Body>,
-    /// For each residual, the position of the input that it equals, or `None` if the residual is computed.
+    /// For each residual that is an input, the position of the input. `None` if the residual is computed.
     forwarded: Vec<Option<usize>>,
 }
 
@@ -60,7 +60,7 @@ impl Linearized {
         }
     }
 
-    /// Calls the known part and returns its outputs and the residuals. Residuals that equal inputs are taken from
+    /// Calls the known part and returns its outputs and the residuals. Residuals that are inputs are taken from
     /// `inputs`.
     #[track_caller]
     pub(crate) fn call_known(&self, inputs: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {

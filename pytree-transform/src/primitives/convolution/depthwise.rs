@@ -256,9 +256,9 @@ pub(super) fn kernel_gradient<T: Factor>(problem: &Problem<'_, T>, target: &mut 
     give_back(others);
 }
 
-/// Terms at equal distances. Their sum is added to the result. The fields are the offsets of the first term, the offset
-/// of the sum in the result, the distance between terms in the input, and the number of terms. In the kernel, the terms
-/// are neighbours.
+/// Terms at equal distances. The sum of the terms is added to the result. The fields are the offsets of the first term,
+/// the offset of the sum in the result, the distance between terms in the input, and the number of terms. In the
+/// kernel, the terms are neighbours.
 struct Steps {
     input: usize,
     kernel: usize,

@@ -67,7 +67,7 @@ impl WindowAxis {
 pub(super) struct Problem<'a, T> {
     /// The input: `[outer of all groups, space…, inner of all groups]`.
     pub(super) input: &'a [T],
-    /// The kernel. Its last axis has the features of the result.
+    /// The kernel. The last axis of the kernel has the features of the result.
     pub(super) kernel: &'a [T],
     pub(super) axes: WindowAxes,
     pub(super) groups: usize,

@@ -1,5 +1,5 @@
-//! The conversion of constants of bodies to operands of the equation. An example is a tensor that the body of a loop
-//! has captured.
+//! Converts the constants in the bodies of an equation into operands of the equation. An example of such a constant is
+//! a tensor that the body of a loop has captured.
 //!
 //! A program must not contain the elements of a large tensor. So the constants of nested jaxprs become constants of the
 //! jaxpr around them, up to the outermost jaxpr, whose constants become operands of the program.

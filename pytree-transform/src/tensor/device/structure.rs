@@ -1,8 +1,8 @@
 //! The structure of operations. Two loops have the same structure if their bodies were recorded separately from the
 //! same code.
 //!
-//! A primitive with bodies is compared by its displayed parameters and by the equations of its bodies, so a loop equals
-//! the same loop that was recorded again. The comparison ignores the values of the bodies' constants. All other
+//! A primitive with bodies is compared by its displayed parameters and by the equations of its bodies, so two
+//! recordings of the same loop compare as equal. The comparison ignores the values of the bodies' constants. All other
 //! primitives are compared as usual.
 
 use std::any::{Any, TypeId};

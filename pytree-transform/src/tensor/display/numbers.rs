@@ -1,4 +1,5 @@
-//! The texts of single numbers and of the elements of an array. All elements of an array have texts of the same width.
+//! Writes single numbers and the elements of an array as text. All elements of an array are written with the same
+//! width.
 
 use half::{bf16, f16};
 use pytree_core::half_text::{shortest_f16, write_bf16, write_f16};
@@ -96,7 +97,7 @@ fn positional(digits: &str, exponent: i32) -> (String, String) {
     }
 }
 
-/// The texts of the parts of a float that is rounded to [`PRECISION`] digits after the decimal point.
+/// The parts of a float as text. The float is rounded to [`PRECISION`] digits after the decimal point.
 struct Parts {
     whole: String,
     fraction: String,

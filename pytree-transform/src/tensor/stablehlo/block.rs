@@ -18,7 +18,8 @@ use crate::tensor::stablehlo::types::{write_number, write_type};
 /// A value of a module: the result of an operation, or an argument of a function or a region.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
-    /// The number of the value, which is unique in a function, including the regions of the function's operations.
+    /// The index of the value, as in its name `%3`. The index is unique in a function, including the regions of the
+    /// function's operations.
     number: usize,
     pub(crate) info: AbstractArray,
 }

@@ -4,7 +4,7 @@
 //! Each transformation in progress on this thread is a level of the stack in `pytree_core::level`. The level holds the
 //! interpreter of the transformation. An operation is interpreted by the innermost level to which an operand belongs: a
 //! rule of the primitive turns the operation into operations of lower levels. A guard removes the level from the stack,
-//! even after a panic, so the thread stays usable. The number of a level is never reused, so a traced tensor that
+//! even after a panic, so the thread stays usable. The identifier of a level is never reused, so a traced tensor that
 //! outlives its level is recognised.
 //!
 //! An operation over a named batch axis is interpreted by the innermost level that binds the name, even if no operand
@@ -173,7 +173,8 @@ pub(crate) fn is_transforming() -> bool {
 }
 
 /// Returns whether operations on these tangents are recorded for transposition. If the result is true, a value that
-/// does not depend on the tangents must be computed by a separate operation. Then the tape does not record this value.
+/// does not depend on the tangents must be computed by a separate operation, so that the tape does not record this
+/// value.
 pub(crate) fn on_tape(mut tangents: impl Iterator<Item = Tensor>) -> bool {
     tangents.any(|tangent| {
         tangent

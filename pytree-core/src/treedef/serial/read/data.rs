@@ -1,4 +1,4 @@
-//! Reading the parts of the format: numbers, texts, and the data of static values.
+//! Reads the parts of the format: numbers, strings, and the data of static values.
 
 use super::{Reader, fail};
 use crate::base::error::TreeError;

@@ -13,16 +13,16 @@ use crate::node::statics::StaticBox;
 use crate::treedef::Builder;
 use crate::trees::dynamic::Tree;
 
-/// The number and the depth of a labelled node that has begun.
+/// The index and the depth of a labelled node that was entered.
 #[derive(Clone, Copy)]
 struct Numbered {
-    /// The number that aliases of the node use.
+    /// The index of the node among the shared nodes and references, by which aliases refer to it.
     number: usize,
-    /// The depth of the node while its children are added. `None` after the node has ended.
+    /// The depth of the node while its children are added. `None` after all children are added.
     open: Option<usize>,
 }
 
-/// A node that has begun and not ended: its children that are not yet added, and its label.
+/// A node whose children are being added: the children that are not yet added, and the label of the node.
 struct Open {
     children: std::vec::IntoIter<usize>,
     label: Option<LabelAt>,
@@ -35,11 +35,12 @@ struct Order<'l, L> {
     problems: &'l mut Problems,
     builder: Builder,
     leaves: Vec<L>,
-    /// The nodes that have begun and not ended. The first entry is not a node: its only child is the root.
+    /// The nodes whose children are being added, from the root down. The first entry is not a node: its only child is
+    /// the root.
     open: Vec<Open>,
     /// The depths of those nodes in `open` that are references.
     references: Vec<usize>,
-    /// For each label, the number and depth of its node. `None` if the node has not begun.
+    /// For each label, the index and depth of its node. `None` if the node was not entered yet.
     numbered: Vec<Option<Numbered>>,
     /// The weak edges: the position of the alias in the treedef, the label of the target, and the path of the edge.
     weak: Vec<(usize, LabelAt, KeyPath)>,
@@ -78,7 +79,7 @@ pub(super) fn in_order<L>(
 }
 
 impl<L> Order<'_, L> {
-    /// Ends the innermost node that has not ended.
+    /// Ends the innermost node in `open`, whose children are all added.
     fn end(&mut self) {
         let Some(open) = self.open.pop() else {
             return;
