@@ -11,6 +11,7 @@ Example in Python, with the folder `tools` on the path:
 """
 
 import argparse
+import importlib
 import json
 import os
 import pathlib
@@ -139,6 +140,11 @@ def argument_names(tree):
 
 def from_jax(source, target, version=STABLEHLO):
     """Converts a file with the bytes of `jax.export.export(jax.jit(f))(*arguments).serialize()`."""
+    try:
+        importlib.import_module("flatbuffers")
+    except ImportError as error:
+        fix = f"run `{sys.executable} -m pip install flatbuffers`"
+        raise Refused(f"{source}: JAX reads files of `jax.export` with the package flatbuffers, which is not installed; {fix}") from error
     exported = jax.export.deserialize(bytearray(pathlib.Path(source).read_bytes()))
     if exported.nr_devices != 1:
         raise Refused(f"{source}: expected a program of one device, found one of {exported.nr_devices}")

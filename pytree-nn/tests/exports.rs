@@ -11,10 +11,15 @@ use pytree_nn::{Activation, Mlp, Rngs, export};
 use pytree_transform::{DType, Tensor, jit};
 use serde_json::{Map, Value, json};
 
+const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/export-convert");
+
 /// Runs a command of `tools/export-convert`. Returns `None`, and prints that the test is skipped, if there is no Python with JAX.
 fn convert(arguments: &[&Path], command: &str) -> Option<Output> {
-    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/export-convert");
-    let output = Command::new(tool).arg(command).args(arguments).output();
+    output_of(Command::new(TOOL).arg(command).args(arguments))
+}
+
+fn output_of(command: &mut Command) -> Option<Output> {
+    let output = command.output();
     let output = output.ok().filter(|output| output.status.code() != Some(3));
     if output.is_none() {
         // The test harness captures `eprintln`, but not this.
@@ -79,6 +84,27 @@ fn exported_model_runs_in_jax() {
         for (one, other) in program.inputs().iter().zip(back.inputs()) {
             assert_eq!(one.array, other.array);
         }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn missing_package_is_named() {
+    let folder = std::env::temp_dir().join(format!("pytree-flatbuffers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // Python imports this module at its start. It hides the package.
+    let hidden = "import sys\nsys.modules['flatbuffers'] = None\n";
+    std::fs::write(folder.join("sitecustomize.py"), hidden).unwrap();
+    let mut command = Command::new(TOOL);
+    command.args(["from-jax", "f.bin", "f.mlir"]);
+    if let Some(output) = output_of(command.env("PYTHONPATH", &folder)) {
+        assert!(!output.status.success());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            message.starts_with("export-convert: f.bin: JAX reads files of `jax.export` with the package flatbuffers"),
+            "{message}"
+        );
+        assert!(message.contains("pip install flatbuffers"), "{message}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
