@@ -63,7 +63,7 @@ pub use crate::trees::{filter, graph, partition, tree};
 // The macros share the names of the traits they implement.
 pub use pytree_derive::{Collection, Leaf, Module, Pytree, Static, module_object, shaped, shapes};
 
-// Items that pytree's other crates need besides the public API. They are not for users.
+// Items that pytree's other crates need besides the public API. These items are not for users.
 #[doc(hidden)]
 pub use crate::base::{bug, half_text, suggest};
 #[doc(hidden)]

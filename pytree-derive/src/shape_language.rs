@@ -185,8 +185,8 @@ fn marked(text: &str, range: &Range<usize>, message: &str) -> String {
     format!("{message}\n\n    {text}\n    {}{marks}", " ".repeat(before))
 }
 
-/// Returns the span of a range of the text, or of the whole literal: only unstable compilers have spans inside of a
-/// literal.
+/// Returns the span of a range of the text if the compiler has spans inside of a literal, which only unstable compilers
+/// do. Otherwise returns the span of the whole literal.
 fn span(literal: &LitStr, range: &Range<usize>) -> Span {
     let token = literal.token();
     let is_plain = token.to_string().len() == literal.value().len() + 2;

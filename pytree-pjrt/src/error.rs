@@ -207,7 +207,7 @@ pub enum PjrtError {
         /// The number of inputs.
         found: usize,
     },
-    /// An input has another element type or other dimensions than the program's parameter.
+    /// The element type or the dimensions of an input differ from those of the program's parameter.
     #[error(
         "cannot run `{executable}`: expected `{expected}` for input {index}, found `{found}`; pass a buffer of that type, or compile the program for this one"
     )]
@@ -221,7 +221,7 @@ pub enum PjrtError {
         /// The type of the buffer.
         found: ArrayType,
     },
-    /// An input is on another device than the program, or belongs to another client.
+    /// The device or the client of an input differs from that of the program.
     #[error(
         "cannot run `{executable}`: expected input {index} on {expected}, found it on {found}; put it there, or compile the program for that device"
     )]

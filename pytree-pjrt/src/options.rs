@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::proto::Writer;
 
-/// The value of an option of a plugin, of a flag of the compiler, or of a property that a plugin reports.
+/// The value of a plugin's option, of a compiler flag, or of a property that a plugin reports.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OptionValue {
@@ -31,7 +31,7 @@ macro_rules! option_values {
 }
 option_values!(String => String, &str => String, i64 => Int, i32 => Int, u32 => Int, Vec<i64> => Ints, &[i64] => Ints, f32 => Float, bool => Bool);
 
-/// The options of a client: the options of its plugin by name, and the directory of the cache of compiled programs.
+/// The options of a client: the options of its plugin by name, and the directory in which compiled programs are cached.
 ///
 /// The plugin defines the names. XLA's plugin for CPUs has `cpu_device_count`. The plugin for NVIDIA GPUs has
 /// `visible_devices`, `memory_fraction`, `preallocate`, `allocator`, `node_id` and `num_nodes`.

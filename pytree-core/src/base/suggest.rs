@@ -105,8 +105,8 @@ impl Effort {
     }
 }
 
-/// Returns an upper bound of the number of edits between two texts: the number of bytes that remain of the longer text
-/// without the common beginning and the common end.
+/// Returns an upper bound for the number of edits between two texts. To compute it, removes the common beginning and
+/// the common end of the texts, and counts the remaining bytes of the longer text.
 fn most_edits(left: &str, right: &str) -> usize {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     let same = |(left, right): &(&u8, &u8)| left == right;

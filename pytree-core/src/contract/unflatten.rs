@@ -74,8 +74,8 @@ pub struct Unflattener<'a> {
     pub(crate) references: References,
     /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references and shared nodes of a function's argument. The treedef of the function's result refers to them by
-    /// number.
+    /// The references and shared nodes of a function's argument. The treedef of the function's result refers to each of
+    /// these nodes by index.
     known: Option<&'a References>,
     /// The references that the call has read. The staged values are written only if the contents of these references
     /// have not changed since they were read.

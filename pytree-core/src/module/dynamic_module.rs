@@ -97,7 +97,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Converts a struct of any type, derived or not, into a module whose fields can be changed at run time.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the value is not a struct or has leaves of another type than `L`.
+    /// [`TreeError::Registration`] if the value is not a struct, or if a leaf is not an `L`.
     ///
     /// # Examples
     /// ```
@@ -211,7 +211,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Returns the value of a static field.
     ///
     /// # Errors
-    /// [`TreeError::Registration`] if the field does not exist, is a tree, or holds a value of another type than `T`.
+    /// [`TreeError::Registration`] if the field does not exist, is a tree, or holds a value that is not a `T`.
     pub fn get_static<T: StaticValue>(&self, name: &str) -> Result<T, TreeError> {
         const DOING: &str = "read a static field of";
         let value = &self.statics[self.static_place(DOING, name)?];

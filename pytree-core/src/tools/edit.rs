@@ -59,7 +59,7 @@ use crate::trees::{graph, shapes};
 /// - the changed arrays do not match the named axes of their modules although the arrays of the model did
 /// - the model is nested too deep
 /// - a reference may not be read here
-/// - a handwritten impl of `Pytree` visits and unflattens differently
+/// - the visit and the unflatten of a handwritten impl of `Pytree` do not agree
 ///
 /// `change` may have been called before the panic.
 ///
@@ -67,7 +67,7 @@ use crate::trees::{graph, shapes};
 /// - [`TreeError::NoNodeOfType`] if the model contains no `N`.
 /// - [`TreeError::Shapes`] if the changed arrays do not match the named axes of their modules although the arrays of
 ///   the model did.
-/// - [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently.
+/// - [`TreeError::NotRebuilt`] if the visit and the unflatten of a handwritten impl of `Pytree` do not agree.
 /// - The errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
 #[panicking_twin(apply)]
 #[must_use]
@@ -206,7 +206,7 @@ fn checked<M: Pytree>(changed: M, was_right: bool) -> Result<M, TreeError> {
 /// Panics if:
 /// - the model is nested too deep
 /// - a reference may not be read here
-/// - a handwritten impl of `Pytree` visits and unflattens differently
+/// - the visit and the unflatten of a handwritten impl of `Pytree` do not agree
 ///
 /// See [`try_paths_of`] for a fallible version.
 #[track_caller]
@@ -217,8 +217,8 @@ pub fn paths_of<N: 'static>(model: &impl Pytree) -> Vec<KeyPath> {
 /// Returns an error where [`paths_of`] panics.
 ///
 /// # Errors
-/// [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently, or the errors of
-/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+/// [`TreeError::NotRebuilt`] if the visit and the unflatten of a handwritten impl of `Pytree` do not agree, or the
+/// errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
 pub fn try_paths_of<N: 'static>(model: &impl Pytree) -> Result<Vec<KeyPath>, TreeError> {
     paths_in::<N, _>(model)
 }

@@ -208,7 +208,7 @@ pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
 /// Panics if:
 /// - the model is nested too deep
 /// - a reference may not be read here
-/// - a handwritten impl of `Pytree` visits and unflattens differently
+/// - the visit and the unflatten of a handwritten impl of `Pytree` do not agree
 ///
 /// See [`try_of_type`] for a fallible version.
 #[track_caller]
@@ -219,8 +219,8 @@ pub fn of_type<N: Clone + 'static>(model: &impl Pytree) -> Vec<(KeyPath, N)> {
 /// Returns an error where [`of_type`] panics.
 ///
 /// # Errors
-/// [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently, or the errors of
-/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+/// [`TreeError::NotRebuilt`] if the visit and the unflatten of a handwritten impl of `Pytree` do not agree, or the
+/// errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
 pub fn try_of_type<N: Clone + 'static>(
     model: &impl Pytree,
 ) -> Result<Vec<(KeyPath, N)>, TreeError> {
@@ -266,8 +266,8 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)
 /// and unflattens differently.
 ///
 /// # Errors
-/// [`TreeError::NotRebuilt`] if a handwritten impl of `Pytree` visits and unflattens differently, or the errors of
-/// [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+/// [`TreeError::NotRebuilt`] if the visit and the unflatten of a handwritten impl of `Pytree` do not agree, or the
+/// errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
 #[panicking_twin(copy)]
 #[must_use]
 pub fn try_copy<T: Pytree>(model: &T) -> Result<T, TreeError> {

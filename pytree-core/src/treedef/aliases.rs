@@ -45,8 +45,8 @@ impl TreeDef {
         first.copied().unwrap_or(node)
     }
 
-    /// Returns the targets of all aliases in the subtrees of `nodes`, the targets of all aliases in the subtrees of
-    /// these targets, and so on. Ignores the aliases of weak edges.
+    /// Returns the targets of all aliases in the subtrees at `nodes`. Also follows the aliases inside of each target,
+    /// the aliases inside of their targets, and so on. Ignores the aliases of weak edges.
     fn behind_aliases(&self, nodes: Vec<usize>) -> Vec<usize> {
         let mut passed = vec![false; self.num_nodes()];
         let mut found = Vec::new();

@@ -186,8 +186,8 @@ impl TreeDef {
         places
     }
 
-    /// Compares the leading axes, which `names` names, of all declared leaves with those of the first leaf. Returns the
-    /// leaves that differ.
+    /// Compares the leading axes of all declared leaves with the leading axes of the first leaf. `names` names these
+    /// axes. Returns the leaves that differ.
     fn uneven_stack<'l>(
         &self,
         names: &[&str],

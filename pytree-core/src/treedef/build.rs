@@ -118,8 +118,8 @@ impl Builder {
         self.aux.extend_from_slice(treedef.0.aux_of(node));
     }
 
-    /// Adds copies of a range of nodes of another treedef. The range must consist of whole subtrees. Aliases keep the
-    /// numbers of their targets.
+    /// Adds copies of a range of nodes of another treedef. The range must consist of whole subtrees. The aliases in the
+    /// copies keep the indices of their targets.
     pub(crate) fn nodes_of(&mut self, treedef: &TreeDef, nodes: std::ops::Range<usize>) {
         let mut ends: Vec<usize> = Vec::new();
         for at in nodes {

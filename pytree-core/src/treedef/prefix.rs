@@ -38,7 +38,7 @@ pub(crate) enum Meeting {
 }
 
 impl TreeDef {
-    /// Walks through two structures at once, until `visit` returns `false`. If the nodes differ, the walk skips the
+    /// Walks through two structures together, until `visit` returns `false`. If the nodes differ, the walk skips the
     /// subtrees of both nodes. So the current nodes of the two structures always correspond.
     pub(crate) fn walk_with(&self, full: &Self, fit: Fit, mut visit: impl FnMut(Meeting) -> bool) {
         let (mut left, mut right) = (0, 0);

@@ -5,9 +5,9 @@
 //! functions of [`tree`](mod@crate::tree) visit a shared node at each of its paths. Without shared nodes the two
 //! modules agree.
 //!
-//! [`flatten`] and [`flatten_any`] read all references at one instant. So do the functions that call them, such as
-//! [`partition::split`](crate::partition::split) and [`partition::filter`](crate::partition::filter). The other
-//! functions read one reference after the other. `map` and `map2` call the user's function between two reads.
+//! [`flatten`] and [`flatten_any`] read all references at one instant. The functions that call these two functions also
+//! do so, such as [`partition::split`](crate::partition::split) and [`partition::filter`](crate::partition::filter).
+//! The other functions read one reference after the other. `map` and `map2` call the user's function between two reads.
 //!
 //! # Panics
 //! All functions that visit a value panic if the value is nested more than 256 nodes deep. A transparent node, such as

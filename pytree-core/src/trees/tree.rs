@@ -12,7 +12,7 @@
 //! [`try_leaves`], [`try_any_leaves`], [`try_structure`], [`try_flatten`] and [`try_flatten_any`] return an error
 //! instead of panicking. A function that copies leaves, such as [`map`], panics only where [`try_flatten`] returns an
 //! error. A function that borrows leaves, such as [`reduce`], panics only where [`try_leaves`] returns an error. Both
-//! kinds of functions also panic if a handwritten impl of `Pytree` visits and unflattens differently.
+//! kinds of functions also panic if the visit and the unflatten of a handwritten impl of `Pytree` do not agree.
 //!
 //! # Examples
 //! ```
@@ -305,7 +305,8 @@ pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
 ///
 /// # Errors
 /// - [`TreeError::Structure`] with all differences if the structures differ.
-/// - [`TreeError::LeafTypes`] if `function` returns a leaf of another type than the leaf that it replaces.
+/// - [`TreeError::LeafTypes`] if the type of a leaf that `function` returns differs from the type of the leaf that it
+///   replaces.
 ///
 /// # Examples
 /// ```

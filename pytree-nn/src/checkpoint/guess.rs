@@ -79,10 +79,10 @@ pub struct OtherPrefix {
 
 impl OtherPrefix {
     /// Returns the prefix whose replacement turns most unused names of the file into missing names of the template. The
-    /// replacement must give at least two missing names. It must also give at least half of the missing names, or use
-    /// at least half of the unused names. Otherwise returns `None`. If several prefixes fit, returns the shortest. A
-    /// longer prefix can also fit, because a file may have a second copy of the model's names behind a longer prefix:
-    /// the states of an optimizer.
+    /// replacement must give at least two missing names. The replacement must also give at least half of the missing
+    /// names, or use at least half of the unused names. Otherwise returns `None`. If several prefixes fit, returns the
+    /// shortest. A longer prefix can also fit, because a file may have a second copy of the model's names behind a
+    /// longer prefix: the states of an optimizer.
     pub(super) fn find(left: &Names<'_>, missing: &Names<'_>) -> Option<Self> {
         let count = left.all.len();
         // Only three sample names are tried. A useful prefix occurs in many names, so a sample probably has this

@@ -110,9 +110,8 @@ impl Metadata {
         })
     }
 
-    /// Returns the XXH3-128 hash of the leaves in the order of their names, followed by the metadata of this library in
-    /// the order of the keys. Before each text and each list, its length is hashed: eight bytes, least significant byte
-    /// first.
+    /// Returns the XXH3-128 hash of all leaves, sorted by name, followed by this library's metadata, sorted by key.
+    /// Before each text and each list, its length is hashed: eight bytes, least significant byte first.
     fn checksum(&self, file: &SafeTensors<'_>) -> String {
         let mut hash = Xxh3::new();
         let mut add = |part: &[u8]| {

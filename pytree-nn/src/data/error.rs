@@ -78,7 +78,7 @@ pub enum DataError {
         /// The error of the source.
         source: SourceError,
     },
-    /// An example has another structure, shape or dtype than the first example of its batch.
+    /// The structure, a shape or a dtype of an example differs from the first example of the batch.
     #[error(
         "cannot stack the examples {first} and {other}: expected {expected}, found {found} in example {other}; all examples need the same structure, shapes and dtypes"
     )]

@@ -9,10 +9,10 @@ use crate::random::Key;
 /// The next batch of a training loop: the index of an epoch, and the index of the batch in this epoch.
 ///
 /// [`Batches::start`](crate::data::Batches::start) returns the first position, and
-/// [`Batches::resume`](crate::data::Batches::resume) gives with each batch the position behind it. A position is a pytree of states,
-/// so a checkpoint stores it beside the model. It also has what the order of the examples depends on: the number of
-/// examples, the batch size, and the key of the shuffling. So a run that resumes with other data or options gets an error, and not
-/// other batches.
+/// [`Batches::resume`](crate::data::Batches::resume) gives with each batch the position behind it. A position is a
+/// pytree of states, so a checkpoint stores it beside the model. A position also has everything that determines the
+/// order of the examples: the number of examples, the batch size, and the key of the shuffling. So a run that resumes
+/// with other data or options gets an error, and not other batches.
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Position {
     #[state("i64[]")]

@@ -6,8 +6,8 @@ use pytree_transform::{DType, Tensor, custom_jvp, raw};
 
 /// The parameter g of Lanczos' approximation. The next two constants are its coefficients.
 ///
-/// The numbers are those of XLA. The source is Godfrey 2001, "A note on the computation of the convergent Lanczos
-/// complex gamma approximation".
+/// XLA uses the same numbers. The source is Godfrey 2001, "A note on the computation of the convergent Lanczos complex
+/// gamma approximation".
 const LANCZOS_G: f64 = 7.0;
 const LANCZOS_BASE: f64 = 0.999_999_999_999_809_9;
 const LANCZOS: [f64; 8] = [

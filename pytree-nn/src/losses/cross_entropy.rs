@@ -12,9 +12,9 @@ use crate::losses::{check_labels, classes_of};
 /// The cross entropy of integer labels with options. Without options, the loss is
 /// [`softmax_cross_entropy`](crate::softmax_cross_entropy).
 ///
-/// For an example with label y, weights wᵢ of the classes and log-probabilities lᵢ = log softmax(x)ᵢ, the loss is
-/// -(1 - ε) wᵧ lᵧ - ε/classes Σ wᵢ lᵢ, where ε is the smoothing. An ignored example has the loss 0, and its logits have
-/// the gradient 0. The formula and the mean are those of PyTorch's `CrossEntropyLoss`.
+/// For an example with label y, weights wᵢ of the classes and log-probabilities lᵢ = log softmax(x)ᵢ, the loss is -(1 -
+/// ε) wᵧ lᵧ - ε/classes Σ wᵢ lᵢ, where ε is the smoothing. An ignored example has the loss 0, and its logits have the
+/// gradient 0. The formula and the mean are the same as in PyTorch's `CrossEntropyLoss`.
 ///
 /// The weights of the classes are a state, so an optimizer does not train these weights.
 ///
@@ -96,8 +96,8 @@ impl CrossEntropy {
         }
     }
 
-    /// Returns the weighted mean of the losses: the sum of the losses divided by the sum of the class weights of all
-    /// labels that are not ignored. If all labels are ignored, the mean is NaN.
+    /// Returns the weighted mean of the losses: the sum of the losses, divided by the sum of the class weights. Ignored
+    /// labels do not count in either sum. If all labels are ignored, the mean is NaN.
     ///
     /// # Panics
     /// In the same cases as [`losses`](Self::losses).

@@ -7,7 +7,7 @@ use pytree_transform::{DType, Tensor, ix};
 use crate::error::InputError;
 use crate::metrics::confusion::ConfusionMatrix;
 
-/// How [`Precision`], [`Recall`] and [`F1`] combine classes. The names are those of scikit-learn.
+/// How [`Precision`], [`Recall`] and [`F1`] combine classes. The names are the same as in scikit-learn.
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Averaging {
     /// The score of class 1. There must be two classes.

@@ -15,8 +15,8 @@ use crate::optimizers::{
 };
 use crate::schedules::Schedule;
 
-/// Returns `AdaBelief` with the defaults of `optax.adabelief`: see [`scale_by_belief`]. The defaults are those of
-/// [`adam`](crate::adam), but `epsilon` and `epsilon_root` are 10⁻¹⁶.
+/// Returns `AdaBelief` with the defaults of `optax.adabelief`: see [`scale_by_belief`]. The defaults are the same as
+/// for [`adam`](crate::adam), but `epsilon` and `epsilon_root` are 10⁻¹⁶.
 ///
 /// # Examples
 /// ```

@@ -78,7 +78,7 @@ struct ScaleByYogi {
 /// Returns Yogi without the learning rate (Zaheer et al. 2018, "Adaptive methods for nonconvex optimization", algorithm
 /// 2).
 ///
-/// The update is that of [`scale_by_adam`](crate::scale_by_adam), but with v ← v - (1 - β₂) sign(v - g²) g². The
+/// The update is the same as in [`scale_by_adam`](crate::scale_by_adam), but with v ← v - (1 - β₂) sign(v - g²) g². The
 /// initial value of m and v is `initial`.
 ///
 /// # Examples

@@ -1,7 +1,7 @@
 //! Random numbers: keys as in JAX, and named streams of keys as in Flax NNX.
 //!
-//! A key is a value: the same key always gives the same numbers. The numbers are those of the default generator of JAX
-//! (threefry2x32, partitionable). To get new numbers, use a new key: split a key, or draw a key from a stream of
+//! A key is a value: the same key always gives the same numbers. The numbers are the same as from the default generator
+//! of JAX (threefry2x32, partitionable). To get new numbers, use a new key: split a key, or draw a key from a stream of
 //! [`Rngs`].
 
 mod choices;

@@ -6,8 +6,8 @@ use crate::functions::lgamma;
 use crate::random::Key;
 use crate::random::distributions::check_float;
 
-/// Methods that draw by rejection. The numbers are those of `jax.random`, up to rounding. The loops run until all
-/// numbers are accepted, so reverse mode cannot differentiate the numbers with respect to their parameters.
+/// Methods that draw by rejection. The numbers agree with `jax.random`, up to rounding. The loops run until all numbers
+/// are accepted, so reverse mode cannot differentiate the numbers with respect to their parameters.
 impl Key {
     /// Returns numbers from the gamma distribution with the given shape parameters and scale 1: `[..shape]`.
     ///

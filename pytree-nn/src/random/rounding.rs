@@ -91,7 +91,7 @@ mod tests {
             );
             assert!(next_up(dtype, f64::INFINITY).is_infinite(), "{dtype}");
         }
-        // The bits of this bf16 number are those of infinity in f16.
+        // Read as an f16, the bits of this bf16 number would be infinity.
         let large = 121.0_f64.exp2();
         for dtype in [DType::BF16, DType::F32, DType::F64] {
             assert!(next_up(dtype, large) > large, "{dtype}");

@@ -6,7 +6,7 @@ use crate::random::Key;
 use crate::random::distributions::check_float;
 use crate::random::rounding::{least_normal, next_up};
 
-/// Methods that draw from simple distributions. The numbers are those of `jax.random`, up to rounding.
+/// Methods that draw from simple distributions. The numbers agree with `jax.random`, up to rounding.
 impl Key {
     /// Returns numbers from the exponential distribution with rate 1: `[..shape]`. A number is computed as -log(1 - u)
     /// with u uniform in [0, 1).
@@ -30,7 +30,7 @@ impl Key {
     /// Returns numbers from the standard Gumbel distribution: `[..shape]`. A number is computed as -log(-log u) with u
     /// uniform in (0, 1).
     ///
-    /// The numbers are those of the default mode `low` in JAX, whose f32 numbers are at most 16.7.
+    /// The numbers agree with the default mode `low` in JAX, whose f32 numbers are at most 16.7.
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.

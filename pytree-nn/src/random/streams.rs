@@ -73,7 +73,7 @@ pub fn with_rngs<M: PytreeOf<Tensor>>(
     or_panic(graph::unflatten(&treedef, after))
 }
 
-/// The tag of a stream, and the positions of its leaves in the list of all leaves of a model in graph order.
+/// The tag of a stream, and the positions of the stream's leaves among all leaves of the model, in graph order.
 pub(crate) struct StreamPlace {
     pub(crate) tag: String,
     /// The position of the stream's key. The stream's count is the next leaf.

@@ -47,7 +47,7 @@ pub trait ScheduleFunction {
 /// A number that depends on the count of updates, such as a learning rate.
 ///
 /// Each function that takes a learning rate takes an `impl Into<Schedule>`: a number, a scalar tensor, or a schedule.
-/// The values are those of optax. The numbers of a schedule are f64. An optimizer converts these numbers to the widest
+/// The values agree with optax. The numbers of a schedule are f64. An optimizer converts these numbers to the widest
 /// dtype of the parameters. Schedules that are not constant are converted to f32 if this dtype is narrower. Numbers of
 /// updates are `i32`, and larger numbers count as 2³¹ - 1.
 ///

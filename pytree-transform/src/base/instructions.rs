@@ -1,5 +1,5 @@
-//! The choice of the instruction set for kernels. The default is the widest instruction set of the processor. The
-//! alternative is the instruction set that every processor has.
+//! Chooses the instruction set for kernels. The default is the widest instruction set of the processor. The alternative
+//! is the instruction set that every processor has.
 
 use std::sync::OnceLock;
 

@@ -158,7 +158,7 @@ fn narrow_f16(number: f32) -> u16 {
     (sign | narrowed) as u16
 }
 
-/// The computation of [`Half::widen`], which is compiled for the wide instruction sets.
+/// The arguments of [`Half::widen`]. This computation is compiled for the wide instruction sets.
 struct Widening<'a> {
     half: Half,
     bits: &'a [u16],
@@ -174,7 +174,7 @@ impl pulp::WithSimd for Widening<'_> {
     }
 }
 
-/// The computation of [`Half::narrow`], which is compiled for the wide instruction sets.
+/// The arguments of [`Half::narrow`]. This computation is compiled for the wide instruction sets.
 struct Narrowing<'a> {
     half: Half,
     numbers: &'a [f32],

@@ -70,7 +70,7 @@ impl Shape {
 }
 
 impl Clone for Shape {
-    /// Copies the lengths all at once. The `clone` of a `SmallVec` copies the lengths one by one.
+    /// Copies all lengths in one operation. The `clone` of a `SmallVec` copies the lengths one by one.
     #[inline]
     fn clone(&self) -> Self {
         Self::from(self.as_slice())

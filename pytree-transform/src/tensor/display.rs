@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn tensors_print_as_numpy_prints_arrays() {
-        // These expected texts are from NumPy 2. Many more are in tests/golden/display.json.
+        // The expected texts below are from NumPy 2. Many more are in tests/golden/display.json.
         assert_eq!(
             Tensor::from([0.1_f32, 0.25, -3.5]).to_string(),
             "[ 0.1   0.25 -3.5 ]"

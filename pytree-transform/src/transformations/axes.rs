@@ -216,8 +216,8 @@ impl Walk<'_> {
                 self.by_key(axes, &kinds, entries.collect(), treedef, path);
             }
         }
-        // After a problem, some leaves of the subtree may lack an axis. These leaves get `None`, so that the walk can
-        // continue.
+        // After a problem, some leaves of the subtree may lack an axis. The leaves in the subtree get `None`, so that
+        // the walk can continue.
         self.axes.resize(start + count, None);
     }
 

@@ -41,7 +41,7 @@ pub enum Unrepeated {
     Effects,
 }
 
-/// A reference is used where its use is not allowed, or by two threads at once.
+/// A reference is used where its use is not allowed, or by two threads at the same time.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReferenceError {

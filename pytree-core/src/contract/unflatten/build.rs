@@ -73,8 +73,8 @@ pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
 pub(crate) struct Outside<'a> {
     /// Existing references to use instead of new references, in the order of the references in the treedef.
     pub(crate) used: Option<(&'a References, Contents<'a>)>,
-    /// The references and shared nodes of a function's argument. The treedef of the function's result refers to them by
-    /// number.
+    /// The references and shared nodes of a function's argument. The treedef of the function's result refers to each of
+    /// these nodes by index.
     pub(crate) known: Option<&'a References>,
     /// The references that the call has read. Values are written to references only if the contents of the read
     /// references have not changed since they were read.

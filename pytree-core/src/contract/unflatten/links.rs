@@ -1,4 +1,5 @@
-//! Numbered nodes: shared nodes and references. Aliases and weak edges refer to numbered nodes by number.
+//! Numbered nodes: shared nodes and references. All numbered nodes of a treedef are counted in preorder, and aliases
+//! and weak edges refer to a numbered node by its index.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::contract::depth::NODE_LIMIT;
 use crate::contract::handles::References;
 use crate::node::shape::{self, NodeKind, Shape};
 
-/// A shared node or reference, to which aliases refer by number.
+/// A shared node or reference, to which aliases refer by index.
 pub(crate) struct Numbered {
     pub(crate) node: Arc<dyn Any + Send + Sync>,
     /// Whether the building of the node has begun. A weak edge may refer to a node before its building begins.

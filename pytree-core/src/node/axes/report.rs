@@ -192,9 +192,8 @@ impl Report {
         })
     }
 
-    /// Returns an axis of a recorded shape that has the given length. Skips an axis if its length is certainly correct.
-    /// This is so if the pattern contains the length as a number, or if the name of the axis got this length from
-    /// another shape.
+    /// Returns an axis of a recorded shape that has the given length. Skips an axis if its length is certainly correct:
+    /// the pattern contains the length as a number, or the name of the axis got this length from another shape.
     fn other_axis(
         &self,
         recorded: u32,

@@ -45,13 +45,13 @@ impl<T> Bound<T> {
         pattern.map_or(self.name, |pattern| pattern.label)
     }
 
-    /// Returns whether the value is that of a static field or constant of the module.
+    /// Returns whether the value belongs to a static field or to a constant of the module.
     pub(super) fn is_static(&self) -> bool {
         self.origin.pattern.is_none() && self.origin.owner == Owner::Module
     }
 }
 
-/// A computed length, such as `heads*head_dim`. It is compared at the end, after all names are bound.
+/// A computed length, such as `heads*head_dim`. Computed lengths are compared at the end, after all names are bound.
 #[derive(Clone, Copy, Debug)]
 struct Deferred {
     expression: &'static Expression,
@@ -59,7 +59,7 @@ struct Deferred {
     origin: Origin,
 }
 
-/// The lengths of the named axes of a module, or of one call of a function.
+/// The lengths of the named axes in a module, or in one call of a function.
 ///
 /// A scope compares shapes without allocating memory. After a mismatch, the shapes are compared again with a scope that
 /// records each shape for the message.

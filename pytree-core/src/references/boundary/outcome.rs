@@ -23,8 +23,8 @@ fn returned(treedef: &TreeDef) -> Vec<u32> {
     numbers
 }
 
-/// The outcome of a function, without leaves: the structure of its result, and the structures of the values that the
-/// function wrote to the references of its argument.
+/// The outcome of a function, without leaves: the structure of the result, and the structure of each value that the
+/// function wrote to a reference in its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The structure of the result. If references were written, the structure of a tuple instead: the result and the

@@ -102,8 +102,8 @@ impl<'a> Replacement<'a> {
 ///
 /// The visitor needs the position of the current node in the old graph, but counts only positions in the new graph. The
 /// two positions differ by a shift. The shift changes at a new value that has more or fewer nodes than the old value.
-/// The shift also changes at a shared node that is an alias in only one of the graphs. This is so if the first
-/// occurrence of the node was replaced, or is in a new value.
+/// The shift also changes at a shared node that is an alias in only one of the graphs. A shared node becomes an alias
+/// in only one of the graphs if the first occurrence of the node was replaced, or is in a new value.
 struct Replacing<'a, F: FnMut(&'a dyn Leaf)> {
     inner: Flatten<'a, F>,
     places: &'a Places,

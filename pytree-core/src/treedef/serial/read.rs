@@ -31,11 +31,11 @@ pub(super) struct Reader<'a> {
     at: usize,
     version: u8,
     shapes: Vec<Arc<DynamicShape>>,
-    /// The static values that later bytes may refer to by number.
+    /// The static values that later bytes may refer to by index.
     statics: Vec<StaticBox>,
     nodes: Vec<NewNode>,
     aux: Vec<StaticBox>,
-    /// The positions of the shared nodes and references that were read, indexed by their numbers.
+    /// The positions of the shared nodes and references that were read, in preorder.
     numbered: Vec<usize>,
     /// The positions of the references that contain the current node. The list may also contain earlier references,
     /// which no longer contain the current node, until [`may_refer_to`](Self::may_refer_to) removes them.

@@ -18,9 +18,9 @@ pub(super) struct Writer {
     /// The codes of shapes, by memory address. Unlike a lookup in `shapes`, a lookup in this map does not need the
     /// bytes of the shape.
     addresses: HashMap<usize, usize>,
-    /// For the bytes of each written shape, the index of the shape in the file.
+    /// For the bytes of each written shape, the index of the shape among the written shapes.
     shapes: HashMap<Vec<u8>, usize>,
-    /// For the bytes of each written static value, the index of the value in the file.
+    /// For the bytes of each written static value, the index of the value among the written static values.
     statics: HashMap<Vec<u8>, usize>,
 }
 

@@ -8,7 +8,7 @@ use pytree_transform::{DType, Tensor, TensorElement, bf16, f16};
 use crate::data::npy::NpyError;
 use crate::data::npy::header::{ByteOrder, Header};
 
-/// The bytes that are read at once. A multiple of the size of each element.
+/// The number of bytes that one call reads. A multiple of the size of each element.
 const CHUNK: usize = 1 << 16;
 
 /// Calls `$body` with the element type of a dtype, or `$boolean` for bool.

@@ -51,10 +51,10 @@ pub enum DropoutMask {
 pub struct MultiHeadAttentionOptions {
     /// The total length of all heads of a query; by default `None`, which means the number of features.
     pub qkv_features: Option<usize>,
-    /// The number of features of the result; by default `None`, which means the number of features of the queries.
+    /// The number of features of the result; by default `None`, which means as many features as the queries have.
     pub out_features: Option<usize>,
-    /// The number of features of the inputs for keys and values; by default `None`, which means the number of features
-    /// of the queries. The two numbers may differ in cross-attention.
+    /// The number of input features for keys and values; by default `None`, which means as many features as the queries
+    /// have. The two numbers may differ in cross-attention.
     pub kv_in_features: Option<usize>,
     /// The number of heads of keys and values: `num_kv_heads` in Flax. By default `None`, which means the number of
     /// heads. `kv_heads` must divide the number of heads.

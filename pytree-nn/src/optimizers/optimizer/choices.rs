@@ -1,4 +1,4 @@
-//! The choice of the trained leaves of a model, and the comparison of gradients with the trained leaves.
+//! Chooses the trained leaves of a model, and compares gradients with the trained leaves.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};

@@ -71,8 +71,8 @@ impl Convolution {
         mistakes
     }
 
-    /// Reports a number of features that does not match the kernel, and numbers of features or examples that are not
-    /// multiples of the number of groups.
+    /// Reports a feature count that does not match the kernel, and a feature or example count that is not a multiple of
+    /// the number of groups.
     fn wrong_features(&self, x: &[usize], kernel: &[usize]) -> Vec<Mistake> {
         let axes = self.strides.len();
         let (batch, features) = (x[0], x[axes + 1]);

@@ -155,7 +155,7 @@ impl Primitive for Scan {
     }
 
     /// Transposes the scan to a scan in the opposite direction. The carry of the transposed scan holds the cotangents
-    /// of this scan's carry and the sums of the cotangents of the constants.
+    /// of this scan's carry, and for each constant the sum of its cotangents.
     fn transpose(&self, cotangents: &[Option<Tensor>], operands: &[Linear]) -> Cotangents {
         let all = self.constants + self.carry;
         let mut unknown: Vec<bool> = operands.iter().map(Linear::is_unknown).collect();

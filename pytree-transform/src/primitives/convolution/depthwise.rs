@@ -23,7 +23,7 @@ const SUMS: usize = 16;
 /// errors.
 const TERMS: usize = 64;
 
-/// The number of features that are computed at once. Their sums are independent, so the processor adds them in
+/// The number of features that are computed together. Their sums are independent, so the processor adds them in
 /// parallel.
 const LANES: usize = 32;
 

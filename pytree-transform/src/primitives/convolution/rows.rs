@@ -1,6 +1,6 @@
 //! Copies of rows of windows to a buffer. Rows that are wholly inside of the input are copied in blocks of a constant
-//! length, because rows of the first layer of a network have only a few elements, and a call of the system's copy
-//! function would take longer than the copy itself.
+//! length, because in the first layer of a network a row has only a few elements: a call of the system's copy function
+//! would take longer than the copy itself.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::primitives::dot::matrix_product::Factor;
 /// The least number of neighbouring elements that are copied by the system's copy function.
 const LONG: usize = 32;
 
-/// Neighbouring elements of a row. They have the same position on all axes except the last.
+/// Neighbouring elements of a row. All elements of a line have the same position on all axes except the last.
 pub(super) struct Line {
     leading: SmallVec<[usize; 2]>,
     first: usize,
@@ -174,9 +174,9 @@ impl<T: Factor> Problem<'_, T> {
     }
 }
 
-/// Copies blocks of `N` elements to the range `here` of each row of `target`, beginning at the element `done` of the
-/// range. Neighbouring rows are `step` elements apart in the input, and `width` elements apart in the target. Returns
-/// the first element that is not copied.
+/// Copies blocks of `N` elements to the range `here` of each row of `target`. The first `done` elements of the range
+/// are already copied. Neighbouring rows are `step` elements apart in the input, and `width` elements apart in the
+/// target. Returns the first element that is not copied.
 fn copy_blocks<T: Copy, const N: usize>(
     input: &[T],
     step: usize,

@@ -12,7 +12,7 @@ use crate::base::dtype::{DType, TensorElement};
 use crate::base::instructions::arch;
 use crate::primitives::reduce::{Number, with_number};
 
-/// The number of neighbouring elements that are reduced at once. Each of these elements belongs to another window.
+/// The number of neighbouring elements that are reduced together. Each of these elements belongs to another window.
 pub(super) const LANES: usize = 32;
 
 /// The number of terms that are added to a new sum before this sum is added to the result. Short sums reduce rounding

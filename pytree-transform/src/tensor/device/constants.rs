@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 use crate::tensor::primitive::Primitive;
 
-/// The constants of the bodies of a primitive, and of the bodies inside of these bodies.
+/// The constants in the bodies of a primitive, and in the bodies inside of these bodies.
 #[derive(Debug, Default)]
 pub(super) struct Constants<'p> {
     /// Each tensor once, in the order of the first uses.

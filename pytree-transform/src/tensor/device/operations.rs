@@ -94,8 +94,8 @@ impl Operations {
     }
 }
 
-/// The key of an operation: the parameters, the equations of the bodies, the shapes and dtypes of the operands, and the
-/// operand of each constant of the bodies.
+/// The key of an operation: the parameters, the equations of the bodies, the shapes and dtypes of the operands, and for
+/// each constant in the bodies its operand.
 #[derive(Hash)]
 struct Key<'a>(ByStructure<'a>, &'a [&'a AbstractArray], &'a [usize]);
 

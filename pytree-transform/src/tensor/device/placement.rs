@@ -1,4 +1,4 @@
-//! The choice of the device on which an operation runs.
+//! Chooses the device on which an operation runs.
 
 use super::{Device, is_chosen};
 use crate::base::error::{TensorError, name_of};

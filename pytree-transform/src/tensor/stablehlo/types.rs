@@ -103,8 +103,8 @@ pub(super) fn write_type(text: &mut String, info: &AbstractArray) {
     text.push('>');
 }
 
-/// Appends a number in decimal digits. This function is several times as fast as `write!`, and most of a module's text
-/// is numbers.
+/// Appends a number in decimal digits. This function is several times faster than `write!`. Speed matters because most
+/// of a module's text is numbers.
 pub(super) fn write_number(text: &mut String, mut number: usize) {
     let mut digits = [0_u8; 20];
     let mut first = digits.len();

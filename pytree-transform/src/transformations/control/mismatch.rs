@@ -1,4 +1,4 @@
-//! Compares the results of a branch or a loop with the expected results, and reports all differences at once.
+//! Compares the results of a branch or a loop with the expected results, and reports all differences in one error.
 
 use std::collections::HashMap;
 

@@ -103,8 +103,8 @@ impl Report {
         self.shapes.iter().filter(|shape| shape.is_wrong)
     }
 
-    /// Returns the mismatches. If static fields explain them, the mismatch of one array suggests to change the field. The
-    /// mismatches of several arrays become one mismatch: that of the field.
+    /// Returns the mismatches. If static fields explain them, the mismatch of one array suggests to change the field.
+    /// The mismatches of several arrays become a single mismatch of the field.
     pub(in crate::node::axes) fn into_explained(self, suspects: &[Suspect]) -> Vec<ShapeMismatch> {
         let Some(first) = suspects.first() else {
             return self.into_mismatches();

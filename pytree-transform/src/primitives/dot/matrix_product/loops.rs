@@ -266,7 +266,8 @@ impl Loops {
     }
 
     /// Divides the loops into two halves. Also returns the offsets of the second half in the left operand, the right
-    /// operand and the result. Returns `None` if a half would use another kernel than the whole product.
+    /// operand and the result. Returns `None` if one half would use a kernel that differs from the kernel of the whole
+    /// product.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
         let outermost = (0..self.outer.len() + 2)
             .filter(|&place| self.axis(place).length > 1)
