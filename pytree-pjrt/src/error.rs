@@ -209,7 +209,7 @@ pub enum PjrtError {
     },
     /// The element type or the dimensions of an input differ from those of the program's parameter.
     #[error(
-        "cannot run `{executable}`: expected `{expected}` for input {index}, found `{found}`; pass a buffer of that type, or compile the program for this one"
+        "cannot run `{executable}`: expected `{expected}` for input {index}, found `{found}`; pass a buffer of type `{expected}`, or compile the program for `{found}`"
     )]
     InputType {
         /// The name of the program.
@@ -223,7 +223,7 @@ pub enum PjrtError {
     },
     /// The device or the client of an input differs from that of the program.
     #[error(
-        "cannot run `{executable}`: expected input {index} on {expected}, found it on {found}; put it there, or compile the program for that device"
+        "cannot run `{executable}`: expected input {index} on {expected}, found it on {found}; put the input on {expected}, or compile the program for {found}"
     )]
     InputDevice {
         /// The name of the program.

@@ -115,7 +115,7 @@ fn nodes_that_did_not_end_are_counted() {
     let text = reason(TreeBuilder::new().begin_list().leaf(1).begin_tuple());
     assert_eq!(
         text,
-        "in [1]: 2 nodes have not ended; call `end` once for each node"
+        "in [1]: 2 nodes are still open; call `end` once for each node"
     );
 }
 
@@ -144,7 +144,7 @@ fn builder_rejects_second_root() {
 fn builder_rejects_superfluous_end() {
     assert_eq!(
         reason(TreeBuilder::new().leaf(1).end()),
-        "in the root: `end` is called, but all nodes have ended; call `end` once for each node"
+        "in the root: `end` is called, but no node is open; call `end` once for each node"
     );
 }
 

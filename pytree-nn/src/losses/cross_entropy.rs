@@ -47,8 +47,8 @@ impl CrossEntropy {
         Self::default()
     }
 
-    /// Sets the smoothing ε in [0, 1], the part of each label's probability that is spread evenly over all classes. The
-    /// default is 0.
+    /// Sets the smoothing ε in [0, 1], the fraction of each label's probability that is spread evenly over all classes.
+    /// The default is 0.
     #[must_use]
     pub fn smoothing(self, smoothing: f64) -> Self {
         Self { smoothing, ..self }

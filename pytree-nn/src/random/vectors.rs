@@ -51,8 +51,8 @@ impl Key {
     ///
     /// The matrix is the factor Q of the QR decomposition of a matrix of normal numbers. The signs of Q make the
     /// diagonal of R positive (Mezzadri 2007, "How to generate random matrices from the classical compact groups").
-    /// With these signs, Q is unique, so Gram-Schmidt steps compute the same Q as any other algorithm. Each step is
-    /// done twice, for accuracy (Giraud et al. 2005, "The loss of orthogonality in the Gram-Schmidt orthogonalization
+    /// With these signs, Q is unique, so Gram-Schmidt steps compute the same Q as any other algorithm. Each step runs
+    /// twice, for accuracy (Giraud et al. 2005, "The loss of orthogonality in the Gram-Schmidt orthogonalization
     /// process").
     ///
     /// # Panics

@@ -92,7 +92,7 @@ fn wrong_devices_are_refused() {
     assert!(
         error
             .to_string()
-            .contains("of another client; put it there"),
+            .contains("of another client; put the input on "),
         "{error}"
     );
     if let Some(second) = client.devices().get(1) {

@@ -111,7 +111,7 @@ pub(crate) fn block_rows(rows: usize) -> usize {
     (rows / 8).next_power_of_two().clamp(32, 64)
 }
 
-/// Combines a row elementwise into `target`.
+/// Combines each element of a row with the same element of `target`, and writes the result to `target`.
 #[inline(always)]
 pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T, T) -> T) {
     for (target, &element) in target.iter_mut().zip(row) {
@@ -119,8 +119,8 @@ pub(crate) fn into_row<T: Copy>(target: &mut [T], row: &[T], combine: impl Fn(T,
     }
 }
 
-/// Combines rows into one row, and writes it to `target`. At least one row must exist, and each row must be as long as
-/// `target`.
+/// Reduces several rows, element by element, to a single row, and writes it to `target`. At least one row must exist,
+/// and each row must be as long as `target`.
 #[inline(always)]
 pub(crate) fn columns<T: TensorElement>(
     target: &mut [T],

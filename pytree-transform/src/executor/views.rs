@@ -92,7 +92,7 @@ fn broadcast_pattern(jaxpr: &Jaxpr, equation: &Equation) -> Option<Pattern> {
     None
 }
 
-/// The elements that a reduction combines into one element, by their position in memory.
+/// The elements that a reduction reduces to one element, by their position in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// Neighbours in memory: each row of `length` elements is reduced to one element.

@@ -106,7 +106,7 @@ impl Run {
     }
 
     /// Writes a cumulative reduction in log₂ n steps (Hillis and Steele, "Data parallel algorithms", 1986). Step `i`
-    /// combines each element with the element 2ⁱ places before it. `start` is the value of the elements before the
+    /// combines each element with the element 2ⁱ positions before it. `start` is the value of the elements before the
     /// first element. A combination with `start` does not change an element.
     fn lower(
         self,

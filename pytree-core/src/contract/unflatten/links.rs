@@ -82,7 +82,9 @@ impl<'a> Unflattener<'a> {
     fn numbered_mut(&mut self, number: usize) -> &mut Numbered {
         match self.numbered.get_mut(number) {
             Some(Some(numbered)) => numbered,
-            _ => bug(format_args!("node {number} to be begun before it is used")),
+            _ => bug(format_args!(
+                "the building of node {number} to begin before the node is used"
+            )),
         }
     }
 

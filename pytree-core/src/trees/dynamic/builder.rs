@@ -344,9 +344,7 @@ impl<L> TreeBuilder<L> {
     /// Ends the innermost node that is still open, that is, begun and not yet ended.
     pub fn end(&mut self) -> &mut Self {
         let Some((shape, aux, children)) = self.open_node() else {
-            self.problem(
-                "`end` is called, but all nodes have ended; call `end` once for each node",
-            );
+            self.problem("`end` is called, but no node is open; call `end` once for each node");
             return self;
         };
         let found = children.len();
@@ -392,7 +390,7 @@ impl<L> TreeBuilder<L> {
         }
         if !self.open.is_empty() {
             self.problem(&format!(
-                "{} nodes have not ended; call `end` once for each node",
+                "{} nodes are still open; call `end` once for each node",
                 self.open.len()
             ));
         }

@@ -55,7 +55,7 @@ impl Total {
         self.block
     }
 
-    /// Combines the results of the blocks into the final array.
+    /// Reduces the results of all blocks to the final array.
     fn finish<F: Float>(&self, results: Vec<F>) -> Array {
         let array = self.combined(results);
         if self.info.dtype == F::DTYPE {
@@ -65,7 +65,7 @@ impl Total {
         }
     }
 
-    /// Combines the results of the blocks in the dtype of the kernel.
+    /// Reduces the results of all blocks, in the dtype of the kernel.
     fn combined<F: Float>(&self, results: Vec<F>) -> Array {
         let start = F::start(self.fold);
         let combine = |left, right| F::combine(self.fold, left, right);
