@@ -393,7 +393,7 @@ impl EventHandle {
         arguments.callback = Some(release);
         arguments.user_arg = Box::into_raw(Box::new(kept)).cast();
         // SAFETY: the event is alive, and the argument stays alive until the callback runs. If the plugin refuses the
-        // callback, the owner is leaked, because the plugin may still use its memory.
+        // callback, the owner is leaked, because the plugin may still use the owner's memory.
         unsafe { self.api.call(arguments) }.map(drop)
     }
 }

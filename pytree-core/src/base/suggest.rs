@@ -10,7 +10,8 @@
 /// milliseconds in a debug build.
 const OF_A_REPORT: usize = 4_000_000;
 
-/// The number of shares of the budget. A single text may spend one share, and a report lists at most this many texts.
+/// The budget is divided into this many equal shares. The suggestion for one text spends at most one share. A report
+/// lists at most this many texts.
 const TEXTS: usize = 20;
 
 /// The cost of looking at a candidate without reading its text, in cells of the edit-distance table.

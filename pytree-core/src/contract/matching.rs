@@ -90,7 +90,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.run_visiting(|matching| tree.visit(matching)).is_some()
     }
 
-    /// Collects handles only of the shared nodes whose numbers are in `wanted`. `wanted` must be in ascending order.
+    /// Collects handles only of the shared nodes whose indices are in `wanted`. `wanted` must be in ascending order.
     pub(crate) fn wanting(mut self, wanted: &'t [u32]) -> Self {
         self.wanted = Some(wanted);
         self
@@ -232,8 +232,9 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.begin(shape.kind());
     }
     fn tree(&mut self, treedef: &'a TreeDef, leaves: &mut dyn Iterator<Item = &'a dyn Leaf>) {
-        // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. The aliases of the
-        // tree refer to its numbered nodes by numbers from 0, so the count of numbered nodes before the tree is added.
+        // The nodes of a dynamic tree need no recursion, so they do not count for the depth limit. Inside of the tree,
+        // the indices of shared nodes and references begin at 0. So the number of such nodes before the tree is added
+        // to each index.
         let before = self.seen.len();
         treedef.show_nodes(leaves, |step| match step {
             Step::Enter(Shape::Static(shape), arity) => self.node(shape, arity),

@@ -161,7 +161,7 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
 /// Matches a value against several treedefs in one walk; see [`flatten_as`].
 ///
 /// `first` has position 0, and `others` returns the other treedefs by position, from position 1. If `wanted` is given,
-/// handles are collected only for the shared nodes whose numbers `wanted` lists. `choose` receives the position of the
+/// handles are collected only for the shared nodes whose indices `wanted` lists. `choose` receives the position of the
 /// matching treedef and the leaves; `matched` returns the result of `choose` with the leaves and references.
 fn matched<'t, L: Leaf + Clone>(
     value: &impl Visited<L>,

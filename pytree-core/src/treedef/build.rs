@@ -180,7 +180,7 @@ impl Builder {
         self.push(&shape::ALIAS, 0, target_of(number));
     }
 
-    /// Adds a node that refers to a shared node or reference of a function's argument by its number in the argument.
+    /// Adds a node that refers to a shared node or reference of a function's argument by its index in the argument.
     pub(crate) fn argument(&mut self, number: usize) {
         self.push(&shape::ARGUMENT, 0, count(number));
     }

@@ -60,7 +60,7 @@ const VERSION: u8 = 2;
 /// The first version in which a collection may have a parent, and a field may have named axes.
 const WITH_PARENTS_AND_AXES: u8 = 2;
 
-/// The maximal size, in bytes, of a static value that is written once and then referred to by its number. Larger values
+/// The maximal size, in bytes, of a static value that is written once and then referred to by its index. Larger values
 /// are written at each occurrence, so a treedef in memory is never much larger than its bytes.
 const REMEMBERED: usize = 64;
 

@@ -228,10 +228,10 @@ impl<S: Source> Batches<S> {
         Position::new(self.count, self.size, key)
     }
 
-    /// Returns the remaining batches of a position's epoch, each with the position behind it.
+    /// Returns the remaining batches of a position's epoch, each with the position after this batch.
     ///
-    /// Save the position together with the model that was trained on the batch. The position behind the last batch
-    /// of an epoch is the start of the next epoch.
+    /// Save the position together with the model that was trained on the batch. The position after the last batch of an
+    /// epoch is the start of the next epoch.
     ///
     /// # Examples
     /// ```
@@ -269,7 +269,7 @@ impl<S: Source> Batches<S> {
         or_panic(self.try_resume(position)).map(or_panic)
     }
 
-    /// Returns the remaining batches of a position's epoch, each with the position behind it. The iterator ends after the
+    /// Returns the remaining batches of a position's epoch, each with the position after this batch. The iterator ends after the
     /// first error. See [`resume`](Self::resume).
     ///
     /// # Errors

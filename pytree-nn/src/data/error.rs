@@ -67,7 +67,7 @@ pub enum DataError {
         expected: String,
         /// What the position has.
         found: String,
-        /// How to fix it.
+        /// How to get batches that match the position.
         fix: &'static str,
     },
     /// The source cannot give an example or a batch.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::data::DataError;
 use crate::random::Key;
 
-/// A function from the number of an epoch to the positions of its examples.
+/// A function that maps the index of an epoch to the positions of the epoch's examples.
 type Positions = dyn Fn(usize) -> Vec<usize> + Send + Sync;
 
 /// How the examples of an epoch are ordered.

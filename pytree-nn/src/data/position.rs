@@ -9,8 +9,8 @@ use crate::random::Key;
 /// The next batch of a training loop: the index of an epoch, and the index of the batch in this epoch.
 ///
 /// [`Batches::start`](crate::data::Batches::start) returns the first position, and
-/// [`Batches::resume`](crate::data::Batches::resume) gives with each batch the position behind it. A position is a
-/// pytree of states, so a checkpoint stores it beside the model. A position also has everything that determines the
+/// [`Batches::resume`](crate::data::Batches::resume) gives with each batch the position after this batch. A position is
+/// a pytree of states, so a checkpoint stores it beside the model. A position also has everything that determines the
 /// order of the examples: the number of examples, the batch size, and the key of the shuffling. So a run that resumes
 /// with other data or options gets an error, and not other batches.
 #[derive(Module, Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl Position {
         count(&self.batch)
     }
 
-    /// Returns the position behind batch `batch` of this position's epoch.
+    /// Returns the position after the batch `batch` of the epoch `epoch`.
     pub(super) fn behind(&self, epoch: usize, batch: usize, per_epoch: usize) -> Self {
         let (epoch, batch) = match batch + 1 {
             next if next >= per_epoch => (epoch + 1, 0),

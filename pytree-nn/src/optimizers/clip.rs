@@ -147,9 +147,9 @@ struct AdaptiveGradientClip {
     epsilon: f64,
 }
 
-/// The lower bound of a parameter's norm in [`adaptive_gradient_clip`], which is the default of optax.
+/// The lower bound of a parameter's norm in [`adaptive_gradient_clip`]. The value is the default of optax.
 const LEAST_NORM: f64 = 1e-3;
-/// The lower bound of the norm by which a gradient is divided, which is a constant of optax.
+/// The lower bound of the norm by which a gradient is divided. The value is a constant of optax.
 const LEAST_GRADIENT: f64 = 1e-6;
 
 /// Returns the transformation that limits gradients separately for each output unit, like `optax.adaptive_grad_clip`.

@@ -87,8 +87,8 @@ fn argsort_array<T: SortKey>(operand: &Array, axis: usize, descending: bool) -> 
     {
         for column in 0..inner {
             keys.clear();
-            // The position is appended to each key, so all keys differ. Then an unstable sort returns the same result
-            // as a stable sort.
+            // The position is appended to each key, so that all keys differ. For keys that differ, an unstable sort
+            // returns the same result as a stable sort.
             keys.extend(
                 (0_i32..)
                     .zip(block[column..].iter().step_by(inner))

@@ -1,4 +1,4 @@
-//! NumPy's files of arrays, `.npy`: read and written.
+//! Reads and writes NumPy's files of arrays, `.npy`.
 //!
 //! The format is that of `numpy.lib.format`, versions 1.0 to 3.0: a magic number, the length of the header, a header in
 //! Python's syntax with dtype, order and shape, and the elements. The length of the file is compared with the header before

@@ -53,8 +53,8 @@ pub(in crate::primitives) fn multiply<T: Factor>(
     let other_way = rows.length * (depth.length + columns.length);
     let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
     if whole && 3 * other_way < 2 * turned {
-        // Compute the transposed result as the product of the transposed operands. Then the left operand is the right
-        // factor.
+        // Compute the transposed result as the product of the transposed operands. In this product, the left operand is
+        // the right factor.
         let mut transposed = reused(rows.length * columns.length);
         multiply(&loops.transposed(), right, left, &mut transposed, threads);
         turn(&transposed, rows.length, target, columns.length, threads);

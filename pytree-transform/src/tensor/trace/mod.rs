@@ -372,7 +372,8 @@ fn innermost_with_rule() -> Option<usize> {
     innermost(Interpreter::has_rule)
 }
 
-/// Returns the innermost level whose interpreter `is_wanted`, among the levels that running code can use.
+/// Among the levels that running code can use, returns the innermost level for whose interpreter `is_wanted` returns
+/// true.
 fn innermost(is_wanted: impl Fn(&Interpreter) -> bool) -> Option<usize> {
     let mut place = INNERMOST.get()?;
     with_levels(|levels| {
