@@ -130,8 +130,8 @@ impl Device {
     }
 }
 
-/// Returns the type of an array, and its dimensions for the plugin. Returns an error if the array has another size in
-/// bytes.
+/// Returns the type of an array, and its dimensions for the plugin. Returns an error if the size of the array differs
+/// from the length of `bytes`.
 fn checked(
     element: ElementType,
     dims: &[usize],

@@ -44,8 +44,8 @@ fn goldens_have_the_pinned_versions() {
     }
 }
 
-/// The operations of a golden file, each with its configuration: the cases with a name and parameters. None
-/// if the file is of something else.
+/// The operations of a golden file, each with its configuration: the cases with a name and parameters. Empty if the
+/// file has no such cases.
 fn operations(file: &str) -> BTreeSet<String> {
     read(file)["cases"]
         .as_array()

@@ -1,9 +1,9 @@
-//! Hostile input: bytes, texts and calls that a seeded generator makes, and programs that are killed.
+//! Hostile input: bytes, strings and calls that a seeded generator makes, and programs that are killed.
 //!
-//! Each target runs for `PYTREE_FUZZ_SECONDS`, by default one. What fails prints its seed; `PYTREE_FUZZ_SEED` runs that
-//! one input again, and nothing else. A reader gives an error and never panics; it needs a bounded time for each input,
-//! and memory in proportion to it. Where a mistake panics by design, the panic is at the line of the caller, and says
-//! something of ours.
+//! Each target runs for `PYTREE_FUZZ_SECONDS`, by default one. An input that fails prints its seed, and
+//! `PYTREE_FUZZ_SEED` runs only this input again. For hostile input, a reader returns an error and never panics. A
+//! reader needs a bounded time for each input, and memory in proportion to the length of the input. If a mistake panics
+//! by design, the panic is at the line of the caller and has a message of this library.
 
 #![allow(
     clippy::pedantic,

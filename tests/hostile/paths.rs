@@ -1,4 +1,4 @@
-//! Key paths that are read from texts.
+//! Key paths that are read from strings.
 
 use pytree::KeyPath;
 

@@ -11,9 +11,9 @@ use crate::steps::{Step, steps};
 /// What a program is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Its values: it may leave the domains of functions, and read infinities and NaN.
+    /// To compare values. The program may leave the domains of functions, and read infinities and NaN.
     Values,
-    /// Its derivatives too: it has some everywhere, and they are moderate.
+    /// To compare values and derivatives. The program has derivatives everywhere, and they are moderate.
     Derivatives,
 }
 

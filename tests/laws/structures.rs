@@ -125,7 +125,7 @@ proptest! {
         let expected = (!leaves.is_empty()).then_some(sum);
         prop_assert_eq!(whole.reduce_associative(i64::wrapping_add), expected);
         prop_assert_eq!(whole.reduce_without_start(|a, b| a.wrapping_add(*b)), expected);
-        // Joining texts is associative and nothing more: the order is seen.
+        // Joining strings is associative but not commutative, so the result shows the order.
         let texts = whole.map(|leaf| format!("{leaf},"));
         let joined = (!leaves.is_empty()).then(|| texts.leaves().concat());
         prop_assert_eq!(texts.reduce_associative(|a, b| a + &b), joined.clone());

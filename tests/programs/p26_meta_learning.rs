@@ -11,7 +11,8 @@ struct Task {
     query: (Tensor, Tensor),
 }
 
-/// The initial model for all tasks, and the learning rate of the inner loop. Both are learnt.
+/// The initial model for all tasks, and the learning rate of the inner loop. The model and the learning rate are both
+/// learnt.
 #[derive(Module, Clone, Debug)]
 struct Start {
     model: Mlp,

@@ -1,4 +1,4 @@
-//! Graphs: shared nodes, references and weak edges, which aliases name by number.
+//! Graphs: shared nodes, references and weak edges, to which aliases refer by index.
 
 use pytree::core::boundary;
 use pytree::core::refs;

@@ -1,4 +1,4 @@
-//! The texts of modules, and the messages of programs that have none.
+//! The texts of modules, and the error messages for programs that have no module.
 
 use pytree::control::{ScanOptions, cond, scan_with};
 use pytree::debug::debug_callback;

@@ -8,7 +8,8 @@ use crate::{Case, case};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::BF16, DType::F16];
 
-/// Numbers of different sizes and signs, of which some are equal. Their products are exact in every float dtype.
+/// Returns numbers of different sizes and signs, some of which are equal. The products of these numbers are exact in
+/// every float dtype.
 fn numbers(dtype: DType, shape: &[usize]) -> Tensor {
     let count = shape.iter().product();
     let places = Tensor::arange(DType::I32, count);

@@ -19,7 +19,7 @@ struct Changing {
     before: Vec<Ref<Changing>>,
 }
 
-/// The bytes of the structure of a list of links, each of which leads to the one before it.
+/// Returns the bytes of a structure: a list of links, each of which refers to the link before it.
 fn links(length: usize) -> Vec<u8> {
     let mut links: Vec<Shared<Link>> = Vec::new();
     for at in 0..length {

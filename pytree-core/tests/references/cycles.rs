@@ -175,7 +175,8 @@ fn weak_edge_to_missing_node_is_rejected() {
     let node = Shared::new(1_i32);
     let whole = graph::structure(&(node.downgrade(), node.clone()));
     let bytes = whole.to_bytes();
-    // The number of the alias is the last byte but those of the shared node: make it lead further.
+    // One of the bytes is the index that the alias refers to. Change each byte, so that some alias refers to another
+    // node.
     let mut broken = 0;
     for at in 5..bytes.len() {
         for value in 0..=20 {

@@ -314,7 +314,7 @@ fn conflicts_of_all_trees_are_reported() {
     );
 }
 
-/// What was chosen as a leaf stays one: the choice is of the trees, not of what they are broadcast to.
+/// A subtree that was cut out as a leaf stays a leaf, even if it is broadcast to a tree with other nodes.
 #[test]
 fn cut_trees_are_broadcast_with_their_own_leaves() {
     let tuples = |tree: &Tree<i64>| tree.cut(|subtree| subtree.kind() == NodeKind::Tuple);

@@ -168,7 +168,7 @@ fn structs_are_displayed_with_their_static_fields() {
 #[test]
 fn bools_and_floats_are_written_as_by_python() {
     use ndarray::array;
-    // The texts are those of JAX and NumPy, up to the separators in arrays.
+    // The expected texts are from JAX and NumPy, except for the separators in arrays.
     let keys = tree!({false: 1, true: 2});
     assert_eq!(keys.treedef().to_string(), "PyTreeDef({False: *, True: *})");
     let floats = tree!({1e-7: 1, 1.5: 2, 1e16: 3});

@@ -270,7 +270,7 @@ impl GradientTransformation for ScaleByFactoredRms {
 #[derive(Module, Clone, Debug)]
 struct ScaleByParameterRms;
 
-/// The smallest factor of [`ScaleByParameterRms`], which is the default of optax.
+/// The smallest factor of [`ScaleByParameterRms`]. The value is the default of optax.
 const MIN_SCALE: f64 = 1e-3;
 
 impl GradientTransformation for ScaleByParameterRms {

@@ -89,7 +89,7 @@ struct NormalizeByGlobalNorm {
     epsilon: f64,
 }
 
-/// The number that is added to the global norm, which is the default of `optax.normalize_by_update_norm`.
+/// The number that is added to the global norm. The value is the default of `optax.normalize_by_update_norm`.
 const NORM_EPSILON: f64 = 1e-6;
 
 /// Returns the transformation that divides the gradients by their global norm + 10⁻⁶, like

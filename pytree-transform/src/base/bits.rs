@@ -13,11 +13,13 @@ use crate::base::dtype::DType;
 pub(crate) trait Bits: Copy + Default + Send + Sync + 'static {
     /// Returns the bits, extended with zeros.
     fn to_u64(self) -> u64;
-    /// Returns the bits of the elements, or `None` if elements have another width.
+    /// Returns the bits of the elements, or `None` if the width of an element differs from the width of `Self`.
     fn slice(data: &Data) -> Option<&[Self]>;
-    /// Returns the bits of the elements for writing, or `None` if elements have another width.
+    /// Returns the bits of the elements for writing, or `None` if the width of an element differs from the width of
+    /// `Self`.
     fn slice_mut(data: &mut Data) -> Option<&mut [Self]>;
-    /// Returns the bits of the elements by value, or `None` if elements have another width.
+    /// Returns the bits of the elements by value, or `None` if the width of an element differs from the width of
+    /// `Self`.
     fn vector(data: Data) -> Option<Vec<Self>>;
     /// Returns elements of a dtype from their bits. The dtype must have the width of the bits.
     fn data(bits: Vec<Self>, dtype: DType) -> Data;

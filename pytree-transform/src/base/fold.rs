@@ -5,11 +5,11 @@
 //! change the order. Single operations and fused kernels both use the functions below.
 //!
 //! - A **row** (neighbouring elements) is divided into parts of [`PART`] elements. Element `i` of a part is combined
-//!   into lane `i % LANES`. Then the lanes are combined pairwise. The results of the parts form a shorter row, which is
-//!   reduced in the same way.
-//! - **Columns** (rows that are combined into one row) are divided into blocks of [`block_rows`] rows. The rows of a
-//!   block are combined one after the other. The results of the blocks form fewer rows, which are reduced in the same
-//!   way.
+//!   into lane `i % LANES`. After all elements of the part, the lanes are combined pairwise. The results of the parts
+//!   form a shorter row, which is reduced in the same way.
+//! - **Columns** (several rows that are reduced, element by element, to a single row) are divided into blocks of
+//!   [`block_rows`] rows. The rows of a block are combined one after the other. The results of the blocks form fewer
+//!   rows, which are reduced in the same way.
 //!
 //! So any thread may compute any part or block without an effect on the result. Rounding errors grow with the logarithm
 //! of the length (Higham, "The accuracy of floating point summation", 1993).

@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 
 /// Returns whether kernels use only instructions that every processor has. The environment variable `PYTREE_PORTABLE=1`
-/// selects only these instructions. Then results are the same on all machines with the same word size, but kernels are
-/// slower.
+/// selects only these instructions. With this setting, results are the same on all machines with the same word size,
+/// but kernels are slower.
 pub(crate) fn are_portable() -> bool {
     static PORTABLE: OnceLock<bool> = OnceLock::new();
     *PORTABLE.get_or_init(|| std::env::var_os("PYTREE_PORTABLE").is_some_and(|value| value == "1"))

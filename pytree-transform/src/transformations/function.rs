@@ -52,8 +52,8 @@ where
 }
 
 // Nothing meets this bound. Without a second implementation for all types, rustc would choose the first implementation
-// even for a closure with other parameters. Then rustc would not show the message of `Function`, and would only report
-// that the closure is not an `Fn(A)`.
+// even for a closure with other parameters. In that case, rustc would not show the message of `Function`, and would
+// only report that the closure is not an `Fn(A)`.
 impl<F, A> Function<A, Uncallable> for F
 where
     Uncallable: Fn(F),

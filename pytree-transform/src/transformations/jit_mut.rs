@@ -83,8 +83,8 @@ type CompiledWriting<P, R> = Compiled<(<P as Parts>::Written, R), R>;
 type Call<P, R> = dyn for<'a> Fn(<P as Parts>::Borrowed<'a>) -> R + Send + Sync;
 
 /// Divides the arguments of a call, and returns the `&mut` arguments. If the program of `entry` runs next, stores
-/// placeholders in these arguments. Then only the flattened leaves of the call refer to the tensors, and the program
-/// may reuse the memory of these tensors.
+/// placeholders in these arguments. The flattened leaves of the call are then the only handles of the tensors, so the
+/// program may reuse the memory of these tensors.
 fn release<'a, P: Arguments>(arguments: Borrowed<'a, P>, entry: Option<&Entry>) -> P::Places<'a> {
     let (mut places, _) = P::divide(arguments.0);
     // If a callback or a check panics, the arguments must keep their values, so they get no placeholders.

@@ -9,7 +9,8 @@ use crate::derivatives::{floats, pulled, with_floats};
 use crate::sample::Random;
 use crate::table::{Case, table};
 
-/// The number of roundings between the operands and a gradient of a case, each at most half of a step of the dtype.
+/// The greatest number of roundings between the operands of a case and a gradient. Each rounding changes a number by at
+/// most half of the distance between neighbouring numbers of the dtype.
 const ROUNDINGS: f64 = 16.0;
 
 /// Returns the gradients of the case in `half` and in f32, at operands that both represent. Returns `None` for a case

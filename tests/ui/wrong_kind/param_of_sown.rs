@@ -1,4 +1,4 @@
-//! What is sown is of the collection of its field, and is never trained.
+//! Sown values belong to the collection of their field, and are never trained.
 
 use pytree::prelude::*;
 

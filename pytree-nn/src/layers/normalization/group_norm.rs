@@ -114,8 +114,8 @@ impl GroupNorm {
         self.apply(x, Some(mask))
     }
 
-    /// Splits the last axis into two axes, the groups and the features of a group. Then normalises over the features of
-    /// a group and the other reduction axes.
+    /// Splits the last axis into two axes, the groups and the features of a group. After the split, normalises over the
+    /// features of a group and the other reduction axes.
     #[track_caller]
     fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         let (scale, bias) = (self.scale.as_ref(), self.bias.as_ref());

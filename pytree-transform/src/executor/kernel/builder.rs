@@ -216,7 +216,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 
     /// Chooses the number of elements of a tile. A tile holds whole rows. If the kernel has no rows but repeats a row
-    /// of an input, a tile holds whole repetitions. Then the repeated row is read only once.
+    /// of an input, a tile holds whole repetitions, so that the repeated row is read only once.
     fn choose_tile(&mut self) {
         let kernel = &mut self.kernel;
         let period = |step: &Step| match step.work {

@@ -182,8 +182,8 @@ assigning_operators!(
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
 floats!(f32, f64);
 integers!(i32, i64, u32, usize);
-// As left operands, only `f64` and `i32` are accepted. Then each literal has a unique type, and `(1.0 - &x).exp()`
-// needs no type annotation.
+// As left operands, only `f64` and `i32` are accepted, so that each literal has a unique type. For instance, `(1.0 -
+// &x).exp()` needs no type annotation.
 operators!(left f64);
 operators!(left i32);
 

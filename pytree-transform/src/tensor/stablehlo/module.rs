@@ -148,8 +148,8 @@ impl StableHlo {
         self
     }
 
-    /// Returns the module with its [`constants`](Self::constants) in the text, as hexadecimal digits. Then the text is
-    /// complete: `main` has no arguments except the [`inputs`](Self::inputs).
+    /// Returns the module with its [`constants`](Self::constants) in the text, as hexadecimal digits. With the
+    /// constants, the text is complete: `main` has no arguments except the [`inputs`](Self::inputs).
     ///
     /// # Examples
     /// ```
