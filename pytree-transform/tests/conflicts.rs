@@ -218,7 +218,7 @@ fn effects_happen_once_and_conflicts_are_errors() {
     });
     let text = panics(|| f((total.clone(), other.clone())));
     assert!(
-        text.starts_with("cannot write the results of a compiled function with effects: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; the call is not repeated, because its effects would happen twice: hold a lock around the calls, or remove effects such as printing (jit at "),
+        text.starts_with("cannot write the results of a compiled function with effects: another thread wrote the reference at [1] while it ran, so the result is out of date and nothing is written; the call is not repeated, because its effects would happen twice: hold a lock while any thread runs the function or writes the reference, or remove effects such as printing (jit at "),
         "{text}"
     );
     assert!(text.contains("conflicts.rs:"), "{text}");

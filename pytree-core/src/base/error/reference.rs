@@ -90,7 +90,7 @@ pub enum ReferenceError {
         match .unrepeated {
             Unrepeated::Caller => "repeat the flattening and the unflattening, for instance by `boundary::repeated`, or hold a lock around both",
             Unrepeated::Function(_) => "compile the calling function with `jit`, which retries a call after such a conflict, or hold a lock while any thread runs the function or writes the reference",
-            Unrepeated::Effects => "the call is not repeated, because its effects would happen twice: hold a lock around the calls, or remove effects such as printing",
+            Unrepeated::Effects => "the call is not repeated, because its effects would happen twice: hold a lock while any thread runs the function or writes the reference, or remove effects such as printing",
         }
     )]
     Conflict {
