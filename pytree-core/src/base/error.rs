@@ -161,7 +161,7 @@ pub enum TreeError {
     /// Filters follow a filter that accepts every leaf.
     #[error("`Filter::everything()` accepts all leaves, so no leaves are left for the filters after it: {}; put `Filter::everything()` last", .filters.join(" and "))]
     AfterEverything {
-        /// The displayed forms of the filters that follow.
+        /// The displayed forms of the filters after `Filter::everything()`.
         filters: Vec<String>,
     },
     /// A shared leaf has different flags at two of its paths.

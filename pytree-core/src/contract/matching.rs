@@ -211,7 +211,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
     #[cold]
     fn track(&mut self, kind: NodeKind) {
         if let Err(limit) = depth::check(self.open.iter().copied(), kind) {
-            // If the visited node equals the next node of the treedef, the cursor has already passed this node.
+            // If the visited node agrees with the next node of the treedef, the cursor has already passed this node.
             let node = self.next.position() - usize::from(self.matches);
             refuse(TreeError::TooDeep {
                 limit,

@@ -161,7 +161,7 @@ impl TreeDef {
         Ok(node)
     }
 
-    /// Returns the positions of the shared nodes and references, in the order of their numbers.
+    /// Returns the positions of the shared nodes and references, in preorder.
     pub(crate) fn numbered_nodes(&self) -> &[usize] {
         self.0.numbered_nodes()
     }

@@ -1,5 +1,5 @@
 //! The named axes of the leaves of a treedef: how they are written as text (such as `in heads*head_dim`), and the
-//! comparison of shapes with them.
+//! comparison of shapes with these axes.
 
 use std::ops::Range;
 
