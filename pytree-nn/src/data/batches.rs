@@ -228,7 +228,7 @@ impl<S: Source> Batches<S> {
         Position::new(self.count, self.size, key)
     }
 
-    /// Returns the remaining batches of a position's epoch, each with the position after this batch.
+    /// Returns the remaining batches of a position's epoch, each with the position after the batch.
     ///
     /// Save the position together with the model that was trained on the batch. The position after the last batch of an
     /// epoch is the start of the next epoch.
@@ -269,8 +269,8 @@ impl<S: Source> Batches<S> {
         or_panic(self.try_resume(position)).map(or_panic)
     }
 
-    /// Returns the remaining batches of a position's epoch, each with the position after this batch. The iterator ends after the
-    /// first error. See [`resume`](Self::resume).
+    /// Returns the remaining batches of a position's epoch, each with the position after the batch. The iterator ends
+    /// after the first error; see [`resume`](Self::resume).
     ///
     /// # Errors
     /// Returns [`DataError::Position`] if the position was made for other batches, and the errors of

@@ -30,8 +30,8 @@ impl Key {
         self.gamma_in(Space::Linear, concentration, shape.as_ref())
     }
 
-    /// Returns logarithms of numbers from the gamma distribution: `[..shape]`. For small shape parameters, the numbers of
-    /// [`gamma`](Self::gamma) underflow to 0, but these logarithms stay finite.
+    /// Returns the logarithms of numbers from the gamma distribution: `[..shape]`. For small shape parameters, the
+    /// numbers of [`gamma`](Self::gamma) underflow to 0, but these logarithms stay finite.
     ///
     /// # Panics
     /// In the same cases as [`gamma`](Self::gamma).
