@@ -8,6 +8,7 @@
 
 mod temporary;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,17 @@ const LINKS: usize = 40;
 /// Returns the error of the file system, or an error if the path names a directory or anything else that is not a
 /// regular file. After an error, the old file is unchanged.
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
-    let target = followed(path.as_ref())?;
+    write_to(path.as_ref(), bytes, None)
+}
+
+/// Writes a file like [`write`]. The temporary file belongs to all files of the directory that are written with the
+/// same `family`. So temporary files that killed processes left for another file of the family are removed, too.
+pub(crate) fn write_in_family(path: &Path, bytes: &[u8], family: &str) -> io::Result<()> {
+    write_to(path, bytes, Some(OsStr::new(family)))
+}
+
+fn write_to(path: &Path, bytes: &[u8], family: Option<&OsStr>) -> io::Result<()> {
+    let target = followed(path)?;
     let old = match fs::metadata(&target) {
         Ok(old) if old.is_file() => Some(old),
         Ok(old) if old.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -54,6 +65,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    let name = family.unwrap_or(name);
     temporary::remove_dead(directory, name);
     let permissions = old.map(|old| old.permissions());
     let mut temporary = Temporary::new(directory, name, permissions.as_ref())?;
@@ -64,6 +76,12 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
         let _ = directory.sync_all();
     }
     Ok(())
+}
+
+/// Returns a name that a temporary file of a killed process may have.
+#[cfg(test)]
+pub(crate) fn leftover_name(target: &OsStr) -> String {
+    temporary::unique_name(target, 0)
 }
 
 /// Returns the target of a chain of symbolic links, even if no file exists there.

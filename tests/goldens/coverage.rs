@@ -22,6 +22,7 @@ fn goldens_have_the_pinned_versions() {
         "requirements.txt",
         "requirements-0.12.txt",
         "requirements-torch.txt",
+        "requirements-torchvision.txt",
     ]
     .map(|name| fs::read_to_string(folder.join(name)).unwrap());
     for entry in fs::read_dir(&folder).unwrap() {

@@ -30,6 +30,7 @@ mod model_layers;
 mod models;
 mod narrow;
 mod operations;
+mod pretrained;
 #[path = "../stablehlo/record.rs"]
 mod record;
 mod recurrent;

@@ -1,6 +1,7 @@
 //! Converts tensors to and from bytes, least significant byte first.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use pytree_core::bug::bug;
 use pytree_transform::{DType, Tensor, TensorElement, bf16, f16};
@@ -36,11 +37,11 @@ macro_rules! with_number {
                 $body
             }
             DType::BF16 => {
-                type $number = bf16;
+                type $number = pytree_transform::bf16;
                 $body
             }
             DType::F16 => {
-                type $number = f16;
+                type $number = pytree_transform::f16;
                 $body
             }
             DType::I32 => {
@@ -150,15 +151,114 @@ pub(super) fn dtype_name(dtype: Dtype) -> String {
     format!("{dtype:?}").to_lowercase()
 }
 
-/// Builds a tensor from the bytes of its elements. There must be as many bytes as a tensor of `dtype` and `shape` has.
-pub(super) fn tensor_of(dtype: DType, shape: &[usize], bytes: &[u8]) -> Tensor {
-    with_number!(
-        dtype,
-        Number => {
-            let chunks = bytes.as_chunks::<{ size_of::<Number>() }>().0;
-            let numbers: Vec<Number> = chunks.iter().map(|&chunk| Number::from_le_bytes(chunk)).collect();
-            Tensor::new(shape, numbers)
-        },
-        else Tensor::new(shape, bytes.iter().map(|&byte| byte != 0).collect::<Vec<bool>>())
-    )
+/// Returns the dtype of tensors for a dtype of a file, or `None` if this library has no such dtype.
+pub(super) fn dtype_of(stored: Dtype) -> Option<DType> {
+    const ALL: [DType; 12] = [
+        DType::Bool,
+        DType::I8,
+        DType::I16,
+        DType::U8,
+        DType::U16,
+        DType::BF16,
+        DType::F16,
+        DType::I32,
+        DType::I64,
+        DType::U32,
+        DType::F32,
+        DType::F64,
+    ];
+    ALL.into_iter()
+        .find(|&dtype| stored_dtype(dtype) == Some(stored))
 }
+
+/// Returns whether a dtype of a file is a float that [`Number::decode`] reads.
+pub(super) fn is_float(stored: Dtype) -> bool {
+    matches!(stored, Dtype::BF16 | Dtype::F16 | Dtype::F32 | Dtype::F64)
+}
+
+/// An element of a tensor that is read from a file.
+pub(super) trait Number: TensorElement + Copy {
+    /// The element of a tensor whose elements were not read yet.
+    const EMPTY: Self;
+
+    /// Appends the elements in `bytes`, whose dtype in the file is `stored`. The dtype is that of the tensor, or both
+    /// are floats. Then each number is rounded once.
+    fn decode(stored: Dtype, bytes: &[u8], into: &mut Vec<Self>);
+}
+
+/// Appends the elements in `bytes`, each of which has `N` bytes.
+fn extend<T, const N: usize>(into: &mut Vec<T>, bytes: &[u8], number: impl Fn([u8; N]) -> T) {
+    into.extend(bytes.as_chunks::<N>().0.iter().map(|&chunk| number(chunk)));
+}
+
+macro_rules! integers {
+    ($($integer:ty)*) => {$(
+        impl Number for $integer {
+            const EMPTY: Self = 0;
+
+            fn decode(_: Dtype, bytes: &[u8], into: &mut Vec<Self>) {
+                extend(into, bytes, Self::from_le_bytes);
+            }
+        }
+    )*};
+}
+integers!(i8 i16 i32 i64 u8 u16 u32);
+
+/// Returns one of the two f32 next to a number, the one whose last bit is 1, unless the number is an f32. If the result
+/// is rounded to a half-precision float, it is the float that is nearest to the number (Boldo and Melquiond 2008, "Emulation
+/// of FMA and correctly rounded sums", theorem 3).
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the rounding is corrected below"
+)]
+fn rounded_to_odd(number: f64) -> f32 {
+    let nearest = number as f32;
+    let exact = f64::from(nearest);
+    if !exact.is_finite() || nearest.to_bits() % 2 == 1 {
+        return nearest;
+    }
+    match exact.partial_cmp(&number) {
+        Some(Ordering::Less) => nearest.next_up(),
+        Some(Ordering::Greater) => nearest.next_down(),
+        _ => nearest,
+    }
+}
+
+macro_rules! floats {
+    ($($float:ty, $own:ident, $empty:expr, $from:expr;)*) => {$(
+        impl Number for $float {
+            const EMPTY: Self = $empty;
+
+            #[allow(clippy::cast_possible_truncation, reason = "a conversion that the user allowed rounds")]
+            fn decode(stored: Dtype, bytes: &[u8], into: &mut Vec<Self>) {
+                // The same bits, also those of a NaN.
+                if stored == Dtype::$own {
+                    return extend(into, bytes, Self::from_le_bytes);
+                }
+                let from: fn(f64) -> Self = $from;
+                match stored {
+                    Dtype::BF16 => extend(into, bytes, |b| from(bf16::from_le_bytes(b).to_f64())),
+                    Dtype::F16 => extend(into, bytes, |b| from(f16::from_le_bytes(b).to_f64())),
+                    Dtype::F32 => extend(into, bytes, |b| from(f64::from(f32::from_le_bytes(b)))),
+                    _ => extend(into, bytes, |b| from(f64::from_le_bytes(b))),
+                }
+            }
+        }
+    )*};
+}
+floats! {
+    bf16, BF16, bf16::ZERO, |number| bf16::from_f32(rounded_to_odd(number));
+    f16, F16, f16::ZERO, |number| f16::from_f32(rounded_to_odd(number));
+    f32, F32, 0.0, |number| number as f32;
+    f64, F64, 0.0, |number| number;
+}
+
+impl Number for bool {
+    const EMPTY: Self = false;
+
+    fn decode(_: Dtype, bytes: &[u8], into: &mut Vec<Self>) {
+        into.extend(bytes.iter().map(|&byte| byte != 0));
+    }
+}
+
+pub(super) use with_number;

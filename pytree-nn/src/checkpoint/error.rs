@@ -10,6 +10,7 @@ use pytree_transform::{AbstractArray, DType, TensorError};
 use thiserror::Error;
 
 use crate::checkpoint::OtherPrefix;
+use crate::checkpoint::matching::with_shape;
 
 /// A checkpoint cannot be written or read.
 #[derive(Error)]
@@ -21,6 +22,16 @@ pub enum CheckpointError {
         /// The operation that failed: `read` or `write`.
         operation: &'static str,
         /// The path of the file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The operating system reported an error for a [`CheckpointFolder`](crate::checkpoint::CheckpointFolder).
+    #[error("cannot {operation} the folder of checkpoints `{}`: {source}", .path.display())]
+    Folder {
+        /// The operation that failed: `create`, `list` or `remove an old checkpoint from`.
+        operation: &'static str,
+        /// The path of the folder.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -99,6 +110,45 @@ pub enum CheckpointError {
         /// The path of both leaves.
         name: String,
     },
+    /// The parts of a tensor that the file has in one cannot be joined: see
+    /// [`WeightNames::split`](crate::checkpoint::WeightNames::split).
+    #[error(
+        "cannot save {name}: the file has it as a part of `{stored}`, but the parts {parts:?} cannot be joined; name all parts of `{stored}` in `WeightNames::split`, with dtypes and shapes that fit each other"
+    )]
+    Parts {
+        /// The name of the first part in the model.
+        name: String,
+        /// The name of the tensor in the file.
+        stored: String,
+        /// The names of all parts that the model has.
+        parts: Vec<String>,
+    },
+    /// A key of the user's metadata begins with `pytree.`.
+    #[error(
+        "cannot save the metadata `{key}`: keys that begin with `pytree.` belong to this library; choose another key"
+    )]
+    MetadataKey {
+        /// The key.
+        key: String,
+    },
+    /// Tensors of a file that is loaded without a template have dtypes that this library has not.
+    #[error("cannot read the tensors of `{}`: this library has no dtypes {}; load the other tensors into a template with `load_with`", .path.display(), .tensors.join(", "))]
+    UnknownDTypes {
+        /// The path of the file.
+        path: PathBuf,
+        /// The name and the dtype of each of these tensors.
+        tensors: Vec<String>,
+    },
+    /// A name is a tensor, and another name is below it.
+    #[error("cannot nest the names of `{}`: `{name}` is a tensor, and `{below}` is below it; read the file with `tensors`, or choose another separator", .path.display())]
+    Nested {
+        /// The path of the file.
+        path: PathBuf,
+        /// The name of a tensor.
+        name: String,
+        /// A name that begins with `name` and a separator.
+        below: String,
+    },
     /// The value cannot be built from the structure of the template and the loaded leaves.
     #[error("cannot rebuild the template: {0}")]
     Tree(#[from] TreeError),
@@ -116,6 +166,8 @@ pub enum Mismatch {
         expected: AbstractArray,
         /// The most similar name that only the file has.
         nearest: Option<String>,
+        /// The name that the leaf must have in the file, if it differs from `name`.
+        stored: Option<String>,
     },
     /// The leaf is in the file but not in the template.
     Unexpected {
@@ -145,6 +197,12 @@ pub enum Mismatch {
         axes: Option<Vec<String>>,
         /// The named axes whose lengths differ.
         lengths: Vec<AxisMismatch>,
+        /// The name of the leaf in the file, if it differs from `name`.
+        stored: Option<String>,
+        /// The shape that the tensor in the file must have, if it differs from the shape in the template.
+        stored_shape: Option<Vec<usize>>,
+        /// What the user can do.
+        hint: Option<String>,
     },
 }
 
@@ -185,9 +243,14 @@ impl fmt::Display for Mismatch {
                 name,
                 expected,
                 nearest,
+                stored,
             } => {
+                let absent = match stored {
+                    Some(stored) => format!("`{}`", shown(stored)),
+                    None => "leaf with this name".to_owned(),
+                };
                 format!(
-                    "{}: expected {expected}, but the file has no leaf with this name{}",
+                    "{}: expected {expected}, but the file has no {absent}{}",
                     shown(name),
                     suggestion(nearest)
                 )
@@ -216,15 +279,32 @@ impl fmt::Display for Mismatch {
                 found,
                 axes,
                 lengths,
+                stored,
+                stored_shape,
+                hint,
             } => {
-                let mut line = format!("{} is {found} in the file, expected ", shown(name));
+                let mut line = format!("{} is {found} in the file", shown(name));
+                if let Some(stored) = stored {
+                    let _ = write!(line, " as `{}`", shown(stored));
+                }
+                line.push_str(", expected ");
                 if let Some(axes) = axes {
                     let _ = write!(line, "[{}] = ", axes.join(" "));
                 }
                 let _ = write!(line, "{expected}");
+                if let Some(shape) = stored_shape {
+                    let _ = write!(
+                        line,
+                        ", which the file has as {}",
+                        with_shape(expected, shape)
+                    );
+                }
                 for (position, length) in lengths.iter().enumerate() {
                     let before = if position == 0 { ": " } else { ", " };
                     let _ = write!(line, "{before}{length}");
+                }
+                if let Some(hint) = hint {
+                    let _ = write!(line, "; {hint}");
                 }
                 line
             }

@@ -1,56 +1,194 @@
-//! Reads safetensors files and checks their lengths.
+//! Reads safetensors files tensor by tensor, so that a file is never in memory as a whole.
+//!
+//! [`StoredFile::open`] reads the header and compares the lengths that it has with the length of the file. Later the
+//! numbers of each tensor are read at their offset, in pieces of a few kilobytes.
 
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
-use safetensors::tensor::{SafeTensorError, SafeTensors};
+use safetensors::tensor::{Metadata as Header, TensorInfo};
 
 use crate::checkpoint::CheckpointError;
+use crate::checkpoint::metadata::{Digest, Metadata};
 
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
-    fs::read(path).map_err(|source| CheckpointError::Io {
+/// The number of bytes before the header, which are the length of the header.
+const LENGTH: usize = size_of::<u64>();
+
+/// The maximum length of a header. The format has the same limit.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// The number of bytes that are read at a time, unless a row of a tensor is longer.
+pub(super) const PIECE: usize = 1 << 16;
+
+/// A safetensors file whose header was read and whose length is right.
+#[derive(Debug)]
+pub(super) struct StoredFile {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    /// The position of the first number in the file.
+    begin: u64,
+}
+
+impl StoredFile {
+    pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let failed = |source| io_error(path, source);
+        let mut file = File::open(path).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?.len();
+        let format = |problem: &str| CheckpointError::Format {
+            path: path.to_owned(),
+            problem: problem.to_owned(),
+        };
+        let length = |expected: u64| CheckpointError::Length {
+            path: path.to_owned(),
+            expected: usize::try_from(expected).unwrap_or(usize::MAX),
+            found: usize::try_from(found).unwrap_or(usize::MAX),
+        };
+        if found < LENGTH as u64 {
+            return Err(format("the file is shorter than eight bytes"));
+        }
+        let mut bytes = [0; LENGTH];
+        file.read_exact(&mut bytes).map_err(failed)?;
+        let header = u64::from_le_bytes(bytes);
+        // A safetensors header begins with a brace. In a file of another format, the length read above is meaningless.
+        let mut brace = [0; 1];
+        let read = file.read(&mut brace).map_err(failed)?;
+        if read == 0 || brace != *b"{" {
+            return Err(format("its header does not begin with a brace"));
+        }
+        let begin = header.saturating_add(LENGTH as u64);
+        if begin > found {
+            return Err(length(begin));
+        }
+        if header > MAX_HEADER {
+            return Err(format("its header is longer than 100 megabytes"));
+        }
+        let mut text = vec![0; usize::try_from(header).unwrap_or(usize::MAX)];
+        file.seek(SeekFrom::Start(LENGTH as u64)).map_err(failed)?;
+        file.read_exact(&mut text).map_err(failed)?;
+        // This also checks that the offsets fit the shapes, and that the tensors are without gaps.
+        let header: Header = serde_json::from_slice(&text)
+            .map_err(|error| format(&format!("its header is invalid: {error}")))?;
+        let end = begin.saturating_add(header.data_len() as u64);
+        if end != found {
+            return Err(length(end));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            header,
+            begin,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the dtype, the shape and the place of each tensor by its name.
+    pub(super) fn tensors(&self) -> BTreeMap<String, TensorInfo> {
+        let tensors = self.header.tensors().into_iter();
+        tensors.map(|(name, info)| (name, info.clone())).collect()
+    }
+
+    /// Returns the metadata after a check of the version, but without a check of the checksum.
+    pub(super) fn metadata(&self) -> Result<Metadata, CheckpointError> {
+        // Files of other programs have no metadata.
+        let entries = self.header.metadata().clone().unwrap_or_default();
+        Metadata::of(&self.path, entries.into_iter().collect())
+    }
+
+    /// Reads the bytes of a tensor in pieces, whose lengths are multiples of `unit` bytes.
+    pub(super) fn read(
+        &mut self,
+        info: &TensorInfo,
+        unit: usize,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), CheckpointError> {
+        let (start, end) = info.data_offsets;
+        let at = self.begin.saturating_add(start as u64);
+        let failed = |path: &Path, source| io_error(path, source);
+        self.file
+            .seek(SeekFrom::Start(at))
+            .map_err(|source| failed(&self.path, source))?;
+        let piece = (PIECE / unit.max(1)).max(1) * unit.max(1);
+        let mut buffer = vec![0; piece.min(end - start)];
+        let mut rest = end - start;
+        while rest > 0 {
+            let piece = &mut buffer[..piece.min(rest)];
+            self.file
+                .read_exact(piece)
+                .map_err(|source| failed(&self.path, source))?;
+            each(piece);
+            rest -= piece.len();
+        }
+        Ok(())
+    }
+
+    /// Reads all tensors in the order of their names and compares the checksum. `each` receives the name and the
+    /// description of each tensor and a reader of its bytes, and may leave the bytes unread.
+    pub(super) fn read_all(
+        &mut self,
+        metadata: &Metadata,
+        mut each: impl FnMut(&str, &TensorInfo, &mut Bytes<'_>) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        let tensors = self.tensors();
+        let mut digest = metadata.has_checksum().then(|| Digest::new(tensors.len()));
+        for (name, info) in &tensors {
+            let (start, end) = info.data_offsets;
+            if let Some(digest) = &mut digest {
+                digest.tensor(name, info.dtype, &info.shape, end - start);
+            }
+            let mut bytes = Bytes {
+                file: self,
+                info,
+                digest: digest.as_mut(),
+                is_read: false,
+            };
+            each(name, info, &mut bytes)?;
+            if !bytes.is_read && bytes.digest.is_some() {
+                bytes.read(1, |_| ())?;
+            }
+        }
+        match digest {
+            Some(digest) => metadata.compare(&self.path, digest),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The bytes of one tensor. The checksum covers the first time that they are read.
+pub(super) struct Bytes<'f> {
+    file: &'f mut StoredFile,
+    info: &'f TensorInfo,
+    digest: Option<&'f mut Digest>,
+    is_read: bool,
+}
+
+impl Bytes<'_> {
+    /// Reads the bytes in pieces, whose lengths are multiples of `unit` bytes.
+    pub(super) fn read(
+        &mut self,
+        unit: usize,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), CheckpointError> {
+        let is_first = !std::mem::replace(&mut self.is_read, true);
+        let digest = &mut self.digest;
+        self.file.read(self.info, unit, |piece| {
+            if let (Some(digest), true) = (&mut *digest, is_first) {
+                digest.data(piece);
+            }
+            each(piece);
+        })
+    }
+}
+
+fn io_error(path: &Path, source: io::Error) -> CheckpointError {
+    CheckpointError::Io {
         operation: "read",
         path: path.to_owned(),
         source,
-    })
-}
-
-pub(super) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<SafeTensors<'a>, CheckpointError> {
-    SafeTensors::deserialize(bytes).map_err(|error| match (&error, length_of_header(bytes)) {
-        (
-            SafeTensorError::MetadataIncompleteBuffer | SafeTensorError::InvalidHeaderLength,
-            Some(expected),
-        ) if expected != bytes.len() => CheckpointError::Length {
-            path: path.to_owned(),
-            expected,
-            found: bytes.len(),
-        },
-        _ => CheckpointError::Format {
-            path: path.to_owned(),
-            problem: error.to_string(),
-        },
-    })
-}
-
-/// Returns the length, in bytes, that a file has according to its header, if the header can be read.
-fn length_of_header(bytes: &[u8]) -> Option<usize> {
-    const OFFSETS: &str = "\"data_offsets\":[";
-    let (length, rest) = bytes.split_first_chunk::<8>()?;
-    let header = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    // A safetensors header begins with a brace. In a file of another format, the length read above is meaningless.
-    if rest.first() != Some(&b'{') {
-        return None;
     }
-    let Some(text) = rest.get(..header) else {
-        return header.checked_add(8);
-    };
-    let ends = std::str::from_utf8(text)
-        .ok()?
-        .split(OFFSETS)
-        .skip(1)
-        .filter_map(|after| {
-            let (_, after) = after.split_once(',')?;
-            after.split_once(']')?.0.trim().parse::<usize>().ok()
-        });
-    ends.max().unwrap_or(0).checked_add(header)?.checked_add(8)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use safetensors::tensor::SafeTensors;
+use safetensors::tensor::{Dtype, SafeTensors};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::checkpoint::CheckpointError;
@@ -18,7 +18,7 @@ use crate::checkpoint::bytes::dtype_name;
 pub(super) const VERSION: u32 = 2;
 
 /// The prefix of the metadata keys of this library. The checksum covers all these keys except its own.
-const OURS: &str = "pytree.";
+pub(super) const OURS: &str = "pytree.";
 const VERSION_KEY: &str = "pytree.version";
 const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The metadata key of the kinds. The value of this key has a line for each leaf with a kind: the name, a tab and the
@@ -29,6 +29,10 @@ const KINDS_KEY: &str = "pytree.kinds";
 /// and the axes, separated by spaces. The key is absent if no leaf has named axes, and in files of earlier versions of
 /// this library.
 const AXES_KEY: &str = "pytree.axes";
+
+/// The metadata keys of the step and the metric of a checkpoint in a folder.
+const STEP_KEY: &str = "pytree.step";
+const METRIC_KEY: &str = "pytree.metric";
 
 /// The metadata of a file. Other programs may have written some of the keys.
 pub(super) struct Metadata(BTreeMap<String, String>);
@@ -46,22 +50,51 @@ impl Metadata {
         Self(entries)
     }
 
-    /// Reads the metadata of a file, and checks its version and checksum.
-    pub(super) fn read(
+    /// Creates the metadata of a file that was read, and checks its version.
+    pub(super) fn of(
         path: &Path,
-        bytes: &[u8],
-        file: &SafeTensors<'_>,
+        entries: BTreeMap<String, String>,
     ) -> Result<Self, CheckpointError> {
-        let (_, found) =
-            SafeTensors::read_metadata(bytes).map_err(|error| CheckpointError::Format {
+        let version = entries.get(VERSION_KEY);
+        let is_newer =
+            |version: &&String| version.parse().is_ok_and(|number: u32| number > VERSION);
+        match version.filter(is_newer) {
+            Some(found) => Err(CheckpointError::Version {
                 path: path.to_owned(),
-                problem: error.to_string(),
-            })?;
-        // Files of other programs have no metadata.
-        let entries = found.metadata().clone().unwrap_or_default();
-        let metadata = Self(entries.into_iter().collect());
-        metadata.check(path, file)?;
-        Ok(metadata)
+                newest: VERSION,
+                found: found.clone(),
+            }),
+            None => Ok(Self(entries)),
+        }
+    }
+
+    /// Adds the entries of a user.
+    pub(super) fn extend(&mut self, entries: &BTreeMap<String, String>) {
+        let entries = entries.iter();
+        self.0
+            .extend(entries.map(|(key, value)| (key.clone(), value.clone())));
+    }
+
+    /// Adds the step and the metric of a checkpoint in a folder.
+    pub(super) fn set_progress(&mut self, step: u64, metric: Option<f64>) {
+        self.0.insert(STEP_KEY.to_owned(), step.to_string());
+        if let Some(metric) = metric {
+            // The text is the shortest that is read as the same number.
+            self.0.insert(METRIC_KEY.to_owned(), format!("{metric:?}"));
+        }
+    }
+
+    /// Returns the step and the metric of a checkpoint in a folder.
+    pub(super) fn progress(&self) -> Option<(u64, Option<f64>)> {
+        let step = self.0.get(STEP_KEY)?.parse().ok()?;
+        let metric = self.0.get(METRIC_KEY).and_then(|text| text.parse().ok());
+        Some((step, metric))
+    }
+
+    /// Returns the entries without those of this library.
+    pub(super) fn into_others(mut self) -> BTreeMap<String, String> {
+        self.0.retain(|key, _| !key.starts_with(OURS));
+        self.0
     }
 
     /// Returns a map from the name of each leaf to its kind.
@@ -83,23 +116,16 @@ impl Metadata {
             .collect()
     }
 
-    fn check(&self, path: &Path, file: &SafeTensors<'_>) -> Result<(), CheckpointError> {
-        let version = self.0.get(VERSION_KEY);
-        let is_newer = |version: &String| version.parse().is_ok_and(|number: u32| number > VERSION);
-        if let Some(found) = version.filter(|version| is_newer(version)) {
-            return Err(CheckpointError::Version {
-                path: path.to_owned(),
-                newest: VERSION,
-                found: found.clone(),
-            });
-        }
-        // Files of the first version and files of other programs have neither a version nor a checksum.
-        let checksum = self.0.get(CHECKSUM_KEY);
-        if version.is_none() && checksum.is_none() {
-            return Ok(());
-        }
-        let expected = checksum.map_or("none", String::as_str);
-        let found = self.checksum(file);
+    /// Returns whether the file must have a checksum. Files of the first version and files of other programs have
+    /// neither a version nor a checksum.
+    pub(super) fn has_checksum(&self) -> bool {
+        self.0.contains_key(VERSION_KEY) || self.0.contains_key(CHECKSUM_KEY)
+    }
+
+    /// Compares the checksum of the metadata with the checksum of the tensors in `digest`.
+    pub(super) fn compare(&self, path: &Path, digest: Digest) -> Result<(), CheckpointError> {
+        let expected = self.0.get(CHECKSUM_KEY).map_or("none", String::as_str);
+        let found = digest.finish(self);
         if expected == found {
             return Ok(());
         }
@@ -110,43 +136,20 @@ impl Metadata {
         })
     }
 
-    /// Returns the XXH3-128 hash of all leaves, sorted by name, followed by this library's metadata, sorted by key.
-    /// Before each text and each list, its length is hashed: eight bytes, least significant byte first.
-    fn checksum(&self, file: &SafeTensors<'_>) -> String {
-        let mut hash = Xxh3::new();
-        let mut add = |part: &[u8]| {
-            hash.update(&(part.len() as u64).to_le_bytes());
-            hash.update(part);
-        };
-        let mut tensors: Vec<_> = file.iter().collect();
-        tensors.sort_unstable_by_key(|(name, _)| *name);
-        add(&(tensors.len() as u64).to_le_bytes());
-        for (name, view) in tensors {
-            add(name.as_bytes());
-            add(dtype_name(view.dtype()).as_bytes());
-            let lengths = view.shape().iter();
-            let shape: Vec<u8> = lengths
-                .flat_map(|&length| (length as u64).to_le_bytes())
-                .collect();
-            add(&shape);
-            add(view.data());
-        }
-        for (key, value) in &self.0 {
-            if key.starts_with(OURS) && key != CHECKSUM_KEY {
-                add(key.as_bytes());
-                add(value.as_bytes());
-            }
-        }
-        format!("{:032x}", hash.digest128())
-    }
-
     /// Adds the metadata and the checksum to `bytes`, the content of a safetensors file that has no metadata yet.
     ///
     /// The safetensors crate is not used for this, because it writes the keys in a random order. Two files with the
     /// same leaves would then differ.
     pub(super) fn put_into(mut self, bytes: &mut Vec<u8>) -> Option<()> {
         let file = SafeTensors::deserialize(bytes).ok()?;
-        let checksum = self.checksum(&file);
+        let mut tensors: Vec<_> = file.iter().collect();
+        tensors.sort_unstable_by_key(|(name, _)| *name);
+        let mut digest = Digest::new(tensors.len());
+        for (name, view) in tensors {
+            digest.tensor(name, view.dtype(), view.shape(), view.data().len());
+            digest.data(view.data());
+        }
+        let checksum = digest.finish(&self);
         self.0.insert(CHECKSUM_KEY.to_owned(), checksum);
         let (length, rest) = bytes.split_first_chunk::<8>()?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
@@ -169,6 +172,52 @@ impl Metadata {
         let begin = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
         bytes.splice(..8 + length, begin);
         Some(())
+    }
+}
+
+/// The XXH3-128 hash of the tensors in the order of their names, followed by the metadata of this library in the order of
+/// the keys. Before each text and each list, its length is hashed: eight bytes, least significant byte first.
+pub(super) struct Digest(Xxh3);
+
+impl Digest {
+    /// Begins with the number of tensors.
+    pub(super) fn new(tensors: usize) -> Self {
+        let mut digest = Self(Xxh3::new());
+        digest.add(&(tensors as u64).to_le_bytes());
+        digest
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        self.0.update(&(part.len() as u64).to_le_bytes());
+        self.0.update(part);
+    }
+
+    /// Adds the description of the next tensor, which has `length` bytes. They follow by [`data`](Self::data).
+    pub(super) fn tensor(&mut self, name: &str, dtype: Dtype, shape: &[usize], length: usize) {
+        self.add(name.as_bytes());
+        self.add(dtype_name(dtype).as_bytes());
+        let lengths = shape.iter();
+        let shape: Vec<u8> = lengths
+            .flat_map(|&length| (length as u64).to_le_bytes())
+            .collect();
+        self.add(&shape);
+        self.0.update(&(length as u64).to_le_bytes());
+    }
+
+    /// Adds the next bytes of a tensor.
+    pub(super) fn data(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Adds the metadata, and returns the hash in hexadecimal digits.
+    fn finish(mut self, metadata: &Metadata) -> String {
+        for (key, value) in &metadata.0 {
+            if key.starts_with(OURS) && key != CHECKSUM_KEY {
+                self.add(key.as_bytes());
+                self.add(value.as_bytes());
+            }
+        }
+        format!("{:032x}", self.0.digest128())
     }
 }
 

@@ -3,11 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod damage;
+mod folders;
+mod foreign;
 mod names;
 
 use super::*;
+use crate::checkpoint::bytes::Stored;
+use crate::files;
 use crate::{Activation, Linear, Mlp, Optimizer, Rngs, adam};
+use pytree_core::PytreeOf;
 use pytree_core::Shared;
+use pytree_transform::Tensor;
 use pytree_transform::jit;
 use pytree_transform::{DType, bf16, f16};
 use std::collections::BTreeMap;
@@ -180,7 +186,7 @@ fn all_mismatches_are_reported_at_once() {
             "  ['weight2']: expected f32[1,2], but the file has no leaf with this name; did you mean ['wieght2']?",
             "  ['wieght2']: found f32[1], but the template has no leaf with this name; did you mean ['weight2']?",
             "  ['shape'] is f32[1] in the file, expected f32[1,2]",
-            "  ['type'] is f32[1] in the file, expected f64[1]",
+            "  ['type'] is f32[1] in the file, expected f64[1]; convert it with `LoadOptions::convert_floats`",
             "load it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`",
         ]
     );
@@ -227,7 +233,7 @@ fn renamed_part_is_loaded_with_report() {
     assert!(
         error
             .to_string()
-            .contains("layers[1].weight is f32[3,1] in the file, expected [in out] = f32[3,5]: out is 1 in the file and 5 in the model"),
+            .contains("layers[1].weight is f32[3,1] in the file as `['old'].layers[1].weight`, expected [in out] = f32[3,5]: out is 1 in the file and 5 in the model"),
         "{error}"
     );
     let merged = all().rename(|name| name.replace("layers[1]", "layers[0]"));

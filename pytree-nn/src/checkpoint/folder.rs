@@ -1,0 +1,249 @@
+//! A folder with the checkpoints of a training run, which keeps the last ones and the best.
+//!
+//! A checkpoint has its step in its name, `step-0000000100.safetensors`, and step and metric in its metadata. Only files
+//! with such a name and with the same step in the metadata belong to the folder. Other files are neither listed nor
+//! deleted.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pytree_core::PytreeOf;
+use pytree_transform::Tensor;
+
+use crate::checkpoint::file::StoredFile;
+use crate::checkpoint::save::save_in_folder;
+use crate::checkpoint::{CheckpointError, SaveOptions};
+
+const BEGINNING: &str = "step-";
+const END: &str = ".safetensors";
+
+/// The name under which all checkpoints of a folder write their temporary files. So each save finds the temporary files
+/// that a killed process left for any step.
+const FAMILY: &str = "step-*.safetensors";
+
+/// The maximum number of digits of a step, and the number of digits that a name has at least.
+const DIGITS: usize = 10;
+
+/// Whether the best checkpoint has the lowest or the highest metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Best {
+    /// The lowest metric, for instance a loss.
+    #[default]
+    Lowest,
+    /// The highest metric, for instance an accuracy.
+    Highest,
+}
+
+/// The options of a [`CheckpointFolder`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderOptions {
+    /// The number of last checkpoints that are kept. The default is 3. The number 0 keeps only the best checkpoint and
+    /// the checkpoint that was just saved.
+    pub keep_last: usize,
+    /// Which metric is best. The default is [`Best::Lowest`].
+    pub best: Best,
+    /// The options of each save, such as further metadata.
+    pub save: SaveOptions,
+}
+
+impl Default for FolderOptions {
+    fn default() -> Self {
+        Self {
+            keep_last: 3,
+            best: Best::Lowest,
+            save: SaveOptions::new(),
+        }
+    }
+}
+
+/// A checkpoint in a folder.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Saved {
+    /// The step of the training run.
+    pub step: u64,
+    /// The metric, if the checkpoint was saved with a metric.
+    pub metric: Option<f64>,
+    /// The path of the file, for [`load`](crate::checkpoint::load).
+    pub path: PathBuf,
+}
+
+/// A folder that keeps the last checkpoints of a training run and the best.
+///
+/// Each save is atomic. A save removes temporary files of killed processes, and the checkpoints that are neither among
+/// the last nor the best. Files of other programs are never deleted. A file whose header cannot be read is ignored.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::checkpoint::{self, CheckpointFolder, FolderOptions};
+/// use pytree_nn::{Linear, Rngs};
+/// let mut rngs = Rngs::new(0);
+/// let directory = std::env::temp_dir().join("pytree-folder-example");
+/// let options = FolderOptions { keep_last: 2, ..FolderOptions::default() };
+/// let folder = CheckpointFolder::with_options(&directory, options)?;
+/// for (step, loss) in [(100, 0.9), (200, 0.5), (300, 0.7), (400, 0.6)] {
+///     folder.save(step, &Linear::new(2, 3, &mut rngs), loss)?;
+/// }
+/// let steps: Vec<u64> = folder.list()?.iter().map(|saved| saved.step).collect();
+/// assert_eq!(steps, [200, 300, 400]); // the last two, and the best
+/// assert_eq!(folder.best()?.map(|saved| saved.metric), Some(Some(0.5)));
+///
+/// let latest = folder.latest()?.expect("a checkpoint was saved");
+/// let model = checkpoint::load(&latest.path, &Linear::new(2, 3, &mut rngs))?;
+/// assert_eq!((latest.step, model.weight.shape()), (400, &[2, 3][..]));
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CheckpointFolder {
+    directory: PathBuf,
+    options: FolderOptions,
+}
+
+impl CheckpointFolder {
+    /// Creates the folder, unless it exists, and keeps the last three checkpoints and the one with the lowest metric.
+    ///
+    /// # Errors
+    /// Returns [`CheckpointError::Folder`] if the folder cannot be created.
+    pub fn new(directory: impl Into<PathBuf>) -> Result<Self, CheckpointError> {
+        Self::with_options(directory, FolderOptions::default())
+    }
+
+    /// Creates the folder, unless it exists, with the given options.
+    ///
+    /// # Errors
+    /// Returns [`CheckpointError::Folder`] if the folder cannot be created.
+    pub fn with_options(
+        directory: impl Into<PathBuf>,
+        options: FolderOptions,
+    ) -> Result<Self, CheckpointError> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory).map_err(|source| failed("create", &directory, source))?;
+        Ok(Self { directory, options })
+    }
+
+    /// Returns the path of the folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Saves a checkpoint, and then removes the checkpoints that are neither among the last nor the best. The
+    /// checkpoint that was just saved always remains.
+    ///
+    /// The last checkpoints are those with the highest steps. A `metric` may be a number or `None`. A checkpoint with
+    /// NaN or without a metric is never the best.
+    ///
+    /// # Errors
+    /// Returns the errors of [`save_with`](crate::checkpoint::save_with), and [`CheckpointError::Folder`] if an old
+    /// checkpoint cannot be removed. The new checkpoint then exists.
+    pub fn save<T: PytreeOf<Tensor>>(
+        &self,
+        step: u64,
+        state: &T,
+        metric: impl Into<Option<f64>>,
+    ) -> Result<Saved, CheckpointError> {
+        let metric = metric.into();
+        let name = format!("{BEGINNING}{step:0DIGITS$}{END}");
+        let path = self.directory.join(name);
+        save_in_folder(&path, state, &self.options.save, (step, metric), FAMILY)?;
+        let saved = Saved { step, metric, path };
+        let listed = self.list()?;
+        let best = best(&listed, self.options.best).map(|saved| saved.step);
+        let last = listed.len().saturating_sub(self.options.keep_last);
+        for old in &listed[..last] {
+            if Some(old.step) == best || old.step == step {
+                continue;
+            }
+            match fs::remove_file(&old.path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed(
+                        "remove an old checkpoint from",
+                        &self.directory,
+                        source,
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(saved)
+    }
+
+    /// Lists the checkpoints of the folder in the order of their steps. Reads only the headers of the files.
+    ///
+    /// # Errors
+    /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
+    pub fn list(&self) -> Result<Vec<Saved>, CheckpointError> {
+        let unreadable = |source| failed("list", &self.directory, source);
+        let mut listed = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if let Some(step) = step_of(&entry.file_name())
+                && is_file
+            {
+                listed.extend(saved_at(entry.path(), step));
+            }
+        }
+        listed.sort_by_key(|saved| saved.step);
+        Ok(listed)
+    }
+
+    /// Returns the checkpoint with the highest step, or `None` if the folder has no checkpoint.
+    ///
+    /// # Errors
+    /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
+    pub fn latest(&self) -> Result<Option<Saved>, CheckpointError> {
+        Ok(self.list()?.pop())
+    }
+
+    /// Returns the checkpoint with the best metric, the first if several have it. `None` if no checkpoint has a metric.
+    ///
+    /// # Errors
+    /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
+    pub fn best(&self) -> Result<Option<Saved>, CheckpointError> {
+        Ok(best(&self.list()?, self.options.best).cloned())
+    }
+}
+
+fn best(listed: &[Saved], which: Best) -> Option<&Saved> {
+    let mut best: Option<(&Saved, f64)> = None;
+    for saved in listed {
+        let Some(metric) = saved.metric.filter(|metric| !metric.is_nan()) else {
+            continue;
+        };
+        let is_better = match (best, which) {
+            (None, _) => true,
+            (Some((_, other)), Best::Lowest) => metric < other,
+            (Some((_, other)), Best::Highest) => metric > other,
+        };
+        if is_better {
+            best = Some((saved, metric));
+        }
+    }
+    best.map(|(saved, _)| saved)
+}
+
+/// Returns the step in the name of a checkpoint, or `None` if a file has another name.
+fn step_of(name: &OsStr) -> Option<u64> {
+    let digits = name.to_str()?.strip_prefix(BEGINNING)?.strip_suffix(END)?;
+    let step: u64 = digits.parse().ok()?;
+    (format!("{step:0DIGITS$}") == digits).then_some(step)
+}
+
+/// Returns a checkpoint of the folder, or `None` if the file cannot be read or has no step of its name in its metadata.
+fn saved_at(path: PathBuf, step: u64) -> Option<Saved> {
+    let metadata = StoredFile::open(&path).ok()?.metadata().ok()?;
+    let (found, metric) = metadata.progress()?;
+    (found == step).then_some(Saved { step, metric, path })
+}
+
+fn failed(operation: &'static str, directory: &Path, source: io::Error) -> CheckpointError {
+    CheckpointError::Folder {
+        operation,
+        path: directory.to_owned(),
+        source,
+    }
+}

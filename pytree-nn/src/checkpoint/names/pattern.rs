@@ -1,0 +1,230 @@
+//! Patterns of names with placeholders, such as `h.{i}.attn` and `blocks[{i}].attention`.
+
+use std::fmt;
+
+/// The maximum number of bytes that a placeholder matches. There is a limit because names in a hostile file may be
+/// megabytes long.
+const LONGEST: usize = 64;
+
+/// A name with placeholders, each of which matches one step of a path or a part of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Literal(String),
+    /// A placeholder. In `{2*i+1}` the factor is 2 and the offset is 1.
+    Placeholder {
+        name: String,
+        factor: usize,
+        offset: usize,
+    },
+}
+
+/// The values of placeholders by their names.
+pub(super) type Captures<'t> = Vec<(String, &'t str)>;
+
+impl Pattern {
+    /// Parses a pattern, or returns the reason why it is invalid.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some((literal, after)) = rest.split_once('{') {
+            let (inside, after) = after
+                .split_once('}')
+                .ok_or_else(|| format!("`{text}` has a `{{` without a `}}`"))?;
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(literal.to_owned()));
+            }
+            pieces.push(placeholder(inside).ok_or_else(|| {
+                format!("`{{{inside}}}` in `{text}` is no placeholder: write a name, such as `{{i}}`, `{{i+1}}` or `{{2*i}}`")
+            })?);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Literal(rest.to_owned()));
+        }
+        if pieces.is_empty() {
+            return Err("a pattern is empty".to_owned());
+        }
+        let text = text.to_owned();
+        Ok(Self { text, pieces })
+    }
+
+    /// Returns the names of the placeholders, sorted.
+    pub(super) fn placeholders(&self) -> Vec<&str> {
+        let pieces = self.pieces.iter();
+        let mut names: Vec<&str> = pieces
+            .filter_map(|piece| match piece {
+                Piece::Placeholder { name, .. } => Some(name.as_str()),
+                Piece::Literal(_) => None,
+            })
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Returns whether a placeholder has a factor or an offset, which only the replacement of a name can have.
+    pub(super) fn computes(&self) -> bool {
+        let computes = |piece: &Piece| matches!(piece, Piece::Placeholder { factor, offset, .. } if (*factor, *offset) != (1, 0));
+        self.pieces.iter().any(computes)
+    }
+
+    /// Matches the beginning of a name up to the end of a step. Returns the values of the placeholders and the rest.
+    pub(super) fn matched<'t>(&self, name: &'t str) -> Option<(Captures<'t>, &'t str)> {
+        let mut captures = Vec::new();
+        let rest = matched(&self.pieces, name, &mut captures)?;
+        Some((captures, rest))
+    }
+
+    /// Replaces the placeholders by values. Returns `None` if a placeholder has no value, or if a value of `{i+1}` is
+    /// not a number.
+    pub(super) fn filled(&self, captures: &Captures<'_>) -> Option<String> {
+        let mut filled = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(literal) => filled.push_str(literal),
+                Piece::Placeholder {
+                    name,
+                    factor,
+                    offset,
+                } => {
+                    let (_, value) = captures.iter().find(|(known, _)| known == name)?;
+                    if (*factor, *offset) == (1, 0) {
+                        filled.push_str(value);
+                    } else {
+                        let number: usize = value.parse().ok()?;
+                        let number = number.checked_mul(*factor)?.checked_add(*offset)?;
+                        filled.push_str(&number.to_string());
+                    }
+                }
+            }
+        }
+        Some(filled)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn placeholder(inside: &str) -> Option<Piece> {
+    let (inside, offset) = match inside.split_once('+') {
+        Some((inside, offset)) => (inside, offset.trim().parse().ok()?),
+        None => (inside, 0),
+    };
+    let (factor, name) = match inside.split_once('*') {
+        Some((factor, name)) => (factor.trim().parse().ok()?, name),
+        None => (1, inside),
+    };
+    let name = name.trim();
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then(|| Piece::Placeholder {
+        name: name.to_owned(),
+        factor,
+        offset,
+    })
+}
+
+/// Returns whether a step of a path ends before this character.
+fn separates(character: char) -> bool {
+    matches!(character, '.' | '[' | ']' | '/' | '\'')
+}
+
+fn matched<'t>(pieces: &[Piece], name: &'t str, captures: &mut Captures<'t>) -> Option<&'t str> {
+    let Some((first, others)) = pieces.split_first() else {
+        let ends = name.is_empty() || name.starts_with(['.', '[', '/']);
+        return ends.then_some(name);
+    };
+    let placeholder = match first {
+        Piece::Literal(literal) => {
+            return matched(others, name.strip_prefix(literal.as_str())?, captures);
+        }
+        Piece::Placeholder { name, .. } => name,
+    };
+    let known = captures.iter().find(|(known, _)| known == placeholder);
+    if let Some(&(_, value)) = known {
+        return matched(others, name.strip_prefix(value)?, captures);
+    }
+    let ends = name.char_indices().map(|(at, c)| (at + c.len_utf8(), c));
+    let step = ends.take_while(|&(end, c)| end <= LONGEST && !separates(c));
+    for (end, _) in step {
+        captures.push((placeholder.clone(), &name[..end]));
+        if let Some(rest) = matched(others, &name[end..], captures) {
+            return Some(rest);
+        }
+        captures.pop();
+    }
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::Pattern;
+
+    fn moved(from: &str, to: &str, name: &str) -> Option<(String, String)> {
+        let (from, to) = (Pattern::parse(from).unwrap(), Pattern::parse(to).unwrap());
+        let (captures, rest) = from.matched(name)?;
+        Some((to.filled(&captures)?, rest.to_owned()))
+    }
+
+    #[test]
+    fn placeholders_match_parts_of_steps() {
+        let is = |from, to, name, filled: &str, rest: &str| {
+            assert_eq!(
+                moved(from, to, name),
+                Some((filled.to_owned(), rest.to_owned()))
+            );
+        };
+        is(
+            "blocks[{i}]",
+            "h.{i}",
+            "blocks[12].mlp.bias",
+            "h.12",
+            ".mlp.bias",
+        );
+        is(
+            "stages[{i}][{j}].conv{k}",
+            "layer{i+1}.{j}.conv{k}",
+            "stages[0][1].conv2",
+            "layer1.1.conv2",
+            "",
+        );
+        is("layers[{i}]", "{2*i+1}", "layers[3].bias", "7", ".bias");
+        is("a{x}b{y}", "{y}{x}", "a1b2b", "2b1", "");
+        is("{x}.{x}", "{x}", "a.a", "a", "");
+        for name in [
+            "blocks",
+            "blocks[]",
+            "blocksx[1]",
+            "blocks[1]x",
+            "x.blocks[1]",
+        ] {
+            assert_eq!(moved("blocks[{i}]", "h.{i}", name), None, "{name}");
+        }
+        assert_eq!(moved("{x}.{x}", "{x}", "a.b"), None);
+        assert_eq!(moved("b.{i}", "{i+1}", "b.x"), None);
+    }
+
+    #[test]
+    fn long_names_are_refused_soon() {
+        let name = "ab".repeat(1_000_000);
+        assert_eq!(moved("{a}b{c}b{d}b{e}x", "{a}", &name), None);
+    }
+
+    #[test]
+    fn invalid_patterns_say_why() {
+        let why = |text| Pattern::parse(text).unwrap_err();
+        assert_eq!(why("h.{i"), "`h.{i` has a `{` without a `}`");
+        assert!(why("h.{}").starts_with("`{}` in `h.{}` is no placeholder"));
+        assert!(why("h.{i-1}").contains("`{i+1}`"));
+        assert_eq!(why(""), "a pattern is empty");
+    }
+}

@@ -1,0 +1,170 @@
+//! Reads the numbers of a stored tensor into the tensors of a model.
+//!
+//! Each number is written to its place as soon as it is read. So a tensor that is transposed, divided or converted
+//! needs no copy in the layout of the file.
+
+use pytree_transform::{DType, Tensor};
+use safetensors::tensor::TensorInfo;
+
+use crate::checkpoint::CheckpointError;
+use crate::checkpoint::bytes::{Number, with_number};
+use crate::checkpoint::file::Bytes;
+use crate::checkpoint::names::Arrangement;
+
+/// A tensor of the model that is the whole of a stored tensor or one of its parts.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The position of the leaf in the model.
+    pub(super) leaf: usize,
+    pub(super) shape: Vec<usize>,
+    pub(super) arrangement: Arrangement,
+}
+
+impl Part {
+    /// Returns the length of the part along the axis that is divided.
+    fn length(&self, axis: usize) -> usize {
+        self.arrangement
+            .file_shape()
+            .get(axis)
+            .copied()
+            .unwrap_or(1)
+    }
+}
+
+/// The tensors of the model that are read from one stored tensor.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The dtype of the tensors of the model.
+    pub(super) dtype: DType,
+    /// The parts, in their order in the file. They divide the axis of the outputs, and together have the stored shape.
+    pub(super) parts: Vec<Part>,
+}
+
+impl Reading {
+    /// Reads the tensors in the order of `parts`.
+    pub(super) fn read(
+        &self,
+        info: &TensorInfo,
+        bytes: &mut Bytes<'_>,
+    ) -> Result<Vec<Tensor>, CheckpointError> {
+        with_number!(
+            self.dtype,
+            Element => self.read_as::<Element>(info, bytes),
+            else self.read_as::<bool>(info, bytes)
+        )
+    }
+
+    fn read_as<T: Number>(
+        &self,
+        info: &TensorInfo,
+        bytes: &mut Bytes<'_>,
+    ) -> Result<Vec<Tensor>, CheckpointError> {
+        let unit = info.dtype.bitsize() / 8;
+        if let [part] = &self.parts[..]
+            && part.arrangement.is_same()
+        {
+            let mut elements = Vec::with_capacity(part.shape.iter().product());
+            bytes.read(unit, |piece| T::decode(info.dtype, piece, &mut elements))?;
+            return Ok(vec![Tensor::new(&part.shape, elements)]);
+        }
+        let mut scatter = Scatter::<T>::new(&self.parts, &info.shape);
+        let width = info.shape.last().copied().unwrap_or(1);
+        if width > 0 {
+            let mut rows = Vec::new();
+            bytes.read(unit * width, |piece| {
+                rows.clear();
+                T::decode(info.dtype, piece, &mut rows);
+                for row in rows.chunks_exact(width) {
+                    scatter.add(row);
+                }
+            })?;
+        }
+        let shapes = self.parts.iter().map(|part| &part.shape);
+        let tensors = shapes.zip(scatter.targets);
+        Ok(tensors
+            .map(|(shape, target)| Tensor::new(shape, target.elements))
+            .collect())
+    }
+}
+
+/// Writes the rows of a stored tensor to their places in the parts.
+struct Scatter<T> {
+    targets: Vec<Target<T>>,
+    /// The axis of the file that is divided.
+    axis: usize,
+    /// The shape in the file without the last axis.
+    outer: Vec<usize>,
+    /// The position of the next row.
+    index: Vec<usize>,
+}
+
+/// The elements of a part.
+struct Target<T> {
+    elements: Vec<T>,
+    /// The range of the part along the axis that is divided.
+    begin: usize,
+    end: usize,
+    first: isize,
+    strides: Vec<isize>,
+}
+
+impl<T: Number> Scatter<T> {
+    fn new(parts: &[Part], shape: &[usize]) -> Self {
+        let axis = parts.first().map_or(0, |part| part.arrangement.outputs());
+        let mut begin = 0;
+        let mut targets = Vec::with_capacity(parts.len());
+        for part in parts {
+            let end = begin + part.length(axis);
+            let (first, strides) = part.arrangement.strides();
+            targets.push(Target {
+                elements: vec![T::EMPTY; part.shape.iter().product()],
+                begin,
+                end,
+                first,
+                strides,
+            });
+            begin = end;
+        }
+        let outer = shape[..shape.len().saturating_sub(1)].to_vec();
+        Self {
+            targets,
+            axis,
+            index: vec![0; outer.len()],
+            outer,
+        }
+    }
+
+    /// Writes the next row, which is along the last axis of the file.
+    fn add(&mut self, row: &[T]) {
+        let last = self.outer.len();
+        for target in &mut self.targets {
+            let mut at = target.first;
+            let mut is_inside = true;
+            for (axis, &index) in self.index.iter().enumerate() {
+                let mut index = index;
+                if axis == self.axis {
+                    is_inside = (target.begin..target.end).contains(&index);
+                    index = index.wrapping_sub(target.begin);
+                }
+                at += index.cast_signed().wrapping_mul(target.strides[axis]);
+            }
+            let row = match (self.axis == last, is_inside) {
+                (true, _) => &row[target.begin..target.end],
+                (false, true) => row,
+                (false, false) => continue,
+            };
+            for &element in row {
+                target.elements[at.cast_unsigned()] = element;
+                at += target.strides[last];
+            }
+        }
+        // Advances the position, the last of its axes first.
+        for (index, &length) in self.index.iter_mut().zip(&self.outer).rev() {
+            *index += 1;
+            if *index < length {
+                return;
+            }
+            *index = 0;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The report of a load: which leaves were loaded, and how.
+
+use std::fmt;
+
+use pytree_transform::DType;
+
+use crate::checkpoint::Mismatch;
+use crate::checkpoint::error::list;
+
+/// A report of the leaves that were loaded, missing and unused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadReport {
+    /// The names of the loaded leaves, as in the template.
+    pub applied: Vec<String>,
+    /// The leaves of the template that are not in the file, each a [`Mismatch::Missing`].
+    pub missing: Vec<Mismatch>,
+    /// The leaves of the file that are not in the template, each a [`Mismatch::Unexpected`].
+    pub unused: Vec<Mismatch>,
+    /// The loaded leaves whose dtype was converted: see [`LoadOptions::convert_floats`](super::LoadOptions::convert_floats).
+    pub converted: Vec<Converted>,
+    /// The names of the loaded leaves whose axes have another order in the file: see
+    /// [`WeightLayout`](super::WeightLayout).
+    pub transposed: Vec<String>,
+    /// The names in the file of the tensors that [`WeightNames::ignore`](super::WeightNames::ignore) names.
+    pub ignored: Vec<String>,
+}
+
+/// A leaf whose dtype was converted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Converted {
+    /// The name of the leaf.
+    pub name: String,
+    /// The dtype in the file, for example `bf16`.
+    pub from: String,
+    /// The dtype in the template.
+    pub to: DType,
+}
+
+impl fmt::Display for LoadReport {
+    /// Writes the numbers of leaves, and lists the missing and unused leaves. Numbers of converted, transposed and
+    /// ignored leaves are written unless they are zero.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (applied, missing, unused) =
+            (self.applied.len(), self.missing.len(), self.unused.len());
+        write!(f, "{applied} applied, {missing} missing, {unused} unused")?;
+        for (number, what) in [
+            (self.converted.len(), "converted"),
+            (self.transposed.len(), "transposed"),
+            (self.ignored.len(), "ignored"),
+        ] {
+            if number > 0 {
+                write!(f, ", {number} {what}")?;
+            }
+        }
+        write!(
+            f,
+            "{}{}",
+            if missing + unused > 0 { ":" } else { "" },
+            list(self.missing.iter().chain(&self.unused))
+        )
+    }
+}
