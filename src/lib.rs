@@ -256,6 +256,8 @@ mod documents {
     struct Devices;
     #[doc = include_str!("../docs/export.md")]
     struct Export;
+    #[doc = include_str!("../docs/weights.md")]
+    struct Weights;
     #[doc = include_str!("../docs/optimizers.md")]
     struct Optimizers;
     #[doc = include_str!("../docs/for-jax-users.md")]

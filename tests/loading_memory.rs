@@ -1,0 +1,111 @@
+//! Reading a file needs at most 1.2 times the size of the file in memory.
+
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    unsafe_code,
+    missing_docs,
+    reason = "an allocator that counts hands everything on to the system's"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pytree::checkpoint::{LoadOptions, SaveOptions, WeightNames};
+use pytree::nn::{Initializer, LinearOptions};
+use pytree::prelude::*;
+
+/// The bytes that are allocated now, and the most that were allocated since the last call of [`peak`].
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+fn add(size: usize) {
+    let now = NOW.fetch_add(size, Ordering::SeqCst) + size;
+    MOST.fetch_max(now, Ordering::SeqCst);
+}
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        add(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        add(layout.size());
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Both blocks may exist while the elements are copied.
+        add(size);
+        NOW.fetch_sub(layout.size(), Ordering::SeqCst);
+        unsafe { System.realloc(block, layout, size) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::SeqCst);
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Returns the result of a function, and the most memory that it needed at a time, its result included.
+fn peak<R>(function: impl FnOnce() -> R) -> (R, usize) {
+    let before = NOW.load(Ordering::SeqCst);
+    MOST.store(before, Ordering::SeqCst);
+    let result = function();
+    (result, MOST.load(Ordering::SeqCst) - before)
+}
+
+fn file(name: &str) -> PathBuf {
+    let unique = format!("pytree-memory-{}-{name}.safetensors", std::process::id());
+    std::env::temp_dir().join(unique)
+}
+
+/// One large layer, so that a second copy of it would be nearly the whole file.
+fn model() -> Mlp {
+    let options = LinearOptions {
+        weight_init: Initializer::Zeros,
+        ..LinearOptions::default()
+    };
+    Mlp::with_options(
+        &[1500, 4000, 10],
+        Activation::Relu,
+        options,
+        &mut Rngs::new(0),
+    )
+}
+
+/// All checks are in one test, because tests run at the same time and allocate from the same system.
+#[test]
+fn reading_needs_little_more_than_the_file() {
+    let template = model();
+    let path = file("large");
+    let pytorch = || SaveOptions::new().names(WeightNames::pytorch());
+    let check = |what: &str, size: u64, most: usize| {
+        let ratio = most as f64 / size as f64;
+        println!("{what}: {most} bytes for a file of {size} bytes, {ratio:.3} times its size");
+        assert!(ratio <= 1.2, "{what}: {ratio}");
+        assert!(ratio > 0.9 || what.starts_with("list"), "{what}: {ratio}");
+    };
+    let size = || std::fs::metadata(&path).unwrap().len();
+
+    checkpoint::save(&path, &template).unwrap();
+    let (loaded, most) = peak(|| checkpoint::load(&path, &template).unwrap());
+    check("load", size(), most);
+    drop(loaded);
+    let (tensors, most) = peak(|| checkpoint::tensors(&path).unwrap());
+    check("tensors", size(), most);
+    drop(tensors);
+    let (_, most) = peak(|| checkpoint::inspect(&path).unwrap());
+    check("list the leaves", size(), most);
+
+    checkpoint::save_with(&path, &template, &pytorch()).unwrap();
+    let options = LoadOptions::new().names(WeightNames::pytorch());
+    let (loaded, most) = peak(|| checkpoint::load_with(&path, &template, &options).unwrap());
+    check("load transposed", size(), most);
+    drop(loaded);
+    std::fs::remove_file(&path).unwrap();
+}
