@@ -25,8 +25,9 @@
 //!   contains the types of transformed functions, [`control`] contains loops and branches, and [`collectives`] contains
 //!   operations along a named axis.
 //! - [`nn`] contains layers, activations and losses; [`optim`] contains optimizers; [`random`] contains keys and
-//!   streams of random numbers; [`data`] contains batches of examples; [`checkpoint`] saves and loads; [`export`]
-//!   writes programs for other tools; [`debug`] prints and checks values inside of compiled functions.
+//!   streams of random numbers; [`data`] contains batches of examples; [`training`] records metrics,
+//!   progress and pictures of a run; [`checkpoint`] saves and loads; [`export`] writes programs for other tools;
+//!   [`debug`] prints and checks values inside of compiled functions.
 
 /// The crate of pytrees, with further items for handwritten implementations of `Pytree` and of leaf types.
 pub use pytree_core as core;
@@ -46,7 +47,7 @@ pub use pytree_derive::{
     FacadePytree as Pytree, FacadeStatic as Static, facade_module_object as module_object,
     facade_shaped as shaped, facade_shapes as shapes,
 };
-pub use pytree_nn::{Model, checkpoint, data, export, files};
+pub use pytree_nn::{Model, checkpoint, data, export, files, training};
 #[doc(hidden)]
 pub use pytree_transform::raw;
 pub use pytree_transform::{

@@ -408,6 +408,7 @@ fn index_has_every_function() {
         ("pytree::data", "pytree-nn/src/data/mod.rs"),
         ("pytree::data::npy", "pytree-nn/src/data/npy/mod.rs"),
         ("pytree::export", "pytree-nn/src/export.rs"),
+        ("pytree::training", "pytree-nn/src/training/mod.rs"),
         ("pytree::files", "pytree-nn/src/files.rs"),
         ("pytree::memory", "pytree-transform/src/base/memory.rs"),
         ("pytree::tree", "pytree-core/src/trees/tree.rs"),

@@ -50,6 +50,7 @@ mod optimizers;
 mod random;
 mod schedules;
 mod summary;
+pub mod training;
 
 pub use checkpoint::CheckpointError;
 pub use convert_floats::convert_floats;
