@@ -1,8 +1,9 @@
 //! Trains an MLP on handwritten digits, end to end: `cargo run --release --example digits`.
 //!
-//! The program prints a summary of the model and a progress bar, writes the learning curves and the confusion matrix as
-//! a picture, saves a checkpoint, loads it into a fresh model, and tests the loaded model. The last printed line is
-//! `test accuracy: 0.97…`; `--help` lists the options.
+//! The program prints a summary of the model and the progress, writes the metrics of each step, draws learning curves and a
+//! confusion matrix, and saves checkpoints. It loads the last checkpoint into a fresh model, and tests the loaded model. The
+//! last printed line is `test accuracy: 0.97…`. `--resume` continues an interrupted run, also in the middle of an epoch, and
+//! ends with the same metrics and weights, bit for bit. `--help` lists the options.
 
 mod data;
 mod options;
@@ -12,19 +13,23 @@ mod workload;
 use std::path::Path;
 use std::process::ExitCode;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use pytree::data::{Arrays, Batches, LastBatch, Position};
 use pytree::nn::{accuracy, confusion_matrix, summary};
 use pytree::prelude::*;
-use pytree::transform::Jit;
+use pytree::training::{Curves, MetricsLog, Progress, save_curves};
 
 use crate::data::{Digits, IMAGES, TRAINING};
 use crate::options::{HELP, Options};
-use crate::picture::Epoch;
 
 const SIZES: [usize; 4] = [64, 128, 128, 10];
 const BATCH: usize = 64;
+/// The number of steps between two checkpoints. It is not a multiple of the steps of an epoch.
+const SAVED: usize = 50;
 
-type Step = Jit<(Mlp, Optimizer<Mlp>, Tensor, Tensor), (Mlp, Optimizer<Mlp>, Tensor)>;
+/// Images and the digits that they show.
+type Examples = (Tensor, Tensor);
+/// What a checkpoint stores.
+type State = (Mlp, Optimizer<Mlp>, Position);
 
 fn main() -> ExitCode {
     let outcome = match Options::parse(std::env::args().skip(1)) {
@@ -44,47 +49,37 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the compiled training step. The step returns the loss before the update, and the updated model and
-/// optimizer.
-fn step() -> Step {
-    jit(
-        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
-            let (loss, gradient) = value_and_grad(loss)(&model);
-            optimizer.update(&mut model, &gradient);
-            (model, optimizer, loss)
-        },
-    )
-}
-
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let digits =
         Digits::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv"))?;
+    let keys = Key::new(options.seed).split(2);
     let order = if options.workload_d {
         workload::permutation(900, IMAGES)
     } else {
-        shuffled(&Key::new(options.seed), IMAGES)
+        let order = keys[0].permutation(IMAGES).to_vec::<i32>().into_iter();
+        order.map(usize::try_from).collect::<Result<_, _>>()?
     };
     let (training, test) = order.split_at(TRAINING);
-    let model = initial_model(options);
-    if !options.quiet {
-        println!("{}", summary(&model));
-    }
-    let (model, optimizer, history) = train(options, &digits, training, test, model);
-    let (x, y) = digits.batch(test);
-    let model = if options.quiet {
-        model
+    let (training, test) = (digits.batch(training), digits.batch(test));
+    let batches = Batches::new(training.clone(), BATCH).last_batch(LastBatch::Drop);
+    let batches = if options.workload_d {
+        batches.order_by(|epoch| workload::permutation(1000 + epoch as u64, TRAINING))
     } else {
-        reload(options, &model, optimizer)?
+        batches.shuffle(&keys[1])
     };
-    let logits = model.forward(&x);
-    if !options.quiet {
-        let confusion = confusion_matrix(&logits.argmax(-1), &y, 10);
-        let file = options.out.join("digits.svg");
-        picture::write(&file, &history, &confusion)?;
-        println!("learning curves and confusion matrix: {}", file.display());
+    let model = initial_model(options);
+    if options.quiet {
+        let (model, _, _) = train(options, &batches, model, |_, _, _, _| Ok(()))?;
+        println!("test accuracy: {:.4}", tested(&model, &test));
+        return Ok(());
     }
-    println!("test accuracy: {:.4}", accuracy(&logits, &y).item::<f32>());
+    println!("{}", summary(&model));
+    let model = recorded(options, &batches, model, &training, &test)?;
+    let confusion = confusion_matrix(&model.forward(&test.0).argmax(-1), &test.1, 10);
+    let file = options.out.join("confusion.svg");
+    pytree::files::write(&file, picture::confusion(&confusion).as_bytes())?;
+    println!("confusion matrix: {}", file.display());
+    println!("test accuracy: {:.4}", tested(&model, &test));
     Ok(())
 }
 
@@ -101,95 +96,115 @@ fn initial_model(options: &Options) -> Mlp {
     model
 }
 
-/// Returns the numbers in `0..count` in random order.
-fn shuffled(key: &Key, count: usize) -> Vec<usize> {
-    key.permutation(count)
-        .to_vec::<i32>()
-        .into_iter()
-        .map(|at| usize::try_from(at).unwrap_or(0))
-        .collect()
+/// Returns the part of the examples that the model recognises.
+fn tested(model: &Mlp, (x, y): &Examples) -> f32 {
+    accuracy(&model.forward(x), y).item()
 }
 
+/// Trains the model. Calls `record` after each step, with the number of the step, the loss before the step and the new state.
 fn train(
     options: &Options,
-    digits: &Digits,
-    training: &[usize],
-    test: &[usize],
-    mut model: Mlp,
-) -> (Mlp, Optimizer<Mlp>, Vec<Epoch>) {
-    let mut optimizer = Optimizer::new(&model, adam(1e-3));
-    let step = step();
-    let predict = jit(|(model, x, y): (Mlp, Tensor, Tensor)| accuracy(&model.forward(&x), &y));
-    let bar = progress_bar(options);
-    let mut history = Vec::with_capacity(options.epochs);
-    for epoch in 0..options.epochs {
-        let order = if options.workload_d {
-            workload::permutation(1000 + epoch as u64, TRAINING)
-        } else {
-            shuffled(
-                &Key::new(options.seed).fold_in(u32::try_from(epoch + 1).unwrap_or(u32::MAX)),
-                TRAINING,
-            )
-        };
-        let mut losses = Vec::new();
-        for batch in order.chunks_exact(BATCH) {
-            let positions: Vec<usize> = batch.iter().map(|&at| training[at]).collect();
-            let (x, y) = digits.batch(&positions);
-            let loss;
-            (model, optimizer, loss) = step((model, optimizer, x, y));
-            losses.push(loss);
-            bar.inc(1);
-        }
-        if options.quiet {
-            continue;
-        }
-        let reached = |positions: &[usize]| {
-            let (x, y) = digits.batch(positions);
-            predict((model.clone(), x, y)).item::<f32>()
-        };
-        let epoch = Epoch {
-            loss: losses.iter().map(Tensor::item::<f32>).sum::<f32>() / losses.len() as f32,
-            training_accuracy: reached(training),
-            test_accuracy: reached(test),
-        };
-        let reached = format!(
-            "loss {:.4}, accuracy {:.4}",
-            epoch.loss, epoch.test_accuracy
-        );
-        // Without a terminal there is no progress bar.
-        if bar.is_hidden() {
-            println!("epoch {:2}: {reached}", history.len() + 1);
-        }
-        bar.set_message(reached);
-        history.push(epoch);
+    batches: &Batches<Arrays<Examples>>,
+    model: Mlp,
+    mut record: impl FnMut(usize, &Tensor, &State, &mut Progress) -> Outcome,
+) -> Result<State, Box<dyn std::error::Error>> {
+    let step = jit(
+        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+            let (loss, gradient) = value_and_grad(loss)(&model);
+            optimizer.update(&mut model, &gradient);
+            (model, optimizer, loss)
+        },
+    );
+    let optimizer = Optimizer::new(&model, adam(1e-3));
+    let mut state = (model, optimizer, batches.start());
+    if options.resume {
+        state = checkpoint::load(options.out.join("digits.safetensors"), &state)?;
+        // A run with another seed is refused here, even if no step is left.
+        drop(batches.try_resume(&state.2)?);
     }
-    bar.finish();
-    (model, optimizer, history)
+    let (_, _, position) = &state;
+    let mut number = position.epoch() * batches.per_epoch() + position.batch();
+    let mut progress = if options.quiet {
+        Progress::hidden()
+    } else {
+        Progress::new(options.epochs * batches.per_epoch()).resumed_at(number)
+    };
+    while state.2.epoch() < options.epochs {
+        for (next, (x, y)) in batches.resume(&state.2) {
+            let (model, optimizer, loss) = step((state.0, state.1, x, y));
+            state = (model, optimizer, next);
+            number += 1;
+            progress.step();
+            record(number, &loss, &state, &mut progress)?;
+        }
+    }
+    Ok(state)
 }
 
-fn progress_bar(options: &Options) -> ProgressBar {
-    if options.quiet {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new((options.epochs * (TRAINING / BATCH)) as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} steps, {msg} [{elapsed}]")
-    {
-        bar.set_style(style);
-    }
-    bar
-}
+type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// Saves the model and the optimizer, and loads the model into a new model.
-fn reload(
+/// Trains the model with files: metrics of each step, checkpoints, and a picture of the metrics. Returns the model that was
+/// loaded from the last checkpoint.
+fn recorded(
     options: &Options,
-    model: &Mlp,
-    optimizer: Optimizer<Mlp>,
+    batches: &Batches<Arrays<Examples>>,
+    model: Mlp,
+    training: &Examples,
+    test: &Examples,
 ) -> Result<Mlp, Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&options.out)?;
-    let file = options.out.join("digits.safetensors");
-    checkpoint::save(&file, &(model.clone(), optimizer))?;
+    let [file, metrics] =
+        ["digits.safetensors", "metrics.jsonl"].map(|name| options.out.join(name));
+    let template = (
+        model.clone(),
+        Optimizer::new(&model, adam(1e-3)),
+        batches.start(),
+    );
+    let mut log = if options.resume {
+        let (_, _, position) = checkpoint::load(&file, &template)?;
+        let done = position.epoch() * batches.per_epoch() + position.batch();
+        MetricsLog::resume(&metrics, done)?
+    } else {
+        MetricsLog::create(&metrics)?
+    };
+    let state = train(options, batches, model, |number, loss, state, progress| {
+        let mut values = vec![("loss", loss.item::<f32>())];
+        let (model, _, position) = state;
+        if position.batch() == 0 {
+            values.push(("training accuracy", tested(model, training)));
+            values.push(("test accuracy", tested(model, test)));
+            progress.report(
+                format_args!("epoch {:2}", position.epoch()),
+                values.iter().copied(),
+            );
+        }
+        log.write(number, values)?;
+        if number % SAVED == 0 {
+            checkpoint::save(&file, state)?;
+        }
+        if options.stop_after == Some(number) {
+            std::process::exit(3);
+        }
+        Ok(())
+    })?;
+    checkpoint::save(&file, &state)?;
     println!("checkpoint: {}", file.display());
+    let records = MetricsLog::read(&metrics)?;
+    let loss = Curves::new("loss").axis("step").metric("loss", &records);
+    let accuracies = Curves::new("accuracy").axis("step");
+    let accuracies = accuracies.metric("training accuracy", &records);
+    let picture = options.out.join("digits.svg");
+    save_curves(
+        &picture,
+        &[loss, accuracies.metric("test accuracy", &records)],
+    )?;
+    println!("learning curves: {}", picture.display());
     let fresh = Mlp::new(&SIZES, Activation::Relu, &mut Rngs::new(options.seed + 1));
-    let template = (fresh.clone(), Optimizer::new(&fresh, adam(1e-3)));
+    let template = (
+        fresh.clone(),
+        Optimizer::new(&fresh, adam(1e-3)),
+        batches.start(),
+    );
     Ok(checkpoint::load(&file, &template)?.0)
 }

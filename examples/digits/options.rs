@@ -10,7 +10,9 @@ Usage: cargo run --release --example digits -- [options]
 
   --seed N        seed of split, initial weights and shuffling (default: 0)
   --epochs N      passes over the training set (default: 30)
-  --out FOLDER    where picture and checkpoint go (default: target/digits)
+  --out FOLDER    the folder of pictures, metrics and checkpoint (default: target/digits)
+  --resume        continue the run of the checkpoint in the folder
+  --stop-after N  end like a killed process after N steps, with status 3
   --workload-d    data order, weights and batches of the peers' benchmark; ignores --seed
   --quiet         print only the last line, write no files
   --help          print this
@@ -23,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) out: PathBuf,
     pub(crate) workload_d: bool,
     pub(crate) quiet: bool,
+    pub(crate) resume: bool,
+    pub(crate) stop_after: Option<usize>,
 }
 
 impl Options {
@@ -36,6 +40,8 @@ impl Options {
             out: PathBuf::from("target/digits"),
             workload_d: false,
             quiet: false,
+            resume: false,
+            stop_after: None,
         };
         while let Some(argument) = arguments.next() {
             let mut value = || {
@@ -50,11 +56,18 @@ impl Options {
                 "--out" => options.out = PathBuf::from(value()?),
                 "--workload-d" => options.workload_d = true,
                 "--quiet" => options.quiet = true,
+                "--resume" => options.resume = true,
+                "--stop-after" => options.stop_after = Some(number(&argument, &value()?)?),
                 other => return Err(format!("unknown option {other}; --help lists them")),
             }
         }
         if options.epochs == 0 {
             return Err("--epochs must be at least 1".to_owned());
+        }
+        if options.resume && options.quiet {
+            return Err(
+                "--resume needs the checkpoint that a run with --quiet does not write".to_owned(),
+            );
         }
         Ok(Some(options))
     }

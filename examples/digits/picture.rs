@@ -1,164 +1,46 @@
-//! Draws the learning curves and the confusion matrix as one picture.
+//! Draws the confusion matrix as a picture.
 
-use std::path::Path;
+use std::fmt::Write as _;
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+/// The side of a field and the margin around the matrix, in pixels.
+const FIELD: usize = 36;
+const MARGIN: usize = 50;
 
-/// The results of one epoch.
-pub(crate) struct Epoch {
-    pub(crate) loss: f32,
-    pub(crate) training_accuracy: f32,
-    pub(crate) test_accuracy: f32,
-}
-
-type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-/// Writes an SVG: loss and accuracies by epoch on the left, the confusion matrix on the right.
-pub(crate) fn write(path: &Path, epochs: &[Epoch], confusion: &[Vec<usize>]) -> Outcome {
-    let mut text = String::new();
-    draw(&mut text, epochs, confusion)?;
-    pytree::files::write(path, text.as_bytes())?;
-    Ok(())
-}
-
-fn draw(text: &mut String, epochs: &[Epoch], confusion: &[Vec<usize>]) -> Outcome {
-    let root = SVGBackend::with_string(text, (1200, 480)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let areas = root.split_evenly((1, 3));
-    curve(
-        &areas[0],
-        "training loss",
-        epochs,
-        &[("loss", BLUE, |epoch| epoch.loss)],
-    )?;
-    curve(
-        &areas[1],
-        "accuracy",
-        epochs,
-        &[
-            ("training", BLUE, |epoch| epoch.training_accuracy),
-            ("test", RED, |epoch| epoch.test_accuracy),
-        ],
-    )?;
-    matrix(&areas[2], confusion)?;
-    root.present()?;
-    Ok(())
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Series = (&'static str, RGBColor, fn(&Epoch) -> f32);
-
-fn curve(area: &Area<'_>, title: &str, epochs: &[Epoch], series: &[Series]) -> Outcome {
-    let values = || {
-        series
-            .iter()
-            .flat_map(|(_, _, value)| epochs.iter().map(value))
+/// Returns an SVG of the counts: rows are the digits, columns the predictions.
+pub(crate) fn confusion(counts: &[Vec<usize>]) -> String {
+    let largest = counts.iter().flatten().copied().max().unwrap_or(0).max(1);
+    let side = 2 * MARGIN + FIELD * counts.len();
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{side}\" height=\"{side}\" font-family=\"sans-serif\" font-size=\"12\" text-anchor=\"middle\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    );
+    let mut text = |x: usize, y: usize, content: &str| {
+        let _ = writeln!(svg, r#"<text x="{x}" y="{y}">{content}</text>"#);
     };
-    let low = values().fold(f32::INFINITY, f32::min);
-    let high = values().fold(f32::NEG_INFINITY, f32::max);
-    let margin = ((high - low) * 0.05).max(1e-3);
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
-        .margin(10)
-        .x_label_area_size(30)
-        .y_label_area_size(45)
-        .build_cartesian_2d(1..epochs.len().max(2), low - margin..high + margin)?;
-    chart
-        .configure_mesh()
-        .x_desc("epoch")
-        .light_line_style(WHITE)
-        .draw()?;
-    for (name, colour, value) in series {
-        let colour = *colour;
-        chart
-            .draw_series(LineSeries::new(
-                epochs
-                    .iter()
-                    .enumerate()
-                    .map(|(at, epoch)| (at + 1, value(epoch))),
-                colour,
-            ))?
-            .label(*name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 15, y)], colour));
+    text(side / 2, 20, "test digits (rows) as predicted (columns)");
+    for digit in 0..counts.len() {
+        let middle = MARGIN + FIELD * digit + FIELD / 2;
+        text(middle, MARGIN - 8, &digit.to_string());
+        text(MARGIN - 12, middle + 4, &digit.to_string());
     }
-    if series.len() > 1 {
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .border_style(BLACK)
-            .draw()?;
-    }
-    Ok(())
-}
-
-fn matrix(area: &Area<'_>, confusion: &[Vec<usize>]) -> Outcome {
-    let classes = confusion.len();
-    if classes < 2 {
-        return Ok(());
-    }
-    let largest = confusion
-        .iter()
-        .flatten()
-        .copied()
-        .max()
-        .unwrap_or(1)
-        .max(1) as f64;
-    let mut chart = ChartBuilder::on(area)
-        .caption(
-            "test digits (rows) as predicted (columns)",
-            ("sans-serif", 16),
-        )
-        .margin(10)
-        .x_label_area_size(30)
-        .y_label_area_size(30)
-        .build_cartesian_2d(
-            (0..classes - 1).into_segmented(),
-            (0..classes - 1).into_segmented(),
-        )?;
-    chart
-        .configure_mesh()
-        .disable_mesh()
-        .x_labels(classes)
-        .y_labels(classes)
-        .y_label_formatter(&|line| match line {
-            SegmentValue::Exact(line) | SegmentValue::CenterOf(line) => {
-                (classes - 1).saturating_sub(*line).to_string()
-            }
-            SegmentValue::Last => String::new(),
-        })
-        .draw()?;
-    for (digit, row) in confusion.iter().enumerate() {
-        // Places the row of digit 0 at the top.
-        let line = classes - 1 - digit;
+    for (digit, row) in counts.iter().enumerate() {
         for (predicted, &count) in row.iter().enumerate() {
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "from 0 to 200"
-            )]
-            let shade = 255 - (count as f64 / largest * 200.0) as u8;
+            let (x, y) = (MARGIN + FIELD * predicted, MARGIN + FIELD * digit);
             let colour = if digit == predicted {
-                RGBColor(shade, 255, shade)
+                "#009e73"
             } else {
-                RGBColor(255, shade, shade)
+                "#d55e00"
             };
-            let corner = |column, line| (SegmentValue::Exact(column), SegmentValue::Exact(line));
-            chart.draw_series([Rectangle::new(
-                [corner(predicted, line), corner(predicted + 1, line + 1)],
-                colour.filled(),
-            )])?;
+            let shade = count as f64 / largest as f64;
+            let _ = writeln!(
+                svg,
+                r##"<rect x="{x}" y="{y}" width="{FIELD}" height="{FIELD}" fill="{colour}" fill-opacity="{shade:.2}" stroke="#cccccc"/>"##
+            );
             if count > 0 {
-                let middle = (
-                    SegmentValue::CenterOf(predicted),
-                    SegmentValue::CenterOf(line),
-                );
-                let style = ("sans-serif", 12)
-                    .into_text_style(area)
-                    .pos(Pos::new(HPos::Center, VPos::Center));
-                chart.draw_series([Text::new(count.to_string(), middle, style)])?;
+                let (x, y) = (x + FIELD / 2, y + FIELD / 2 + 4);
+                let _ = writeln!(svg, r#"<text x="{x}" y="{y}">{count}</text>"#);
             }
         }
     }
-    Ok(())
+    svg.push_str("</svg>\n");
+    svg
 }

@@ -1,5 +1,6 @@
 //! A convolutional network with batch normalisation and dropout learns to read digits.
 
+use pytree::data::Batches;
 use pytree::nn::{Conv, Flatten, Pool, accuracy};
 use pytree::prelude::*;
 
@@ -46,10 +47,10 @@ fn convolutional_network_reads_digits() {
             loss
         },
     );
-    let batches = images.index(ix![..1408]).split(44, 0).into_iter();
-    let batches = batches.zip(digits.index(ix![..1408]).split(44, 0));
-    for (x, y) in batches.collect::<Vec<_>>().iter().cycle().take(220) {
-        step((&mut model, &mut optimizer, x.clone(), y.clone()));
+    let training = (images.index(ix![..1408]), digits.index(ix![..1408]));
+    let batches = Batches::new(training, 32).shuffle(&Key::new(1));
+    for (x, y) in (0..5).flat_map(|epoch| batches.epoch(epoch)) {
+        step((&mut model, &mut optimizer, x, y));
     }
     let logits = eval(&model).forward(&images.index(ix![1408..]));
     let correct = accuracy(&logits, &digits.index(ix![1408..]));
