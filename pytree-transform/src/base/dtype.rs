@@ -98,6 +98,7 @@ impl DType {
     }
 
     /// Returns the [`ElementType`] of `pytree-core` that corresponds to this dtype.
+    #[inline]
     pub const fn element(self) -> ElementType {
         match self {
             Self::Bool => ElementType::Bool,

@@ -143,6 +143,7 @@ impl Tensor {
     }
 
     /// Returns the dtype and the shape of the tensor.
+    #[inline]
     pub fn info(&self) -> &AbstractArray {
         match &self.0 {
             Handle::Concrete(array) => &array.info,
@@ -152,11 +153,13 @@ impl Tensor {
     }
 
     /// Returns the length of each axis.
+    #[inline]
     pub fn shape(&self) -> &[usize] {
         &self.info().shape
     }
 
     /// Returns the dtype of the elements.
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.info().dtype
     }

@@ -74,6 +74,8 @@ pub struct Scope {
     /// The number of leading axes that are not part of a module's patterns, because the module is stacked.
     pub(crate) stacked: usize,
     is_broken: bool,
+    /// The position of the current shape among the recorded shapes of the report. `u32::MAX` without a report.
+    recorded: u32,
     report: Option<Box<Report>>,
 }
 
@@ -90,6 +92,7 @@ impl Scope {
             owner: Owner::Module,
             stacked: 0,
             is_broken: false,
+            recorded: u32::MAX,
             report: None,
         }
     }
@@ -188,12 +191,12 @@ impl Scope {
 
     /// Returns the length of the axis with the given name. Returns `None` if no length is bound to the name.
     pub(super) fn length_of(&self, name: &str) -> Option<usize> {
-        Some(find(&self.lengths, name)?.value)
+        Some(find(self.lengths(), name)?.value)
     }
 
     /// Returns where a name got its length.
     pub(super) fn origin_of(&self, name: &str) -> Option<Origin> {
-        let length = find(&self.lengths, name).map(|bound| bound.origin);
+        let length = find(self.lengths(), name).map(|bound| bound.origin);
         length.or_else(|| find(&self.rests, name).map(|bound| bound.origin))
     }
 
@@ -203,10 +206,14 @@ impl Scope {
     #[inline]
     pub fn number<N: TryInto<usize>>(&mut self, name: &'static str, number: N) {
         if let Ok(value) = number.try_into() {
-            let origin = self.origin(None);
             let value = match &self.report {
                 Some(report) => report.assumed(name).unwrap_or(value),
                 None => value,
+            };
+            let origin = Origin {
+                pattern: None,
+                owner: self.owner,
+                recorded: u32::MAX,
             };
             self.lengths.push(Bound {
                 name,
@@ -217,76 +224,107 @@ impl Scope {
     }
 
     #[inline]
-    fn origin(&self, pattern: Option<&'static ShapePattern>) -> Origin {
+    fn origin(&self, pattern: &'static ShapePattern) -> Origin {
         Origin {
-            pattern,
+            pattern: Some(pattern),
             owner: self.owner,
-            recorded: match (&self.report, pattern) {
-                (Some(report), Some(_)) => report.recorded(),
-                _ => u32::MAX,
-            },
+            recorded: self.recorded,
         }
     }
 
     /// Compares a shape with a pattern, and binds the names that are not bound yet.
     #[inline]
     pub(crate) fn compare(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
-        let origin = self.origin(Some(pattern));
         if self.report.is_some() {
             self.record(pattern, found);
         }
         let shape = found.shape.get(self.stacked..);
         let Some(shape) = shape.filter(|shape| pattern.has_rank(shape.len())) else {
-            return self.mistake(Reason::Rank, origin);
+            return self.mistake(Reason::Rank, self.origin(pattern));
         };
         if !matches!(pattern.element, ElementPattern::Any) {
-            self.compare_element(pattern.element, found.element, origin);
+            self.compare_element(pattern.element, found.element, self.origin(pattern));
         }
-        for (axis, &length) in pattern.before.iter().zip(shape) {
-            self.compare_axis(axis, length, &origin);
-        }
-        let end = shape.len() - pattern.after.len();
+        let (first, others) = shape.split_at(pattern.before.len());
+        let (rest, last) = others.split_at(others.len() - pattern.after.len());
         if let Some(Rest::Named(name)) = pattern.rest {
-            self.compare_rest(name, &shape[pattern.before.len()..end], origin);
+            self.compare_rest(name, rest, self.origin(pattern));
         }
-        for (axis, &length) in pattern.after.iter().zip(&shape[end..]) {
-            self.compare_axis(axis, length, &origin);
+        // One call for both parts, so that the compiler inlines the call.
+        for (axes, lengths) in [(pattern.before, first), (pattern.after, last)] {
+            self.compare_axes(axes, lengths, pattern);
         }
     }
 
     #[cold]
     fn record(&mut self, pattern: &'static ShapePattern, found: ArrayShape<'_>) {
         if let Some(report) = &mut self.report {
+            self.recorded = report.recorded();
             report.record(found, pattern, self.owner);
         }
     }
 
     #[inline]
-    fn compare_axis(&mut self, axis: &'static AxisPattern, found: usize, origin: &Origin) {
+    fn compare_axes(
+        &mut self,
+        axes: &'static [AxisPattern],
+        lengths: &[usize],
+        pattern: &'static ShapePattern,
+    ) {
+        for (axis, &found) in axes.iter().zip(lengths) {
+            let AxisPattern::Named(name) = *axis else {
+                self.compare_special(axis, found, pattern);
+                continue;
+            };
+            match find(self.lengths(), name) {
+                Some(bound) if bound.value == found => {}
+                Some(_) => self.mistake(Reason::Name(name, found), self.origin(pattern)),
+                None => {
+                    let origin = self.origin(pattern);
+                    self.lengths.push(Bound {
+                        name,
+                        value: found,
+                        origin,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Compares an axis that is not a name.
+    #[inline(never)]
+    fn compare_special(
+        &mut self,
+        axis: &'static AxisPattern,
+        found: usize,
+        pattern: &'static ShapePattern,
+    ) {
+        let origin = self.origin(pattern);
         match *axis {
             AxisPattern::Any => {}
             AxisPattern::Length(expected) if expected == found => {}
-            AxisPattern::Length(_) => self.mistake(Reason::Length, *origin),
+            AxisPattern::Length(_) => self.mistake(Reason::Length, origin),
             AxisPattern::Broadcast(_) if found == 1 => {}
             AxisPattern::Named(name) | AxisPattern::Broadcast(name) => {
-                match find(&self.lengths, name) {
+                match find(self.lengths(), name) {
                     Some(bound) if bound.value == found => {}
-                    Some(_) => self.mistake(Reason::Name(name, found), *origin),
+                    Some(_) => self.mistake(Reason::Name(name, found), origin),
                     None => self.lengths.push(Bound {
                         name,
                         value: found,
-                        origin: *origin,
+                        origin,
                     }),
                 }
             }
             AxisPattern::Computed(expression) => self.deferred.push(Deferred {
                 expression,
                 found,
-                origin: *origin,
+                origin,
             }),
         }
     }
 
+    #[inline(never)]
     fn compare_rest(&mut self, name: &'static str, found: &[usize], origin: Origin) {
         match find(&self.rests, name) {
             Some(bound) if bound.value[..] == *found => {}
@@ -302,7 +340,7 @@ impl Scope {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn compare_element(&mut self, expected: ElementPattern, found: ElementType, origin: Origin) {
         let (ElementPattern::Named(name) | ElementPattern::Bounded(name, _)) = expected else {
             if !expected.contains(found) {
