@@ -82,12 +82,13 @@ pub use layers::{
 pub use losses::{
     CrossEntropy, cosine_distance, cosine_similarity, hinge_loss, huber_loss, kl_divergence,
     kl_divergence_with_log_targets, l1_loss, l2_loss, log_cosh, mae, mse, multiclass_hinge_loss,
-    sigmoid_binary_cross_entropy, sigmoid_focal_loss, smooth_labels, softmax_cross_entropy,
-    softmax_cross_entropy_soft, squared_error, try_cosine_distance, try_cosine_similarity,
-    try_hinge_loss, try_huber_loss, try_kl_divergence, try_kl_divergence_with_log_targets,
-    try_l1_loss, try_l2_loss, try_log_cosh, try_mae, try_mse, try_multiclass_hinge_loss,
-    try_sigmoid_binary_cross_entropy, try_sigmoid_focal_loss, try_smooth_labels,
-    try_softmax_cross_entropy, try_softmax_cross_entropy_soft, try_squared_error,
+    normal_kl_divergence, sigmoid_binary_cross_entropy, sigmoid_focal_loss, smooth_labels,
+    softmax_cross_entropy, softmax_cross_entropy_soft, squared_error, try_cosine_distance,
+    try_cosine_similarity, try_hinge_loss, try_huber_loss, try_kl_divergence,
+    try_kl_divergence_with_log_targets, try_l1_loss, try_l2_loss, try_log_cosh, try_mae, try_mse,
+    try_multiclass_hinge_loss, try_normal_kl_divergence, try_sigmoid_binary_cross_entropy,
+    try_sigmoid_focal_loss, try_smooth_labels, try_softmax_cross_entropy,
+    try_softmax_cross_entropy_soft, try_squared_error,
 };
 pub use metrics::functions::{accuracy, confusion_matrix, try_accuracy, try_confusion_matrix};
 pub use mixed_precision::MixedPrecision;
@@ -103,9 +104,9 @@ pub use optimizers::{
     adadelta_with, adafactor, adafactor_with, adagrad, adagrad_with, adam, adam_with, adamax,
     adamax_with, adamaxw, adamw, adamw_with, adaptive_gradient_clip, add_decayed_weights, amsgrad,
     amsgrad_with, apply_if_finite, centralize, chain, clip_by_block_rms, clip_by_global_norm,
-    clip_by_leaf_norm, clip_by_value, ema, ema_with, groups, groups_by_label, lamb, lamb_with,
-    lars, lars_with, lion, lion_with, masked, nadam, nadamw, normalize_by_global_norm, novograd,
-    novograd_with, radam, radam_with, rmsprop, rmsprop_with, scale, scale_by_adadelta,
+    clip_by_leaf_norm, clip_by_value, ema, ema_with, global_norm, groups, groups_by_label, lamb,
+    lamb_with, lars, lars_with, lion, lion_with, masked, nadam, nadamw, normalize_by_global_norm,
+    novograd, novograd_with, radam, radam_with, rmsprop, rmsprop_with, scale, scale_by_adadelta,
     scale_by_adam, scale_by_adamax, scale_by_amsgrad, scale_by_belief, scale_by_factored_rms,
     scale_by_learning_rate, scale_by_lion, scale_by_novograd, scale_by_radam, scale_by_rms,
     scale_by_schedule, scale_by_sign, scale_by_sum_of_squares, scale_by_trust_ratio, scale_by_yogi,

@@ -158,6 +158,29 @@ fn mapped_and_compiled_functions_nest_both_ways() {
 }
 
 #[test]
+fn functions_of_six_arguments_nest() {
+    type Three<'a> = (
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        Tensor,
+        Tensor,
+        Tensor,
+    );
+    let add = |(a, b, c, x, y, z): Three<'_>| {
+        (*a, *b, *c) = (&*a + x, &*b + y, &*c + z);
+        a.sum()
+    };
+    let ones = || vector(&[1.0, 1.0]);
+    let (mut a, mut b, mut c) = (ones(), ones(), ones());
+    let compiled = jit_mut(vmap_mut(add).in_axes((0, 0, 0, 0, None, None)));
+    let two = Tensor::from(2.0);
+    let sums = compiled((&mut a, &mut b, &mut c, ones(), two.clone(), two));
+    assert_eq!((sums, a), (vector(&[2.0, 2.0]), vector(&[2.0, 2.0])));
+    assert_eq!((b, c), (vector(&[3.0, 3.0]), vector(&[3.0, 3.0])));
+}
+
+#[test]
 fn panic_half_way_writes_no_argument() {
     // A value that is written to a leaf that is not mapped must not differ between the examples.
     let each = vmap_mut(|(mapped, mean, x): (&mut Tensor, &mut Tensor, Tensor)| {

@@ -29,6 +29,20 @@ def case(name, function, inputs, differentiate, params=None):
         }
 
 
+def normal_kl_divergence(mean, log_variance):
+    """The integral of q (log q - log p) for q = N(mean, exp(log_variance)) and p = N(0, 1), by Gauss-Hermite quadrature.
+    log q - log p is a polynomial of degree 2, for which two nodes are exact.
+    """
+    norm = jax.scipy.stats.norm
+    deviation = jnp.exp(log_variance / 2)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(2)
+    terms = 0
+    for node, weight in zip(nodes, weights / weights.sum()):
+        z = mean + deviation * node
+        terms += weight * (norm.logpdf(z, mean, deviation) - norm.logpdf(z))
+    return terms.sum(-1)
+
+
 def logits_of(kind, rng, shape, dtype):
     x = any_float(rng, shape, dtype) * 3
     if kind == "extreme":
@@ -72,11 +86,13 @@ def loss_cases():
             cases.append(case("cosine_similarity", o.cosine_similarity, [x, t], [0, 1], {"epsilon": 0.5}))
             cases.append(case("cosine_distance", o.cosine_distance, [x, t], [0, 1], {"epsilon": 0.0}))
             if kind == "usual":
+                normal = generator("losses", "normal", np.dtype(dtype).name)
                 log_q = np.asarray(jax.nn.log_softmax(jnp.asarray(x, np.float32))).astype(dtype)
                 cases.append(case("kl_divergence", o.kl_divergence, [log_q, p], [0]))
                 q = positive(rng, (3, 4), dtype)
                 cases.append(case("kl_divergence", o.kl_divergence, [log_q, q / q.sum(-1, keepdims=True)], [0, 1]))
                 cases.append(case("kl_divergence_with_log_targets", o.kl_divergence_with_log_targets, [log_q, t], [0, 1]))
+                cases.append(case("normal_kl_divergence", normal_kl_divergence, [any_float(normal, (3, 4), dtype) for _ in range(2)], [0, 1]))
                 cases.append(case("smooth_labels", o.smooth_labels, [p], [0], {"alpha": 0.125}))
     return cases
 

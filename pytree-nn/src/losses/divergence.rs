@@ -1,4 +1,4 @@
-//! Divergences between distributions over classes.
+//! Divergences between distributions.
 
 use pytree_core::shapes;
 use pytree_derive::panicking_twin;
@@ -72,4 +72,36 @@ pub fn try_kl_divergence_with_log_targets(
     let finite = is_excluded.select(&zeros, log_targets);
     let terms = finite.exp() * (&finite - log_predictions);
     Ok(is_excluded.select(&zeros, &terms).sum_axes([-1]))
+}
+
+/// Returns, for each example, the Kullback-Leibler divergence of the standard normal distribution from a normal
+/// distribution with independent features: Σ (exp(log σᵢ²) + μᵢ² - 1 - log σᵢ²) / 2, of shape `[*batch]`.
+///
+/// `mean` contains μ, and `log_variance` contains log σ². The divergence is the regularization in the loss of a
+/// variational autoencoder. The source is Kingma and Welling 2013, "Auto-encoding variational Bayes", appendix B.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::normal_kl_divergence;
+/// use pytree_transform::Tensor;
+/// // The first example is the standard normal distribution.
+/// let (mean, log_variance) = (Tensor::from([[0.0], [3.0]]), Tensor::from([[0.0], [0.0]]));
+/// assert_eq!(normal_kl_divergence(&mean, &log_variance), Tensor::from([0.0, 4.5]));
+/// ```
+///
+/// # Panics
+/// If the shapes or dtypes differ, or if the elements are not floats.
+#[shapes(
+    mean = "T: float[*batch features]",
+    log_variance = "T[*batch features]",
+    return = "T[*batch]"
+)]
+#[panicking_twin(normal_kl_divergence)]
+#[track_caller]
+pub fn try_normal_kl_divergence(
+    mean: &Tensor,
+    log_variance: &Tensor,
+) -> Result<Tensor, InputError> {
+    let terms = log_variance.exp() + mean.square() - 1.0 - log_variance;
+    Ok(terms.sum_axes([-1]) * 0.5)
 }

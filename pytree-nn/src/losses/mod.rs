@@ -21,8 +21,8 @@ pub use binary::{
 };
 pub use cross_entropy::CrossEntropy;
 pub use divergence::{
-    kl_divergence, kl_divergence_with_log_targets, try_kl_divergence,
-    try_kl_divergence_with_log_targets,
+    kl_divergence, kl_divergence_with_log_targets, normal_kl_divergence, try_kl_divergence,
+    try_kl_divergence_with_log_targets, try_normal_kl_divergence,
 };
 pub use hinge::{hinge_loss, multiclass_hinge_loss, try_hinge_loss, try_multiclass_hinge_loss};
 pub use regression::{

@@ -1,8 +1,9 @@
 //! Clipping of gradients.
 
 use pytree_core::{Module, Static, Tree};
-use pytree_transform::{DType, Tensor};
+use pytree_transform::Tensor;
 
+use crate::optimizers::norm::joint_norm;
 use crate::optimizers::transformation::{Scalar, check_number};
 use crate::optimizers::{Chain, GradientTransformation};
 
@@ -26,18 +27,7 @@ impl GradientTransformation for ClipByGlobalNorm {
     fn init(&mut self, _: &Tree<Tensor>) {}
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        let widest = gradients
-            .iter()
-            .map(Tensor::dtype)
-            .max()
-            .unwrap_or(DType::F32);
-        let squares = gradients
-            .iter()
-            .map(|gradient| gradient.square().sum().convert(widest));
-        let Some(norm) = squares
-            .reduce(|left, right| left + right)
-            .map(|sum| sum.sqrt())
-        else {
+        let Some(norm) = joint_norm(&gradients) else {
             return gradients;
         };
         // A NaN norm fails the comparison, so NaN gradients stay visible.
@@ -206,6 +196,8 @@ impl GradientTransformation for AdaptiveGradientClip {
 
 #[cfg(test)]
 mod tests {
+    use pytree_transform::DType;
+
     use super::*;
 
     fn clipped(gradients: &[Tensor]) -> Vec<Tensor> {

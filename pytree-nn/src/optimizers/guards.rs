@@ -4,7 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
-use crate::optimizers::scheduled::widest;
+use crate::optimizers::norm::joint_norm;
 use crate::optimizers::transformation::{Scalar, check_number, keep_states_where};
 use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
 use crate::schedules::Schedule;
@@ -110,14 +110,10 @@ impl GradientTransformation for NormalizeByGlobalNorm {
     fn init(&mut self, _: &Tree<Tensor>) {}
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
-        let dtype = widest(&gradients);
-        let squares = gradients
-            .iter()
-            .map(|gradient| gradient.square().sum().convert(dtype));
-        let Some(square) = squares.reduce(|left, right| left + right) else {
+        let Some(norm) = joint_norm(&gradients) else {
             return gradients;
         };
-        let mut norm = Scalar::new(square.sqrt() + self.epsilon);
+        let mut norm = Scalar::new(norm + self.epsilon);
         let divided = gradients
             .iter()
             .map(|gradient| gradient / norm.of_type(gradient.dtype()));

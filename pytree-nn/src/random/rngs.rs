@@ -180,6 +180,27 @@ pub struct Rngs {
     streams: BTreeMap<String, RngStream>,
 }
 
+/// Creates a single stream with the name `default`, whose keys are derived from this key. `Rngs::from(Key::new(0))` is
+/// `Rngs::new(0)`.
+///
+/// # Examples
+/// ```
+/// use pytree_nn::{Key, Linear, Rngs};
+/// use pytree_transform::{Tensor, vmap};
+/// // Two layers with other numbers, created under `vmap`.
+/// let layers = vmap(|key: Key| Linear::new(3, 4, &mut Rngs::from(key)))(Key::new(0).split_stacked(2));
+/// assert_eq!(layers.weight.shape(), [2, 3, 4]);
+/// assert_eq!(Rngs::from(Key::new(7)).params(), Rngs::new(7).params());
+/// ```
+impl From<Key> for Rngs {
+    fn from(key: Key) -> Self {
+        let stream = RngStream::new(DEFAULT, key);
+        Self {
+            streams: BTreeMap::from([(DEFAULT.to_owned(), stream)]),
+        }
+    }
+}
+
 impl Rngs {
     /// Creates a single stream with the name `default` from a seed. All keys are drawn from this stream, for every
     /// requested name.

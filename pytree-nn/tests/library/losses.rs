@@ -3,8 +3,8 @@
 use pytree_nn::{
     CrossEntropy, cosine_distance, cosine_similarity, hinge_loss, huber_loss, kl_divergence,
     kl_divergence_with_log_targets, l1_loss, l2_loss, log_cosh, multiclass_hinge_loss,
-    sigmoid_binary_cross_entropy, sigmoid_focal_loss, smooth_labels, softmax_cross_entropy,
-    softmax_cross_entropy_soft, squared_error,
+    normal_kl_divergence, sigmoid_binary_cross_entropy, sigmoid_focal_loss, smooth_labels,
+    softmax_cross_entropy, softmax_cross_entropy_soft, squared_error,
 };
 use pytree_transform::{DType, Tensor, grad, jit};
 use serde_json::Value;
@@ -33,6 +33,7 @@ fn loss(name: &str, params: &Value, inputs: &[Tensor]) -> Tensor {
         "cosine_distance" => cosine_distance(&inputs[0], &inputs[1], param("epsilon").unwrap()),
         "kl_divergence" => two(kl_divergence),
         "kl_divergence_with_log_targets" => two(kl_divergence_with_log_targets),
+        "normal_kl_divergence" => two(normal_kl_divergence),
         "smooth_labels" => smooth_labels(&inputs[0], param("alpha").unwrap()),
         other => panic!("no loss `{other}`"),
     }

@@ -220,7 +220,7 @@ writing! {
 }
 
 /// Implements [`Function`] for the struct that a transformation returns, so that transformations can be nested. The
-/// implementations are for lists of one or two `&mut` arguments.
+/// implementations are for the lists of arguments above.
 macro_rules! writing_function {
     ([$($lifetime:lifetime)?] $name:ident) => {
         writing_function!(@ [$($lifetime)?] $name, $crate::Mut<M>, &'a mut M, M);
@@ -228,9 +228,17 @@ macro_rules! writing_function {
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A), (&'a mut M, A), M, A);
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B), (&'a mut M, A, B), M, A, B);
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B, C), (&'a mut M, A, B, C), M, A, B, C);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B, C, D), (&'a mut M, A, B, C, D), M, A, B, C, D);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B, C, D, E), (&'a mut M, A, B, C, D, E), M, A, B, C, D, E);
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>), (&'a mut M, &'a mut N), M, N);
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A), (&'a mut M, &'a mut N, A), M, N, A);
         writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B), (&'a mut M, &'a mut N, A, B), M, N, A, B);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B, C), (&'a mut M, &'a mut N, A, B, C), M, N, A, B, C);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B, C, D), (&'a mut M, &'a mut N, A, B, C, D), M, N, A, B, C, D);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>), (&'a mut M, &'a mut N, &'a mut O), M, N, O);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>, A), (&'a mut M, &'a mut N, &'a mut O, A), M, N, O, A);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>, A, B), (&'a mut M, &'a mut N, &'a mut O, A, B), M, N, O, A, B);
+        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>, A, B, C), (&'a mut M, &'a mut N, &'a mut O, A, B, C), M, N, O, A, B, C);
     };
     (@ [$($lifetime:lifetime)?] $name:ident, $arguments:ty, $borrowed:ty, $($m:ident),+) => {
         #[diagnostic::do_not_recommend]
