@@ -94,14 +94,16 @@ fn of_function(
         signature,
         body,
     } = function;
-    for (is_there, word) in [
-        (signature.constness.is_some(), "const"),
-        (signature.asyncness.is_some(), "async"),
+    for (is_there, word, fix) in [
+        (signature.constness.is_some(), "const", "remove `const`"),
+        (
+            signature.asyncness.is_some(),
+            "async",
+            "move the computation to a function that is not async, write `#[shapes]` on it, and call it here",
+        ),
     ] {
         if is_there {
-            let message = format!(
-                "`#[shapes]` cannot check {word} functions: check inside of a function that it calls"
-            );
+            let message = format!("`#[shapes]` cannot check {word} functions: {fix}");
             return Err(syn::Error::new_spanned(signature, message));
         }
     }

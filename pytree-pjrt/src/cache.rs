@@ -155,7 +155,7 @@ impl Entry<'_> {
 
 /// Writes a file atomically: other processes see the whole file or no file.
 fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    /// Distinguishes the threads of this process.
+    /// The number in the name of the next temporary file: two threads of this process never write the same file.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;

@@ -254,7 +254,7 @@ mod tests {
         let mut names: Vec<String> = (0..1_000).map(|at| format!("{at:x<300}")).collect();
         names.push(format!("encoder.{}.weight", "y".repeat(300)));
         let asked = format!("encoder.{}.wieght", "y".repeat(300));
-        // The most similar candidate is found, although the tables of all candidates would exceed the budget.
+        // The most similar candidate is found, although a comparison with all candidates would exceed the budget.
         let short = names.iter().rev().map(|name| (name, name));
         let found = Effort::default().nearest(&asked, short);
         assert_eq!(found.map(|(_, distance)| distance), Some(2));

@@ -70,7 +70,8 @@ impl Staged {
                 staged.content = content.and_then(|content| staged.cell.write_claimed(content));
             }
         }
-        // No claim ends before all values are stored. So a thread that reads one new value reads the others, too.
+        // The cells remain claimed until all values are stored. So a thread that reads one new value reads the others,
+        // too.
         for staged in &staged {
             staged.cell.claim(false);
         }

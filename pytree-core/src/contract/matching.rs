@@ -79,7 +79,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self
     }
 
-    /// Continues with other treedefs where the first treedef differs from the value. `others` returns a treedef by its
+    /// Allows several treedefs: if the value differs from one treedef, it is compared with the next. `others` returns a treedef by its
     /// position, which is at least 1 because the first treedef has position 0.
     pub(crate) fn or(mut self, others: &'t dyn Fn(usize) -> Option<&'t TreeDef>) -> Self {
         self.others = Some(others);
@@ -130,7 +130,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
         self.path_of(self.next.position())
     }
 
-    /// Returns the path of a node of the treedef. After the last node, returns the path of the last node.
+    /// Returns the path of a node of the treedef. If the index is too large, returns the path of the last node.
     fn path_of(&self, node: usize) -> KeyPath {
         let last = self.treedef.num_nodes().saturating_sub(1);
         self.treedef.path_of(node.min(last))

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 static TAKEN: Mutex<bool> = Mutex::new(false);
 static ENDED: Condvar = Condvar::new();
-/// A copy of the value of `TAKEN`. Every write of a reference reads this copy, which needs no lock.
+/// A copy of the value of `TAKEN`. A thread that writes a reference reads this copy without a lock.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {

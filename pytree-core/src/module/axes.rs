@@ -274,7 +274,7 @@ impl<'a> Visitor<'a> for Compare<'_> {
 
 /// Compares all arrays of a model with the named axes that its modules declare. Each module has a scope of its own.
 ///
-/// [`Module::check_shapes`](crate::Module::check_shapes) is the same as a method.
+/// [`Module::check_shapes`](crate::Module::check_shapes) is a method that does the same.
 ///
 /// # Errors
 /// All arrays whose shapes do not match, with their key paths.

@@ -38,7 +38,7 @@ impl<D: ?Sized> Constructor<D> {
     /// Builds the object.
     ///
     /// # Errors
-    /// The errors of the concrete type.
+    /// Returns the errors of unflattening the type of the object.
     pub fn build(&self, source: &mut Unflattener<'_>) -> Result<Box<D>, TreeError> {
         (self.build)(source)
     }

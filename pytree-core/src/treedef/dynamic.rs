@@ -52,7 +52,7 @@ impl DynamicShapes {
 }
 
 impl Inner {
-    /// Returns whether the nodes of both treedefs have the same shapes and targets. Each pair of shapes is compared
+    /// Returns whether the nodes of both treedefs have the same shapes, and whether their aliases have the same targets. Each pair of shapes is compared
     /// once.
     pub(super) fn has_shapes_of(&self, other: &Self) -> bool {
         let address = |shape: Shape<'_>| match shape {

@@ -193,8 +193,8 @@ impl<L> Tree<L> {
     /// Returns the leaf at `path`. A leaf in a shared node is found at each path of the node.
     ///
     /// # Errors
-    /// - [`TreeError::NoLeaf`] with the nearest path of a leaf.
-    /// - [`TreeError::InAnotherPart`] if the leaf is absent.
+    /// - [`TreeError::NoLeaf`] if the path is not that of a leaf. The error has the most similar path.
+    /// - [`TreeError::InAnotherPart`] if a filter has moved the leaf to another part.
     /// - [`TreeError::PathSyntax`] if the path is invalid.
     ///
     /// # Examples

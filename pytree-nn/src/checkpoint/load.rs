@@ -133,7 +133,8 @@ impl<'f> LoadOptions<'f> {
 
     /// Renames the leaves of the file: `rename` maps each name in the file to the name in the template. If this method
     /// is called several times, the functions are applied one after the other. With [`names`](Self::names), the
-    /// functions return names of the other library, for instance without a prefix.
+    /// functions are applied first. They then return names of the library that wrote the file, for instance without a
+    /// prefix.
     #[must_use]
     pub fn rename(mut self, rename: impl Fn(&str) -> String + 'f) -> Self {
         self.renames.push(Box::new(rename));

@@ -125,7 +125,8 @@ impl Perplexity {
         Self::default()
     }
 
-    /// Adds the cross entropies of tokens, computed with natural logarithms: `[*shape]`.
+    /// Adds the losses of further tokens to the mean. `losses` contains the cross entropy of each token, computed with
+    /// natural logarithms.
     ///
     /// # Panics
     /// If the losses are not floats.

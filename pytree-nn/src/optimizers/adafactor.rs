@@ -270,7 +270,7 @@ impl GradientTransformation for ScaleByFactoredRms {
 #[derive(Module, Clone, Debug)]
 struct ScaleByParameterRms;
 
-/// The smallest factor of [`ScaleByParameterRms`]. The value is the default of optax.
+/// The least factor by which [`ScaleByParameterRms`] multiplies, as in optax.
 const MIN_SCALE: f64 = 1e-3;
 
 impl GradientTransformation for ScaleByParameterRms {

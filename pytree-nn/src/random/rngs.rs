@@ -187,7 +187,7 @@ pub struct Rngs {
 /// ```
 /// use pytree_nn::{Key, Linear, Rngs};
 /// use pytree_transform::{Tensor, vmap};
-/// // Two layers with other numbers, created under `vmap`.
+/// // Two layers with different weights, created under `vmap`.
 /// let layers = vmap(|key: Key| Linear::new(3, 4, &mut Rngs::from(key)))(Key::new(0).split_stacked(2));
 /// assert_eq!(layers.weight.shape(), [2, 3, 4]);
 /// assert_eq!(Rngs::from(Key::new(7)).params(), Rngs::new(7).params());

@@ -95,7 +95,7 @@ impl Progress {
         }
     }
 
-    /// Shows metrics behind the bar, or as a line that begins with `label`.
+    /// Shows metrics to the right of the bar, or as a line that begins with `label`.
     ///
     /// Metrics have four digits after the point, or an exponent if they are below 0.001 or at least 10,000.
     pub fn report<N: fmt::Display, V: Into<f64>>(

@@ -41,7 +41,8 @@ pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
 }
 
-/// Builds a `T` like [`unflatten`]. A number of another type is accepted if the needed type has an equal value.
+/// Builds a `T` like [`unflatten`]. A numeric leaf of another type is converted if the needed
+/// type can represent the value exactly.
 pub(crate) fn unflatten_converted<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
     leaves: Vec<L>,

@@ -151,8 +151,8 @@ impl Scope {
         self.report.as_deref()
     }
 
-    /// Repeats comparisons that failed, and returns the mismatches. `compare` makes the comparisons in a new scope. If
-    /// another length of a static field fits all shapes, the mismatches say so.
+    /// Runs failed comparisons again in a scope that records all shapes, and returns the mismatches. If another value of
+    /// one static field fits all shapes, the mismatches name this field and the value.
     pub(crate) fn explained(module: &str, compare: impl Fn(&mut Self)) -> Vec<ShapeMismatch> {
         let mut scope = Self::recording(module);
         compare(&mut scope);

@@ -9,9 +9,9 @@ use crate::base::path::PathKey;
 
 /// The shape of a node. A treedef stores the shape in addition to the children and static values of the node.
 ///
-/// Two shapes are equal if their descriptions are equal: the family, the name (without module path and generic
-/// arguments, with the variant of an enum), the fields with their kinds, and the names of the static fields. The shapes
-/// of all leaves are equal.
+/// Two shapes are equal if their descriptions are equal: the node's family (struct, enum, list, …), the name
+/// (without module path and generic arguments, with the variant of an enum), the fields with their kinds, and the names
+/// of the static fields. All leaves have the same node shape.
 ///
 /// The Rust type is not part of the description. So a stored structure remains usable after its type has moved to
 /// another module, and shapes created at run time are compared like all other shapes. A value is built only from a

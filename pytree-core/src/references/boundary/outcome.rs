@@ -117,7 +117,8 @@ impl Outcome {
         if outcome.returned == returned {
             return Some(found);
         }
-        // The chosen outcome needs handles that were not collected, so the argument is walked again.
+        // The first walk collected handles of the shared nodes that the first outcome returns. The chosen outcome
+        // returns other nodes, so another walk collects their handles.
         let again = |_, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
         let returned = outcome.returned.as_slice();
         matched(argument, treedef, &|_| None, Some(returned), again)

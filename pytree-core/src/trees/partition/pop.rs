@@ -25,8 +25,9 @@ use crate::trees::filter::Filter;
 /// Removes from a model the leaves that a filter accepts. Returns these leaves as a part of the original model.
 ///
 /// A `Some` becomes `None`, an item is removed from its `Vec` or from a tuple of variable length (as in sown values),
-/// and an entry is removed from its map. Inside a field with a kind, the outermost value whose leaves are all selected
-/// is removed: an `Option<Vec<_>>` whose leaves are all selected becomes `None`. A shared node is removed at all its
+/// and an entry is removed from its map. If several of these enclose a leaf inside of one field with a kind, the
+/// outermost `Some` whose leaves are all selected becomes `None`: so an `Option<Vec<_>>` becomes `None`, not an empty
+/// `Vec`. Without such a `Some`, the outermost such item or entry is removed. A shared node is removed at all its
 /// paths, and a weak edge to the node loses its target. If nothing is selected, the part is empty. To get several
 /// parts, [`split`](Partition::split) the result.
 ///

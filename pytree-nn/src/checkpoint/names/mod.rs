@@ -313,7 +313,7 @@ fn rule(action: &str, file: &str, models: Vec<String>) -> Rule {
             refused(
                 action,
                 &format!(
-                    "`{model}` computes a number: write the computation in the name for the file, here `{file}`"
+                    "`{model}` computes a number in a placeholder, which only the name in the file may do: change `{file}` instead, for instance `h.{{i-1}}` and `b[{{i}}]` in place of `h.{{i}}` and `b[{{i+1}}]`"
                 ),
             );
         }

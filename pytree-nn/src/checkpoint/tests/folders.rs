@@ -90,7 +90,7 @@ fn temporary_files_of_killed_writers_are_removed() {
     let scratch = Scratch::new("leftovers");
     let folder = folder(&scratch, 3, Best::Lowest);
     let model = Linear::new(2, 3, &mut Rngs::new(0));
-    // A killed writer of another step leaves a temporary file of the family, which is not locked.
+    // A process that was killed while it saved another step has left a temporary file. No process locks this file.
     let family = std::ffi::OsStr::new("step-*.safetensors");
     let leftover = folder.path().join(files::leftover_name(family));
     let other = folder

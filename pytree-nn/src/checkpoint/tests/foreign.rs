@@ -377,7 +377,7 @@ fn different_placeholders_are_refused() {
 
 #[test]
 #[should_panic(
-    expected = "`b[{i+1}]` computes a number: write the computation in the name for the file, here `h.{i}`"
+    expected = "`b[{i+1}]` computes a number in a placeholder, which only the name in the file may do: change `h.{i}` instead"
 )]
 fn computed_name_in_the_model_is_refused() {
     let _ = WeightNames::pytorch().rename("h.{i}", "b[{i+1}]");

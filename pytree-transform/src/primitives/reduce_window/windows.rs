@@ -84,8 +84,8 @@ impl Windows {
         self.axes.iter().map(|axis| axis.ranges.len()).product()
     }
 
-    /// Writes to `offsets` the offset of each element that a line covers on all axes except the last window axis, in
-    /// row-major order. A line is the set of windows that have the same position on these axes.
+    /// A line is a set of windows whose positions differ only on the last window axis. Replaces `offsets` by the offsets
+    /// of the elements of a line, in row-major order. The offset on the last window axis is not included.
     fn offsets_of_line(&self, mut line: usize, offsets: &mut Vec<usize>) {
         let leading = &self.axes[..self.axes.len().saturating_sub(1)];
         let mut rest: usize = leading.iter().map(|axis| axis.ranges.len()).product();

@@ -31,7 +31,7 @@ pub(crate) struct Pad {
     pub(crate) high: PerAxis<isize>,
     pub(crate) interior: PerAxis,
 }
-/// Applies [`Pad`] to a tensor with a scalar value, or returns the tensor itself if nothing changes.
+/// Pads a tensor with the scalar `value`, see [`Pad`]. Returns the tensor itself if nothing changes.
 #[track_caller]
 pub(crate) fn pad(
     operand: &Tensor,

@@ -1,7 +1,7 @@
 //! Wrong static fields: finds the static lengths that explain all mismatches of a module.
 //!
 //! If several arrays agree with each other and not with a static field, the field is probably wrong, and not the
-//! arrays. In this case, the report does not list each array: it names the field and the length that fits all arrays.
+//! arrays. In this case, the report lists no arrays. It names the field, and the length that fits all arrays.
 
 use super::{Recorded, Report, shown};
 use crate::base::error::ShapeMismatch;
