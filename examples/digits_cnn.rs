@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::time::Instant;
 
+use pytree::data::csv::{self, CsvOptions};
 use pytree::data::{Batches, LastBatch};
 use pytree::nn::{Conv, Flatten, Pool, accuracy, summary};
 use pytree::optim::{Schedule, adamw};
@@ -18,11 +19,8 @@ const BATCH: usize = 64;
 const SEED: u64 = 0;
 
 /// Returns images of `[count, 8, 8, 1]` with pixels from 0 to 1, and the digits that they show: `[count]`.
-fn digits() -> Result<(Tensor, Tensor), Box<dyn Error>> {
-    let rows = include_str!("data/digits.csv").lines();
-    let numbers = rows.flat_map(|row| row.split(',')).map(str::parse::<f32>);
-    let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
-    let table = Tensor::new([numbers.len() / 65, 65], numbers);
+fn digits() -> Result<(Tensor, Tensor), csv::CsvError> {
+    let table = csv::parse::<f32>(include_str!("data/digits.csv"), CsvOptions::default())?;
     let images = table.index(ix![.., ..64]) / 16.0;
     let digits = table.index(ix![.., 64]).convert(DType::I32);
     Ok((images.reshape([images.shape()[0], 8, 8, 1]), digits))

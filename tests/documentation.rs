@@ -406,6 +406,8 @@ fn index_has_every_function() {
         ("pytree", "src/lib.rs"),
         ("pytree::checkpoint", "pytree-nn/src/checkpoint/mod.rs"),
         ("pytree::data", "pytree-nn/src/data/mod.rs"),
+        ("pytree::data::csv", "pytree-nn/src/data/csv.rs"),
+        ("pytree::data::idx", "pytree-nn/src/data/idx.rs"),
         ("pytree::data::npy", "pytree-nn/src/data/npy/mod.rs"),
         ("pytree::export", "pytree-nn/src/export.rs"),
         ("pytree::training", "pytree-nn/src/training/mod.rs"),

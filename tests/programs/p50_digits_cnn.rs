@@ -1,15 +1,14 @@
 //! A convolutional network with batch normalisation and dropout learns to read digits.
 
 use pytree::data::Batches;
+use pytree::data::csv::{self, CsvOptions};
 use pytree::nn::{Conv, Flatten, Pool, accuracy};
 use pytree::prelude::*;
 
 /// Returns images of `[count, 8, 8, 1]`, and the digits that they show.
 fn digits() -> (Tensor, Tensor) {
-    let rows = include_str!("../../examples/data/digits.csv").lines();
-    let numbers = rows.flat_map(|row| row.split(','));
-    let numbers: Vec<f32> = numbers.map(|number| number.parse().unwrap()).collect();
-    let table = Tensor::new([numbers.len() / 65, 65], numbers);
+    let text = include_str!("../../examples/data/digits.csv");
+    let table = csv::parse::<f32>(text, CsvOptions::default()).unwrap();
     let images = table.index(ix![.., ..64]) / 16.0;
     let digits = table.index(ix![.., 64]).convert(DType::I32);
     (images.reshape([images.shape()[0], 8, 8, 1]), digits)

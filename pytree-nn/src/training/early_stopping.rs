@@ -108,12 +108,13 @@ impl EarlyStopping {
         }
     }
 
-    /// Takes the value of the metric at a step or epoch.
+    /// Takes the value of the metric at a step or epoch, as `f32` or `f64`.
     ///
     /// # Panics
     /// If the state is traced.
     #[track_caller]
-    pub fn update(&mut self, step: usize, value: f64) -> Verdict {
+    pub fn update(&mut self, step: usize, value: impl Into<f64>) -> Verdict {
+        let value = value.into();
         let best = self.best.item::<f64>();
         let gain = match self.goal {
             Goal::Minimize => best - value,

@@ -89,9 +89,14 @@ impl MetricsLog {
     /// Opens a file for appending, after its first `length` bytes.
     fn truncated(path: &Path, length: usize) -> Result<Self, TrainingError> {
         let open = || {
-            let file = OpenOptions::new().create(true).append(true).open(path)?;
-            file.set_len(length as u64)?;
-            Ok(file)
+            // On Windows, a file that is opened for appending cannot be truncated.
+            let options = || {
+                let mut options = OpenOptions::new();
+                options.create(true).truncate(false);
+                options
+            };
+            options().write(true).open(path)?.set_len(length as u64)?;
+            options().append(true).open(path)
         };
         Ok(Self {
             path: path.to_owned(),
