@@ -9,9 +9,9 @@ use safetensors::tensor::TensorInfo;
 use crate::axis_names::assigned;
 use crate::checkpoint::bytes::{dtype_name, dtype_of, is_float, stored_dtype};
 use crate::checkpoint::guess::{Names, OtherPrefix};
+use crate::checkpoint::load_report::{Converted, LoadReport};
 use crate::checkpoint::names::Place;
 use crate::checkpoint::reading::{Part, Reading};
-use crate::checkpoint::report::{Converted, LoadReport};
 use crate::checkpoint::{AxisMismatch, LoadOptions, Mismatch};
 
 /// All leaves that differ between a file and its template, and the prefix whose replacement resolves most differences.

@@ -15,11 +15,11 @@ mod folder;
 mod guess;
 mod leaves;
 mod load;
+mod load_report;
 mod matching;
 mod metadata;
 mod names;
 mod reading;
-mod report;
 mod save;
 mod tensors;
 
@@ -32,8 +32,8 @@ pub use error::{AxisMismatch, CheckpointError, Mismatch};
 pub use folder::{Best, CheckpointFolder, FolderOptions, Saved};
 pub use guess::OtherPrefix;
 pub use load::{LoadOptions, load, load_with};
+pub use load_report::{Converted, LoadReport};
 pub use names::{WeightLayout, WeightNames};
-pub use report::{Converted, LoadReport};
 pub use save::{SaveOptions, save, save_with};
 pub use tensors::{metadata, nested_tensors, tensors};
 
