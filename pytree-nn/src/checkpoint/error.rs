@@ -75,7 +75,7 @@ pub enum CheckpointError {
         found: String,
     },
     /// The leaves of the file differ from the leaves of the template.
-    #[error("cannot load the checkpoint `{}`:{}{}\nload it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`", .path.display(), prefixed(.prefix.as_deref()), list(.mismatches))]
+    #[error("cannot load the checkpoint `{}`:{}{}\nload it into a model with the saved structure, rename or leave out leaves with `load_with`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`", .path.display(), prefixed(.prefix.as_deref()), list(.mismatches))]
     Mismatch {
         /// The path of the file.
         path: PathBuf,
@@ -185,6 +185,14 @@ pub enum Mismatch {
         /// The names of the two leaves in the file.
         stored: [String; 2],
     },
+    /// A rule of [`WeightNames`](crate::checkpoint::WeightNames) matches no leaf of the template. This is not an error
+    /// in itself, but may explain other mismatches.
+    UnusedRule {
+        /// The path in the file.
+        file: String,
+        /// The path in the template, or the paths of the parts.
+        model: String,
+    },
     /// The shape or the dtype of the leaf in the file differs from its shape or dtype in the template.
     Different {
         /// The name of the leaf.
@@ -272,6 +280,11 @@ impl fmt::Display for Mismatch {
             } => {
                 let (name, first, second) = (shown(name), shown(first), shown(second));
                 format!("{name}: {first} and {second} are both renamed to this name")
+            }
+            Mismatch::UnusedRule { file, model } => {
+                format!(
+                    "the template has no leaf at {model}, to which `WeightNames` give the path `{file}` in the file"
+                )
             }
             Mismatch::Different {
                 name,

@@ -14,7 +14,7 @@ use pytree_transform::Tensor;
 use crate::checkpoint::file::StoredFile;
 use crate::checkpoint::leaves::{names, places};
 use crate::checkpoint::matching::Template;
-use crate::checkpoint::{CheckpointError, LoadReport, WeightNames};
+use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, WeightNames};
 
 /// Loads a pytree from a safetensors file. `template` defines the names, the structure, the static values, and which
 /// nodes are shared.
@@ -174,6 +174,12 @@ impl<'f> LoadOptions<'f> {
     pub(super) fn renamed(&self, name: String) -> String {
         let renames = self.renames.iter();
         renames.fold(name, |name, rename| rename(&name))
+    }
+
+    /// Returns the rules that match none of the names in the template.
+    pub(super) fn unused_rules(&self, names: &[String]) -> Vec<Mismatch> {
+        let rules = self.names.as_ref().map(|rules| rules.unused(names));
+        rules.unwrap_or_default()
     }
 
     /// Returns whether a tensor of the file, which may be renamed, is ignored.

@@ -22,6 +22,8 @@ pub struct LoadReport {
     /// The names of the loaded leaves whose axes have another order in the file: see
     /// [`WeightLayout`](super::WeightLayout).
     pub transposed: Vec<String>,
+    /// The rules that match no leaf of the template, each a [`Mismatch::UnusedRule`].
+    pub unused_rules: Vec<Mismatch>,
     /// The names in the file of the tensors that [`WeightNames::ignore`](super::WeightNames::ignore) names.
     pub ignored: Vec<String>,
 }
@@ -38,7 +40,7 @@ pub struct Converted {
 }
 
 impl fmt::Display for LoadReport {
-    /// Writes the numbers of leaves, and lists the missing and unused leaves. Numbers of converted, transposed and
+    /// Writes the numbers of leaves, and lists the missing and unused leaves and rules. Numbers of converted, transposed and
     /// ignored leaves are written unless they are zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (applied, missing, unused) =
@@ -56,8 +58,17 @@ impl fmt::Display for LoadReport {
         write!(
             f,
             "{}{}",
-            if missing + unused > 0 { ":" } else { "" },
-            list(self.missing.iter().chain(&self.unused))
+            if missing + unused + self.unused_rules.len() > 0 {
+                ":"
+            } else {
+                ""
+            },
+            list(
+                self.missing
+                    .iter()
+                    .chain(&self.unused)
+                    .chain(&self.unused_rules)
+            )
         )
     }
 }

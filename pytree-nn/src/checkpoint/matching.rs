@@ -92,7 +92,9 @@ impl Template<'_> {
             || is_error(options.may_not_use, &unused)
         {
             // The error also lists missing and unused leaves that are allowed, because they may explain other mismatches.
-            let mismatches = missing.into_iter().chain(unused).chain(problems);
+            let rules = options.unused_rules(self.names);
+            let mismatches = missing.into_iter().chain(unused).chain(rules);
+            let mismatches = mismatches.chain(problems);
             return Err((mismatches.collect(), prefix));
         }
         // The leaves are matched by their names in the file, and reported in their order in the model.
@@ -102,6 +104,7 @@ impl Template<'_> {
         report.transposed.sort_by_key(position);
         report.converted.sort_by_key(|leaf| position(&leaf.name));
         (report.missing, report.unused) = (missing, unused);
+        report.unused_rules = options.unused_rules(self.names);
         Ok((plan, report))
     }
 

@@ -187,7 +187,7 @@ fn all_mismatches_are_reported_at_once() {
             "  ['wieght2']: found f32[1], but the template has no leaf with this name; did you mean ['weight2']?",
             "  ['shape'] is f32[1] in the file, expected f32[1,2]",
             "  ['type'] is f32[1] in the file, expected f64[1]; convert it with `LoadOptions::convert_floats`",
-            "load it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`",
+            "load it into a model with the saved structure, rename or leave out leaves with `load_with`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
         ]
     );
     assert!(text.starts_with("cannot load the checkpoint"), "{text}");

@@ -6,6 +6,8 @@ mod pattern;
 
 use std::fmt;
 
+use crate::checkpoint::Mismatch;
+
 use self::layers::LeafStyle;
 use self::pattern::Pattern;
 
@@ -198,6 +200,23 @@ impl WeightNames {
                 .ignored
                 .iter()
                 .any(|pattern| pattern.matched(file).is_some())
+    }
+
+    /// Returns the rules that match none of the paths.
+    pub(super) fn unused(&self, paths: &[String]) -> Vec<Mismatch> {
+        let is_used = |rule: &&Rule| {
+            let mut models = rule.models.iter();
+            models.any(|model| paths.iter().any(|path| model.matched(path).is_some()))
+        };
+        let unused = self.rules.iter().filter(|rule| !is_used(rule));
+        let unused = unused.map(|rule| {
+            let models: Vec<String> = rule.models.iter().map(|m| format!("`{m}`")).collect();
+            Mismatch::UnusedRule {
+                file: rule.file.to_string(),
+                model: models.join(", "),
+            }
+        });
+        unused.collect()
     }
 
     /// Returns where the file has the leaf at `path`, which has the given shape. `module` is the type name of the module

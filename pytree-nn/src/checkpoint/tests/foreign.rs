@@ -340,7 +340,7 @@ fn every_difference_from_a_foreign_file_is_listed() {
                its transpose has this shape: load it with the names and layouts of its library, by `LoadOptions::names`, or set its layout with `WeightNames::layout`",
             "  [0].mlp.layers[0].bias is bf16[16] in the file as `h.0.mlp.c_fc.bias`, expected [out] = f32[16]; convert it with `LoadOptions::convert_floats`",
             "  [0].mlp.layers[1].weight is f32[16,5] in the file as `h.0.mlp.c_proj.weight`, expected [in out] = f32[16,4]: out is 5 in the file and 4 in the model",
-            "load it into a model with the saved structure, rename or leave out leaves with `load_with`, or list the leaves of the file with `inspect`",
+            "load it into a model with the saved structure, rename or leave out leaves with `load_with`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
         ]
     );
 }
@@ -446,4 +446,29 @@ fn metadata_of_the_user_is_kept() {
         "{error}"
     );
     assert_eq!(load(&scratch.0, &model).unwrap(), model);
+}
+
+#[test]
+fn rules_that_match_nothing_are_listed() {
+    let scratch = Scratch::new("rules");
+    stored(
+        &scratch,
+        &[("fc.weight", counted(&[3, 2])), ("fc.bias", counted(&[3]))],
+    );
+    let template = BTreeMap::from([("head", Linear::new(2, 3, &mut Rngs::new(0)))]);
+    // The arguments are in the wrong order.
+    let swapped = WeightNames::pytorch().rename("['head']", "fc");
+    let error = load_with(&scratch.0, &template, &LoadOptions::new().names(swapped)).unwrap_err();
+    let expected = "\n  the template has no leaf at `fc`, to which `WeightNames` give the path `['head']` in the file\n";
+    assert!(error.to_string().contains(expected), "{error}");
+    let names = WeightNames::pytorch()
+        .rename("fc", "['head']")
+        .split("qkv.{i}", ["q[{i}]", "k[{i}]"]);
+    let options = LoadOptions::new().names(names);
+    let (_, report) = load_with(&scratch.0, &template, &options).unwrap();
+    assert_eq!(
+        report.to_string(),
+        "2 applied, 0 missing, 0 unused, 1 transposed:\n  \
+         the template has no leaf at `q[{i}]`, `k[{i}]`, to which `WeightNames` give the path `qkv.{i}` in the file"
+    );
 }
