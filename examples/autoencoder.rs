@@ -6,6 +6,8 @@
 
 #[path = "digits/data.rs"]
 mod data;
+#[path = "digits/ink.rs"]
+mod ink;
 
 use std::error::Error;
 use std::path::Path;
@@ -14,6 +16,7 @@ use pytree::nn::{Initializer, gelu, sigmoid, summary};
 use pytree::prelude::*;
 
 use crate::data::{Digits, IMAGES, PIXELS, TRAINING};
+use crate::ink::picture;
 
 const WIDTHS: [usize; 3] = [PIXELS, 48, 16];
 const BATCH: usize = 64;
@@ -111,24 +114,6 @@ fn train(training: &Tensor, test: &Tensor, mut model: Autoencoder) -> Autoencode
         }
     }
     model
-}
-
-/// Formats images (`[count, 64]`) as text, side by side.
-fn picture(images: &Tensor) -> String {
-    const INKS: [&str; 5] = ["  ", "..", "::", "**", "##"];
-    let pixels = images.to_vec::<f32>();
-    let ink = |pixel: &f32| {
-        let lighter = [0.125, 0.375, 0.625, 0.875]
-            .iter()
-            .filter(|&level| level < pixel);
-        INKS[lighter.count()]
-    };
-    let line = |row: usize| {
-        let rows = pixels.chunks(8).skip(row).step_by(8);
-        let rows: Vec<String> = rows.map(|row| row.iter().map(ink).collect()).collect();
-        rows.join("  ").trim_end().to_owned() + "\n"
-    };
-    (0..8).map(line).collect()
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

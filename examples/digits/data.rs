@@ -89,6 +89,20 @@ impl Digits {
     }
 }
 
+/// Returns the digits of the repository in random order, divided into training data and test data: images `[count, 64]` and
+/// digits `[count]`.
+#[allow(
+    dead_code,
+    reason = "not every program that shares this file divides the digits by a key"
+)]
+pub(crate) fn load(key: &Key) -> Result<[(Tensor, Tensor); 2], String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv");
+    let (images, digits) = Digits::read(&file)?.batch(&(0..IMAGES).collect::<Vec<_>>());
+    let order = key.permutation(IMAGES);
+    let rows = [order.index(ix![..TRAINING]), order.index(ix![TRAINING..])];
+    Ok(rows.map(|rows| (images.take(&rows, 0), digits.take(&rows, 0))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -62,6 +62,7 @@ mod p50_digits_cnn;
 mod p51_sequential;
 mod p52_gru_sampling;
 mod p53_lora;
+mod p54_vae_ensemble;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.
