@@ -31,6 +31,8 @@ pub use crate::operations::collectives::{
 pub use crate::operations::cumulative::{Reversed, RunningAxis};
 pub use crate::operations::debug::debug_callback;
 pub use crate::operations::einsum::{einsum, try_einsum};
+#[cfg(feature = "linalg")]
+pub use crate::operations::linalg;
 pub use crate::operations::ravel::{Unravel, ravel, try_ravel};
 pub use crate::operations::reshape::{NewLength, NewShape};
 pub use crate::operations::stack::{stack, unstack};

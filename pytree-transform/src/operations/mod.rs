@@ -14,6 +14,8 @@ mod einsum_letters;
 mod extrema;
 mod functions;
 pub mod indexing;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 mod logic;
 mod masked;
 mod moments;

@@ -63,6 +63,8 @@ pub fn table() -> Vec<Case> {
     table.extend(rest());
     table.extend(crate::collectives::collectives());
     table.extend(crate::control::control());
+    #[cfg(feature = "linalg")]
+    table.extend(crate::linalg::cases());
     table
 }
 

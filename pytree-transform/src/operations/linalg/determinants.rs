@@ -1,0 +1,77 @@
+//! Determinants, and their logarithms.
+
+use pytree_derive::panicking_twin;
+
+use crate::base::error::{TensorError, called};
+use crate::primitives::create;
+use crate::primitives::elementwise::{compare_with, unary};
+use crate::primitives::linalg::{self, diagonal, parity_sign};
+use crate::primitives::reduce::{Reduction, reduce_by, sum};
+use crate::primitives::select::select;
+use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Comparison, Unary};
+
+/// Returns the determinant `[...]` of each matrix of `a: [..., n, n]`, like `jnp.linalg.det`. A matrix without rows has
+/// the determinant 1.
+///
+/// The gradient is `det(A) A⁻ᵀ` (Jacobi's formula). As in JAX, it is also defined for singular matrices, where it is the
+/// matrix of cofactors. The determinant of a large matrix easily overflows; use [`slogdet`] instead.
+///
+/// # Panics
+/// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg};
+/// let a = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert!((linalg::det(&a).item::<f64>() + 2.0).abs() < 1e-14);
+/// ```
+#[must_use]
+#[panicking_twin(det, Shape | DType)]
+#[track_caller]
+pub fn try_det(a: &Tensor) -> Result<Tensor, TensorError> {
+    let _called = called("apply `linalg::det` to");
+    linalg::determinant(a)
+}
+
+/// Returns the sign and the natural logarithm of the absolute value of the determinant of each matrix of
+/// `a: [..., n, n]`, like `jnp.linalg.slogdet`. Both have the shape `[...]`.
+///
+/// For a singular matrix, the sign is 0 and the logarithm is -∞. The sign has no derivative.
+///
+/// # Panics
+/// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg};
+/// let (sign, logarithm) = linalg::slogdet(&Tensor::from([[0.0, 2.0], [3.0, 0.0]]));
+/// assert_eq!(sign, Tensor::from(-1.0));
+/// assert!((logarithm.item::<f64>() - 6_f64.ln()).abs() < 1e-14);
+/// ```
+#[must_use]
+#[panicking_twin(slogdet, Shape | DType)]
+#[track_caller]
+pub fn try_slogdet(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
+    let _called = called("apply `linalg::slogdet` to");
+    let factors = linalg::lu(a)?;
+    let pivots = diagonal(&factors.packed);
+    let last = pivots.rank() - 1;
+    let signs = unary(Unary::Sign, &pivots)?;
+    let sign = reduce_by(Reduction::Prod, &signs, &[last])?;
+    let sign = sign * parity_sign(&factors.pivots, a.dtype());
+    let logarithms = unary(Unary::Log, &unary(Unary::Abs, &pivots)?)?;
+    let logarithm = sum(&logarithms, &[last])?;
+    // The logarithm of a zero is -∞, but the sum of -∞ and ∞ is NaN.
+    let is_zero = reduce_by(
+        Reduction::Or,
+        &compare_with(Comparison::Eq, &pivots, 0.0),
+        &[last],
+    )?;
+    let infinite = create::full(a.dtype(), logarithm.shape(), f64::NEG_INFINITY)?;
+    let zeros = create::full(a.dtype(), sign.shape(), 0.0)?;
+    Ok((
+        select(&is_zero, &zeros, &sign)?,
+        select(&is_zero, &infinite, &logarithm)?,
+    ))
+}

@@ -1,0 +1,411 @@
+//! Systems of linear equations.
+
+use pytree_derive::panicking_twin;
+
+use crate::base::dtype::DType;
+use crate::base::error::{TensorError, called};
+use crate::base::shape::{AxisList, Shape};
+use crate::primitives::convert::convert;
+use crate::primitives::create;
+use crate::primitives::elementwise::{broadcast_shapes, compare, compare_with, unary};
+use crate::primitives::linalg::{
+    self, Side, Triangle, TriangularSolve, adjoint, check_real, identity, lu_solve, product,
+};
+use crate::primitives::reduce::sum;
+use crate::primitives::select::select;
+use crate::primitives::shape::{broadcast_to, reshape, transpose};
+use crate::primitives::slice::slice;
+use crate::tensor::Tensor;
+use crate::tensor::elementwise::{Comparison, Unary};
+
+/// Returns an error if the last two axes do not have the same length.
+pub(super) fn check_square(operation: &'static str, matrix: &Tensor) -> Result<(), TensorError> {
+    let problem = match *matrix.shape() {
+        [.., rows, columns] if rows == columns => return Ok(()),
+        [.., rows, columns] => format!("the matrices have {rows} rows and {columns} columns"),
+        _ => format!(
+            "the tensor has {} axes, but a matrix has 2 or more",
+            matrix.rank()
+        ),
+    };
+    Err(TensorError::shape(
+        operation,
+        &[matrix.info()],
+        problem,
+        "pass square matrices: the last two axes must have the same length",
+    ))
+}
+
+/// The right side `B` of equations, prepared for a system whose matrices have the same batch axes.
+struct RightSide {
+    matrix: Tensor,
+    right: Tensor,
+    /// Converts the solution back to the shape that the user expects.
+    restore: Restore,
+}
+
+enum Restore {
+    Nothing,
+    /// `b` was a vector, which became a column.
+    Vector,
+    /// The batch axes of `b` became more columns of a single system. This is the shape of `[n, batch..., k]`.
+    Columns(Shape),
+    /// The batch axes of `b` became more rows of a single system. This is the shape of the solution.
+    Rows(Shape),
+}
+
+/// Repeats matrices along the batch axes with the lengths `batch`.
+#[track_caller]
+fn with_batch_axes(tensor: &Tensor, batch: &[usize]) -> Result<Tensor, TensorError> {
+    let lengths = &tensor.shape()[tensor.rank() - 2..];
+    broadcast_to(tensor, &[batch, lengths].concat())
+}
+
+impl RightSide {
+    /// Checks the shapes of `a: [..., n, n]` and `b: [n]` or `b: [..., n, k]`, or `b: [..., k, n]` if the matrix is at
+    /// the right. Broadcasts their batch axes.
+    #[track_caller]
+    fn new(
+        operation: &'static str,
+        a: &Tensor,
+        b: &Tensor,
+        side: Side,
+    ) -> Result<Self, TensorError> {
+        let operands = [a.info(), b.info()];
+        check_real(operation, &operands)?;
+        check_square(operation, a)?;
+        let rank = a.rank();
+        let size = a.shape()[rank - 1];
+        let (length, what) = match (b.shape(), side) {
+            (&[length], Side::Left) => (length, "elements"),
+            (&[.., rows, _], Side::Left) => (rows, "rows"),
+            (&[.., _, columns], Side::Right) => (columns, "columns"),
+            _ => {
+                let fix = "pass a matrix, for instance `b.expand_dims(0)`";
+                let problem = format!("the right side has {} axes", b.rank());
+                return Err(TensorError::shape(operation, &operands, problem, fix));
+            }
+        };
+        if length != size {
+            let problem =
+                format!("the matrix has {size} rows, but the right side has {length} {what}");
+            let fix =
+                "did you mean to transpose one of them, or to add an axis with `.expand_dims(-1)`?";
+            return Err(TensorError::shape(operation, &operands, problem, fix));
+        }
+        if b.rank() == 1 {
+            let column = reshape(b, &[size, 1])?;
+            let shape = [&a.shape()[..rank - 1], &[1]].concat();
+            return Ok(Self {
+                matrix: a.clone(),
+                right: broadcast_to(&column, &shape)?,
+                restore: Restore::Vector,
+            });
+        }
+        if rank == 2 && b.rank() > 2 {
+            return Self::of_one_matrix(a, b, side);
+        }
+        let (of_a, of_b) = (&a.shape()[..rank - 2], &b.shape()[..b.rank() - 2]);
+        let Some(batch) = broadcast_shapes(of_a, of_b) else {
+            let problem = "the axes before the matrices do not broadcast: counted from the end, their lengths must be equal or 1";
+            let fix = "reshape one of the tensors";
+            return Err(TensorError::shape(operation, &operands, problem, fix));
+        };
+        Ok(Self {
+            matrix: with_batch_axes(a, &batch)?,
+            right: with_batch_axes(b, &batch)?,
+            restore: Restore::Nothing,
+        })
+    }
+
+    /// Joins the batch axes of `b` with its columns or rows. So a single matrix is factorized once.
+    #[track_caller]
+    fn of_one_matrix(a: &Tensor, b: &Tensor, side: Side) -> Result<Self, TensorError> {
+        let size = a.shape()[1];
+        let (right, restore) = if side == Side::Right {
+            let rows: usize = b.shape()[..b.rank() - 1].iter().product();
+            let right = reshape(b, &[rows, size])?;
+            (right, Restore::Rows(Shape::from(b.shape())))
+        } else {
+            let rows = b.rank() - 2;
+            let mut axes: AxisList = (0..b.rank()).filter(|&axis| axis != rows).collect();
+            axes.insert(0, rows);
+            let moved = transpose(b, &axes)?;
+            let columns: usize = moved.shape()[1..].iter().product();
+            let right = reshape(&moved, &[size, columns])?;
+            (right, Restore::Columns(Shape::from(moved.shape())))
+        };
+        let matrix = a.clone();
+        Ok(Self {
+            matrix,
+            right,
+            restore,
+        })
+    }
+
+    #[track_caller]
+    fn restored(&self, solution: &Tensor) -> Result<Tensor, TensorError> {
+        match &self.restore {
+            Restore::Nothing => Ok(solution.clone()),
+            Restore::Vector => reshape(solution, &solution.shape()[..solution.rank() - 1]),
+            Restore::Rows(shape) => reshape(solution, shape),
+            Restore::Columns(shape) => {
+                let moved = reshape(solution, shape)?;
+                let mut axes: AxisList = (1..shape.len()).collect();
+                axes.insert(shape.len() - 2, 0);
+                transpose(&moved, &axes)
+            }
+        }
+    }
+}
+
+/// Returns the solution `X` of `A X = B`, like `jnp.linalg.solve`. `a: [..., n, n]` has square matrices. `b` is a vector
+/// `[n]`, and then the solution has the shape `[..., n]`, or `b: [..., n, k]`, and the solution has this shape. The axes
+/// before the matrices broadcast.
+///
+/// The matrices are factorized once (LU with exchanges of rows), also for derivatives of each order. A singular matrix
+/// gives infinities or NaN.
+///
+/// # Panics
+/// Panics if the shapes do not match, or if the dtypes are not both f32 or both f64.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg};
+/// let a = Tensor::from([[0.0, 2.0], [4.0, 0.0]]);
+/// assert_eq!(linalg::solve(&a, &Tensor::from([2.0, 8.0])), Tensor::from([2.0, 1.0]));
+/// ```
+#[must_use]
+#[panicking_twin(solve, Shape | DType)]
+#[track_caller]
+pub fn try_solve(a: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
+    let operation = "apply `linalg::solve` to";
+    let _called = called(operation);
+    let system = RightSide::new(operation, a, b, Side::Left)?;
+    let factors = linalg::lu(&unary(Unary::StopGradient, &system.matrix)?)?;
+    let solution = lu_solve(&system.matrix, &factors, &system.right)?;
+    system.restored(&solution)
+}
+
+/// Returns the inverse of each matrix of `a: [..., n, n]`, like `jnp.linalg.inv`. A singular matrix gives infinities or
+/// NaN. To solve equations, use [`solve`], which is faster and more accurate.
+///
+/// # Panics
+/// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg};
+/// let a = Tensor::from([[0.0, 2.0], [4.0, 0.0]]);
+/// assert_eq!(linalg::inv(&a), Tensor::from([[0.0, 0.25], [0.5, 0.0]]));
+/// ```
+#[must_use]
+#[panicking_twin(inv, Shape | DType)]
+#[track_caller]
+pub fn try_inv(a: &Tensor) -> Result<Tensor, TensorError> {
+    let operation = "apply `linalg::inv` to";
+    let _called = called(operation);
+    check_real(operation, &[a.info()])?;
+    check_square(operation, a)?;
+    let factors = linalg::lu(&unary(Unary::StopGradient, a)?)?;
+    lu_solve(a, &factors, &identity(a))
+}
+
+/// The triangular matrix of a system of equations: the triangle that is read, and how it is used. The elements outside
+/// of the triangle are not read, and count as zeros.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg::{Triangular, triangular_solve}};
+/// let l = Tensor::from([[2.0, 9.0], [1.0, 4.0]]);
+/// let b = Tensor::from([2.0, 9.0]);
+/// assert_eq!(triangular_solve(&l, &b, Triangular::lower()), Tensor::from([1.0, 2.0]));
+/// let transposed = triangular_solve(&l, &b, Triangular::lower().transposed());
+/// assert_eq!(transposed, Tensor::from([-0.125, 2.25]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triangular(TriangularSolve);
+
+impl Triangular {
+    /// Reads the lower triangle: `lower=True` in JAX.
+    #[must_use]
+    pub fn lower() -> Self {
+        Self(TriangularSolve::new(Triangle::Lower))
+    }
+
+    /// Reads the upper triangle: `lower=False`, the default in JAX.
+    #[must_use]
+    pub fn upper() -> Self {
+        Self(TriangularSolve::new(Triangle::Upper))
+    }
+
+    /// Transposes the matrix: `transpose_a=True` of `jax.lax.linalg.triangular_solve`, or `trans=1` of
+    /// `jax.scipy.linalg.solve_triangular`.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Self(self.0.transposed())
+    }
+
+    /// Does not read the diagonal, which counts as ones: `unit_diagonal=True` in JAX.
+    #[must_use]
+    pub fn unit_diagonal(self) -> Self {
+        Self(self.0.with_unit_diagonal())
+    }
+
+    /// Solves `X A = B` instead of `A X = B`: `left_side=False` of `jax.lax.linalg.triangular_solve`.
+    #[must_use]
+    pub fn right_side(self) -> Self {
+        Self(self.0.on_side(Side::Right))
+    }
+}
+
+/// Returns the solution `X` of `A X = B` for triangular matrices `a: [..., n, n]`, like
+/// `jax.scipy.linalg.solve_triangular`. `triangular` says which triangle is read. `b` is a vector `[n]`, and then the
+/// solution has the shape `[..., n]`, or `b: [..., n, k]`. With [`Triangular::right_side`] the equations are `X A = B`,
+/// and `b: [..., k, n]`. The axes before the matrices broadcast.
+///
+/// A zero on the diagonal gives infinities or NaN.
+///
+/// # Panics
+/// Panics if the shapes do not match, or if the dtypes are not both f32 or both f64.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg::{Triangular, triangular_solve}};
+/// let u = Tensor::from([[2.0, 1.0], [0.0, 4.0]]);
+/// let b = Tensor::from([[4.0], [8.0]]);
+/// assert_eq!(triangular_solve(&u, &b, Triangular::upper()), Tensor::from([[1.0], [2.0]]));
+/// ```
+#[must_use]
+#[panicking_twin(triangular_solve, Shape | DType)]
+#[track_caller]
+pub fn try_triangular_solve(
+    a: &Tensor,
+    b: &Tensor,
+    triangular: Triangular,
+) -> Result<Tensor, TensorError> {
+    let operation = "apply `linalg::triangular_solve` to";
+    let _called = called(operation);
+    let system = RightSide::new(operation, a, b, triangular.0.side)?;
+    system.restored(&triangular.0.apply(&system.matrix, &system.right))
+}
+
+/// Returns the solution `X` of `L Lᵀ X = B`, where `l: [..., n, n]` is the result of [`cholesky`](super::cholesky), like
+/// `jax.scipy.linalg.cho_solve`. `b` has the shape `[n]` or `[..., n, k]`; see [`solve`].
+///
+/// # Panics
+/// Panics if the shapes do not match, or if the dtypes are not both f32 or both f64.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg};
+/// let a = Tensor::from([[4.0, 2.0], [2.0, 5.0]]);
+/// let x = linalg::cho_solve(&linalg::cholesky(&a), &Tensor::from([8.0, 12.0]));
+/// assert_eq!(x, Tensor::from([1.0, 2.0]));
+/// ```
+#[must_use]
+#[panicking_twin(cho_solve, Shape | DType)]
+#[track_caller]
+pub fn try_cho_solve(l: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
+    let operation = "apply `linalg::cho_solve` to";
+    let _called = called(operation);
+    let system = RightSide::new(operation, l, b, Side::Left)?;
+    let lower = TriangularSolve::new(Triangle::Lower);
+    let half = lower.apply(&system.matrix, &system.right);
+    system.restored(&lower.transposed().apply(&system.matrix, &half))
+}
+
+/// The results of [`lstsq`].
+#[derive(Clone, Debug)]
+pub struct LeastSquares {
+    /// The solution of the least norm: `[n]` for a vector `b`, else `[n, k]`.
+    pub solution: Tensor,
+    /// The sum of squares of `B - A X` for each column of `b`: `[1]` for a vector `b`, else `[k]`.
+    pub residuals: Tensor,
+    /// The number of singular values above the limit, as i32.
+    pub rank: Tensor,
+    /// The singular values of `A` in descending order.
+    pub singular_values: Tensor,
+}
+
+/// Returns the `X` that minimizes the sum of squares of `A X - B`, like `jnp.linalg.lstsq`. `a: [m, n]` is a single
+/// matrix, and `b: [m]` or `b: [m, k]`.
+///
+/// Singular values below `rcond` times the greatest one count as zeros. The default of JAX is the machine epsilon times
+/// max(m, n), which `None` selects. As in JAX, the function computes a singular value decomposition, so its derivative
+/// is infinite or NaN for equal singular values.
+///
+/// # Panics
+/// Panics if `a` is not a matrix, if `b` does not have as many rows, or if the dtypes are not both f32 or both f64.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, linalg};
+/// let a = Tensor::from([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]);
+/// let line = linalg::lstsq(&a, &Tensor::from([1.0, 3.0, 5.0]), None);
+/// assert!((line.solution - Tensor::from([1.0, 2.0])).abs().max().item::<f64>() < 1e-14);
+/// assert_eq!(line.rank, Tensor::from(2));
+/// ```
+#[must_use]
+#[panicking_twin(lstsq, Shape | DType)]
+#[track_caller]
+pub fn try_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>) -> Result<LeastSquares, TensorError> {
+    let operation = "apply `linalg::lstsq` to";
+    let _called = called(operation);
+    let operands = [a.info(), b.info()];
+    check_real(operation, &operands)?;
+    let (&[m, n], &[rows] | &[rows, _]) = (a.shape(), b.shape()) else {
+        let problem = "the first tensor must have 2 axes, and the second must have 1 or 2";
+        let fix = "use `vmap` for a batch of matrices";
+        return Err(TensorError::shape(operation, &operands, problem, fix));
+    };
+    if rows != m {
+        let problem = format!("the matrix has {m} rows, but the right side has {rows}");
+        let fix = "did you mean to transpose one of them?";
+        return Err(TensorError::shape(operation, &operands, problem, fix));
+    }
+    let columns = b.shape().get(1).copied().unwrap_or(1);
+    let right = reshape(b, &[m, columns])?;
+    let [u, s, v_t] = linalg::svd(a)?;
+    let epsilon = if a.dtype() == DType::F32 {
+        f64::from(f32::EPSILON)
+    } else {
+        f64::EPSILON
+    };
+    let rcond = match rcond {
+        None => epsilon * m.max(n) as f64,
+        Some(rcond) if rcond < 0.0 => epsilon,
+        Some(rcond) => rcond,
+    };
+    let is_kept = kept(&s, rcond)?;
+    let ones = create::full(s.dtype(), s.shape(), 1.0)?;
+    let zeros = create::full(s.dtype(), s.shape(), 0.0)?;
+    let reciprocals = select(&is_kept, &(1.0 / select(&is_kept, &s, &ones)?), &zeros)?;
+    let scale = reshape(&reciprocals, &[s.len(), 1])?;
+    let solution = product(&adjoint(&v_t), &(scale * product(&adjoint(&u), &right)));
+    let rest = &right - product(a, &solution);
+    let shape = if b.rank() == 1 {
+        vec![n]
+    } else {
+        vec![n, columns]
+    };
+    Ok(LeastSquares {
+        solution: reshape(&solution, &shape)?,
+        residuals: sum(&(&rest * &rest), &[0])?,
+        rank: sum(&convert(&is_kept, DType::I32)?, &[0])?,
+        singular_values: s,
+    })
+}
+
+/// Returns which singular values are above zero and at least `rcond` times the greatest one.
+#[track_caller]
+fn kept(s: &Tensor, rcond: f64) -> Result<Tensor, TensorError> {
+    if s.is_empty() {
+        return create::full(DType::Bool, s.shape(), 0.0);
+    }
+    let greatest = slice(s, &[0], &[1], &[1])?;
+    let is_large = compare(Comparison::Ge, s, &(greatest * rcond))?;
+    let is_positive = compare_with(Comparison::Gt, s, 0.0);
+    let none = create::full(DType::Bool, s.shape(), 0.0)?;
+    select(&is_positive, &is_large, &none)
+}
