@@ -154,18 +154,22 @@ impl Program {
         executable: &dyn Executable,
         operands: Vec<Arc<DeviceArray>>,
     ) -> Result<Vec<Arc<DeviceArray>>, TensorError> {
-        let mut owned: Vec<Box<dyn Buffer>> = Vec::with_capacity(operands.len());
-        // The arrays that have other handles. `None` means that the buffer of the array is donated.
-        let mut kept: Vec<Option<Arc<DeviceArray>>> = Vec::with_capacity(operands.len());
-        for array in operands {
-            kept.push(match DeviceArray::into_buffer(array) {
-                Ok(buffer) => {
-                    owned.push(buffer);
-                    None
+        let count = operands.len();
+        // A list without memory, because many calls donate nothing.
+        let mut owned: Vec<Box<dyn Buffer>> = Vec::new();
+        // The arrays that have other handles. `None` means that the buffer of the array is donated. The list reuses the
+        // memory of `operands`.
+        let kept = operands.into_iter().map(|array| {
+            let kept = DeviceArray::into_buffer(array);
+            kept.map_or_else(Some, |buffer| {
+                if owned.is_empty() {
+                    owned.reserve(count);
                 }
-                Err(array) => Some(array),
-            });
-        }
+                owned.push(buffer);
+                None
+            })
+        });
+        let kept: Vec<Option<Arc<DeviceArray>>> = kept.collect();
         let mut owned = owned.into_iter();
         let mut inputs: Vec<Input<'_>> = Vec::with_capacity(kept.len() + self.captured.len());
         inputs.extend(kept.iter().map(|array| match array {
