@@ -130,10 +130,11 @@ fn forgotten_transpose_is_a_mistake_of_the_method() {
 fn heads_that_do_not_divide_the_model_are_reported() {
     let attention = Attention::new(8, 3, &mut Rngs::new(0));
     let error = attention.check_shapes().unwrap_err();
-    assert_eq!(error.mismatches().len(), 4);
+    assert_eq!(error.mismatches().len(), 1);
     assert_eq!(
-        error.mismatches()[3].to_string(),
-        "output is f32[8,8], expected [heads*head_dim model] with heads*head_dim = 6 (heads = 3 from the static `heads`, head_dim = 2 from the static `head_dim`); \
-         make output with heads*head_dim = 6"
+        error.to_string(),
+        "Attention: heads is 3, expected 4 (from query: f32[8,8] as [model heads*head_dim], key: f32[8,8] as [model heads*head_dim], \
+         value: f32[8,8] as [model heads*head_dim], output: f32[8,8] as [heads*head_dim model]); \
+         set the static `heads` to 4, or make these 4 arrays with heads = 3"
     );
 }
