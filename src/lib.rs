@@ -220,6 +220,11 @@ pub mod stablehlo {
     pub use pytree_transform::StableHlo;
 }
 
+/// Linear algebra on matrices of f32 or f64, with derivatives: `jax.numpy.linalg` and `jax.scipy.linalg`. Needs the
+/// feature `linalg`.
+#[cfg(feature = "linalg")]
+pub use pytree_transform::linalg;
+
 /// Compiles StableHLO and runs it on CPUs, GPUs and TPUs through PJRT plugins of XLA. Needs the feature `pjrt`.
 #[cfg(feature = "pjrt")]
 pub use pytree_pjrt as pjrt;
@@ -271,6 +276,9 @@ mod documents {
     struct FindingFunctions;
     #[doc = include_str!("../docs/functions.md")]
     struct Functions;
+    #[cfg(feature = "linalg")]
+    #[doc = include_str!("../docs/linear-algebra.md")]
+    struct LinearAlgebra;
     #[doc = include_str!("../docs/adding-a-layer.md")]
     struct AddingALayer;
     #[doc = include_str!("../docs/adding-a-primitive.md")]

@@ -412,6 +412,10 @@ fn index_has_every_function() {
         ("pytree::export", "pytree-nn/src/export.rs"),
         ("pytree::training", "pytree-nn/src/training/mod.rs"),
         ("pytree::files", "pytree-nn/src/files.rs"),
+        (
+            "pytree::linalg",
+            "pytree-transform/src/operations/linalg/mod.rs",
+        ),
         ("pytree::memory", "pytree-transform/src/base/memory.rs"),
         ("pytree::tree", "pytree-core/src/trees/tree.rs"),
         ("pytree::partition", "pytree-core/src/trees/partition.rs"),

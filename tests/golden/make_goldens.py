@@ -46,6 +46,7 @@ import structural_goldens
 import jaxpr_goldens
 import kinds_goldens
 import layers_goldens
+import linalg_goldens
 import model_layers_goldens
 import recurrent_goldens
 import optimizers_goldens
@@ -814,6 +815,7 @@ FILES = {
     "draws": draws_goldens.make_draws,
     "functions": draws_goldens.make_functions,
     "layers": layers_goldens.make_layers,
+    "linalg": linalg_goldens.make_linalg,
     "model_layers": model_layers_goldens.make_model_layers,
     "recurrent": recurrent_goldens.make_recurrent,
     "attention": attention_goldens.make_attention,

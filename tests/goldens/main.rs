@@ -26,6 +26,7 @@ mod files;
 mod jaxprs;
 mod kinds;
 mod layers;
+mod linalg;
 mod model_layers;
 mod models;
 mod narrow;

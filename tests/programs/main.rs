@@ -63,6 +63,7 @@ mod p51_sequential;
 mod p52_gru_sampling;
 mod p53_lora;
 mod p54_vae_ensemble;
+mod p55_gaussian_process;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.

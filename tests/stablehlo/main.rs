@@ -13,6 +13,7 @@
 #[allow(dead_code, reason = "the goldens use all of it")]
 mod device;
 mod edges;
+mod linalg;
 mod narrow;
 mod programs;
 #[allow(dead_code, reason = "the goldens use all of it")]
@@ -84,6 +85,11 @@ fn programs_are_lowered() {
 #[test]
 fn windows_are_lowered() {
     check(&windows::cases(), 3);
+}
+
+#[test]
+fn linear_algebra_is_lowered() {
+    check(&linalg::cases(), 3);
 }
 
 #[test]
