@@ -150,7 +150,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let adapters = Filter::collection::<LoraParam>();
     let count = |filter: &Filter| -> usize {
         let part = partition::filter(&lora, filter);
-        part.leaves().iter().map(|leaf| leaf.len()).sum()
+        part.leaves().iter().map(Tensor::len).sum()
     };
     println!(
         "trained parameters: {} of {}",
