@@ -483,3 +483,42 @@ fn file_of_pytorch_is_read() {
         "2 applied, 0 missing, 0 unused, 1 converted, 1 transposed"
     );
 }
+
+#[derive(Module, Clone, Debug)]
+struct FlaxNet {
+    conv: Conv,
+    up: ConvTranspose,
+    bn: BatchNorm,
+    norm: LayerNorm,
+    table: Embed,
+    fc: Linear,
+    attention: MultiHeadAttention,
+}
+
+#[test]
+fn layers_have_the_names_and_shapes_of_flax() {
+    let rngs = &mut Rngs::new(0);
+    let net = FlaxNet {
+        conv: Conv::new(3, 4, [2, 5], rngs),
+        up: ConvTranspose::new(4, 2, [3], rngs),
+        bn: BatchNorm::new(4, rngs),
+        norm: LayerNorm::new(4, rngs),
+        table: Embed::new(6, 2, rngs),
+        fc: Linear::new(2, 3, rngs),
+        attention: MultiHeadAttention::new(6, 3, rngs),
+    };
+    let file = File::new("flax");
+    let names = WeightNames::flax().separator("/");
+    checkpoint::save_with(&file.0, &net, &SaveOptions::new().names(names)).unwrap();
+    let entries = checkpoint::inspect(&file.0).unwrap();
+    let found: BTreeMap<String, Vec<usize>> = entries
+        .into_iter()
+        .map(|entry| (entry.name, entry.shape))
+        .collect();
+    let golden = read("flax_names.json")["shapes"].clone();
+    let expected = golden.as_object().unwrap().iter();
+    let expected: BTreeMap<String, Vec<usize>> = expected
+        .map(|(name, shape)| (name.clone(), lengths(shape)))
+        .collect();
+    assert_eq!(found, expected);
+}
