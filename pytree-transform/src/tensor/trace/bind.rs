@@ -81,7 +81,7 @@ pub(crate) fn bind(
 
 /// Returns an error if a result is too large for memory. A result is too large if the address space cannot hold it. A
 /// result that is computed immediately on the host is also too large if the system does not grant its memory. If
-/// an operand is at least as large as the result, the result may overwrite it, so the system is not asked for memory.
+/// an operand is at least as large as the result, the result may overwrite it, and needs no further memory.
 #[cold]
 fn check_memory(
     operation: &'static str,
