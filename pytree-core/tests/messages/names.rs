@@ -52,8 +52,21 @@ fn functions_named_in_messages_exist() {
     let mut named: Vec<(String, Vec<String>)> = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let mut owner = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        let module = owner.clone();
+        let stem = file.file_stem().unwrap();
+        let module = match file.parent().and_then(Path::file_name) {
+            Some(folder) if stem == "mod" => folder,
+            _ => stem,
+        };
+        let module = module.to_str().unwrap().to_owned();
+        let mut owner = module.clone();
+        // A list of exported names may have several lines.
+        for exported in text.split("pub use ").skip(1) {
+            let exported = exported.split(';').next().unwrap();
+            for name in exported.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
+                let owners = defined.entry(name.to_owned()).or_default();
+                owners.insert(module.clone());
+            }
+        }
         for line in text.lines() {
             let code = line.trim_start();
             if let Some(block) = line
@@ -87,9 +100,6 @@ fn functions_named_in_messages_exist() {
             for before in ["fn ", "mod ", "panicking_twin(", "macro_rules! "] {
                 let after = code.split(before).skip(1);
                 after.for_each(|after| add(&words(after)[0]));
-            }
-            if let Some(exported) = code.strip_prefix("pub use ") {
-                words(exported).iter().for_each(|name| add(name));
             }
             if code.starts_with("//") || !code.contains('"') {
                 continue;

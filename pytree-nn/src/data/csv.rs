@@ -39,7 +39,7 @@ pub enum CsvError {
         source: io::Error,
     },
     /// A field is not a number of the dtype.
-    #[error("cannot read the table{}: line {line}, column {column}: expected a number of dtype {expected}, found `{found}`; skip lines of names with `CsvOptions::skipped_lines`, or remove columns of text", named(.path.as_deref()))]
+    #[error("cannot read the table{}: line {line}, column {column}: expected a number of dtype {expected}, found `{found}`; skip lines of names with the field `skipped_lines` of `CsvOptions`, or remove columns of text", named(.path.as_deref()))]
     Number {
         /// The path of the file, or `None` if the text was not read from a file.
         path: Option<PathBuf>,
@@ -199,7 +199,7 @@ mod tests {
         };
         assert_eq!(
             message("1,2\n3,256\n"),
-            "cannot read the table: line 2, column 2: expected a number of dtype u8, found `256`; skip lines of names with `CsvOptions::skipped_lines`, or remove columns of text"
+            "cannot read the table: line 2, column 2: expected a number of dtype u8, found `256`; skip lines of names with the field `skipped_lines` of `CsvOptions`, or remove columns of text"
         );
         assert!(
             message("a,b\n1,2")
