@@ -3,8 +3,8 @@
 //! Prints one JSON object a line, as the peers do: microseconds a step, the time of the first step, and
 //! the losses at steps 1 and 20, which all peers agree on, and the peak memory of the process so far.
 //!
-//! The cases `mlp4096` and `transformer1024` are for accelerators, and run only if they are named. `--bf16` converts parameters
-//! and inputs. `--pjrt` runs on the first device of the plugin in `PYTREE_PJRT_PLUGIN` and needs `--features pjrt`; it also
+//! The cases `mlp4096` and `transformer1024` are for accelerators, and run only if they are named. `--bf16` and `--f64`
+//! convert parameters and inputs. `--pjrt` runs on the first device of the plugin in `PYTREE_PJRT_PLUGIN` and needs `--features pjrt`; it also
 //! prints how much the losses of the cases for CPUs differ from those of the host.
 
 #![allow(
@@ -131,10 +131,10 @@ fn of_plugin(_: DType) -> Target {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |option: &str| arguments.iter().any(|argument| argument == option);
-    let dtype = if has("--bf16") {
-        DType::BF16
-    } else {
-        DType::F32
+    let dtype = match (has("--bf16"), has("--f64")) {
+        (true, _) => DType::BF16,
+        (false, true) => DType::F64,
+        (false, false) => DType::F32,
     };
     let target = if has("--pjrt") {
         of_plugin(dtype)
