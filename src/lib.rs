@@ -55,7 +55,7 @@ pub use pytree_transform::{
     Shape, Tensor, TensorAxes, TensorElement, TensorError, Unravel, bf16, convolution, custom_jvp,
     custom_vjp, einsum, eval_shape, f16, grad, hessian, indexing, ix, jacfwd, jacrev, jit, jit_mut,
     jvp, linear_transpose, linearize, make_jaxpr, memory, padding, pooling, ravel, remat,
-    saved_residuals, stack, try_einsum, try_ravel, unstack, update, value_and_grad,
+    saved_residuals, spmd, stack, try_einsum, try_ravel, unstack, update, value_and_grad,
     value_and_grad_mut, vjp, vmap, vmap_mut,
 };
 
@@ -167,7 +167,7 @@ pub mod control {
 pub mod collectives {
     pub use pytree_transform::{
         AxisNames, Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin,
-        ppermute, pshuffle, psum,
+        ppermute, pshuffle, psum, psum_scatter,
     };
 }
 
@@ -182,8 +182,8 @@ pub mod debug {
 /// Devices: where tensors are and programs run, and the interface that an engine for other hardware implements.
 pub mod device {
     pub use pytree_transform::device::{
-        Buffer, Device, DeviceError, Engine, Executable, Input, device_put, try_device_put,
-        try_wait, wait, with_device,
+        Buffer, Device, DeviceError, Engine, Executable, Input, Mesh, MeshDevices,
+        ParallelFunction, Sharding, device_put, try_device_put, try_wait, wait, with_device,
     };
 }
 
@@ -193,8 +193,8 @@ pub mod transform {
         Always, Arguments, BothOf, Callable, CustomJvp, CustomVjp, Fallible, Function, Grad,
         Gradient, Hessian, HessianOf, Jacobian, JacobianOf, Jacobians, JaxprEquation, JaxprError,
         Jit, JitMut, Linearization, Loss, Lowered, LoweredStep, MakeJaxpr, Memory, Mut, Pullback,
-        Remat, RematPolicy, Retrace, RetraceDifference, Returned, Traceable, Uncallable,
-        ValueAndGrad, ValueAndGradMut, Vmap, VmapMut, WithDerivative, WithPullback,
+        Remat, RematPolicy, Retrace, RetraceDifference, Returned, Spmd, SpmdFunction, Traceable,
+        Uncallable, ValueAndGrad, ValueAndGradMut, Vmap, VmapMut, WithDerivative, WithPullback,
         WritingFunction, verify,
     };
 }

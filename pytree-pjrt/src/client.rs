@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::buffer::Buffer;
 use crate::cache::{Cache, CacheStats, Entry};
@@ -12,8 +12,9 @@ use crate::engine::Places;
 use crate::error::PjrtError;
 use crate::executable::Executable;
 use crate::options::{CompileOptions, OptionValue, Options};
+use crate::parallel::ParallelExecutable;
 use crate::plugin::Plugin;
-use crate::sys::{ClientHandle, Failure};
+use crate::sys::{ClientHandle, ExecutableHandle, Failure};
 
 /// The environment variable that [`Client::from_env`] reads.
 const VARIABLE: &str = "PYTREE_PJRT_PLUGIN";
@@ -37,6 +38,9 @@ struct Inner {
     platform_version: String,
     devices: Vec<Device>,
     cache: Option<Cache>,
+    /// Locked while a program starts on several devices. If two programs with collectives started at the same time, one
+    /// device might run the first program and another device the second, and each would wait for the other forever.
+    starting: Mutex<()>,
 }
 
 impl Client {
@@ -80,6 +84,7 @@ impl Client {
             plugin,
             devices,
             cache: options.cache_dir.clone().map(Cache::new),
+            starting: Mutex::default(),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -183,15 +188,45 @@ impl Client {
     ) -> Result<Executable, PjrtError> {
         let device = self.device(options.device, "compile a program")?;
         let encoded = options.encode(&[&[device.id()]]);
-        let entry = self
-            .inner
-            .cache
-            .as_ref()
-            .map(|cache| self.entry(cache, program, &encoded));
-        if let Some(executable) = entry.as_ref().and_then(|entry| self.cached(entry)) {
+        let make = |handle| Executable::new(handle, self.devices());
+        self.compile_as(program, &encoded, make, Executable::handle)
+    }
+
+    /// Compiles a program that the first `replicas` devices run together. If the client has a cache, first looks for the
+    /// program there. The device of `options` is ignored.
+    pub(crate) fn compile_parallel(
+        &self,
+        program: &str,
+        options: &CompileOptions,
+        replicas: usize,
+    ) -> Result<ParallelExecutable, PjrtError> {
+        self.device(replicas.saturating_sub(1), "compile a program")?;
+        let devices = &self.devices()[..replicas];
+        let ids: Vec<[i32; 1]> = devices.iter().map(|device| [device.id()]).collect();
+        let rows: Vec<&[i32]> = ids.iter().map(|row| &row[..]).collect();
+        let encoded = options.encode(&rows);
+        let make = |handle| ParallelExecutable::new(handle, devices.to_vec());
+        self.compile_as(program, &encoded, make, ParallelExecutable::handle)
+    }
+
+    /// Loads a program from the cache or compiles it. `make` creates the executable from a compiled program.
+    fn compile_as<T>(
+        &self,
+        program: &str,
+        options: &[u8],
+        make: impl Fn(ExecutableHandle) -> Result<T, PjrtError>,
+        handle: impl FnOnce(&T) -> &ExecutableHandle,
+    ) -> Result<T, PjrtError> {
+        let cache = self.inner.cache.as_ref();
+        let entry = cache.map(|cache| self.entry(cache, program, options));
+        let load = |bytes: &[u8]| {
+            let loaded = self.deserialized(bytes).and_then(&make);
+            loaded.map_err(|error| error.to_string())
+        };
+        if let Some(executable) = entry.as_ref().and_then(|entry| entry.load(load)) {
             return Ok(executable);
         }
-        let compiled = self.inner.handle.compile(program, &encoded);
+        let compiled = self.inner.handle.compile(program, options);
         let compiled =
             compiled.map_err(
                 |failure| match PjrtError::plugin("compile a program", failure) {
@@ -203,9 +238,11 @@ impl Client {
                     other => other,
                 },
             )?;
-        let executable = Executable::new(compiled, self.devices())?;
+        let executable = make(compiled)?;
         if let Some(entry) = entry {
-            entry.store(executable.serialize());
+            let bytes = handle(&executable).serialize();
+            let doing = || format!("serialize `{}`", name(program));
+            entry.store(bytes.map_err(|failure| PjrtError::plugin(doing(), failure)));
         }
         Ok(executable)
     }
@@ -218,12 +255,21 @@ impl Client {
     /// # Errors
     /// Returns an error if the plugin refuses the bytes.
     pub fn deserialize(&self, bytes: &[u8]) -> Result<Executable, PjrtError> {
+        Executable::new(self.deserialized(bytes)?, self.devices())
+    }
+
+    fn deserialized(&self, bytes: &[u8]) -> Result<ExecutableHandle, PjrtError> {
         let refused = |failure: Failure| PjrtError::Deserialize {
             found: bytes.len(),
             message: failure.message,
         };
-        let handle = self.inner.handle.deserialize(bytes).map_err(refused)?;
-        Executable::new(handle, self.devices())
+        self.inner.handle.deserialize(bytes).map_err(refused)
+    }
+
+    /// Waits until no other thread starts a program on several devices.
+    pub(crate) fn starting(&self) -> MutexGuard<'_, ()> {
+        let starting = self.inner.starting.lock();
+        starting.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn places(&self) -> &Places {
@@ -260,11 +306,6 @@ impl Client {
             self.inner.plugin.build,
         );
         cache.entry(program, options, &plugin)
-    }
-
-    /// Loads a program from the cache. Counts a hit or a miss.
-    fn cached(&self, entry: &Entry<'_>) -> Option<Executable> {
-        entry.load(|bytes| self.deserialize(bytes).map_err(|error| error.to_string()))
     }
 }
 

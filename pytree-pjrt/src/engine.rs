@@ -96,16 +96,20 @@ struct PjrtEngine {
 
 impl PjrtEngine {
     fn compile_text(&self, text: &str) -> Result<Executable, DeviceError> {
-        // By default, XLA may leave out the rounding to half precision between two operations, as it does on GPUs.
-        let options = CompileOptions::new().set("xla_allow_excess_precision", false);
-        let mut options = options.device(self.index);
-        if self.client.platform_name() == "cpu" {
-            // By default, the maximum of a number and NaN is the number on CPUs. On other platforms, the maximum is
-            // NaN.
-            options = options.set("xla_cpu_enable_fast_min_max", false);
-        }
+        let options = compile_options(&self.client).device(self.index);
         self.client.compile(text, &options).map_err(device_error)
     }
+}
+
+/// Returns the options with which all programs of tensors are compiled.
+pub(crate) fn compile_options(client: &Client) -> CompileOptions {
+    // By default, XLA may leave out the rounding to half precision between two operations, as it does on GPUs.
+    let options = CompileOptions::new().set("xla_allow_excess_precision", false);
+    if client.platform_name() != "cpu" {
+        return options;
+    }
+    // By default, the maximum of a number and NaN is the number on CPUs. On other platforms, the maximum is NaN.
+    options.set("xla_cpu_enable_fast_min_max", false)
 }
 
 impl fmt::Debug for PjrtEngine {
@@ -165,20 +169,27 @@ impl Engine for PjrtEngine {
 
 impl PjrtEngine {
     fn transfer(&self, tensor: &Tensor) -> Result<Buffer, DeviceError> {
-        let (element, bytes) = bytes(tensor)?;
-        let device = &self.client.devices()[self.index];
-        let dims = tensor.shape();
-        let put = if bytes.len() < SHARED {
-            device.put_bytes(element, dims, bytes)
-        } else {
-            device.put_shared(element, dims, Bytes::of(tensor))
-        };
-        put.map_err(device_error)
+        transfer(tensor, &self.client.devices()[self.index])
     }
 }
 
+/// Begins to transfer a tensor from the host to a device.
+pub(crate) fn transfer(
+    tensor: &Tensor,
+    device: &crate::device::Device,
+) -> Result<Buffer, DeviceError> {
+    let (element, bytes) = bytes(tensor)?;
+    let dims = tensor.shape();
+    let put = if bytes.len() < SHARED {
+        device.put_bytes(element, dims, bytes)
+    } else {
+        device.put_shared(element, dims, Bytes::of(tensor))
+    };
+    put.map_err(device_error)
+}
+
 /// Converts the error for a function that StableHLO cannot express to the error of a device.
-fn not_lowered(error: TensorError) -> DeviceError {
+pub(crate) fn not_lowered(error: TensorError) -> DeviceError {
     match error {
         TensorError::Lowering {
             operation,

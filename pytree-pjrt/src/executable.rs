@@ -42,27 +42,15 @@ impl Executable {
             _ => None,
         };
         let device = device.ok_or_else(|| {
-            doing(Failure {
-                function: "PJRT_LoadedExecutable_AddressableDevices",
-                code: ErrorCode::Unimplemented,
-                message: format!(
+            doing(Failure::unimplemented(
+                "PJRT_LoadedExecutable_AddressableDevices",
+                format!(
                     "the program runs on {} devices of this process, not on one",
                     own.len()
                 ),
-            })
+            ))
         })?;
-        let outputs = handle.outputs().map_err(doing)?.into_iter();
-        let outputs = outputs.map(|(raw, dims)| {
-            let unknown = || PjrtError::UnknownType {
-                executable: name.to_string(),
-                found: raw,
-            };
-            let element = ElementType::from_raw(raw).ok_or_else(unknown)?;
-            let length = |length| usize::try_from(length).unwrap_or_default();
-            let dims: Vec<usize> = dims.into_iter().map(length).collect();
-            Ok(Arc::new(ArrayType::new(element, dims)))
-        });
-        let outputs = outputs.collect::<Result<_, PjrtError>>()?;
+        let outputs = output_types(&handle, &name)?;
         let program = handle.optimized_program().ok();
         let signature = program.and_then(|(format, bytes)| Signature::decode(&format, &bytes));
         let donatable = signature
@@ -81,6 +69,10 @@ impl Executable {
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    pub(crate) fn handle(&self) -> &ExecutableHandle {
+        &self.inner.handle
     }
 
     /// Returns the name of the module.
@@ -335,6 +327,28 @@ impl Executable {
             _ => PjrtError::execute(name, failure),
         }
     }
+}
+
+/// Returns the type of each result of a program.
+pub(crate) fn output_types(
+    handle: &ExecutableHandle,
+    name: &str,
+) -> Result<Vec<Arc<ArrayType>>, PjrtError> {
+    let outputs = handle.outputs();
+    let outputs = outputs
+        .map_err(|failure| PjrtError::plugin("read the properties of a program", failure))?
+        .into_iter();
+    let outputs = outputs.map(|(raw, dims)| {
+        let unknown = || PjrtError::UnknownType {
+            executable: name.to_owned(),
+            found: raw,
+        };
+        let element = ElementType::from_raw(raw).ok_or_else(unknown)?;
+        let length = |length| usize::try_from(length).unwrap_or_default();
+        let dims: Vec<usize> = dims.into_iter().map(length).collect();
+        Ok(Arc::new(ArrayType::new(element, dims)))
+    });
+    outputs.collect()
 }
 
 /// Returns the positions of the flags that are true.

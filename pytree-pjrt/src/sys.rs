@@ -31,6 +31,17 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
+impl Failure {
+    /// Creates the failure of a function that cannot do what the crate needs.
+    pub(crate) fn unimplemented(function: &'static str, message: String) -> Self {
+        Self {
+            function,
+            code: ErrorCode::Unimplemented,
+            message,
+        }
+    }
+}
+
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// A function of the table. The function takes a pointer to the struct of its arguments.
@@ -829,6 +840,67 @@ impl ExecutableHandle {
             Ok(BufferHandle { client, raw })
         };
         results.into_iter().map(buffer).collect()
+    }
+
+    /// Starts the program on all of its devices. `inputs` has a list of the same length for each device, in the order of
+    /// the replicas. The inputs at the given positions are not donated, on all devices. Returns the results of each
+    /// device.
+    ///
+    /// If the program has no results, the function waits for the end of the run, like [`execute`](Self::execute).
+    pub(crate) fn execute_all(
+        &self,
+        inputs: &[Vec<&BufferHandle>],
+        not_donated: &[i64],
+        outputs: usize,
+    ) -> Result<Vec<Vec<BufferHandle>>> {
+        const EXECUTE: &str = "PJRT_LoadedExecutable_Execute";
+        let arity = inputs.first().map_or(0, Vec::len);
+        // The plugin reads one list for each device of the program, and `arity` buffers from each list.
+        if inputs.len() != self.devices()?.len() || inputs.iter().any(|list| list.len() != arity) {
+            let message = format!("cannot run on {} lists of buffers", inputs.len());
+            return Err(Failure::unimplemented(EXECUTE, message));
+        }
+        let raw = |list: &Vec<&BufferHandle>| -> Vec<*mut abi::Buffer> {
+            list.iter().map(|input| input.raw.as_ptr()).collect()
+        };
+        let inputs: Vec<Vec<*mut abi::Buffer>> = inputs.iter().map(raw).collect();
+        let mut results: Vec<Vec<*mut abi::Buffer>> =
+            vec![vec![ptr::null_mut(); outputs]; inputs.len()];
+        let input_lists: Vec<*const *mut abi::Buffer> = inputs.iter().map(Vec::as_ptr).collect();
+        let output_lists: Vec<*mut *mut abi::Buffer> =
+            results.iter_mut().map(Vec::as_mut_ptr).collect();
+        let mut complete: Vec<*mut abi::Event> = vec![ptr::null_mut(); inputs.len()];
+        let mut options = abi::ExecuteOptions::empty();
+        options.non_donatable_input_indices = not_donated.as_ptr();
+        options.num_non_donatable_input_indices = not_donated.len();
+        let mut arguments = abi::LoadedExecutableExecute {
+            options: &raw mut options,
+            argument_lists: input_lists.as_ptr(),
+            num_devices: inputs.len(),
+            num_args: arity,
+            output_lists: output_lists.as_ptr(),
+            ..abi::LoadedExecutableExecute::of(self.loaded.raw.as_ptr())
+        };
+        if outputs == 0 {
+            arguments.device_complete_events = complete.as_mut_ptr();
+        }
+        // SAFETY: the executable and the inputs are alive. There is a list of inputs and a list of results for each
+        // device, as checked above, and the lists live during the call. Each list of results has a place for each
+        // result, because the caller passes the number of results that the executable reported. The list of events has
+        // a place for each device.
+        unsafe { self.api().call(arguments)? };
+        for event in complete {
+            if let Some(event) = self.api().event(event) {
+                event.wait()?;
+            }
+        }
+        let buffer = |raw| {
+            let raw = created(EXECUTE, raw)?;
+            let client = Arc::clone(&self.loaded.client);
+            Ok(BufferHandle { client, raw })
+        };
+        let of_device = |results: Vec<*mut abi::Buffer>| results.into_iter().map(buffer).collect();
+        results.into_iter().map(of_device).collect()
     }
 }
 

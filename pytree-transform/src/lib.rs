@@ -26,7 +26,7 @@ pub use crate::jaxpr::{JaxprEquation, JaxprError, verify};
 pub use crate::operations::axes::TensorAxes;
 pub use crate::operations::collectives::{
     Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle,
-    psum,
+    psum, psum_scatter,
 };
 pub use crate::operations::cumulative::{Reversed, RunningAxis};
 pub use crate::operations::debug::debug_callback;
@@ -72,6 +72,7 @@ pub use crate::transformations::lowered::{Lowered, LoweredStep, Memory};
 pub use crate::transformations::make_jaxpr::{MakeJaxpr, make_jaxpr};
 pub use crate::transformations::retrace::{Retrace, RetraceDifference};
 pub use crate::transformations::returned::{Always, Fallible, Loss, Returned};
+pub use crate::transformations::spmd::{Spmd, SpmdFunction, spmd};
 pub use crate::transformations::vmap::{Vmap, vmap};
 pub use crate::transformations::vmap_mut::{VmapMut, vmap_mut};
 pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
@@ -80,7 +81,10 @@ pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 /// implements.
 pub mod device {
     pub use crate::base::device_error::DeviceError;
-    pub use crate::tensor::device::{Buffer, Device, Engine, Executable, Input, with_device};
+    pub use crate::tensor::device::{
+        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction, Sharding,
+        with_device,
+    };
     pub use crate::transformations::device_put::{device_put, try_device_put};
     pub use crate::transformations::wait::{try_wait, wait};
 }

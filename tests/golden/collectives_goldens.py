@@ -50,6 +50,7 @@ def body(name, **p):
         "axis_index": lambda x: (1 + lax.axis_index(axis)).astype(x.dtype) * jnp.sin(x),
         "ppermute": lambda x: lax.ppermute(jnp.sin(x), axis, [tuple(pair) for pair in p["perm"]]) * x,
         "pshuffle": lambda x: lax.pshuffle(jnp.sin(x), axis, p["perm"]) * x,
+        "psum_scatter": lambda x: lax.psum_scatter(jnp.sin(x), axis, scatter_dimension=p["at"], tiled=p["tiled"]),
         "all_to_all": lambda x: lax.all_to_all(jnp.sin(x), axis, p["split"], p["concat"], tiled=p["tiled"]),
         "normalize": lambda x: (x - lax.pmean(x, axis)) / jnp.sqrt(lax.pmean(x**2, axis) - lax.pmean(x, axis) ** 2 + 1e-2),
     }[name]
@@ -110,6 +111,10 @@ def table():
     yield op("plain psum", over_i(lambda x: lax.psum(x, "i")), [((0, 2), any_float)], F64)
     yield op("plain psum", over_i(lambda x: lax.psum(x, "i")), [((1, 2), any_float)], F64)
     yield op("plain pmean", over_i(lambda x: lax.pmean(x, "i")), [((1,), any_float)], F64)
+    for at, tiled, shape in ((0, False, (2, 2, 3)), (1, False, (3, 2, 3)), (0, True, (2, 4, 3)), (1, True, (3, 2, 6))):
+        p = {"at": at, "tiled": tiled}
+        f = over_i(body("psum_scatter", **p))
+        yield op("psum_scatter", f, [(shape, any_float)], F64, inside="nothing", **p)
 
 
 def special():

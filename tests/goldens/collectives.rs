@@ -3,6 +3,7 @@
 use pytree::collectives::Tiling;
 use pytree::collectives::{
     AxisNames, all_gather, all_to_all, axis_index, pmax, pmean, pmin, ppermute, pshuffle, psum,
+    psum_scatter,
 };
 use pytree::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
@@ -34,6 +35,7 @@ fn example(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {
         "pmax" => pmax(&x[0].stop_gradient(), axis) * sin(),
         "pmin" => pmin(&x[0].stop_gradient(), axis) * sin(),
         "all_gather" => all_gather(&sin(), axis, number("at"), tiling()),
+        "psum_scatter" => psum_scatter(&sin(), axis, number("at"), tiling()),
         "axis_index" => (axis_index(axis) + 1).convert(DType::F64) * sin(),
         "ppermute" => {
             let pairs = parameters["perm"].as_array().unwrap().iter().map(lengths);

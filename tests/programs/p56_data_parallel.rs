@@ -5,9 +5,10 @@
 #![cfg(feature = "pjrt")]
 
 use pytree::collectives::pmean;
+use pytree::device::Mesh;
 use pytree::pjrt::{Client, Options};
 use pytree::prelude::*;
-use pytree::{Mesh, spmd};
+use pytree::spmd;
 
 type Step = (Mlp, Optimizer<Mlp>, Tensor, Tensor);
 

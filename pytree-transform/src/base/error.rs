@@ -183,6 +183,16 @@ pub enum TensorError {
         /// The error that the device reported.
         source: DeviceError,
     },
+    /// The axes of a mesh of devices are invalid.
+    #[error("cannot make the mesh ({axes}): {problem}; {fix}")]
+    Mesh {
+        /// The names and lengths of the axes, as text.
+        axes: Box<str>,
+        /// The reason why these are not the axes of a mesh.
+        problem: Box<str>,
+        /// How to fix the axes.
+        fix: &'static str,
+    },
     /// The operands are not on one device.
     #[error(
         "cannot {operation} {}: all tensors must be on one device; move them, for instance with `device_put(&x, &device)`",

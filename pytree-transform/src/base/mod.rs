@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod fold;
 pub(crate) mod instructions;
 pub mod memory;
+pub(crate) mod mesh_axes;
 pub(crate) mod narrow;
 pub(crate) mod nested;
 pub(crate) mod shape;

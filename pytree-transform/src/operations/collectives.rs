@@ -212,6 +212,53 @@ pub fn all_gather<T: Traceable>(
     })
 }
 
+/// Sums each leaf of a pytree over all examples, and gives each example one part of the sum along `axis`. Negative axes
+/// count from the end.
+///
+/// With [`Tiling::Stacked`], the axis must be as long as the batch axis. Example `i` gets slice `i`, without the axis.
+/// With [`Tiling::Tiled`], the axis is divided into one part of equal length for each example. Each example gets as many
+/// elements as from [`psum`] followed by a slice, but the examples exchange only half as many. Bools are summed as i32.
+/// Equivalent to `jax.lax.psum_scatter`.
+///
+/// # Panics
+/// Panics unless exactly one axis name is given and is bound. Also panics if `axis` is out of range for a leaf, or if its
+/// length does not fit the number of examples.
+///
+/// # Examples
+/// ```
+/// use pytree_transform::{Tensor, Tiling, psum_scatter, vmap};
+/// let x = Tensor::from([[1, 2], [3, 4]]);
+/// let f = vmap(|x: Tensor| psum_scatter(&x, "batch", 0, Tiling::Stacked)).axis_name("batch");
+/// assert_eq!(f(x.clone()), Tensor::from([4, 6]));
+/// let f = vmap(|x: Tensor| psum_scatter(&x, "batch", 0, Tiling::Tiled)).axis_name("batch");
+/// assert_eq!(f(x), Tensor::from([[4], [6]]));
+/// ```
+#[must_use]
+#[track_caller]
+pub fn psum_scatter<T: Traceable>(
+    value: &T,
+    axis_name: impl Into<AxisNames>,
+    axis: isize,
+    tiling: Tiling,
+) -> T {
+    let names = axis_name.into();
+    single("psum_scatter", &names);
+    each_leaf("psum_scatter", value, &names, |leaf, names| {
+        let axis = axis_of("psum_scatter", leaf.info(), axis)?;
+        let leaf = match leaf.dtype() {
+            DType::Bool => &leaf.convert(DType::I32),
+            _ => leaf,
+        };
+        match tiling {
+            Tiling::Stacked => collectives::reduce_scatter(leaf, &names[0], axis),
+            Tiling::Tiled => {
+                let pieces = cut("psum_scatter", leaf, axis, &names[0])?;
+                collectives::reduce_scatter(&pieces, &names[0], axis)
+            }
+        }
+    })
+}
+
 /// Returns the tensor with `axis` and the next axis joined into one axis.
 fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
     let mut shape = tensor.info().shape.clone();
@@ -374,7 +421,7 @@ pub fn all_to_all<T: Traceable>(
         if tiling == Tiling::Stacked {
             return collectives::all_to_all(leaf, &names[0], split, concat);
         }
-        let pieces = cut(leaf, split, &names[0])?;
+        let pieces = cut("all_to_all", leaf, split, &names[0])?;
         // `all_to_all` inserts an axis for the received pieces at position `concat`. This axis is then joined with the
         // axis after it.
         let sent = collectives::all_to_all(&pieces, &names[0], split, concat)?;
@@ -383,13 +430,18 @@ pub fn all_to_all<T: Traceable>(
 }
 
 /// Divides `axis` of a tensor into one piece for each example. The result has a new axis of the pieces before `axis`.
-fn cut(leaf: &Tensor, axis: usize, name: &AxisName) -> Result<Tensor, TensorError> {
-    let length = axis_length("all_to_all", name)?;
+fn cut(
+    operation: &'static str,
+    leaf: &Tensor,
+    axis: usize,
+    name: &AxisName,
+) -> Result<Tensor, TensorError> {
+    let length = axis_length(operation, name)?;
     let mut shape = leaf.info().shape.clone();
     let whole = shape[axis];
     if length == 0 || !whole.is_multiple_of(length) {
         return Err(TensorError::shape(
-            "all_to_all",
+            operation,
             &[leaf.info()],
             format!(
                 "axis {axis} of length {whole} cannot be divided into {length} pieces, one for each example of `{name}`"

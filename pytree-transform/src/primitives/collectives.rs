@@ -9,6 +9,7 @@
 //! shape rule gives the same result when an operation is applied and when the verifier reads the jaxpr.
 
 pub(crate) mod permute;
+pub(crate) mod scatter;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};
+pub(crate) use self::scatter::reduce_scatter;
 use pytree_core::bug::{bug, expect_next};
 
 use crate::base::array::Array;
@@ -162,21 +164,35 @@ fn lower_all_reduce(
     operand: &Value,
     names: &[AxisName],
 ) -> Result<Value, TensorError> {
-    let groups = lower_groups(block, std::slice::from_ref(operand), names)?;
-    let attributes = format_args!("replica_groups = {}", table(&groups));
-    let element = AbstractArray::new(operand.dtype(), []);
-    let result = [operand.info.clone()];
-    let results = block.operation_with_regions(
-        "stablehlo.all_reduce",
-        &[operand],
-        attributes,
+    let result = operand.info.clone();
+    lower_reduction(
+        block,
+        ("stablehlo.all_reduce", "", name),
+        operand,
         result,
-        |block| {
+        names,
+    )
+}
+
+/// Writes an operation between the replicas that differ only in their positions on the named axes. `operation` is the
+/// name of the operation, its attributes before the groups, and the name of the operation that combines two elements.
+fn lower_reduction(
+    block: &mut Block<'_>,
+    operation: (&str, &str, &str),
+    operand: &Value,
+    result: AbstractArray,
+    names: &[AxisName],
+) -> Result<Value, TensorError> {
+    let (name, attributes, combine) = operation;
+    let groups = lower_groups(block, std::slice::from_ref(operand), names)?;
+    let attributes = format_args!("{attributes}replica_groups = {}", table(&groups));
+    let element = AbstractArray::new(operand.dtype(), []);
+    let results =
+        block.operation_with_regions(name, &[operand], attributes, [result], |block| {
             block.region([element.clone(), element], |block, pair| {
-                Ok(vec![block.binary(name, &pair[0], &pair[1])])
+                Ok(vec![block.binary(combine, &pair[0], &pair[1])])
             })
-        },
-    )?;
+        })?;
     let mut results = results.into_iter();
     Ok(expect_next(&mut results, "the result of an operation"))
 }

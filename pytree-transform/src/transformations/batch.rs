@@ -17,7 +17,7 @@ use crate::tensor::primitive::BatchAxis;
 use crate::tensor::trace::Trace;
 use crate::transformations::aliasing::conflicts;
 use crate::transformations::axes::Axes;
-use crate::transformations::function::Known;
+use crate::transformations::function::{Known, Origin};
 
 /// The options of a `vmap` or `vmap_mut`.
 #[derive(Clone, Debug)]
@@ -92,38 +92,11 @@ impl Mapping {
         treedef: &TreeDef,
         leaves: &[Tensor],
     ) -> Vec<Option<isize>> {
-        let misfit = |problems: Vec<String>| -> ! {
-            panic!(
-                "cannot vmap: the axes of `.{option}(…)` do not fit the value: {}; give the axes the structure of the value, or one axis for a whole part of it (vmap at {})",
-                problems.join("; "),
-                self.line
-            )
+        let origin = Origin {
+            name: "vmap",
+            line: self.line,
         };
-        let own = match axes.of_leaves(treedef, leaves) {
-            Ok(own) => own,
-            Err(problems) => misfit(problems),
-        };
-        let at_all_places = |all: &TreeDef, which: &[usize]| {
-            let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
-            match axes.of_leaves(all, &repeated) {
-                Ok(said) => Some(said),
-                // A tree of axes in which a shared node occurs only once has no axes for the later paths of this node.
-                Err(_) if axes.has_tree() => None,
-                Err(problems) => misfit(problems),
-            }
-        };
-        let show = |axis: &Option<isize>| match axis {
-            Some(axis) => format!("{axis} for"),
-            None => "None for".to_owned(),
-        };
-        let conflicts = conflicts(treedef, &own, at_all_places, show);
-        assert!(
-            conflicts.is_empty(),
-            "cannot vmap: `.{option}(…)` gives different axes to one shared node: {}; pass the same axis for all paths of the node, or use a separate node at each path (vmap at {})",
-            conflicts.join("; "),
-            self.line
-        );
-        own
+        axes_of(origin, &format!("{option}(…)"), axes, treedef, leaves)
     }
 
     /// Returns the common length of all mapped axes, which is the number of examples.
@@ -302,6 +275,52 @@ impl Mapping {
     }
 }
 
+/// Returns the axis of each leaf as the user wrote it, possibly negative. `option` is the call that set the axes, for
+/// messages.
+///
+/// # Panics
+/// Panics if the axes are not a prefix tree of the value, or if they give different axes to one shared node.
+#[track_caller]
+pub(crate) fn axes_of(
+    origin: Origin,
+    option: &str,
+    axes: &Axes,
+    treedef: &TreeDef,
+    leaves: &[Tensor],
+) -> Vec<Option<isize>> {
+    let name = origin.name;
+    let misfit = |problems: Vec<String>| -> ! {
+        panic!(
+            "cannot {name}: the axes of `.{option}` do not fit the value: {}; give the axes the structure of the value, or one axis for a whole part of it ({origin})",
+            problems.join("; ")
+        )
+    };
+    let own = match axes.of_leaves(treedef, leaves) {
+        Ok(own) => own,
+        Err(problems) => misfit(problems),
+    };
+    let at_all_places = |all: &TreeDef, which: &[usize]| {
+        let repeated: Vec<Tensor> = which.iter().map(|&leaf| leaves[leaf].clone()).collect();
+        match axes.of_leaves(all, &repeated) {
+            Ok(said) => Some(said),
+            // A tree of axes in which a shared node occurs only once has no axes for the later paths of this node.
+            Err(_) if axes.has_tree() => None,
+            Err(problems) => misfit(problems),
+        }
+    };
+    let show = |axis: &Option<isize>| match axis {
+        Some(axis) => format!("{axis} for"),
+        None => "None for".to_owned(),
+    };
+    let conflicts = conflicts(treedef, &own, at_all_places, show);
+    assert!(
+        conflicts.is_empty(),
+        "cannot {name}: `.{option}` gives different axes to one shared node: {}; pass the same axis for all paths of the node, or use a separate node at each path ({origin})",
+        conflicts.join("; ")
+    );
+    own
+}
+
 /// Returns the paths, in the argument, of the leaves that were written to references.
 fn written_places(argument: &TreeDef, outcome: &Outcome) -> Vec<KeyPath> {
     let places = argument.references();
@@ -332,7 +351,8 @@ pub(crate) fn leave(trace: &Trace, results: &[Tensor]) -> Vec<Unbatched> {
         .collect()
 }
 
-fn from_front(axis: isize, rank: usize) -> Option<usize> {
+/// Returns an axis counted from the front, or `None` if it is out of range.
+pub(crate) fn from_front(axis: isize, rank: usize) -> Option<usize> {
     let axis = if axis < 0 {
         axis.checked_add_unsigned(rank)?
     } else {

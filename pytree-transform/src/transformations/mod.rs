@@ -24,6 +24,7 @@ pub(crate) mod placed;
 pub(crate) mod rebuilt;
 pub(crate) mod retrace;
 pub(crate) mod returned;
+pub(crate) mod spmd;
 pub(crate) mod tracing;
 pub(crate) mod vmap;
 pub(crate) mod vmap_mut;

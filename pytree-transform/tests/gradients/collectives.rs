@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use pytree_transform::{
     Tensor, Tiling, all_gather, all_to_all, axis_index, jit, pmax, pmean, pmin, ppermute, psum,
-    vmap,
+    psum_scatter, vmap,
 };
 
 use crate::sample::Domain::Real;
@@ -41,6 +41,8 @@ pub fn collectives() -> Vec<Case> {
         case("ppermute", [(Real, &[3, 2])], |x| mapped(x, |x| ppermute(&x[0].sin(), "i", [(0, 2), (2, 1), (1, 0)]) * &x[0])),
         case("ppermute of some", [(Real, &[3, 2])], |x| mapped(x, |x| ppermute(&x[0].sin(), "i", [(0, 2), (2, 1)]) * &x[0])),
         case("all_to_all", [(Real, &[2, 2, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, Tiling::Stacked) * x[0].t())),
+        case("psum_scatter", [(Real, &[2, 3, 2])], |x| mapped(x, |x| psum_scatter(&x[0].sin(), "i", 1, Tiling::Stacked) * x[0].sum_axes([1]))),
+        case("psum_scatter tiled", [(Real, &[2, 4, 3])], |x| mapped(x, |x| psum_scatter(&x[0].sin(), "i", 0, Tiling::Tiled).square())),
         case("all_to_all tiled", [(Real, &[2, 4, 3])], |x| mapped(x, |x| all_to_all(&x[0].sin(), "i", 0, 1, Tiling::Tiled).square())),
     ]
 }

@@ -3,7 +3,7 @@
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
-use super::{Attached, Buffer, Device, on_host};
+use super::{Attached, Buffer, Device, Sharding, on_host};
 use crate::base::array::Array;
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
@@ -107,10 +107,36 @@ impl Attached {
         }
     }
 
+    /// Returns the array of a tensor on this device, which is a mesh. Transfers a tensor that is on the host, so that
+    /// its parts have the given sharding. An array that is already on the mesh may have another sharding.
+    pub(super) fn sharded_array_of(
+        self: &Arc<Self>,
+        tensor: Tensor,
+        sharding: &Sharding,
+    ) -> Result<Arc<DeviceArray>, TensorError> {
+        let put = |tensor: Tensor| {
+            let _host = on_host();
+            self.array(&tensor, self.engine.put_sharded(&tensor, sharding))
+        };
+        match tensor.into_device_array() {
+            Ok(array) => Ok(array),
+            Err(tensor) => put(tensor).map(Arc::new),
+        }
+    }
+
     fn put(self: &Arc<Self>, tensor: &Tensor) -> Result<DeviceArray, TensorError> {
         let _host = on_host();
+        self.array(tensor, self.engine.put(tensor))
+    }
+
+    /// Returns the array of a tensor whose transfer has begun.
+    fn array(
+        self: &Arc<Self>,
+        tensor: &Tensor,
+        transfer: Result<Box<dyn Buffer>, DeviceError>,
+    ) -> Result<DeviceArray, TensorError> {
         let device = self.device();
-        match self.engine.put(tensor) {
+        match transfer {
             Ok(buffer) => {
                 let info = tensor.info().clone();
                 Ok(DeviceArray::new(device, info, buffer, &self.put_by))

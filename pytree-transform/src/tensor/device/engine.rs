@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::base::device_error::DeviceError;
 use crate::tensor::Tensor;
+use crate::tensor::device::Sharding;
 use crate::tensor::jaxpr::Jaxpr;
 
 /// An engine: a device that compiles and runs recorded functions, and that holds arrays.
@@ -88,6 +89,51 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
     /// # Errors
     /// Returns an error if the device has too little memory or does not support the dtype.
     fn put(&self, tensor: &Tensor) -> Result<Box<dyn Buffer>, DeviceError>;
+
+    /// Compiles a function that all devices of a mesh run at the same time. Only the engine of a
+    /// [`Mesh`](crate::device::Mesh) implements this method. The library prepares the jaxpr as for
+    /// [`compile`](Self::compile), but an output may be an input, and may be listed twice.
+    ///
+    /// The executable accepts buffers of any sharding. The default returns an error.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError::Unsupported`] if the engine does not support an equation or a dtype, or is not the engine
+    /// of a mesh.
+    fn compile_parallel(
+        &self,
+        _: &ParallelFunction<'_>,
+    ) -> Result<Arc<dyn Executable>, DeviceError> {
+        Err(not_a_mesh())
+    }
+
+    /// Begins to transfer the parts of a tensor from the host to the devices of a mesh. Only the engine of a
+    /// [`Mesh`](crate::device::Mesh) implements this method. The default returns an error.
+    ///
+    /// # Errors
+    /// Returns the errors of [`put`](Self::put), and [`DeviceError::Unsupported`] if this is not the engine of a mesh.
+    fn put_sharded(&self, _: &Tensor, _: &Sharding) -> Result<Box<dyn Buffer>, DeviceError> {
+        Err(not_a_mesh())
+    }
+}
+
+fn not_a_mesh() -> DeviceError {
+    DeviceError::unsupported(
+        "programs over several devices",
+        "make a `Mesh` of the devices",
+    )
+}
+
+/// A function that all devices of a mesh run at the same time, each on its own parts of the inputs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ParallelFunction<'f> {
+    /// The function that one device runs. Its shapes are the shapes of parts. Its collectives combine devices:
+    /// [`StableHlo::replica_axes`](crate::StableHlo::replica_axes) returns all axes of the mesh.
+    pub jaxpr: &'f Jaxpr,
+    /// The sharding of each input.
+    pub inputs: &'f [Sharding],
+    /// The sharding of each output.
+    pub outputs: &'f [Sharding],
 }
 
 /// A function that an [`Engine`] has compiled.

@@ -7,6 +7,8 @@
 //! - `placement.rs`: the choice of the device for an operation
 //! - `array.rs`: an array on a device
 //! - `program.rs`: a jaxpr that is compiled for a device
+//! - `mesh.rs`: several devices as one device
+//! - `sharding.rs`: the division of a tensor among the devices of a mesh
 //! - `operations.rs`: single operations
 //! - `structure.rs`: the comparison of single operations, which may have bodies
 //! - `constants.rs`: converts the tensors that the body of an operation has captured into operands
@@ -19,19 +21,23 @@ mod constants;
 mod current;
 mod engine;
 mod handle;
+mod mesh;
 mod operations;
 mod placement;
 mod program;
+mod sharding;
 mod slot;
 mod structure;
 
 pub(crate) use self::array::DeviceArray;
 pub use self::current::with_device;
 pub(crate) use self::current::{beside, chosen, is_chosen, on_host, within};
-pub use self::engine::{Buffer, Engine, Executable, Input};
+pub use self::engine::{Buffer, Engine, Executable, Input, ParallelFunction};
 use self::handle::Attached;
 pub use self::handle::Device;
+pub use self::mesh::{Mesh, MeshDevices};
 pub(crate) use self::operations::evaluate;
 pub(crate) use self::placement::{Mixed, described, of_jaxpr, of_tensors, uses_device};
 pub(crate) use self::program::Program;
+pub use self::sharding::Sharding;
 pub(crate) use self::slot::Slots;

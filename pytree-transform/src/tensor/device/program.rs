@@ -11,12 +11,15 @@ use std::sync::Arc;
 use pytree_core::bug::{expect_some, pairs};
 
 use super::constants::with_lifted_constants;
-use super::{Attached, Buffer, DeviceArray, Executable, Input, on_host};
+use super::{
+    Attached, Buffer, DeviceArray, Executable, Input, ParallelFunction, Sharding, on_host,
+};
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
+use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
-use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, Variable};
+use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, RESULTS, Variable};
 
 /// The maximum number of elements of a constant that is part of the compiled program.
 const MOST_ELEMENTS: usize = 16;
@@ -40,6 +43,8 @@ pub(crate) struct Program {
     /// The results of the equations.
     results: Vec<AbstractArray>,
     outputs: Vec<Output>,
+    /// The sharding of each operand, if the device is a mesh and each of its devices runs the program on its own parts.
+    shardings: Option<Vec<Sharding>>,
 }
 
 /// The source of an output of a program.
@@ -83,6 +88,45 @@ impl Program {
             captured,
             results: jaxpr.output_infos().cloned().collect(),
             outputs,
+            shardings: None,
+        })
+    }
+
+    /// Compiles a jaxpr for a mesh. Each device runs the jaxpr on its own parts of the operands. The constants of the
+    /// jaxpr must be on the host or on the mesh.
+    pub(crate) fn compile_parallel(
+        device: &Arc<Attached>,
+        name: &str,
+        jaxpr: Jaxpr,
+        mesh: &MeshAxes,
+        shardings: (Vec<Sharding>, &[Sharding]),
+    ) -> Result<Self, TensorError> {
+        let (operands, outputs) = shardings;
+        let arity = jaxpr.inputs.len();
+        let mut jaxpr = with_lifted_constants(jaxpr.without_dead_code(), is_operand);
+        let read = keep_read_inputs(&mut jaxpr);
+        let captured = captured_as_inputs(device, &mut jaxpr)?;
+        let mut inputs: Vec<Sharding> = read.iter().map(|&at| operands[at].clone()).collect();
+        inputs.extend(captured.iter().map(|_| Sharding::replicated(mesh)));
+        let function = ParallelFunction {
+            jaxpr: &jaxpr,
+            inputs: &inputs,
+            outputs,
+        };
+        let executable = device.compile_parallel(name, &function)?;
+        let parts = pairs(jaxpr.outputs(), outputs, RESULTS);
+        Ok(Self {
+            name: name.into(),
+            arity,
+            executable: Some(executable),
+            read,
+            is_plain: false,
+            captured,
+            results: parts
+                .map(|(part, sharding)| sharding.whole_of(part))
+                .collect(),
+            outputs: (0..outputs.len()).map(Output::Result).collect(),
+            shardings: Some(operands),
         })
     }
 
@@ -141,10 +185,14 @@ impl Program {
                 needed[*position] = true;
             }
         }
-        let placed = |(operand, needed): (Tensor, bool)| {
-            needed.then(|| device.array_of(operand)).transpose()
+        let array = |(position, operand): (usize, Tensor)| match &self.shardings {
+            None => device.array_of(operand),
+            Some(shardings) => device.sharded_array_of(operand, &shardings[position]),
         };
-        operands.into_iter().zip(needed).map(placed).collect()
+        let placed =
+            |(operand, needed): ((usize, Tensor), bool)| needed.then(|| array(operand)).transpose();
+        let operands = operands.into_iter().enumerate();
+        operands.zip(needed).map(placed).collect()
     }
 
     /// Runs the equations on the operands that they read.
@@ -208,9 +256,21 @@ impl Attached {
     ) -> Result<Arc<dyn Executable>, TensorError> {
         let _host = on_host();
         let compiled = self.engine.compile(jaxpr);
-        compiled.map_err(|error| {
-            TensorError::of_device(format!("compile `{name}`"), &self.device(), error)
-        })
+        compiled.map_err(|error| self.not_compiled(name, error))
+    }
+
+    fn compile_parallel(
+        self: &Arc<Self>,
+        name: &str,
+        function: &ParallelFunction<'_>,
+    ) -> Result<Arc<dyn Executable>, TensorError> {
+        let _host = on_host();
+        let compiled = self.engine.compile_parallel(function);
+        compiled.map_err(|error| self.not_compiled(name, error))
+    }
+
+    fn not_compiled(self: &Arc<Self>, name: &str, error: DeviceError) -> TensorError {
+        TensorError::of_device(format!("compile `{name}`"), &self.device(), error)
     }
 }
 
@@ -241,10 +301,11 @@ fn outputs(
     Ok((outputs, computed))
 }
 
-/// Removes the inputs that no equation reads. Returns the positions of the remaining inputs.
+/// Removes the inputs that no equation reads and that are no outputs. Returns the positions of the remaining inputs.
 fn keep_read_inputs(jaxpr: &mut Jaxpr) -> Vec<usize> {
     let mut is_read = vec![false; jaxpr.variables.len()];
-    for input in jaxpr.equations.iter().flat_map(|equation| &equation.inputs) {
+    let operands = jaxpr.equations.iter().flat_map(|equation| &equation.inputs);
+    for input in operands.chain(&jaxpr.outputs) {
         is_read[input.index()] = true;
     }
     let read: Vec<usize> = (0..jaxpr.inputs.len())

@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use crate::base::array::Array;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
+use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
 use crate::tensor::stablehlo::literals::{self, Literal};
-use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::module::{FunctionKey, Module};
 use crate::tensor::stablehlo::types::{write_number, write_type};
 
@@ -94,7 +94,7 @@ impl<'m> Block<'m> {
     }
 
     /// Returns the named axes of the replicas of the module.
-    pub(crate) fn mesh(&self) -> &Mesh {
+    pub(crate) fn mesh(&self) -> &MeshAxes {
         &self.module.mesh
     }
 

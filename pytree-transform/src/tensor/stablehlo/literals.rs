@@ -18,6 +18,18 @@ const READABLE: usize = 16;
 /// large constants, which is slow.
 const LITERAL: usize = 1024;
 
+/// Displays lists of the same length as an attribute, for instance `dense<[[0, 1]]> : tensor<1x2xi64>`.
+pub(crate) fn table(rows: &[Vec<usize>]) -> String {
+    let width = rows.first().map_or(0, Vec::len);
+    let rows_text: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+    let mut text = format!("dense<[{}]>", rows_text.join(", "));
+    if rows.is_empty() {
+        "dense<>".clone_into(&mut text);
+    }
+    let _ = write!(text, " : tensor<{}x{width}xi64>", rows.len());
+    text
+}
+
 /// An element that can be written as text.
 pub(crate) trait Literal: TensorElement {
     /// Appends the element, for instance `1.5`. A float without an exact decimal form, such as NaN, is written as its

@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::TensorError;
+use crate::base::mesh_axes::MeshAxes;
 use crate::base::narrow::Extension;
 use crate::tensor::evaluation::extension;
 use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, constant_array};
 use crate::tensor::primitive::{Lowered, Outputs, Primitive};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
-use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
 
 impl Jaxpr {
@@ -44,7 +44,7 @@ impl Jaxpr {
             line: lines.clone().next().unwrap_or(Location::caller()),
         };
         let inputs: Vec<AbstractArray> = self.inputs().into_iter().cloned().collect();
-        let module = Module::new(Mesh::new(self.batch_axes.clone()));
+        let module = Module::new(MeshAxes::new(self.batch_axes.clone()));
         module.finish(inputs, equation, |block, arguments| {
             block.lower(self, arguments)
         })

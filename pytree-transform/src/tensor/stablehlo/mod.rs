@@ -12,14 +12,12 @@
 mod block;
 mod literals;
 mod lowering;
-mod mesh;
 mod module;
 mod operations;
 mod types;
 
 pub(crate) use self::block::{Block, Value};
-pub(crate) use self::literals::number;
-pub(crate) use self::mesh::table;
+pub(crate) use self::literals::{number, table};
 pub use self::module::StableHlo;
 pub(crate) use self::operations::GatherAxes;
 pub(crate) use self::types::{Array64, Bound, NumberKind, Padding, all_bits, bound, number_kind};

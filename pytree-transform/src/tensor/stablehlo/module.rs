@@ -9,11 +9,11 @@ use pytree_core::bug::{expect_some, pairs};
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
+use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::constant_array;
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, FunctionText, Value};
 use crate::tensor::stablehlo::literals;
-use crate::tensor::stablehlo::mesh::Mesh;
 use crate::tensor::stablehlo::types::TensorType;
 
 /// A program in StableHLO, the input language of XLA and other compilers.
@@ -54,7 +54,7 @@ pub struct StableHlo {
     outputs: Vec<AbstractArray>,
     input_names: Vec<String>,
     output_names: Vec<String>,
-    mesh: Mesh,
+    mesh: MeshAxes,
 }
 
 impl StableHlo {
@@ -272,7 +272,7 @@ pub(super) struct FunctionHead {
 /// A module while it is written.
 #[derive(Debug, Default)]
 pub(super) struct Module {
-    pub(super) mesh: Mesh,
+    pub(super) mesh: MeshAxes,
     /// The position in `heads` of each function that other functions call.
     pub(super) functions: HashMap<FunctionKey, usize>,
     heads: Vec<FunctionHead>,
@@ -284,7 +284,7 @@ pub(super) struct Module {
 }
 
 impl Module {
-    pub(super) fn new(mesh: Mesh) -> Self {
+    pub(super) fn new(mesh: MeshAxes) -> Self {
         Self {
             mesh,
             ..Self::default()

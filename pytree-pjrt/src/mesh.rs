@@ -1,0 +1,280 @@
+//! A mesh: several devices of a client as one device for tensors.
+//!
+//! A program for a mesh has one replica for each device. A tensor on a mesh has one buffer for each device.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pytree_transform::device::{
+    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, Sharding,
+};
+use pytree_transform::{Jaxpr, Tensor};
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::convert::{device_error, tensor};
+use crate::engine::{compile_options, not_lowered, transfer};
+use crate::error::PjrtError;
+use crate::parallel::ParallelExecutable;
+
+impl MeshDevices for Client {
+    /// Returns the first devices of the client as one device.
+    fn together(&self, axes: &[(&str, usize)]) -> Result<device::Device, DeviceError> {
+        let expected = axes.iter().map(|(_, length)| length).product();
+        let found = self.devices().len();
+        if found < expected {
+            let fix = match self.platform_name() {
+                "cpu" => format!(
+                    "load the client with `Options::new().set(\"cpu_device_count\", {expected})`, or make an axis shorter"
+                ),
+                _ => "make an axis shorter".to_owned(),
+            };
+            let what = format!("a mesh of {expected} devices, because the client has {found}");
+            return Err(DeviceError::unsupported(what, fix));
+        }
+        let axes = axes
+            .iter()
+            .map(|(name, length)| format!("{name}: {length}"));
+        let axes: Vec<String> = axes.collect();
+        let name = format!("{} mesh ({})", self.platform_name(), axes.join(", "));
+        Ok(device::Device::new(MeshEngine {
+            client: self.without_places(),
+            name: name.into(),
+            devices: expected,
+        }))
+    }
+}
+
+/// The first devices of a client, which run recorded functions together.
+#[derive(Clone)]
+struct MeshEngine {
+    client: Client,
+    name: Arc<str>,
+    devices: usize,
+}
+
+impl fmt::Debug for MeshEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Engine for MeshEngine {
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    /// Compiles a function that all devices compute in full.
+    fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn device::Executable>, DeviceError> {
+        let whole = |count| vec![Sharding::on_all(self.devices); count];
+        let (inputs, outputs) = (whole(jaxpr.inputs().len()), whole(jaxpr.outputs().len()));
+        self.compile_replicas(jaxpr, &inputs, &outputs)
+    }
+
+    fn put(&self, tensor: &Tensor) -> Result<Box<dyn device::Buffer>, DeviceError> {
+        self.put_sharded(tensor, &Sharding::on_all(self.devices))
+    }
+
+    fn compile_parallel(
+        &self,
+        function: &ParallelFunction<'_>,
+    ) -> Result<Arc<dyn device::Executable>, DeviceError> {
+        self.compile_replicas(function.jaxpr, function.inputs, function.outputs)
+    }
+
+    fn put_sharded(
+        &self,
+        tensor: &Tensor,
+        sharding: &Sharding,
+    ) -> Result<Box<dyn device::Buffer>, DeviceError> {
+        Ok(Box::new(self.transfer(tensor, sharding)?))
+    }
+}
+
+impl MeshEngine {
+    fn compile_replicas(
+        &self,
+        jaxpr: &Jaxpr,
+        inputs: &[Sharding],
+        outputs: &[Sharding],
+    ) -> Result<Arc<dyn device::Executable>, DeviceError> {
+        let module = jaxpr.try_to_stablehlo().map_err(not_lowered)?;
+        let axes = module.replica_axes();
+        let replicas: usize = axes.iter().map(|(_, length)| length).product();
+        if let [(name, _), ..] = axes[..]
+            && replicas != self.devices
+        {
+            return Err(DeviceError::unsupported(
+                format!("a collective over the axis `{name}` outside of `spmd` and `vmap`"),
+                "call the function in a `spmd` over a mesh with this axis",
+            ));
+        }
+        let constants = module.constants().iter();
+        let constants = constants
+            .map(|constant| self.transfer(constant, &Sharding::on_all(self.devices)))
+            .collect::<Result<_, _>>()?;
+        // As for one device, a single operation costs as much as the copy of an input that is not donated.
+        let text = if jaxpr.equations().len() > 1 {
+            module.text_with_donors()
+        } else {
+            module.text_without_locations().to_owned()
+        };
+        let options = compile_options(&self.client);
+        let executable = self.client.compile_parallel(&text, &options, self.devices);
+        Ok(Arc::new(Program {
+            engine: self.clone(),
+            executable: executable.map_err(device_error)?,
+            constants,
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+        }))
+    }
+
+    /// Begins to transfer the parts of a tensor to the devices.
+    fn transfer(&self, tensor: &Tensor, sharding: &Sharding) -> Result<Parts, DeviceError> {
+        let pieces = divided(tensor, sharding)?;
+        let devices = self.client.devices()[..self.devices].iter().enumerate();
+        let parts = devices.map(|(at, device)| {
+            let piece = place(sharding, at, tensor.rank());
+            transfer(&pieces[piece], device)
+        });
+        Ok(Parts {
+            parts: parts.collect::<Result<_, _>>()?,
+            sharding: sharding.clone(),
+        })
+    }
+}
+
+/// Returns the number of a device's part. The parts are numbered in row-major order of their positions in the tensor.
+fn place(sharding: &Sharding, device: usize, rank: usize) -> usize {
+    (0..rank).fold(0, |number, axis| {
+        number * sharding.parts(axis) + sharding.position(device, axis)
+    })
+}
+
+/// Divides a tensor into its parts, which are numbered in row-major order of their positions in the tensor.
+fn divided(tensor: &Tensor, sharding: &Sharding) -> Result<Vec<Tensor>, DeviceError> {
+    let mut pieces = vec![tensor.clone()];
+    for axis in 0..tensor.rank() {
+        let parts = sharding.parts(axis);
+        if parts > 1 {
+            let split = |piece: &Tensor| piece.try_split(parts, axis.cast_signed());
+            let split: Result<Vec<Vec<Tensor>>, _> = pieces.iter().map(split).collect();
+            let split = split.map_err(|error| DeviceError::failed(error.to_string()))?;
+            pieces = split.into_iter().flatten().collect();
+        }
+    }
+    Ok(pieces)
+}
+
+/// Joins the parts of a tensor, which are numbered in row-major order of their positions in the tensor.
+fn joined(mut pieces: Vec<Tensor>, sharding: &Sharding) -> Result<Tensor, DeviceError> {
+    let rank = pieces.first().map_or(0, Tensor::rank);
+    for axis in (0..rank).rev() {
+        let parts = sharding.parts(axis);
+        if parts > 1 {
+            let join = |pieces: &[Tensor]| Tensor::try_concatenate(pieces, axis.cast_signed());
+            let joined: Result<Vec<Tensor>, _> = pieces.chunks(parts).map(join).collect();
+            pieces = joined.map_err(|error| DeviceError::failed(error.to_string()))?;
+        }
+    }
+    let whole = pieces.into_iter().next();
+    whole.ok_or_else(|| DeviceError::failed("a tensor on a mesh without devices"))
+}
+
+/// A tensor on a mesh: the part of each device.
+#[derive(Debug)]
+struct Parts {
+    parts: Vec<Buffer>,
+    sharding: Sharding,
+}
+
+impl device::Buffer for Parts {
+    /// Waits for all parts and joins them. Reads only one of several equal parts.
+    fn read(&self) -> Result<Tensor, DeviceError> {
+        let rank = self.parts.first().map_or(0, |part| part.dims().len());
+        let count = (0..rank).map(|axis| self.sharding.parts(axis)).product();
+        let mut pieces: Vec<Option<Tensor>> = vec![None; count];
+        for (device, part) in self.parts.iter().enumerate() {
+            let piece = &mut pieces[place(&self.sharding, device, rank)];
+            if piece.is_none() {
+                *piece = Some(tensor(part)?);
+            } else {
+                part.wait().map_err(device_error)?;
+            }
+        }
+        joined(pieces.into_iter().flatten().collect(), &self.sharding)
+    }
+
+    fn wait(&self) -> Result<(), DeviceError> {
+        let mut parts = self.parts.iter();
+        parts.try_for_each(|part| part.wait().map_err(device_error))
+    }
+}
+
+/// A recorded function that is compiled for all devices of a mesh.
+#[derive(Debug)]
+struct Program {
+    engine: MeshEngine,
+    executable: ParallelExecutable,
+    /// The large constants, which are the last arguments.
+    constants: Vec<Parts>,
+    inputs: Vec<Sharding>,
+    outputs: Vec<Sharding>,
+}
+
+impl device::Executable for Program {
+    fn run(&self, inputs: Vec<Input<'_>>) -> Result<Vec<Box<dyn device::Buffer>>, DeviceError> {
+        // A tensor with another sharding is gathered on the host and divided again.
+        let mut moved: Vec<Option<Parts>> = Vec::with_capacity(inputs.len());
+        for (input, expected) in inputs.iter().zip(&self.inputs) {
+            let found = &self.parts(input)?.sharding;
+            let is_same = found == expected || found.is_replicated() && expected.is_replicated();
+            moved.push(if is_same {
+                None
+            } else {
+                Some(self.engine.transfer(&input.buffer().read()?, expected)?)
+            });
+        }
+        let mut kept: Vec<i64> = Vec::new();
+        let mut operands: Vec<&Parts> = Vec::with_capacity(inputs.len() + self.constants.len());
+        for ((input, moved), position) in inputs.iter().zip(&moved).zip(0_i64..) {
+            if let Some(parts) = moved {
+                operands.push(parts);
+                continue;
+            }
+            operands.push(self.parts(input)?);
+            if !input.is_owned() {
+                kept.push(position);
+            }
+        }
+        operands.extend(&self.constants);
+        let of_device = |device: usize| -> Vec<&Buffer> {
+            operands.iter().map(|parts| &parts.parts[device]).collect()
+        };
+        let lists: Vec<Vec<&Buffer>> = (0..self.engine.devices).map(of_device).collect();
+        let name = self.executable.name();
+        let results = {
+            let _starting = self.engine.client.starting();
+            self.executable.start(&lists, &kept)
+        };
+        let results = results.map_err(|failure| device_error(PjrtError::execute(name, failure)))?;
+        let mut results: Vec<_> = results.into_iter().map(Vec::into_iter).collect();
+        let of_output = |sharding: &Sharding| {
+            let parts = results.iter_mut().filter_map(Iterator::next);
+            Box::new(Parts {
+                parts: parts.collect(),
+                sharding: sharding.clone(),
+            }) as Box<dyn device::Buffer>
+        };
+        Ok(self.outputs.iter().map(of_output).collect())
+    }
+}
+
+impl Program {
+    fn parts<'i>(&self, input: &'i Input<'_>) -> Result<&'i Parts, DeviceError> {
+        let parts = input.downcast_ref::<Parts>();
+        let parts = parts.filter(|parts| parts.parts.len() == self.engine.devices);
+        parts.ok_or_else(|| DeviceError::failed("a buffer of another engine"))
+    }
+}

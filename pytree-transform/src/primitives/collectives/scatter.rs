@@ -1,0 +1,142 @@
+//! The collective that sums over all examples of a batch and leaves each example with one slice of the sum.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{AllGather, Names, lower_reduction, unbound};
+use crate::base::array::Array;
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::{AbstractArray, DType};
+use crate::base::error::{TensorError, or_panic};
+use crate::primitives::reduce;
+use crate::primitives::shape::move_axis;
+use crate::tensor::Tensor;
+use crate::tensor::primitive::{Batched, LinearPrimitive, one};
+use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::trace::axis_length;
+
+/// Sums the tensors of all examples. Example `i` keeps slice `i` of the sum along an axis, which is removed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ReduceScatter {
+    pub(crate) name: [AxisName; 1],
+    pub(crate) axis: usize,
+    /// The number of examples in the batch.
+    pub(crate) length: usize,
+}
+
+#[track_caller]
+pub(crate) fn reduce_scatter(
+    operand: &Tensor,
+    name: &AxisName,
+    axis: usize,
+) -> Result<Tensor, TensorError> {
+    let length = axis_length("psum_scatter", name)?;
+    let name = [name.clone()];
+    ReduceScatter { name, axis, length }.apply(operand)
+}
+
+impl LinearPrimitive for ReduceScatter {
+    fn name(&self) -> &'static str {
+        "reduce_scatter"
+    }
+
+    fn result(&self, operand: &AbstractArray) -> Result<AbstractArray, TensorError> {
+        if operand.dtype == DType::Bool {
+            return Err(TensorError::dtype("psum_scatter", &[operand], "numbers"));
+        }
+        let Some(&found) = operand.shape.get(self.axis) else {
+            return Err(TensorError::axis("psum_scatter", operand, self.axis));
+        };
+        if found != self.length {
+            return Err(TensorError::shape(
+                "psum_scatter",
+                &[operand],
+                format!(
+                    "axis {} has length {found}, but the batch axis `{}` has length {}",
+                    self.axis, self.name[0], self.length
+                ),
+                "pass a tensor whose axis has one element for each example, or reshape the tensor first",
+            ));
+        }
+        let mut result = operand.clone();
+        result.shape.remove(self.axis);
+        Ok(result)
+    }
+
+    fn evaluate(&self, _: Arc<Array>) -> Array {
+        unbound(self)
+    }
+
+    /// Gives each example the cotangents of all slices, because each example contributes to every slice.
+    fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
+        let gather = AllGather {
+            name: self.name.clone(),
+            axis: self.axis,
+            length: self.length,
+        };
+        or_panic(gather.apply(cotangent))
+    }
+
+    fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {
+        let operand = or_panic(move_axis(operand, axis, 0));
+        let behind = Self {
+            axis: self.axis + 1,
+            ..self.clone()
+        };
+        (or_panic(behind.apply(&operand)), 0)
+    }
+
+    fn lower(
+        &self,
+        block: &mut Block<'_>,
+        operand: &Value,
+        result: &AbstractArray,
+    ) -> Result<Value, TensorError> {
+        let mut slice = operand.info.clone();
+        slice.shape[self.axis] = 1;
+        let attribute = format!("scatter_dimension = {} : i64, ", self.axis);
+        let sum = lower_reduction(
+            block,
+            ("stablehlo.reduce_scatter", &attribute, "stablehlo.add"),
+            operand,
+            slice,
+            &self.name,
+        )?;
+        Ok(block.reshaped(&sum, &result.shape))
+    }
+
+    fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Names(&self.name);
+        write!(
+            f,
+            "axis_name={names} axis_size={} scatter_dimension={}",
+            self.length, self.axis
+        )
+    }
+
+    fn axis_names(&self) -> &[AxisName] {
+        &self.name
+    }
+
+    fn axis_length(&self) -> Option<usize> {
+        Some(self.length)
+    }
+
+    /// Sums over the batch axis. Element `i` of the scattered axis belongs to example `i`, so the scattered axis becomes
+    /// the batch axis of the result.
+    fn batch_over(
+        &self,
+        _: &AxisName,
+        operand: &Tensor,
+        axis: Option<usize>,
+        size: usize,
+    ) -> Batched {
+        let sum = match axis {
+            Some(axis) => or_panic(reduce::sum(operand, &[axis])),
+            None => operand * Tensor::constant(operand.dtype(), size as f64),
+        };
+        (one(sum), SmallVec::from_elem(Some(self.axis), 1))
+    }
+}

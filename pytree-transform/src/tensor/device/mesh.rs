@@ -1,0 +1,147 @@
+//! A mesh: several devices that run one program together.
+//!
+//! A mesh is a device, so a tensor on a mesh is one tensor with one buffer. The buffer holds a part for each device.
+
+use std::fmt;
+
+use pytree_derive::panicking_twin;
+
+use super::Device;
+use crate::base::axis_names::AxisName;
+use crate::base::device_error::DeviceError;
+use crate::base::error::TensorError;
+use crate::base::mesh_axes::MeshAxes;
+
+/// Several devices that can run one program together, for instance those of a client of `pytree-pjrt`.
+pub trait MeshDevices {
+    /// Returns the devices of a mesh as one device. The axes have different names and lengths of at least 1. The engine
+    /// of the device implements [`compile_parallel`](crate::device::Engine::compile_parallel) and
+    /// [`put_sharded`](crate::device::Engine::put_sharded).
+    ///
+    /// # Errors
+    /// Returns an error if there are too few devices.
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Device, DeviceError>;
+}
+
+/// A grid of devices whose axes have names.
+///
+/// [`spmd`](crate::spmd) runs a function on all devices of a mesh. A mesh is also a [`Device`]:
+/// `device_put(&model, &mesh)` puts a model on all devices, and an operation on tensors of a mesh runs on all devices. Each
+/// call of [`new`](Self::new) creates a different device, so create a mesh once.
+///
+/// # Examples
+/// With a client of `pytree-pjrt`:
+/// ```ignore
+/// let client = Client::load_with(plugin, &Options::new().set("cpu_device_count", 8))?;
+/// let mesh = Mesh::new(&client, [("data", 4), ("model", 2)]);
+/// ```
+#[derive(Clone)]
+pub struct Mesh {
+    device: Device,
+    axes: MeshAxes,
+}
+
+impl Mesh {
+    /// Creates a mesh from the first devices of `devices`, for instance of a client. Each axis has a name and a length.
+    /// The number of devices is the product of the lengths. Between neighbouring devices, the position on the last axis
+    /// changes fastest.
+    ///
+    /// # Panics
+    /// Panics if there are no axes, if two axes have the same name, if a length is 0, or if there are too few devices.
+    #[panicking_twin(new, Mesh | Device)]
+    pub fn try_new<N: AsRef<str>>(
+        devices: &impl MeshDevices,
+        axes: impl IntoIterator<Item = (N, usize)>,
+    ) -> Result<Self, TensorError> {
+        let axes = axes.into_iter();
+        let axes = axes.map(|(name, length)| (AxisName::from(name.as_ref()), length));
+        let axes = MeshAxes::new(axes.collect());
+        if let Some((problem, fix)) = problem(&axes) {
+            let axes = axes.to_string().into();
+            let problem = problem.into();
+            return Err(TensorError::Mesh { axes, problem, fix });
+        }
+        let named: Vec<(&str, usize)> = axes
+            .axes()
+            .iter()
+            .map(|(name, length)| (&**name, *length))
+            .collect();
+        let shown = format!("the mesh ({axes})");
+        let device = devices
+            .together(&named)
+            .map_err(|error| TensorError::of_device("make a mesh", &shown, error))?;
+        Ok(Self { device, axes })
+    }
+
+    /// Returns the name and the length of each axis.
+    pub fn axes(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
+        let axes = self.axes.axes().iter();
+        axes.map(|(name, length)| (&**name, *length))
+    }
+
+    /// Returns the number of devices.
+    pub fn devices(&self) -> usize {
+        self.axes.replicas()
+    }
+
+    /// Returns the mesh as one device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn mesh_axes(&self) -> &MeshAxes {
+        &self.axes
+    }
+}
+
+/// Returns the reason why axes are not those of a mesh, and how to fix them.
+fn problem(axes: &MeshAxes) -> Option<(String, &'static str)> {
+    let axes = axes.axes();
+    if axes.is_empty() {
+        return Some((
+            "it has no axes".to_owned(),
+            "pass names with lengths, for instance `[(\"data\", 4)]`",
+        ));
+    }
+    for (position, (name, length)) in axes.iter().enumerate() {
+        if axes[..position].iter().any(|(other, _)| other == name) {
+            return Some((
+                format!("two axes have the name `{name}`"),
+                "give each axis its own name",
+            ));
+        }
+        if *length == 0 {
+            return Some((
+                format!("the axis `{name}` has length 0"),
+                "pass the number of devices along the axis, at least 1",
+            ));
+        }
+    }
+    let devices = axes
+        .iter()
+        .try_fold(1_usize, |devices, (_, length)| devices.checked_mul(*length));
+    if devices.is_none() {
+        let problem = "the product of the lengths is out of range".to_owned();
+        return Some((problem, "pass the number of devices along each axis"));
+    }
+    None
+}
+
+impl From<&Mesh> for Device {
+    /// Returns the mesh as one device.
+    fn from(mesh: &Mesh) -> Self {
+        mesh.device.clone()
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.device)
+    }
+}
+
+impl fmt::Debug for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mesh({})", self.axes)
+    }
+}

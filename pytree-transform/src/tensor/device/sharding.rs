@@ -1,0 +1,187 @@
+//! The division of a tensor among the devices of a mesh.
+
+use std::fmt;
+
+use pytree_core::bug::expect_some;
+use smallvec::SmallVec;
+
+use crate::base::axis_names::AxisName;
+use crate::base::dtype::AbstractArray;
+use crate::base::mesh_axes::MeshAxes;
+
+/// How a tensor is divided among the devices of a [`Mesh`](crate::device::Mesh).
+///
+/// An axis of the mesh either divides one axis of the tensor into parts of equal length, or none. In the second case the
+/// devices along this axis of the mesh hold the same elements. If several axes of the mesh divide the same axis of the
+/// tensor, the position on the last of them changes fastest.
+///
+/// The devices are numbered in row-major order: between neighbours, the position on the last axis of the mesh changes
+/// fastest.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Sharding {
+    axes: SmallVec<[ShardedAxis; 2]>,
+}
+
+/// An axis of the mesh, and the axis of the tensor that it divides.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ShardedAxis {
+    name: AxisName,
+    devices: usize,
+    divided: Option<usize>,
+}
+
+impl Sharding {
+    /// Returns the sharding of a tensor whose elements are on all devices of a mesh.
+    pub(crate) fn replicated(mesh: &MeshAxes) -> Self {
+        let whole = |(name, devices): &(AxisName, usize)| ShardedAxis {
+            name: name.clone(),
+            devices: *devices,
+            divided: None,
+        };
+        Self {
+            axes: mesh.axes().iter().map(whole).collect(),
+        }
+    }
+
+    /// Returns the sharding of a tensor whose elements are on all of `devices` devices. The axes of the mesh do not
+    /// matter.
+    pub fn on_all(devices: usize) -> Self {
+        Self::replicated(&MeshAxes::new(vec![("devices".into(), devices)]))
+    }
+
+    /// Divides an axis of the tensor by the axis of the mesh at `position`.
+    pub(crate) fn divide(&mut self, position: usize, divided: usize) {
+        self.axes[position].divided = Some(divided);
+    }
+
+    /// Returns the axis of the tensor that the axis of the mesh at `position` divides.
+    pub(crate) fn divided(&self, position: usize) -> Option<usize> {
+        self.axes[position].divided
+    }
+
+    /// Returns the number of devices.
+    pub fn devices(&self) -> usize {
+        self.axes.iter().map(|axis| axis.devices).product()
+    }
+
+    /// Returns whether all devices hold all elements.
+    pub fn is_replicated(&self) -> bool {
+        self.axes.iter().all(|axis| axis.divided.is_none())
+    }
+
+    /// Returns the number of parts along an axis of the tensor.
+    pub fn parts(&self, axis: usize) -> usize {
+        self.dividing(axis).map(|axis| axis.devices).product()
+    }
+
+    /// Returns the position of a device's part along an axis of the tensor. The position is less than the number of
+    /// [`parts`](Self::parts).
+    pub fn position(&self, device: usize, axis: usize) -> usize {
+        let (mut stride, mut parts, mut position) = (1, 1, 0);
+        for own in self.axes.iter().rev() {
+            if own.divided == Some(axis) {
+                position += device / stride % own.devices * parts;
+                parts *= own.devices;
+            }
+            stride *= own.devices;
+        }
+        position
+    }
+
+    /// Returns the names of the axes of the mesh that divide an axis of the tensor, for messages.
+    pub(crate) fn names(&self, axis: usize) -> String {
+        let names = self.dividing(axis).map(|axis| format!("`{}`", axis.name));
+        names.collect::<Vec<_>>().join(" × ")
+    }
+
+    fn dividing(&self, axis: usize) -> impl Iterator<Item = &ShardedAxis> {
+        let is_dividing = move |own: &&ShardedAxis| own.divided == Some(axis);
+        self.axes.iter().filter(is_dividing)
+    }
+
+    /// Returns the shape of a part, or the first axis whose length is not a multiple of its number of parts.
+    pub(crate) fn part_of(&self, whole: &AbstractArray) -> Result<AbstractArray, usize> {
+        let mut part = whole.clone();
+        for (axis, length) in part.shape.iter_mut().enumerate() {
+            let parts = self.parts(axis);
+            if !length.is_multiple_of(parts) {
+                return Err(axis);
+            }
+            *length /= parts;
+        }
+        Ok(part)
+    }
+
+    /// Returns the shape of a tensor whose parts have the given shape.
+    pub(crate) fn whole_of(&self, part: &AbstractArray) -> AbstractArray {
+        let mut whole = part.clone();
+        for (axis, length) in whole.shape.iter_mut().enumerate() {
+            *length = expect_some(
+                length.checked_mul(self.parts(axis)),
+                "a length that `usize` holds",
+            );
+        }
+        whole
+    }
+}
+
+impl fmt::Debug for Sharding {
+    /// Writes, for instance, `Sharding(data: 0, model: None)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sharding(")?;
+        for (position, axis) in self.axes.iter().enumerate() {
+            let comma = if position == 0 { "" } else { ", " };
+            match axis.divided {
+                Some(divided) => write!(f, "{comma}{}: {divided}", axis.name)?,
+                None => write!(f, "{comma}{}: None", axis.name)?,
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dtype::DType;
+
+    fn sharding(divided: [Option<usize>; 2]) -> Sharding {
+        let mesh = MeshAxes::new(vec![("data".into(), 2), ("model".into(), 3)]);
+        let mut sharding = Sharding::replicated(&mesh);
+        for (position, axis) in divided.into_iter().enumerate() {
+            if let Some(axis) = axis {
+                sharding.divide(position, axis);
+            }
+        }
+        sharding
+    }
+
+    fn positions(sharding: &Sharding, axis: usize) -> Vec<usize> {
+        let devices = 0..sharding.devices();
+        devices
+            .map(|device| sharding.position(device, axis))
+            .collect()
+    }
+
+    #[test]
+    fn devices_are_in_row_major_order() {
+        let both = sharding([Some(0), Some(1)]);
+        assert_eq!(positions(&both, 0), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(positions(&both, 1), [0, 1, 2, 0, 1, 2]);
+        let same = sharding([Some(1), Some(1)]);
+        assert_eq!(positions(&same, 1), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(positions(&same, 0), [0; 6]);
+    }
+
+    #[test]
+    fn lengths_must_be_multiples() {
+        let both = sharding([Some(0), Some(0)]);
+        let array = |shape: [usize; 2]| AbstractArray::new(DType::F32, shape);
+        assert_eq!(both.part_of(&array([12, 5])), Ok(array([2, 5])));
+        assert_eq!(both.whole_of(&array([2, 5])), array([12, 5]));
+        assert_eq!(both.part_of(&array([9, 5])), Err(0));
+        assert_eq!(both.names(0), "`data` × `model`");
+        assert_eq!(format!("{both:?}"), "Sharding(data: 0, model: 0)");
+        assert!(sharding([None, None]).is_replicated() && !both.is_replicated());
+    }
+}

@@ -1,0 +1,349 @@
+//! `spmd`: runs one function on all devices of a mesh, each device on its own parts of the argument.
+//!
+//! The function is recorded once, on the shapes of parts. While it is recorded, each axis of the mesh has the trace
+//! level of a `vmap`, which binds the name. So collectives and derivatives of collectives need no rules of their own.
+
+mod differing;
+mod sharded;
+
+use std::panic::Location;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pytree_core::TreeDef;
+use pytree_core::boundary::{Outcome, flatten_with_references};
+use pytree_core::bug::expect_some;
+
+use self::differing::{Levels, check_equal};
+use self::sharded::{Division, parts_of, shardings};
+use crate::base::axis_names::AxisName;
+use crate::base::error::{TensorError, or_panic};
+use crate::passes::optimize;
+use crate::tensor::Tensor;
+use crate::tensor::device::{Mesh, Program, described};
+use crate::tensor::stage::stage;
+use crate::tensor::trace::{Recorder, at_line_by_default};
+use crate::tensor::traceable::Traceable;
+use crate::transformations::axes::Axes;
+use crate::transformations::cache::Signature;
+use crate::transformations::function::{
+    Ending, Function, Known, Origin, call_inside, rebuild_result, transformed,
+};
+use crate::transformations::returned::Returned;
+
+/// Makes a function run on several devices at the same time: single program, multiple data.
+///
+/// [`over`](SpmdFunction::over) chooses the devices. Inside of the function, a tensor is the part of one device, and
+/// collectives such as [`psum`](crate::psum) combine the devices along an axis of the mesh. The function that
+/// [`vmap`](crate::vmap) runs with an [`axis_name`](crate::Vmap::axis_name) is the function that `spmd` runs on several
+/// devices, but a divided axis keeps its place and becomes shorter. Equivalent to `jax.shard_map`.
+///
+/// The function is recorded and compiled once for each signature of its argument, as by [`jit`](crate::jit). It may
+/// return a `Result`; see [`Returned`].
+///
+/// # Examples
+/// The mean of a vector that is divided among four devices of a client of `pytree-pjrt`:
+/// ```ignore
+/// let mesh = Mesh::new(&client, [("data", 4)]);
+/// let mean = spmd(|x: Tensor| pmean(&x.mean(), "data")).over(&mesh).in_axes("data", 0);
+/// assert_eq!(mean(Tensor::arange(DType::F32, 8)).item::<f32>(), 3.5);
+/// ```
+#[track_caller]
+pub fn spmd<'f, A, R, F, K, C>(function: F) -> SpmdFunction<'f, A, R::With<R::Value>>
+where
+    A: Traceable,
+    R: Returned<K>,
+    F: Function<A, C, Output = R> + Send + Sync + 'f,
+{
+    let compute = move |argument, options: &Options| {
+        let function = |argument| function.call(argument).into_value();
+        R::with(run(function, options, argument))
+    };
+    SpmdFunction {
+        compute: Arc::new(compute),
+        line: Location::caller(),
+    }
+}
+
+/// A function for several devices that are not chosen yet, the result of [`spmd`].
+pub struct SpmdFunction<'f, A, R> {
+    compute: Arc<Compute<'f, A, R>>,
+    line: &'static Location<'static>,
+}
+
+type Compute<'f, A, R> = dyn Fn(A, &Options) -> R + Send + Sync + 'f;
+
+impl<'f, A: Traceable, R: 'f> SpmdFunction<'f, A, R> {
+    /// Chooses the devices. Until [`in_axes`](Spmd::in_axes) divides parts of the argument, each device gets the whole
+    /// argument.
+    #[must_use]
+    pub fn over(self, mesh: &Mesh) -> Spmd<'f, A, R> {
+        let options = Options {
+            mesh: mesh.clone(),
+            in_axes: Vec::new(),
+            out_axes: Vec::new(),
+            line: self.line,
+            recorded: Arc::default(),
+        };
+        Spmd::new(self.compute, options)
+    }
+}
+
+impl<A, R> std::fmt::Debug for SpmdFunction<'_, A, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SpmdFunction({})", self.line)
+    }
+}
+
+/// A function that runs on all devices of a mesh, the result of [`SpmdFunction::over`]. `R` is the result of a call: a
+/// value, or a `Result`.
+pub struct Spmd<'f, A, R> {
+    compute: Arc<Compute<'f, A, R>>,
+    options: Options,
+    call: Box<dyn Fn(A) -> R + Send + Sync + 'f>,
+}
+transformed!([A: Traceable, R] Spmd<'f, A, R>, (A) -> R);
+
+impl<'f, A: Traceable, R: 'f> Spmd<'f, A, R> {
+    fn new(compute: Arc<Compute<'f, A, R>>, options: Options) -> Self {
+        let (inner, own) = (Arc::clone(&compute), options.clone());
+        Self {
+            compute,
+            options,
+            call: Box::new(move |argument| at_line_by_default(own.line, || inner(argument, &own))),
+        }
+    }
+
+    fn with(self, change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = self.options;
+        options.recorded = Arc::default();
+        change(&mut options);
+        Self::new(self.compute, options)
+    }
+
+    /// Divides leaves of the argument among the devices along an axis of the mesh. `axes` is a prefix tree of the
+    /// argument, as for [`vmap`](crate::Vmap::in_axes): a number is the axis of a leaf that is divided into parts of equal
+    /// length, and the devices get the parts in order. With `None` each device gets the whole leaf, which is also the
+    /// default.
+    ///
+    /// Call this function once for each axis of the mesh that divides leaves. If two axes of the mesh divide the same
+    /// axis of a leaf, the position along the later axis of the mesh changes fastest.
+    ///
+    /// # Panics
+    /// Panics if the mesh has no axis `name`. A call panics if the axes are not a prefix tree of the argument, if an
+    /// axis is out of range for its leaf, or if its length is not a multiple of the number of devices.
+    #[must_use]
+    #[track_caller]
+    pub fn in_axes(self, name: impl AsRef<str>, axes: impl Into<Axes>) -> Self {
+        let name = self.options.known("in_axes", name.as_ref());
+        self.with(|options| set(&mut options.in_axes, name, axes.into()))
+    }
+
+    /// Sets the axis of each leaf of the result along which the parts of the devices are concatenated, for one axis of
+    /// the mesh. `axes` is a prefix tree of the result. `None` means that all devices along the axis of the mesh return
+    /// the same elements, which is also the default.
+    ///
+    /// # Panics
+    /// Panics if the mesh has no axis `name`. A call panics if the axes are not a prefix tree of the result, if an axis
+    /// is out of range for its leaf, or if a leaf whose axis is `None` differs between the devices.
+    #[must_use]
+    #[track_caller]
+    pub fn out_axes(self, name: impl AsRef<str>, axes: impl Into<Axes>) -> Self {
+        let name = self.options.known("out_axes", name.as_ref());
+        self.with(|options| set(&mut options.out_axes, name, axes.into()))
+    }
+
+    /// Returns how many times the function was traced.
+    pub fn traces(&self) -> usize {
+        self.options.recorded.traces.load(Ordering::Relaxed)
+    }
+}
+
+/// Sets the axes for an axis of the mesh. Replaces the axes of an earlier call.
+fn set(all: &mut Vec<(AxisName, Axes)>, name: AxisName, axes: Axes) {
+    all.retain(|(known, _)| *known != name);
+    all.push((name, axes));
+}
+
+/// The options of an [`Spmd`], and the functions that it has recorded.
+#[derive(Clone)]
+struct Options {
+    mesh: Mesh,
+    in_axes: Vec<(AxisName, Axes)>,
+    out_axes: Vec<(AxisName, Axes)>,
+    line: &'static Location<'static>,
+    recorded: Arc<AllRecorded>,
+}
+
+#[derive(Default)]
+struct AllRecorded {
+    traces: AtomicUsize,
+    /// The newest entry is the last one.
+    entries: Mutex<Vec<Arc<Recorded>>>,
+}
+
+/// The program for one signature.
+struct Recorded {
+    signature: Signature,
+    outcome: Outcome,
+    program: Program,
+}
+
+/// Calls a function on all devices of a mesh.
+fn run<A: Traceable, R: Traceable, E>(
+    function: impl Fn(A) -> Result<R, E>,
+    options: &Options,
+    argument: A,
+) -> Result<R, E> {
+    let (leaves, treedef, mut references) = flatten_with_references::<Tensor, A>(&argument);
+    // The program may reuse the memory of leaves that have no other handle.
+    drop(argument);
+    options.check_places(&treedef, &leaves);
+    let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
+    let signature = Signature { treedef, infos };
+    let recorded = match options.recorded.find(&signature) {
+        Some(recorded) => recorded,
+        None => options.record(signature, &leaves, function)?,
+    };
+    recorded.outcome.release(&mut references);
+    let device = expect_some(options.mesh.device().attached(), "the engine of a mesh");
+    let results = or_panic(recorded.program.run(device, leaves));
+    let ending = Ending::of("spmd", options.line);
+    Ok(rebuild_result(
+        ending,
+        &recorded.outcome,
+        results,
+        &references,
+    ))
+}
+
+impl AllRecorded {
+    fn find(&self, signature: &Signature) -> Option<Arc<Recorded>> {
+        // Comparing signatures may run code of the user, so no lock is held.
+        let entries = self.entries().clone();
+        let mut newest_first = entries.into_iter().rev();
+        newest_first.find(|entry| entry.signature == *signature)
+    }
+
+    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Recorded>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Options {
+    fn origin(&self) -> Origin {
+        Origin {
+            name: "spmd",
+            line: self.line,
+        }
+    }
+
+    /// Returns the name of an axis of the mesh.
+    #[track_caller]
+    fn known(&self, option: &str, name: &str) -> AxisName {
+        let axes = self.mesh.mesh_axes().axes();
+        let known = axes.iter().find(|(known, _)| **known == *name);
+        let Some((known, _)) = known else {
+            panic!(
+                "cannot set `.{option}(\"{name}\", …)`: the mesh has the axes ({}), but no axis `{name}`; name an axis of the mesh",
+                self.mesh.mesh_axes()
+            )
+        };
+        known.clone()
+    }
+
+    /// Checks that no leaf is traced or on another device.
+    fn check_places(&self, treedef: &TreeDef, leaves: &[Tensor]) {
+        let mesh = self.mesh.device();
+        for (position, leaf) in leaves.iter().enumerate() {
+            let path = || treedef.leaf_paths()[position].or_root();
+            assert!(
+                !leaf.is_traced(),
+                "cannot call spmd with the traced {} at {}: spmd runs inside of no other transformation; apply `grad`, `vmap` or `jit` inside of the function of spmd ({})",
+                leaf.info(),
+                path(),
+                self.origin()
+            );
+            let device = or_panic(leaf.try_device());
+            if device != mesh && !device.is_host() {
+                let found = [format!("{} at {}", described(leaf), path())];
+                let error = TensorError::devices(format!("call spmd on {mesh} with"), found);
+                panic!("{error}");
+            }
+        }
+    }
+
+    /// Records the function for a signature and compiles it.
+    ///
+    /// # Errors
+    /// Returns the error of the function.
+    fn record<A: Traceable, R: Traceable, E>(
+        &self,
+        signature: Signature,
+        leaves: &[Tensor],
+        function: impl Fn(A) -> Result<R, E>,
+    ) -> Result<Arc<Recorded>, E> {
+        let (mesh, origin) = (self.mesh.mesh_axes(), self.origin());
+        let division = |option, axes| Division {
+            mesh,
+            axes,
+            option,
+            origin,
+        };
+        let inputs = shardings(
+            &division("in_axes", &self.in_axes),
+            &signature.treedef,
+            leaves,
+        );
+        let parts = parts_of(origin, &signature, &inputs);
+        self.recorded.traces.fetch_add(1, Ordering::Relaxed);
+        let levels = Levels::begin(mesh);
+        let (jaxpr, captured, outcome) = stage(Recorder::Jit, &parts, |tensors| {
+            let (results, outcome) =
+                call_inside(Known::References, &signature.treedef, tensors, function);
+            let outcome = outcome.map(|outcome| {
+                self.check_references(&signature.treedef, &outcome);
+                let wanted = division("out_axes", &self.out_axes);
+                let wanted = shardings(&wanted, outcome.result(), &results);
+                (outcome, wanted)
+            });
+            (results, outcome)
+        });
+        drop(levels);
+        let (outcome, outputs) = outcome?;
+        assert!(
+            captured.is_empty(),
+            "cannot call spmd: its function captured a traced {}, and spmd runs inside of no other transformation; apply the other transformation inside of the function ({origin})",
+            captured[0].info()
+        );
+        let mut jaxpr = jaxpr.without_dead_code();
+        jaxpr.batch_axes = mesh.axes().to_vec();
+        check_equal(origin, mesh, &jaxpr, (&inputs, &outputs), outcome.result());
+        let device = expect_some(self.mesh.device().attached(), "the engine of a mesh");
+        let program = Program::compile_parallel(
+            device,
+            &origin.to_string(),
+            optimize(jaxpr),
+            mesh,
+            (inputs, &outputs),
+        );
+        let recorded = Arc::new(Recorded {
+            signature,
+            outcome,
+            program: or_panic(program),
+        });
+        self.recorded.entries().push(Arc::clone(&recorded));
+        Ok(recorded)
+    }
+
+    /// Panics if the function has written references, because the values of devices may differ.
+    fn check_references(&self, treedef: &TreeDef, outcome: &Outcome) {
+        if let Some((position, _)) = outcome.written().next() {
+            panic!(
+                "cannot write the reference at {} inside of spmd; return the value instead ({})",
+                treedef.references()[position].path.or_root(),
+                self.origin()
+            )
+        }
+    }
+}
