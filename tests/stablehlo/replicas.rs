@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use pytree::collectives::{
-    Tiling, all_gather, all_to_all, axis_index, pmax, pmean, pmin, ppermute, psum,
+    Tiling, all_gather, all_to_all, axis_index, pmax, pmean, pmin, ppermute, psum, psum_scatter,
 };
 use pytree::stablehlo::StableHlo;
 use pytree::{DType, Tensor, grad, ix, jit, vmap};
@@ -74,15 +74,24 @@ fn collectives_work_over_replicas() {
             record_replicas(&name, &module, &examples(&x, 1), &examples(&results, 1));
         }
     }
-    let exchange: [Example; 2] = [
-        |x| all_to_all(&x.sin(), "i", 0, 1, Tiling::Stacked) * x.t(),
-        |x| all_to_all(&x.sin(), "i", 0, 1, Tiling::Tiled),
+    let exchange: [(&str, Example); 4] = [
+        ("all_to_all", |x| {
+            all_to_all(&x.sin(), "i", 0, 1, Tiling::Stacked) * x.t()
+        }),
+        ("all_to_all tiled", |x| {
+            all_to_all(&x.sin(), "i", 0, 1, Tiling::Tiled)
+        }),
+        ("psum_scatter", |x| {
+            psum_scatter(&x.sin(), "i", 1, Tiling::Stacked)
+        }),
+        ("psum_scatter tiled", |x| {
+            psum_scatter(&x.sin(), "i", 0, Tiling::Tiled)
+        }),
     ];
-    for (number, example) in exchange.into_iter().enumerate() {
+    for (name, example) in exchange {
         let x = (Tensor::arange(DType::F64, 27) * 0.7).reshape([3, 3, 3]);
         let (module, results) = lowered(example, &x, &["i"]);
-        let name = format!("all_to_all {number}");
-        record_replicas(&name, &module, &examples(&x, 1), &examples(&results, 1));
+        record_replicas(name, &module, &examples(&x, 1), &examples(&results, 1));
     }
 }
 

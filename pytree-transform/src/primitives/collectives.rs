@@ -17,6 +17,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) use self::permute::{all_to_all, ppermute};
+use self::scatter::ReduceScatter;
 pub(crate) use self::scatter::reduce_scatter;
 use pytree_core::bug::{bug, expect_next};
 
@@ -26,7 +27,6 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::Shape;
 use crate::primitives::elementwise::compare;
-use crate::primitives::gather::take;
 use crate::primitives::shape::{batch_axis_first, move_axis};
 use crate::primitives::{convert, create, reduce};
 use crate::tensor::Tensor;
@@ -333,11 +333,14 @@ impl LinearPrimitive for AllGather {
         unbound(self)
     }
 
-    /// Sums the cotangents of all examples, and takes the slice at the position of the current example.
+    /// Sums the cotangents of all examples, of which each example keeps the slice at its own position.
     fn transpose(&self, cotangent: &Tensor, _: &AbstractArray) -> Tensor {
-        let sum = or_panic(psum(cotangent, &self.name));
-        let position = or_panic(axis_index(&self.name[0]));
-        or_panic(take(&sum, &position, self.axis))
+        let scatter = ReduceScatter {
+            name: self.name.clone(),
+            axis: self.axis,
+            length: self.length,
+        };
+        or_panic(scatter.apply(cotangent))
     }
 
     fn batch(&self, operand: &Tensor, axis: usize) -> (Tensor, usize) {

@@ -25,7 +25,7 @@ use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::axes::Axes;
-use crate::transformations::cache::Signature;
+use crate::transformations::cache::{DEFAULT_SIZE, Signature};
 use crate::transformations::function::{
     Ending, Function, Known, Origin, call_inside, rebuild_result, transformed,
 };
@@ -41,6 +41,10 @@ use crate::transformations::returned::Returned;
 /// The function is recorded and compiled once for each signature of its argument, as by [`jit`](crate::jit). It may
 /// return a `Result`; see [`Returned`].
 ///
+/// The function takes its argument by value, and reuses the memory of tensors that have no other handle. It runs inside
+/// of no other transformation, and does not write references. Results are not checked by
+/// [`debug_nans`](crate::debug_nans).
+///
 /// # Examples
 /// The mean of a vector that is divided among four devices of a client of `pytree-pjrt`:
 /// ```ignore
@@ -48,6 +52,10 @@ use crate::transformations::returned::Returned;
 /// let mean = spmd(|x: Tensor| pmean(&x.mean(), "data")).over(&mesh).in_axes("data", 0);
 /// assert_eq!(mean(Tensor::arange(DType::F32, 8)).item::<f32>(), 3.5);
 /// ```
+///
+/// # Panics
+/// A call panics if a leaf is traced or on another device, if a divided axis is not a multiple of the number of devices,
+/// if the function writes a reference, or if the mesh cannot compile or run the function.
 #[track_caller]
 pub fn spmd<'f, A, R, F, K, C>(function: F) -> SpmdFunction<'f, A, R::With<R::Value>>
 where
@@ -225,6 +233,16 @@ impl AllRecorded {
         newest_first.find(|entry| entry.signature == *signature)
     }
 
+    /// Adds an entry. Forgets the oldest entry if there are too many.
+    fn insert(&self, recorded: Arc<Recorded>) {
+        let mut entries = self.entries();
+        let forgotten = (entries.len() >= DEFAULT_SIZE).then(|| entries.remove(0));
+        entries.push(recorded);
+        // Dropping an entry may run code of the user, so the lock is released first.
+        drop(entries);
+        drop(forgotten);
+    }
+
     fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Recorded>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -332,7 +350,7 @@ impl Options {
             outcome,
             program: or_panic(program),
         });
-        self.recorded.entries().push(Arc::clone(&recorded));
+        self.recorded.insert(Arc::clone(&recorded));
         Ok(recorded)
     }
 
