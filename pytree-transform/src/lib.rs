@@ -89,6 +89,12 @@ pub mod device {
     pub use crate::transformations::wait::{try_wait, wait};
 }
 
+/// Collectives between processes: the interface of a communication library, and the functions that bind a named axis to
+/// it.
+pub mod processes {
+    pub use crate::tensor::processes::{CollectiveCall, Communicator, with_communicator};
+}
+
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.
 #[doc(hidden)]
 pub mod raw {

@@ -182,8 +182,10 @@ impl<'j> Planner<'j> {
                 .iter()
                 .all(|&input| few(input) && ready[input.index()])
                 && equation.outputs.iter().all(|&output| few(output))
-                // Equations with effects stay in the order of the program.
-                && !equation.primitive.has_effect();
+                // Equations with effects stay in the order of the program. So do collectives, because all processes
+                // must communicate in the same order.
+                && !equation.primitive.has_effect()
+                && equation.primitive.axis_names().is_empty();
             if is_small {
                 equation
                     .outputs

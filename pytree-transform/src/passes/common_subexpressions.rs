@@ -17,7 +17,8 @@ use crate::tensor::jaxpr::{Equation, Jaxpr};
 const MOST_ELEMENTS: usize = 64;
 
 /// Merges equations with the same primitive, parameters and operands: the results of the first equation replace the
-/// results of the others. Constants with the same bits are also merged. Equations with effects are never merged.
+/// results of the others. Constants with the same bits are also merged. Equations with effects and collectives are never
+/// merged.
 ///
 /// The hash tables have their full capacity from the start, because growing a table would hash all entries again.
 pub(crate) fn common_subexpressions(mut jaxpr: Jaxpr) -> Jaxpr {
@@ -56,7 +57,9 @@ fn merge_equations(jaxpr: &mut Jaxpr, replacements: &mut Replacements) {
     for position in 0..jaxpr.equations.len() {
         replacements.in_inputs(&mut jaxpr.equations[position]);
         let equation = &jaxpr.equations[position];
-        if equation.primitive.has_effect() {
+        // Processes may hold different constants. If equal operands of collectives were merged, a process with equal
+        // constants would communicate less often than the others.
+        if equation.primitive.has_effect() || !equation.primitive.axis_names().is_empty() {
             continue;
         }
         let is_same = |&known: &usize| {

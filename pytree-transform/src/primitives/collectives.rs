@@ -2,13 +2,14 @@
 //!
 //! Inside the function that a `vmap` maps, `psum` is an operation on the tensor of one example. The trace level of the
 //! `vmap` that binds the axis name turns `psum` into a sum over the batch axis. All other trace levels batch,
-//! differentiate and record `psum` by the ordinary rules. A collective is never evaluated: a name that no `vmap` binds
-//! is an error.
+//! differentiate and record `psum` by the ordinary rules. If the name belongs to an axis of processes, the collective is
+//! evaluated: it communicates with the other processes. A name that nothing binds is an error.
 //!
 //! A property of a batch axis that a shape rule needs, such as the length, is a parameter of the primitive. So the
 //! shape rule gives the same result when an operation is applied and when the verifier reads the jaxpr.
 
 pub(crate) mod permute;
+mod processes;
 pub(crate) mod scatter;
 
 use std::fmt;
@@ -33,7 +34,7 @@ use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
-    Outputs, Primitive, WithTangents, alone, not_linear, one,
+    Outputs, Primitive, WithTangents, alone, not_linear, one, take as only_operands,
 };
 use crate::tensor::stablehlo::{Block, Value, table};
 use crate::tensor::trace::{axis_length, bind_one};
@@ -64,10 +65,10 @@ pub(crate) struct AxisIndex {
     pub(crate) name: [AxisName; 1],
 }
 
-/// Panics because a collective is never evaluated.
-pub(super) fn unbound(primitive: &dyn Primitive) -> ! {
+/// Panics because a collective is evaluated, although its axis is not an axis of processes.
+fn unbound(primitive: &dyn Primitive) -> ! {
     bug(format_args!(
-        "`{}` to be handled by the trace level of its batch axis, and never evaluated",
+        "`{}` to be evaluated only over an axis of processes, and otherwise handled by the trace level of its axis",
         primitive.name()
     ))
 }
@@ -209,8 +210,13 @@ impl LinearPrimitive for PSum {
         Ok(operand.clone())
     }
 
-    fn evaluate(&self, _: Arc<Array>) -> Array {
-        unbound(self)
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        let sum = reduce::Sum { axes: smallvec![0] };
+        processes::reduced(self, operand, &self.names, &sum)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     /// Returns the sum of the cotangents of all examples, because each example contributes to every example's result.
@@ -265,8 +271,17 @@ impl Primitive for PMax {
         Ok(one(operands[0].clone()))
     }
 
-    fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        unbound(self)
+    fn evaluate(&self, operands: Operands) -> Outputs<Array> {
+        let [operand] = only_operands(operands);
+        let maximum = reduce::Reduce {
+            reduction: reduce::Reduction::Max,
+            axes: smallvec![0],
+        };
+        one(processes::reduced(self, operand, &self.names, &maximum))
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     /// Computes the tangent of the maximum: the mean tangent of the examples that have the maximum. A maximum over an
@@ -329,8 +344,12 @@ impl LinearPrimitive for AllGather {
         Ok(result)
     }
 
-    fn evaluate(&self, _: Arc<Array>) -> Array {
-        unbound(self)
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        processes::gathered(self, &operand, &self.name[0], self.axis)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     /// Sums the cotangents of all examples, of which each example keeps the slice at its own position.
@@ -409,7 +428,7 @@ impl Primitive for AxisIndex {
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        unbound(self)
+        one(processes::position(self, &self.name[0]))
     }
 
     fn jvp(&self, primals: &[Tensor], _: &[Option<Tensor>]) -> WithTangents {

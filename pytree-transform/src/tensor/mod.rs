@@ -9,6 +9,7 @@ mod handle;
 pub(crate) mod jaxpr;
 mod nested;
 pub(crate) mod primitive;
+pub(crate) mod processes;
 pub(crate) mod stablehlo;
 pub(crate) mod stage;
 pub(crate) mod trace;

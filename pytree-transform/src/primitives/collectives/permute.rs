@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 
-use super::{Names, lower_groups, unbound};
+use super::{Names, lower_groups, processes};
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
@@ -116,8 +116,12 @@ impl LinearPrimitive for PPermute {
         ))
     }
 
-    fn evaluate(&self, _: Arc<Array>) -> Array {
-        unbound(self)
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        processes::permuted(self, &operand, &self.name[0], &self.pairs)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     /// Sends the cotangents from the destinations back to the sources.
@@ -230,8 +234,13 @@ impl LinearPrimitive for AllToAll {
         Ok(result)
     }
 
-    fn evaluate(&self, _: Arc<Array>) -> Array {
-        unbound(self)
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        let (split, concat) = (self.split_axis, self.concat_axis);
+        processes::exchanged(self, &operand, &self.name[0], split, concat)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     /// Sends the cotangent of each slice back to the example that sent the slice.

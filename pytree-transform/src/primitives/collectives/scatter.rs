@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{AllGather, Names, lower_reduction, unbound};
+use super::{AllGather, Names, lower_reduction, processes};
 use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::{AbstractArray, DType};
@@ -65,8 +65,12 @@ impl LinearPrimitive for ReduceScatter {
         Ok(result)
     }
 
-    fn evaluate(&self, _: Arc<Array>) -> Array {
-        unbound(self)
+    fn evaluate(&self, operand: Arc<Array>) -> Array {
+        processes::scattered(self, operand, &self.name[0], self.axis)
+    }
+
+    fn accepts_narrow(&self) -> bool {
+        true
     }
 
     /// Gives each example the cotangents of all slices, because each example contributes to every slice.
