@@ -230,6 +230,10 @@ pub use pytree_transform::linalg;
 #[cfg(feature = "pjrt")]
 pub use pytree_pjrt as pjrt;
 
+/// Runs a program in several processes, whose collectives are messages of MPI. Needs the feature `mpi`.
+#[cfg(feature = "mpi")]
+pub use pytree_mpi as mpi;
+
 /// The items that most programs need: the items that the README or at least three of the programs in `tests/programs`
 /// use.
 pub mod prelude {
