@@ -69,6 +69,12 @@ impl Sharding {
         self.axes[position].divided
     }
 
+    /// Returns an axis that is divided although a tensor with `rank` axes does not have it.
+    pub(crate) fn first_outside(&self, rank: usize) -> Option<usize> {
+        let divided = self.axes.iter().filter_map(|axis| axis.divided);
+        divided.filter(|&axis| axis >= rank).min()
+    }
+
     /// Returns the number of devices.
     pub fn devices(&self) -> usize {
         self.axes.iter().map(|axis| axis.devices).product()
