@@ -289,6 +289,21 @@ fn a_chain_without_learning_rate_says_so() {
 }
 
 #[test]
+fn new_learning_rate_is_finite() {
+    let model = mlp();
+    let mut optimizer = Optimizer::new(&model, sgd(0.1));
+    for rate in [f64::NAN, f64::INFINITY] {
+        let error = optimizer.try_set_learning_rate(rate).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("cannot set the learning rate: expected a finite number, found {rate}")
+        );
+    }
+    let rate = optimizer.learning_rate().map(|rate| rate.item::<f32>());
+    assert_eq!(rate, Some(0.1));
+}
+
+#[test]
 fn a_learning_rate_is_one_number() {
     let mut optimizer = Optimizer::new(&mlp(), sgd(0.1));
     let error = optimizer.try_set_learning_rate(Tensor::from([0.1_f32, 0.2]));
