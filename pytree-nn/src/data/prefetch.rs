@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
+use crate::data::source::running_example;
 use crate::data::{DataError, Source};
 
 /// The batches of an epoch that are still to be read.
@@ -57,7 +58,9 @@ impl<S: Source> Supply<S> {
                 // An unwinding source is not used again.
                 let batch = catch_unwind(AssertUnwindSafe(|| plan.next()));
                 let batch = batch.unwrap_or_else(|payload| {
+                    let example = running_example();
                     Some(Err(DataError::Panicked {
+                        what: example.map_or_else(String::new, |at| format!("example {at}")),
                         message: message(&*payload),
                     }))
                 });
