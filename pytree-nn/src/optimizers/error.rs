@@ -31,6 +31,16 @@ pub enum OptimizerError {
     /// The shapes of the model do not match the named axes of its modules.
     #[error("cannot make an optimizer: {0}")]
     Shapes(ShapeError),
+    /// A state to be trained is not a float, such as the key of a random stream or a counter.
+    #[error(
+        "cannot train {path}: it is a state, {found}, and only floats have gradients; leave the states out: `filter & !Filter::any_state()`"
+    )]
+    State {
+        /// The path of the state.
+        path: String,
+        /// The dtype and shape of the state.
+        found: AbstractArray,
+    },
     /// A leaf to be trained is not a float.
     #[error(
         "cannot train {path}: expected a float dtype, found {found}; make the leaf a state, or choose which leaves to train with `Optimizer::with_filter`"

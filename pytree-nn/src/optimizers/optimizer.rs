@@ -102,7 +102,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// # Panics
     /// If the filter has an unknown path, accepts no leaf, or accepts a leaf that is not a float, if the transformation
     /// cannot be used for the accepted leaves, or if an array of the model does not match the named axes of its module.
-    #[panicking_twin(with_filter, NotFloat | Filter | Shapes)]
+    #[panicking_twin(with_filter, NotFloat | State | Filter | Shapes)]
     pub fn try_with_filter(
         model: &M,
         mut transformation: Chain,
@@ -116,9 +116,11 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         let mut chosen = pairs(&leaves, &trained, LEAVES);
         let not_float = chosen.position(|(leaf, trained)| *trained && !leaf.dtype().is_float());
         if let Some(position) = not_float {
-            return Err(OptimizerError::NotFloat {
-                path: treedef.leaf_paths()[position].or_root(),
-                found: leaves[position].info().clone(),
+            let path = treedef.leaf_paths()[position].or_root();
+            let found = leaves[position].info().clone();
+            return Err(match treedef.leaf_kinds()[position] {
+                Some(LeafKind::State(_)) => OptimizerError::State { path, found },
+                _ => OptimizerError::NotFloat { path, found },
             });
         }
         let choices = pairs(&trained, treedef.leaf_kinds(), LEAVES);
