@@ -113,7 +113,7 @@ impl<S: Source> Batches<S> {
     #[must_use]
     pub fn shuffle(self, key: &Key) -> Self {
         Self {
-            order: Order::Shuffled(key.clone()),
+            order: Order::shuffled(key),
             ..self
         }
     }
@@ -222,7 +222,7 @@ impl<S: Source> Batches<S> {
     /// Returns the position of the first batch of the first epoch.
     pub fn start(&self) -> Position {
         let key = match &self.order {
-            Order::Shuffled(key) => Some(key.clone()),
+            Order::Shuffled(key, _) => Some(key.clone()),
             Order::Sequential | Order::Custom(_) => None,
         };
         Position::new(self.count, self.size, key)

@@ -14,7 +14,7 @@ use crate::data::{DataError, Source};
 pub(super) struct Plan<S> {
     pub(super) source: Arc<S>,
     /// The positions of the examples of the whole epoch.
-    pub(super) order: Vec<usize>,
+    pub(super) order: Arc<[usize]>,
     pub(super) size: usize,
     /// The indices of the remaining batches.
     pub(super) batches: Range<usize>,
@@ -48,7 +48,7 @@ impl<S: Source> Supply<S> {
         let (sender, receiver) = sync_channel(queued);
         let copy = Plan {
             source: Arc::clone(&plan.source),
-            order: plan.order.clone(),
+            order: Arc::clone(&plan.order),
             size: plan.size,
             batches: plan.batches.clone(),
         };
