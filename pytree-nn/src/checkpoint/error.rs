@@ -202,7 +202,7 @@ pub enum Mismatch {
     /// The file has names of PyTorch, and is loaded without [`LoadOptions::names`](crate::checkpoint::LoadOptions::names). This
     /// explains other mismatches.
     PyTorchNames {
-        /// What only files of PyTorch have.
+        /// What files of PyTorch have.
         sign: String,
     },
     /// The shape or the dtype of the leaf in the file differs from its shape or dtype in the template.
@@ -302,7 +302,7 @@ impl fmt::Display for Mismatch {
             }
             Mismatch::PyTorchNames { sign } => {
                 format!(
-                    "the file has {sign}, so PyTorch wrote it: load it with `LoadOptions::new().names(WeightNames::pytorch())`"
+                    "the file has {sign}, as files of PyTorch have: load it with `LoadOptions::new().names(WeightNames::pytorch())`"
                 )
             }
             Mismatch::Different {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Metadata as Header, TensorInfo};
 
 use crate::checkpoint::CheckpointError;
-use crate::checkpoint::metadata::{Digest, Metadata};
+use crate::checkpoint::metadata::{Digest, Metadata, VERSION_KEY};
 
 /// The number of bytes before the header, which are the length of the header.
 const LENGTH: usize = size_of::<u64>();
@@ -96,6 +96,11 @@ impl StoredFile {
     pub(super) fn tensors(&self) -> BTreeMap<String, TensorInfo> {
         let tensors = self.header.tensors().into_iter();
         tensors.map(|(name, info)| (name, info.clone())).collect()
+    }
+
+    /// Returns whether this library wrote the file.
+    pub(super) fn is_ours(&self) -> bool {
+        self.entry(VERSION_KEY).is_some()
     }
 
     /// Returns an entry of the metadata.

@@ -119,19 +119,21 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     Ok((graph::unflatten(&treedef, leaves)?, report))
 }
 
-/// Returns what only a file of PyTorch has, or `None` if another program wrote the file.
+/// Returns what files of PyTorch have and other files have not, or `None` if there is nothing.
 fn pytorch_sign(file: &StoredFile) -> Option<String> {
     if file.entry("format") == Some("pt") {
         return Some("the metadata `format = pt`".to_owned());
     }
-    let is_running = |name: &String| {
-        let last = name.rsplit('.').next();
-        matches!(
-            last,
-            Some("running_mean" | "running_var" | "num_batches_tracked")
-        )
+    // The number of a layer is a step of its own in PyTorch and in Flax, but Flax has no `weight`. This library can also write
+    // such names.
+    let is_foreign = !file.is_ours();
+    let is_number = |step: &str| step.bytes().all(|byte| byte.is_ascii_digit());
+    let is_pytorch = |name: &String| match name.rsplit_once('.') {
+        Some((_, "running_mean" | "running_var" | "num_batches_tracked")) => true,
+        Some((layer, "weight")) => is_foreign && layer.split('.').any(is_number),
+        _ => false,
     };
-    let name = file.tensors().into_keys().find(is_running)?;
+    let name = file.tensors().into_keys().find(is_pytorch)?;
     Some(format!("the tensor `{name}`"))
 }
 

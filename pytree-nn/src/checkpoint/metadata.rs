@@ -19,7 +19,7 @@ pub(super) const VERSION: u32 = 2;
 
 /// The prefix of the metadata keys of this library. The checksum covers all these keys except its own.
 pub(super) const OURS: &str = "pytree.";
-const VERSION_KEY: &str = "pytree.version";
+pub(super) const VERSION_KEY: &str = "pytree.version";
 const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The metadata key of the kinds. The value of this key has a line for each leaf with a kind: the name, a tab and the
 /// kind.
