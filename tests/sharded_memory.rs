@@ -10,17 +10,19 @@
 
 #[path = "shards/mesh.rs"]
 mod mesh;
+#[path = "processes/threads.rs"]
+mod threads;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pytree::checkpoint::{SaveOptions, Writers};
 use pytree::device::Mesh;
 use pytree::nn::{Initializer, LinearOptions};
 use pytree::prelude::*;
 
 use crate::mesh::Held;
+use crate::threads::in_threads;
 
 /// The bytes that are allocated now, and the most that were allocated since the last call of [`peak`].
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -78,9 +80,8 @@ fn model() -> (Mlp, Optimizer<Mlp>) {
     (model, optimizer)
 }
 
-/// Returns the parts of a process that holds one device of a mesh, without a copy of the whole.
-fn own(rank: usize, axes: [usize; 2]) -> (Mlp, Optimizer<Mlp>) {
-    let mesh = Mesh::new(&Held(rank..rank + 1), [("i", axes[0]), ("j", axes[1])]);
+/// Divides both axes of each tensor by the axes of a mesh, where the lengths fit.
+fn divided(mesh: &Mesh) -> (Mlp, Optimizer<Mlp>) {
     graph::map(&model(), |x: &Tensor| {
         let axes = mesh.axes().enumerate();
         let fits = axes.filter_map(|(axis, (name, devices))| {
@@ -91,51 +92,64 @@ fn own(rank: usize, axes: [usize; 2]) -> (Mlp, Optimizer<Mlp>) {
     })
 }
 
-/// All checks are in one test, because tests run at the same time and allocate from the same system. The processes are
-/// one after the other: while rank 0 waits for the others, they write.
+/// All checks are in one test, because tests run at the same time and allocate from the same system.
 #[test]
 fn no_process_holds_the_model() {
     // The pool of freed memory has a limit of its own, and is no part of the measurement.
     pytree::memory::set_limit(0);
     let folder = std::env::temp_dir().join(format!("pytree-sharded-memory-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
-    let leaves = |state: &(Mlp, Optimizer<Mlp>)| -> usize {
-        let leaves = graph::leaves::<Tensor, _>(state);
-        leaves.iter().map(|x| x.len() * 4).sum()
-    };
-    let size = leaves(&model());
+    let state = model();
+    let leaves = graph::leaves::<Tensor, _>(&state);
+    let size: usize = leaves.iter().map(|x| x.len() * 4).sum();
+    drop(state);
     let share = |bytes: usize| bytes as f64 / size as f64;
-    let part = share(2 * 1024 * 1024 * 4 / 4);
-    let number = Cell::new(0);
-    let mut waiting: Vec<usize> = Vec::new();
-    for rank in (0..4).rev() {
-        let state = own(rank, [2, 2]);
-        // All processes agree on the number of the first, and all have written.
-        let exchange = |own: i64| {
-            if !(0..=1).contains(&own) {
-                number.set(if number.get() == 0 { own } else { number.get() });
-                return vec![number.get(); 4];
-            }
-            vec![own; 4]
-        };
-        let writers = Writers::new(rank, 4, exchange);
-        let options = SaveOptions::new();
-        let (saved, most) =
-            peak(|| checkpoint::save_sharded_with(&folder, &state, &options, &writers));
-        saved.unwrap();
-        println!(
-            "rank {rank} writes: {most} bytes beside its parts, {:.3} of the model of {size} bytes",
-            share(most)
-        );
-        assert!(share(most) < 1.3 * part, "{}", share(most));
-        waiting.push(most);
-    }
-    assert_eq!(waiting.len(), 4);
+    // The largest part.
+    let part = share(1024 * 2048 * 4 / 4);
+
+    // Four devices of one process: each part is copied to the host, and written.
+    let state = divided(&Mesh::new(&Held(0..4), [("i", 2), ("j", 2)]));
+    let (saved, most) = peak(|| checkpoint::save_sharded(&folder, &state));
+    saved.unwrap();
+    println!(
+        "one process with four devices writes: {most} bytes beside the devices, {:.3} of the model of {size} bytes",
+        share(most)
+    );
+    assert!(share(most) < 1.3 * part, "{}", share(most));
+    drop(state);
+
+    // Four processes, which write at the same time.
+    let (before, after) = (Barrier::new(5), Barrier::new(5));
+    let most = std::thread::scope(|scope| {
+        let (folder, before, after) = (&folder, &before, &after);
+        let processes = scope.spawn(move || {
+            in_threads(4, |all| {
+                let state = divided(&Mesh::new(all, [("i", 2), ("j", 2)]));
+                before.wait();
+                checkpoint::save_sharded(folder, &state).unwrap();
+                after.wait();
+            })
+        });
+        before.wait();
+        let ((), most) = peak(|| {
+            after.wait();
+        });
+        processes.join().unwrap();
+        most
+    });
+    println!(
+        "four processes write: {most} bytes beside their parts, {:.3} of the model in each process",
+        share(most) / 4.0
+    );
+    assert!(share(most) / 4.0 < 1.3 * part, "{}", share(most));
+
+    // One process after the other loads its part.
     for (rank, axes) in [(0, [2, 2]), (3, [4, 1]), (1, [1, 4]), (2, [1, 4])] {
-        let template = own(rank, axes);
+        let own = Mesh::new(&Held(rank..rank + 1), [("i", axes[0]), ("j", axes[1])]);
+        let template = divided(&own);
         let (loaded, most) = peak(|| checkpoint::load(&folder, &template).unwrap());
         println!(
-            "rank {rank} of {axes:?} reads: {most} bytes, {:.3} of the model, of which its parts are 0.250",
+            "process {rank} of {axes:?} reads: {most} bytes, {:.3} of the model, of which its parts are 0.250",
             share(most)
         );
         assert!(share(most) < 0.25 + 1.3 * part, "{}", share(most));

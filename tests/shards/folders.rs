@@ -1,6 +1,6 @@
 //! Checkpoints by shards in a folder of checkpoints.
 
-use pytree::checkpoint::{CheckpointFolder, Writers};
+use pytree::checkpoint::CheckpointFolder;
 use pytree::prelude::*;
 
 use crate::{Scratch, assert_same_bits, divided, mesh, run};
@@ -12,18 +12,16 @@ fn last_and_best_are_kept() {
     let mesh = mesh([("i", 2), ("j", 2)]);
     let models: Vec<Mlp> = (0..6).map(|seed| run(seed).0).collect();
     for (step, model) in (0..).zip(&models) {
-        let metric = [5.0, 1.0, 4.0, 3.0, 2.0, 6.0][step as usize];
+        let metric = [5.0, 1.0, 4.0, 3.0, 2.0, 6.0][step];
         // Files and folders may alternate.
         if step == 4 {
             folder.save(step, model, metric).unwrap();
         } else {
             let model = divided(model, &mesh);
-            folder
-                .save_sharded(step, &model, metric, &Writers::alone())
-                .unwrap();
+            folder.save_sharded(step, &model, metric).unwrap();
         }
     }
-    let steps: Vec<u64> = folder
+    let steps: Vec<usize> = folder
         .list()
         .unwrap()
         .iter()
@@ -59,9 +57,7 @@ fn unfinished_and_foreign_folders_are_not_listed() {
     let folder = CheckpointFolder::new(&scratch.0).unwrap();
     let (model, ..) = run(0);
     for step in 1..=4 {
-        folder
-            .save_sharded(step, &model, None, &Writers::alone())
-            .unwrap();
+        folder.save_sharded(step, &model, None).unwrap();
     }
     let last = scratch.0.join("step-0000000004");
     std::fs::remove_file(last.join("model.safetensors.index.json")).unwrap();
@@ -69,11 +65,9 @@ fn unfinished_and_foreign_folders_are_not_listed() {
     std::fs::write(scratch.0.join("step-0000000002/notes.txt"), "mine").unwrap();
     assert_eq!(folder.latest().unwrap().unwrap().step, 3);
     for step in 5..=7 {
-        folder
-            .save_sharded(step, &model, None, &Writers::alone())
-            .unwrap();
+        folder.save_sharded(step, &model, None).unwrap();
     }
-    let steps: Vec<u64> = folder
+    let steps: Vec<usize> = folder
         .list()
         .unwrap()
         .iter()

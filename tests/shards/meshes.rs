@@ -1,6 +1,6 @@
 //! A checkpoint that one mesh writes loads on other meshes and on the host, bit for bit.
 
-use pytree::checkpoint::{LoadOptions, SaveOptions, WeightNames, Writers};
+use pytree::checkpoint::{LoadOptions, SaveOptions, WeightNames};
 use pytree::device::{Device, device_put};
 use pytree::prelude::*;
 
@@ -118,13 +118,7 @@ fn folder_is_read_without_a_template() {
     let (model, ..) = run(0);
     let mesh = mesh([("data", 2), ("model", 2)]);
     let options = SaveOptions::new().metadata("steps", "3");
-    checkpoint::save_sharded_with(
-        &scratch,
-        &divided(&model, &mesh),
-        &options,
-        &Writers::alone(),
-    )
-    .unwrap();
+    checkpoint::save_sharded_with(&scratch, &divided(&model, &mesh), &options).unwrap();
     let entries = checkpoint::inspect(&scratch).unwrap();
     let weight = &entries[1];
     assert_eq!(
@@ -192,12 +186,12 @@ fn names_of_other_libraries() {
     let mesh = mesh([("data", 2), ("model", 2)]);
     let on_mesh = divided(&model, &mesh);
     let dotted = SaveOptions::new().names(WeightNames::dotted());
-    checkpoint::save_sharded_with(&scratch, &on_mesh, &dotted, &Writers::alone()).unwrap();
+    checkpoint::save_sharded_with(&scratch, &on_mesh, &dotted).unwrap();
     let options = LoadOptions::new().names(WeightNames::dotted());
     let (loaded, _) = checkpoint::load_with(&scratch, &on_mesh, &options).unwrap();
     assert_same_bits(&loaded, &model);
     let pytorch = SaveOptions::new().names(WeightNames::pytorch());
-    let error = checkpoint::save_sharded_with(&scratch, &on_mesh, &pytorch, &Writers::alone());
+    let error = checkpoint::save_sharded_with(&scratch, &on_mesh, &pytorch);
     assert!(
         error
             .unwrap_err()

@@ -54,6 +54,11 @@ impl StoredFile {
         }
         let mut bytes = [0; LENGTH];
         file.read_exact(&mut bytes).map_err(failed)?;
+        if bytes.starts_with(b"PK\x03\x04") {
+            return Err(CheckpointError::Archive {
+                path: path.to_owned(),
+            });
+        }
         let header = u64::from_le_bytes(bytes);
         // A safetensors header begins with a brace. In a file of another format, the length read above is meaningless.
         let mut brace = [0; 1];
@@ -98,12 +103,6 @@ impl StoredFile {
         tensors.map(|(name, info)| (name, info.clone())).collect()
     }
 
-    /// Returns the entries of the metadata.
-    pub(super) fn entries(&self) -> BTreeMap<String, String> {
-        let entries = self.header.metadata().clone();
-        entries.unwrap_or_default().into_iter().collect()
-    }
-
     /// Returns the length of the file in bytes.
     pub(super) fn len(&self) -> u64 {
         self.begin.saturating_add(self.header.data_len() as u64)
@@ -126,10 +125,17 @@ impl StoredFile {
         read.map_err(|source| io_error(&self.path, source))
     }
 
+    /// Returns an entry of the metadata.
+    pub(super) fn entry(&self, key: &str) -> Option<&str> {
+        let entries = self.header.metadata().as_ref()?;
+        entries.get(key).map(String::as_str)
+    }
+
     /// Returns the metadata after a check of the version, but without a check of the checksum.
     pub(super) fn metadata(&self) -> Result<Metadata, CheckpointError> {
         // Files of other programs have no metadata.
-        Metadata::of(&self.path, self.entries())
+        let entries = self.header.metadata().clone().unwrap_or_default();
+        Metadata::of(&self.path, entries.into_iter().collect())
     }
 
     /// Reads the bytes of a tensor in pieces, whose lengths are multiples of `unit` bytes.

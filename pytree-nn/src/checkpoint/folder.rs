@@ -13,9 +13,9 @@ use pytree_core::PytreeOf;
 use pytree_transform::Tensor;
 
 use crate::checkpoint::save::save_in_folder;
-use crate::checkpoint::sharded::{ShardedSave, remove, write};
+use crate::checkpoint::sharded::{Role, ShardedSave, remove, write};
 use crate::checkpoint::source::metadata_at;
-use crate::checkpoint::{CheckpointError, SaveOptions, Writers};
+use crate::checkpoint::{CheckpointError, SaveOptions};
 
 const BEGINNING: &str = "step-";
 const END: &str = ".safetensors";
@@ -43,9 +43,10 @@ pub struct FolderOptions {
     /// The number of last checkpoints that are kept. The default is 3. The number 0 keeps only the best checkpoint and
     /// the checkpoint that was just saved.
     pub keep_last: usize,
-    /// Which metric is best. The default is [`Best::Lowest`].
+    /// Whether the checkpoint with the lowest or the highest metric is kept. The default is [`Best::Lowest`], for a loss. For
+    /// an accuracy, set [`Best::Highest`].
     pub best: Best,
-    /// The options of each save, such as further metadata.
+    /// The options of each save, such as further metadata. The default is [`SaveOptions::new`].
     pub save: SaveOptions,
 }
 
@@ -64,7 +65,7 @@ impl Default for FolderOptions {
 #[non_exhaustive]
 pub struct Saved {
     /// The step of the training run.
-    pub step: u64,
+    pub step: usize,
     /// The metric, if the checkpoint was saved with a metric.
     pub metric: Option<f64>,
     /// The path of the file, or of the folder of a checkpoint by shards, for [`load`](crate::checkpoint::load()).
@@ -87,7 +88,7 @@ pub struct Saved {
 /// for (step, loss) in [(100, 0.9), (200, 0.5), (300, 0.7), (400, 0.6)] {
 ///     folder.save(step, &Linear::new(2, 3, &mut rngs), loss)?;
 /// }
-/// let steps: Vec<u64> = folder.list()?.iter().map(|saved| saved.step).collect();
+/// let steps: Vec<usize> = folder.list()?.iter().map(|saved| saved.step).collect();
 /// assert_eq!(steps, [200, 300, 400]); // the last two, and the best
 /// assert_eq!(folder.best()?.map(|saved| saved.metric), Some(Some(0.5)));
 ///
@@ -142,7 +143,7 @@ impl CheckpointFolder {
     /// checkpoint cannot be removed. The new checkpoint then exists.
     pub fn save<T: PytreeOf<Tensor>>(
         &self,
-        step: u64,
+        step: usize,
         state: &T,
         metric: impl Into<Option<f64>>,
     ) -> Result<Saved, CheckpointError> {
@@ -154,18 +155,18 @@ impl CheckpointFolder {
         Ok(Saved { step, metric, path })
     }
 
-    /// Saves a checkpoint by shards, together with other processes, and then removes old checkpoints like
-    /// [`save`](Self::save). Each process calls this function with the same step and metric. See
+    /// Saves a checkpoint by shards, and then removes old checkpoints like [`save`](Self::save). On a mesh of processes, each
+    /// process calls this function with the same step and metric. See
     /// [`save_sharded_with`](crate::checkpoint::save_sharded_with).
     ///
     /// # Examples
     /// ```
-    /// use pytree_nn::checkpoint::{self, CheckpointFolder, Writers};
+    /// use pytree_nn::checkpoint::{self, CheckpointFolder};
     /// use pytree_nn::{Linear, Rngs};
     /// let directory = std::env::temp_dir().join("pytree-folder-sharded-example");
     /// let folder = CheckpointFolder::new(&directory)?;
     /// let model = Linear::new(2, 3, &mut Rngs::new(0));
-    /// let saved = folder.save_sharded(100, &model, 0.9, &Writers::alone())?;
+    /// let saved = folder.save_sharded(100, &model, 0.9)?;
     /// assert!(saved.path.ends_with("step-0000000100"));
     /// assert_eq!(checkpoint::load(&saved.path, &model)?, model);
     /// # std::fs::remove_dir_all(directory)?;
@@ -177,10 +178,9 @@ impl CheckpointFolder {
     /// old checkpoint cannot be removed. The new checkpoint then exists.
     pub fn save_sharded<T: PytreeOf<Tensor>>(
         &self,
-        step: u64,
+        step: usize,
         state: &T,
         metric: impl Into<Option<f64>>,
-        writers: &Writers<'_>,
     ) -> Result<Saved, CheckpointError> {
         let metric = metric.into();
         let path = self.directory.join(format!("{BEGINNING}{step:0DIGITS$}"));
@@ -188,17 +188,15 @@ impl CheckpointFolder {
             path: &path,
             options: &self.options.save,
             progress: Some((step, metric)),
-            writers,
         };
-        write(state, &save)?;
-        if writers.rank() == 0 {
+        if write(state, &save)? == Role::First {
             self.remove_old(step)?;
         }
         Ok(Saved { step, metric, path })
     }
 
     /// Removes the checkpoints that are neither among the last nor the best, except for the one of the given step.
-    fn remove_old(&self, step: u64) -> Result<(), CheckpointError> {
+    fn remove_old(&self, step: usize) -> Result<(), CheckpointError> {
         let listed = self.list()?;
         let best = best(&listed, self.options.best).map(|saved| saved.step);
         let last = listed.len().saturating_sub(self.options.keep_last);
@@ -249,6 +247,10 @@ impl CheckpointFolder {
 
     /// Returns the checkpoint with the highest step, or `None` if the folder has no checkpoint.
     ///
+    /// Checkpoints of an earlier run count, too. If a new run begins at step 0 in the folder of an older run, `latest` still returns
+    /// the older run's last checkpoint, and each save of the new run removes its own previous checkpoint first. So give each
+    /// run a folder of its own, and call `latest` before the first save to continue a run.
+    ///
     /// # Errors
     /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
     pub fn latest(&self) -> Result<Option<Saved>, CheckpointError> {
@@ -283,14 +285,14 @@ fn best(listed: &[Saved], which: Best) -> Option<&Saved> {
 }
 
 /// Returns the step in the name of a checkpoint, which ends with `end`. Returns `None` for another name.
-fn step_of(name: &OsStr, end: &str) -> Option<u64> {
+fn step_of(name: &OsStr, end: &str) -> Option<usize> {
     let digits = name.to_str()?.strip_prefix(BEGINNING)?.strip_suffix(end)?;
-    let step: u64 = digits.parse().ok()?;
+    let step: usize = digits.parse().ok()?;
     (format!("{step:0DIGITS$}") == digits).then_some(step)
 }
 
 /// Returns a checkpoint of the folder, or `None` if the file cannot be read or has no step of its name in its metadata.
-fn saved_at(path: PathBuf, step: u64) -> Option<Saved> {
+fn saved_at(path: PathBuf, step: usize) -> Option<Saved> {
     let metadata = metadata_at(&path).ok()?;
     let (found, metric) = metadata.progress()?;
     (found == step).then_some(Saved { step, metric, path })

@@ -37,7 +37,7 @@ pub use load::{LoadOptions, load, load_with};
 pub use load_report::{Converted, LoadReport};
 pub use names::{WeightLayout, WeightNames};
 pub use save::{SaveOptions, save, save_with};
-pub use sharded::{Writers, save_sharded, save_sharded_with};
+pub use sharded::{save_sharded, save_sharded_with};
 pub use tensors::{metadata, nested_tensors, tensors};
 
 /// A leaf of a checkpoint: see [`inspect`].

@@ -60,7 +60,7 @@ impl Mesh {
 
     /// Returns the positions along an axis of the tensor of the parts that this process holds.
     fn own_positions(&self, sharding: &Sharding, axis: usize) -> Result<Range<usize>, TensorError> {
-        let own = (0..sharding.devices()).filter(|&device| self.device().is_addressable(device));
+        let own = self.own_devices();
         let mut positions: Vec<usize> = own.map(|device| sharding.position(device, axis)).collect();
         positions.sort_unstable();
         positions.dedup();

@@ -26,9 +26,8 @@ mod writing;
 
 pub(super) use self::index::{Index, index_path, remove};
 pub(super) use self::opening::StoredFolder;
-pub(super) use self::saving::{ShardedSave, write};
+pub(super) use self::saving::{Role, ShardedSave, write};
 pub use self::saving::{save_sharded, save_sharded_with};
-pub use self::writers::Writers;
 
 /// The number of bytes of a part that have one checksum. A reader reads whole blocks.
 const BLOCK: usize = 1 << 18;

@@ -207,12 +207,11 @@ fn pieces(
         )
     };
     let mut tensors = file.tensors();
-    let entries = file.entries();
-    let places = match entries.get(PARTS_KEY) {
+    let places = match file.entry(PARTS_KEY) {
         Some(text) => of_json(text).ok_or_else(|| invalid(PARTS_KEY))?,
         None => BTreeMap::new(),
     };
-    let blocks = match entries.get(BLOCKS_KEY) {
+    let blocks = match file.entry(BLOCKS_KEY) {
         Some(text) if has_blocks => of_blocks(text).ok_or_else(|| invalid(BLOCKS_KEY))?,
         None if has_blocks => return Err(invalid(BLOCKS_KEY)),
         _ => BTreeMap::new(),

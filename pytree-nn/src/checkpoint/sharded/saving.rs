@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::time::SystemTime;
 
-use pytree_core::PytreeOf;
 use pytree_core::boundary::try_flatten_with_references;
+use pytree_core::{PytreeOf, TreeDef};
 use pytree_transform::device::Sharding;
 use pytree_transform::{Tensor, TensorError};
 
@@ -30,6 +30,11 @@ use crate::files::Locked;
 /// [`load`](crate::checkpoint::load()) and the other functions that read checkpoints accept the path of the folder. The mesh
 /// that loads may have other axes than the mesh that saved.
 ///
+/// If the tensors are on a mesh of several processes, each process calls this function with the same path and its own value,
+/// and writes the parts that its devices hold to a file of its own. If several devices hold a part, the process of the
+/// first of them writes it. The process of rank 0 also writes the tensors that are not on the mesh, and the index. The
+/// function returns when the whole checkpoint is complete. The folder must be on a file system that all processes share.
+///
 /// The save is atomic. The index is written last and replaces the earlier index, so at any time the folder has the earlier or
 /// the new checkpoint. The save then removes the files that no index needs. Files of other programs remain.
 ///
@@ -46,39 +51,31 @@ use crate::files::Locked;
 /// ```
 ///
 /// # Errors
-/// Returns the errors of [`save`](crate::checkpoint::save()).
+/// Returns the errors of [`save`](crate::checkpoint::save()), and [`CheckpointError::Process`] if another process could not write
+/// its part. After an error in one process, no process returns `Ok`, and the earlier checkpoint of the folder is unchanged.
 pub fn save_sharded<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     state: &T,
 ) -> Result<(), CheckpointError> {
-    save_sharded_with(path, state, &SaveOptions::new(), &Writers::alone())
+    save_sharded_with(path, state, &SaveOptions::new())
 }
 
-/// Writes all leaves of a pytree to a folder like [`save_sharded`], with the names and the metadata of `options`, together
-/// with other processes.
-///
-/// Each process calls this function with the same path and its own value, and writes the parts that its devices hold. If
-/// several devices hold a part, the process of the first of them writes it. The process of rank 0 also writes the tensors
-/// that every process has as a whole, and the index. The function returns when the whole checkpoint is complete.
+/// Writes all leaves of a pytree to a folder like [`save_sharded`], with the names and the metadata of `options`.
 ///
 /// # Errors
 /// Returns the errors of [`save_sharded`]. Returns [`CheckpointError::MetadataKey`] if a key of the metadata begins with
-/// `pytree.`, [`CheckpointError::Layout`] if a leaf has another layout under the names of `options`, and
-/// [`CheckpointError::Process`] if another process could not write its part. After an error in one process, no process
-/// returns `Ok`, and the earlier checkpoint of the folder is unchanged.
+/// `pytree.`, and [`CheckpointError::Layout`] if a leaf has another layout under the names of `options`.
 pub fn save_sharded_with<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     state: &T,
     options: &SaveOptions,
-    writers: &Writers<'_>,
 ) -> Result<(), CheckpointError> {
     let save = ShardedSave {
         path: path.as_ref(),
         options,
         progress: None,
-        writers,
     };
-    write(state, &save)
+    write(state, &save).map(drop)
 }
 
 /// A save by shards.
@@ -86,34 +83,53 @@ pub(in crate::checkpoint) struct ShardedSave<'s> {
     pub(in crate::checkpoint) path: &'s Path,
     pub(in crate::checkpoint) options: &'s SaveOptions,
     /// The step and the metric of a checkpoint in a folder of checkpoints.
-    pub(in crate::checkpoint) progress: Option<(u64, Option<f64>)>,
-    pub(in crate::checkpoint) writers: &'s Writers<'s>,
+    pub(in crate::checkpoint) progress: Option<(usize, Option<f64>)>,
+}
+
+/// Whether a process is the first of those that have written a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::checkpoint) enum Role {
+    /// The process has written the index.
+    First,
+    /// The process has written its own file only.
+    Other,
 }
 
 /// Writes the file of this process, waits for the other processes, and writes the index in the process of rank 0.
 pub(in crate::checkpoint) fn write<T: PytreeOf<Tensor>>(
     state: &T,
     save: &ShardedSave<'_>,
-) -> Result<(), CheckpointError> {
-    let writers = save.writers;
-    let number = writers.of_first(new_number());
+) -> Result<Role, CheckpointError> {
+    // This reads all references at one instant, even if other threads write them.
+    let (leaves, treedef, _) = try_flatten_with_references::<Tensor, T>(state)?;
+    let writers = Writers::of(&leaves);
+    let failed = |source: TensorError| CheckpointError::Value {
+        name: "the state of this process together with the others".to_owned(),
+        source: Box::new(source),
+    };
+    let number = writers.of_first(new_number()).map_err(failed)?;
     // An error is returned only after the exchange, because the other processes wait for this process.
-    let own = write_own(state, save, number);
-    let failed = writers.first_failed(own.is_ok());
+    let own = write_own(&leaves, &treedef, save, &writers, number);
+    let refused = writers.first_failed(own.is_ok()).map_err(failed)?;
     let (metadata, lock) = own?;
-    if let Some(rank) = failed {
+    if let Some(rank) = refused {
         return Err(save.other_process(rank));
     }
-    let published = match writers.rank() {
-        0 => publish(save, number, metadata),
-        _ => Ok(()),
+    let role = if writers.rank() == 0 {
+        Role::First
+    } else {
+        Role::Other
     };
-    let failed = writers.first_failed(published.is_ok());
+    let published = match role {
+        Role::First => publish(save, writers.count(), number, metadata),
+        Role::Other => Ok(()),
+    };
+    let refused = writers.first_failed(published.is_ok()).map_err(failed)?;
     drop(lock);
     published?;
-    match failed {
+    match refused {
         Some(rank) => Err(save.other_process(rank)),
-        None => Ok(()),
+        None => Ok(role),
     }
 }
 
@@ -134,9 +150,11 @@ impl ShardedSave<'_> {
 }
 
 /// Writes the parts that this process holds. Returns the metadata of the index, and the lock on the file.
-fn write_own<T: PytreeOf<Tensor>>(
-    state: &T,
+fn write_own(
+    leaves: &[Tensor],
+    treedef: &TreeDef,
     save: &ShardedSave<'_>,
+    writers: &Writers,
     number: i64,
 ) -> Result<(Metadata, Locked), CheckpointError> {
     let options = save.options;
@@ -146,11 +164,9 @@ fn write_own<T: PytreeOf<Tensor>>(
         path: save.path.to_owned(),
         source,
     })?;
-    // This reads all references at one instant, even if other threads write them.
-    let (leaves, treedef, _) = try_flatten_with_references::<Tensor, T>(state)?;
-    let own_names = names(&treedef);
+    let own_names = names(treedef);
     let shapes = leaves.iter().map(Tensor::shape);
-    let places = places(&treedef, shapes, options.names.as_ref());
+    let places = places(treedef, shapes, options.names.as_ref());
     let mut parts = Vec::new();
     let mut seen = BTreeSet::new();
     for ((leaf, name), place) in leaves.iter().zip(&own_names).zip(&places) {
@@ -164,17 +180,17 @@ fn write_own<T: PytreeOf<Tensor>>(
             let name = place.file.clone();
             return Err(CheckpointError::SameName { name });
         }
-        parts.extend(own_parts(leaf, name, &place.file, save.writers.rank())?);
+        parts.extend(own_parts(leaf, name, &place.file, writers.rank())?);
     }
     let mut metadata = match options.names {
-        None => described(&treedef),
+        None => described(treedef),
         Some(_) => Metadata::new(String::new(), String::new()),
     };
     metadata.extend(&options.metadata);
     if let Some((step, metric)) = save.progress {
         metadata.set_progress(step, metric);
     }
-    let target = file_name(number, save.writers.rank(), save.writers.count());
+    let target = file_name(number, writers.rank(), writers.count());
     let target = save.path.join(target);
     let lock = write_file(target, FAMILY, parts, &options.metadata)?;
     Ok((metadata, lock))
@@ -232,8 +248,12 @@ fn own_parts<'t>(
 }
 
 /// Writes the index of complete files, and removes the files of earlier saves.
-fn publish(save: &ShardedSave<'_>, number: i64, metadata: Metadata) -> Result<(), CheckpointError> {
-    let count = save.writers.count();
+fn publish(
+    save: &ShardedSave<'_>,
+    count: usize,
+    number: i64,
+    metadata: Metadata,
+) -> Result<(), CheckpointError> {
     let names: Vec<String> = (0..count)
         .map(|rank| file_name(number, rank, count))
         .collect();

@@ -1,67 +1,39 @@
 //! The processes that write one checkpoint together.
 
-use std::fmt;
+use pytree_transform::device::Mesh;
+use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 
-use pytree_transform::{Tensor, Tiling, all_gather, axis_index, axis_size};
-
-/// A function that sends a number to all processes, and returns the numbers of all processes in the order of the ranks.
-type Exchange<'p> = Box<dyn Fn(i64) -> Vec<i64> + 'p>;
-
-/// The processes that write one checkpoint together, for [`save_sharded_with`](super::save_sharded_with). Each process writes
-/// the parts that its devices hold to a file of its own. After all files are complete, the process of rank 0 writes the
-/// index.
-///
-/// # Examples
-/// In a program that runs in several processes, inside of `processes.along("data", …)`:
-/// ```ignore
-/// checkpoint::save_sharded_with("run/last", &model, &SaveOptions::new(), &Writers::along("data"))?;
-/// ```
-pub struct Writers<'p> {
+/// The processes that write one checkpoint together: those of the mesh on which the tensors are.
+pub(super) struct Writers {
     rank: usize,
     count: usize,
-    exchange: Exchange<'p>,
+    /// The mesh, and the number of its devices that each process holds. `None` if this process writes alone.
+    mesh: Option<(Mesh, usize)>,
 }
 
-impl<'p> Writers<'p> {
-    /// Returns a single process, which writes everything.
-    #[must_use]
-    pub fn alone() -> Self {
-        Self::new(0, 1, |number| vec![number])
-    }
-
-    /// Returns the processes of a named axis, which [`with_communicator`](pytree_transform::processes::with_communicator) has
-    /// bound.
-    ///
-    /// # Panics
-    /// Panics if no axis has this name.
-    #[must_use]
-    pub fn along(axis: &'p str) -> Self {
-        let rank = axis_index(axis).item::<i32>();
-        let gathered = move |number: i64| {
-            all_gather(&Tensor::from(number), axis, 0, Tiling::Stacked).to_vec::<i64>()
+impl Writers {
+    /// Returns the processes that hold parts of the given tensors. They are the same in all processes, because all save the
+    /// same pytree.
+    pub(super) fn of(leaves: &[Tensor]) -> Self {
+        let writers = leaves.iter().filter_map(|leaf| {
+            let mesh = Mesh::of(leaf)?;
+            let own: Vec<usize> = mesh.own_devices().collect();
+            let first = *own.first()?;
+            (own.len() < mesh.devices()).then(|| Self {
+                rank: first / own.len(),
+                count: mesh.devices() / own.len(),
+                mesh: Some((mesh, own.len())),
+            })
+        });
+        let alone = Self {
+            rank: 0,
+            count: 1,
+            mesh: None,
         };
-        Self::new(rank.unsigned_abs() as usize, axis_size(axis), gathered)
+        writers.into_iter().next().unwrap_or(alone)
     }
 
-    /// Returns `count` processes, of which this one has the given rank. `exchange` sends a number to all processes, and
-    /// returns the numbers of all processes in the order of the ranks. All processes call it equally often.
-    ///
-    /// # Panics
-    /// Panics if `rank` is not less than `count`.
-    #[must_use]
-    pub fn new(rank: usize, count: usize, exchange: impl Fn(i64) -> Vec<i64> + 'p) -> Self {
-        assert!(
-            rank < count,
-            "`Writers::new` expects a rank that is less than the number of processes, found rank {rank} of {count} processes"
-        );
-        Self {
-            rank,
-            count,
-            exchange: Box::new(exchange),
-        }
-    }
-
-    pub(in crate::checkpoint) fn rank(&self) -> usize {
+    pub(super) fn rank(&self) -> usize {
         self.rank
     }
 
@@ -70,30 +42,28 @@ impl<'p> Writers<'p> {
     }
 
     /// Returns the number that the process of rank 0 passes.
-    pub(super) fn of_first(&self, number: i64) -> i64 {
-        self.all(number)[0]
+    pub(super) fn of_first(&self, number: i64) -> Result<i64, TensorError> {
+        Ok(self.all(number)?[0])
     }
 
     /// Waits for all processes. Returns the first rank that passes false, if there is one.
-    pub(super) fn first_failed(&self, is_done: bool) -> Option<usize> {
-        let all = self.all(i64::from(is_done));
-        all.iter().position(|&is_done| is_done == 0)
+    pub(super) fn first_failed(&self, is_done: bool) -> Result<Option<usize>, TensorError> {
+        let all = self.all(i64::from(is_done))?;
+        Ok(all.iter().position(|&is_done| is_done == 0))
     }
 
-    fn all(&self, number: i64) -> Vec<i64> {
-        let all = (self.exchange)(number);
-        let (found, expected) = (all.len(), self.count);
-        assert!(
-            found == expected,
-            "the function of `Writers::new` must return a number for each of the {expected} processes, but returned {found}"
-        );
-        all
-    }
-}
-
-impl fmt::Debug for Writers<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (rank, count) = (self.rank, self.count);
-        write!(f, "Writers(rank {rank} of {count})")
+    /// Sends a number to all processes, and returns the numbers of all processes in the order of the ranks. A tensor with one
+    /// number for each device is gathered, so the mesh does what the exchange needs.
+    fn all(&self, number: i64) -> Result<Vec<i64>, TensorError> {
+        let Some((mesh, own)) = &self.mesh else {
+            return Ok(vec![number]);
+        };
+        let names: Vec<String> = mesh.axes().map(|(name, _)| name.to_owned()).collect();
+        let sharding = mesh.try_sharding(names.iter().map(|name| (name, 0)))?;
+        let whole = AbstractArray::new(DType::I64, [mesh.devices()]);
+        let part = |_: &[_]| Ok::<Tensor, TensorError>(Tensor::from([number]));
+        let numbers = mesh.try_tensor_from_callback(&whole, &sharding, part)?;
+        let numbers = numbers.try_to_vec::<i64>()?;
+        Ok(numbers.into_iter().step_by(*own).collect())
     }
 }

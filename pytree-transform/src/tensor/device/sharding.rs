@@ -123,6 +123,12 @@ impl Sharding {
         (0..device).filter(has_same_part).count()
     }
 
+    /// Returns the axes of the mesh.
+    pub(super) fn mesh_axes(&self) -> MeshAxes {
+        let axes = self.axes.iter();
+        MeshAxes::new(axes.map(|axis| (axis.name.clone(), axis.devices)).collect())
+    }
+
     /// Returns whether this is a sharding for a mesh with the given axes.
     pub(crate) fn is_of(&self, mesh: &MeshAxes) -> bool {
         let own = self.axes.iter().map(|axis| (&axis.name, axis.devices));

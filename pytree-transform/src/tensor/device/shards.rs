@@ -298,6 +298,25 @@ impl Device {
 }
 
 impl Mesh {
+    /// Returns the mesh of a tensor. Returns `None` for a tensor that is traced, on the host, or on a single device.
+    ///
+    /// # Examples
+    /// With a mesh of two devices:
+    /// ```ignore
+    /// let x = device_put(&Tensor::from([1.0_f32, 2.0]), &mesh);
+    /// assert_eq!(Mesh::of(&x).unwrap().devices(), 2);
+    /// ```
+    pub fn of(tensor: &Tensor) -> Option<Self> {
+        let array = tensor.device_array()?;
+        let axes = array.sharding()?.mesh_axes();
+        Some(Self::from_parts(array.device.clone(), axes))
+    }
+
+    /// Returns the numbers of the devices whose parts this process holds, in ascending order.
+    pub fn own_devices(&self) -> impl Iterator<Item = usize> {
+        (0..self.devices()).filter(|&device| self.device().is_addressable(device))
+    }
+
     /// Returns the sharding that divides axes of a tensor. Each pair is the name of an axis of this mesh and the axis of
     /// the tensor that is divided along it. Other axes of the mesh divide nothing: their devices hold the same elements.
     ///
