@@ -114,23 +114,31 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         })
         .with_arena(&arena)
         .run(self);
-        rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+        rebuilt(unflatten_unchecked(&treedef, leaves))
     }
 }
 
 /// Returns the leaf as an `L`. Panics if the leaf has another type, which is possible only inside a trait object or in
 /// a tree of mixed leaves.
+#[inline]
 #[track_caller]
 pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     // The direct downcast saves a virtual call. `downcast_ref` of `dyn Leaf` also finds the leaf inside an `AnyLeaf`.
     let direct: &dyn std::any::Any = leaf;
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
         Some(leaf) => leaf,
-        None => refuse(TreeError::LeafType {
-            expected: short_name(std::any::type_name::<L>()),
-            found: short_name(leaf.type_name()),
-        }),
+        None => other_type::<L>(leaf),
     }
+}
+
+/// Panics because a leaf is not an `L`.
+#[cold]
+#[track_caller]
+fn other_type<L>(leaf: &dyn Leaf) -> ! {
+    refuse(TreeError::LeafType {
+        expected: short_name(std::any::type_name::<L>()),
+        found: short_name(leaf.type_name()),
+    });
 }
 
 /// Returns the value of `outcome`, the result of unflattening a tree that was just flattened. Panics if `outcome` is an

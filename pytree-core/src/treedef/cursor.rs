@@ -243,6 +243,12 @@ impl<'a> NodeView<'a> {
         self.treedef.0.shape_of(self.node)
     }
 
+    /// Returns whether the node has exactly this constant as its shape, and `arity` children.
+    #[inline]
+    pub(crate) fn is(&self, shape: &'static NodeShape, arity: usize) -> bool {
+        std::ptr::eq(self.node.shape, shape) && self.num_children() == arity
+    }
+
     /// Returns whether a value with the shape `built` can be built from the node.
     #[inline]
     pub(crate) fn becomes(&self, built: &'static NodeShape) -> bool {

@@ -146,7 +146,7 @@ pub(crate) fn map<L: Leaf + Clone, T: PytreeOf<L>>(
         Sharing::Duplicate => tree.map_leaves(&mut function),
         Sharing::Preserve => {
             let (leaves, treedef) = flatten_mapped(sharing, tree, function);
-            rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+            rebuilt(unflatten_unchecked(&treedef, leaves))
         }
     }
 }
@@ -173,7 +173,7 @@ pub(crate) fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     let paths = treedef.leaf_paths();
     let leaves = paths.iter().zip(&leaves);
     let mapped: Vec<L> = leaves.map(|(path, leaf)| function(path, leaf)).collect();
-    rebuilt(unflatten_unchecked(&treedef, mapped.into_iter()))
+    rebuilt(unflatten_unchecked(&treedef, mapped))
 }
 
 #[inline]
@@ -216,7 +216,7 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
         }
     })?;
     let pairs = left.into_iter().zip(right.into_iter().map(typed::<M>));
-    let leaves = pairs.map(|(left, right)| function(left, right));
+    let leaves = pairs.map(|(left, right)| function(left, right)).collect();
     unflatten_unchecked(&treedef, leaves)
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     let arena = Arena::default();
     let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
     let pairs = left.into_iter().zip(right);
-    let leaves = pairs.map(|(left, right)| function(left, right));
+    let leaves = pairs.map(|(left, right)| function(left, right)).collect();
     unflatten_unchecked(&treedef, leaves)
         .map_err(|error: TreeError| error.while_doing("cannot map two trees together"))
 }

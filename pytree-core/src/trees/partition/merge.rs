@@ -22,7 +22,7 @@ pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = merged(parts)?.into_parts();
-    let whole = unflatten::unflatten_unchecked(&treedef, leaves.into_iter())?;
+    let whole = unflatten::unflatten_unchecked(&treedef, leaves)?;
     if treedef.has_axes() {
         shapes::check::<M>(&whole)?;
     }
@@ -53,7 +53,7 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     let replaced = replaced(&treedef, leaves, part)?;
     replaced.check(whole, &treedef)?;
-    unflatten::unflatten_unchecked(&treedef, replaced.leaves.into_iter())
+    unflatten::unflatten_unchecked(&treedef, replaced.leaves)
 }
 
 /// The leaves of a tree after some of them were replaced.
