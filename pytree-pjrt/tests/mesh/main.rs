@@ -8,6 +8,7 @@
 )]
 
 mod axes;
+mod checkpoints;
 mod collectives;
 #[path = "../common/mod.rs"]
 mod common;

@@ -96,12 +96,15 @@ impl Tensor {
     /// Panics if the tensor is traced.
     ///
     /// # Examples
-    /// With a mesh of two devices:
-    /// ```ignore
-    /// let x = mesh.put(&Tensor::from([1.0_f32, 2.0, 3.0, 4.0]), &mesh.sharding([("data", 0)]));
-    /// let second = &x.shards()[1];
-    /// assert_eq!(second.index(), [2..4]);
-    /// assert_eq!(second.read().to_vec::<f32>(), [3.0, 4.0]);
+    /// With a mesh of one device, which holds both halves of the tensor:
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// use pytree_transform::device::{Device, Mesh};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    /// let x = mesh.put(&Tensor::from([1.0_f32, 2.0]), &mesh.sharding([("data", 0)]));
+    /// let own = &x.shards()[0];
+    /// assert_eq!((own.device(), own.index()), (0, &[0..2][..]));
+    /// assert_eq!(own.read().to_vec::<f32>(), [1.0, 2.0]);
     /// ```
     #[panicking_twin(shards, Traced)]
     pub fn try_shards(&self) -> Result<Vec<Shard<'_>>, TensorError> {
@@ -301,10 +304,12 @@ impl Mesh {
     /// Returns the mesh of a tensor. Returns `None` for a tensor that is traced, on the host, or on a single device.
     ///
     /// # Examples
-    /// With a mesh of two devices:
-    /// ```ignore
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// use pytree_transform::device::{Device, Mesh, device_put};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
     /// let x = device_put(&Tensor::from([1.0_f32, 2.0]), &mesh);
-    /// assert_eq!(Mesh::of(&x).unwrap().devices(), 2);
+    /// assert_eq!(Mesh::of(&x).map(|mesh| mesh.devices()), Some(1));
     /// ```
     pub fn of(tensor: &Tensor) -> Option<Self> {
         let array = tensor.device_array()?;
@@ -324,9 +329,11 @@ impl Mesh {
     /// Panics if the mesh has no axis of this name, or if an axis of the mesh is given twice.
     ///
     /// # Examples
-    /// With a mesh of the axes `data` and `model`:
-    /// ```ignore
-    /// let weight = mesh.put(&weight, &mesh.sharding([("model", 1)]));
+    /// ```
+    /// use pytree_transform::device::{Device, Mesh};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1), ("model", 1)]);
+    /// let by_columns = mesh.sharding([("model", 1)]);
+    /// assert_eq!(format!("{by_columns:?}"), "Sharding(data: None, model: 1)");
     /// ```
     #[panicking_twin(sharding, Sharding)]
     pub fn try_sharding<N: AsRef<str>>(
@@ -381,12 +388,17 @@ impl Mesh {
     /// tensor of another dtype or shape, or if a device reports an error.
     ///
     /// # Examples
-    /// With a mesh of four devices:
-    /// ```ignore
-    /// let rows = AbstractArray::new(DType::F32, [8, 100]);
-    /// let x = mesh.tensor_from_callback(&rows, &mesh.sharding([("data", 0)]), |index| {
-    ///     read_rows(index[0].clone()) // f32[2,100]
+    /// On a mesh of four devices, the function would be called four times, each time for two rows:
+    /// ```
+    /// use pytree_transform::device::{Device, Mesh};
+    /// use pytree_transform::{AbstractArray, DType, Tensor};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    /// let whole = AbstractArray::new(DType::F32, [8, 100]);
+    /// let x = mesh.tensor_from_callback(&whole, &mesh.sharding([("data", 0)]), |index| {
+    ///     // A program would read these rows of a file.
+    ///     Tensor::ones(DType::F32, [index[0].len(), 100])
     /// });
+    /// assert_eq!(x.shape(), [8, 100]);
     /// ```
     pub fn tensor_from_callback(
         &self,
