@@ -31,7 +31,7 @@ mod walk;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) use self::aliases::Aliases;
 pub(crate) use self::axes::Stacking;
@@ -124,12 +124,27 @@ struct Counts {
 #[derive(Clone)]
 pub struct TreeDef(Arc<Inner>);
 
+/// A treedef that is not kept alive.
+pub(crate) struct WeakTreeDef(Weak<Inner>);
+
+impl WeakTreeDef {
+    /// Returns the treedef, if it is still in use.
+    pub(crate) fn upgrade(&self) -> Option<TreeDef> {
+        self.0.upgrade().map(TreeDef)
+    }
+}
+
 impl TreeDef {
     /// Returns the treedef of a single leaf.
     pub fn leaf() -> Self {
         let mut builder = Builder::default();
         builder.leaf(&shape::LEAF);
         builder.finish()
+    }
+
+    /// Returns a handle that does not keep the treedef alive.
+    pub(crate) fn downgrade(&self) -> WeakTreeDef {
+        WeakTreeDef(Arc::downgrade(&self.0))
     }
 
     /// Returns the number of leaves.

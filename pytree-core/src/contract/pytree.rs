@@ -49,6 +49,17 @@ pub trait Pytree: 'static {
     fn __single(&self) -> Single<'_> {
         Single::Visit
     }
+
+    /// Returns whether all values of the type have the same structure: no static values, lengths, variants or shared
+    /// nodes differ. A walk that needs only the structure then visits one of several such values.
+    #[doc(hidden)]
+    #[inline]
+    fn __is_uniform() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
 }
 
 /// The shape of a value that has at most one leaf.
@@ -94,6 +105,15 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     /// The derive generates a walk over the fields. The default implementation returns `false`, so that the caller
     /// compares the structures in another way.
     fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, _other: &'a Self, _visit: &mut F) -> bool {
+        false
+    }
+
+    /// Returns whether values of the type consist only of leaves of the type `L` and nodes whose structure is known, so
+    /// no value contains shared nodes, references, trait objects or dynamic trees. [`each_leaf`](Self::each_leaf) then
+    /// visits the same leaves as [`Pytree::visit`], also in the graph form.
+    #[doc(hidden)]
+    #[inline]
+    fn __is_plain() -> bool {
         false
     }
 
@@ -284,6 +304,15 @@ pub trait Visitor<'a> {
 
     /// Receives a leaf.
     fn leaf(&mut self, leaf: &'a dyn Leaf);
+
+    /// Receives `count` more children of the innermost node. They have the structure of the last child, so a visitor that
+    /// needs no leaves need not visit them. Returns whether the children were received. If not, which is the default,
+    /// the caller visits them.
+    #[doc(hidden)]
+    fn __repeat(&mut self, count: usize) -> bool {
+        let _ = count;
+        false
+    }
 
     /// Receives an absent leaf: the tree is a part of a partitioned tree, and another part holds the leaf.
     fn absent(&mut self) {

@@ -179,6 +179,23 @@ impl Builder {
         }
     }
 
+    /// Adds `count` copies of the only child of the innermost open node. The child must contain no static values, aliases,
+    /// shared nodes or references.
+    pub(crate) fn repeat(&mut self, count: usize) {
+        let first = self.open.last().map_or(0, |&open| open as usize + 1);
+        let child = &self.nodes[first..];
+        let leaves = child
+            .iter()
+            .filter(|node| node.shape.kind == NodeKind::Leaf);
+        self.leaves += count * leaves.count();
+        let end = self.nodes.len() + count * child.len();
+        self.nodes.reserve(end - self.nodes.len());
+        while self.nodes.len() < end {
+            let copied = (end - self.nodes.len()).min(self.nodes.len() - first);
+            self.nodes.extend_from_within(first..first + copied);
+        }
+    }
+
     /// Adds an alias of node `number`. If `number` is `None`, the alias has no target.
     pub(crate) fn alias(&mut self, number: Option<usize>) {
         self.push(&shape::ALIAS, 0, target_of(number));
