@@ -183,8 +183,10 @@ pub mod debug {
 /// Devices: where tensors are and programs run, and the interface that an engine for other hardware implements.
 pub mod device {
     pub use pytree_transform::device::{
-        Buffer, Device, DeviceError, Engine, Executable, Input, Mesh, MeshDevices,
-        ParallelFunction, Sharding, device_put, try_device_put, try_wait, wait, with_device,
+        Buffer, CompiledShardings, Device, DeviceError, Engine, Executable, Input, LeafSharding,
+        Mesh, MeshDevices, NamedSharding, ParallelFunction, PartitionSpec, Partitioned,
+        PartitionedFunction, Placement, Sharding, ShardingRules, Shardings, SpecAxis, device_put,
+        shard, try_device_put, try_shard, try_wait, visualize_sharding, wait, with_device,
     };
 }
 

@@ -82,10 +82,14 @@ pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 pub mod device {
     pub use crate::base::device_error::DeviceError;
     pub use crate::tensor::device::{
-        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction, Sharding,
+        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction,
+        PartitionSpec, Partitioned, PartitionedFunction, Sharding, SpecAxis, visualize_sharding,
         with_device,
     };
-    pub use crate::transformations::device_put::{device_put, try_device_put};
+    pub use crate::transformations::compiled_shardings::{CompiledShardings, LeafSharding};
+    pub use crate::transformations::device_put::{Placement, device_put, try_device_put};
+    pub use crate::transformations::shard::{shard, try_shard};
+    pub use crate::transformations::sharding_rules::{NamedSharding, ShardingRules, Shardings};
     pub use crate::transformations::wait::{try_wait, wait};
 }
 

@@ -13,7 +13,9 @@ mod collectives;
 mod common;
 mod errors;
 mod gradients;
+mod partitions;
 mod placement;
+mod sharding_errors;
 
 use std::sync::OnceLock;
 

@@ -193,6 +193,16 @@ pub enum TensorError {
         /// How to fix the axes.
         fix: &'static str,
     },
+    /// Tensors cannot be divided among the devices of a mesh as a spec or a rule says.
+    #[error("cannot {operation}: {problem}; {fix}")]
+    Sharding {
+        /// The operation as a verb phrase for messages, for instance `shard f32[3] at src/main.rs:7:5`.
+        operation: Box<str>,
+        /// All problems as text, each with the tensor, its shape, and the names and lengths of the axes.
+        problem: Box<str>,
+        /// How to fix the problems.
+        fix: Box<str>,
+    },
     /// The operands are not on one device.
     #[error(
         "cannot {operation} {}: all tensors must be on one device; move them, for instance with `device_put(&x, &device)`",
@@ -271,6 +281,16 @@ impl TensorError {
         Self::Devices {
             operation: operation.into(),
             found: found.into(),
+        }
+    }
+
+    /// Creates the error for tensors that cannot be divided among devices. The error lists all mistakes.
+    pub(crate) fn sharding(operation: impl Into<Box<str>>, mistakes: Vec<Mistake>) -> Self {
+        let all = Mistake::joined(mistakes);
+        Self::Sharding {
+            operation: operation.into(),
+            problem: all.problem.into(),
+            fix: all.fix.into(),
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct DeviceArray {
     pub(crate) info: AbstractArray,
     pub(crate) device: Device,
     buffer: Box<dyn Buffer>,
+    /// The sharding. `None` if the device is not a mesh.
+    sharding: Option<Sharding>,
     /// The elements on the host. Empty until the elements are first read.
     host: OnceLock<Arc<Array>>,
     /// The operation that computed the array. An error that appears when the elements are read names this operation.
@@ -28,20 +30,36 @@ pub(crate) struct DeviceArray {
 impl RefUnwindSafe for DeviceArray {}
 
 impl DeviceArray {
-    /// Returns the array of a buffer. `made_by` is the operation that returned the buffer.
+    /// Returns the array of a buffer. `made_by` is the operation that returned the buffer. On a mesh, all devices hold all
+    /// elements.
     pub(super) fn new(
         device: Device,
         info: AbstractArray,
         buffer: Box<dyn Buffer>,
         made_by: &Arc<str>,
     ) -> Self {
+        let sharding = device.mesh().map(Sharding::replicated);
         Self {
             info,
             device,
             buffer,
+            sharding,
             host: OnceLock::new(),
             made_by: Arc::clone(made_by),
         }
+    }
+
+    /// Returns the array with another sharding, which is the sharding of its buffer.
+    pub(super) fn with_sharding(mut self, sharding: &Sharding) -> Self {
+        if self.device.mesh().is_some() {
+            self.sharding = Some(sharding.clone());
+        }
+        self
+    }
+
+    /// Returns the sharding of the array. Returns `None` if the device is not a mesh.
+    pub(crate) fn sharding(&self) -> Option<&Sharding> {
+        self.sharding.as_ref()
     }
 
     /// Returns the elements on the host. The first call waits until the elements are computed, and transfers them.
@@ -114,14 +132,20 @@ impl Attached {
         tensor: Tensor,
         sharding: &Sharding,
     ) -> Result<Arc<DeviceArray>, TensorError> {
-        let put = |tensor: Tensor| {
-            let _host = on_host();
-            self.array(&tensor, self.engine.put_sharded(&tensor, sharding))
-        };
         match tensor.into_device_array() {
             Ok(array) => Ok(array),
-            Err(tensor) => put(tensor).map(Arc::new),
+            Err(tensor) => self.put_sharded(&tensor, sharding).map(Arc::new),
         }
+    }
+
+    fn put_sharded(
+        self: &Arc<Self>,
+        tensor: &Tensor,
+        sharding: &Sharding,
+    ) -> Result<DeviceArray, TensorError> {
+        let _host = on_host();
+        let array = self.array(tensor, self.engine.put_sharded(tensor, sharding))?;
+        Ok(array.with_sharding(sharding))
     }
 
     fn put(self: &Arc<Self>, tensor: &Tensor) -> Result<DeviceArray, TensorError> {
@@ -163,6 +187,25 @@ impl Device {
         match self.attached() {
             None => Ok(host),
             Some(attached) => Ok(Tensor::on_device(attached.array_of(host)?)),
+        }
+    }
+
+    /// Returns a tensor with the same elements on this device, which is a mesh. The tensor must not be on the mesh yet.
+    ///
+    /// # Errors
+    /// Returns the errors of [`put`](Self::put).
+    pub(crate) fn put_sharded(
+        &self,
+        tensor: &Tensor,
+        sharding: &Sharding,
+    ) -> Result<Tensor, TensorError> {
+        let host = Tensor::from_shared(Arc::clone(tensor.value()?));
+        match self.attached() {
+            None => Ok(host),
+            Some(attached) => {
+                let array = attached.put_sharded(&host, sharding)?;
+                Ok(Tensor::on_device(Arc::new(array)))
+            }
         }
     }
 }
