@@ -163,9 +163,9 @@ pub mod control {
     };
 }
 
-/// Operations between the examples of a `vmap` with a named axis, or between processes.
+/// Operations between the examples of a `vmap` with a named axis, or between the devices of a mesh.
 pub mod collectives {
-    pub use pytree_transform::processes::{CollectiveCall, Communicator, with_communicator};
+    pub use pytree_transform::processes::{CollectiveCall, Communicator};
     pub use pytree_transform::{
         AxisNames, Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin,
         ppermute, pshuffle, psum, psum_scatter,
@@ -184,9 +184,10 @@ pub mod debug {
 pub mod device {
     pub use pytree_transform::device::{
         Buffer, CompiledShardings, Device, DeviceError, Engine, Executable, Input, LeafSharding,
-        Mesh, MeshDevices, NamedSharding, ParallelFunction, PartitionSpec, Partitioned,
-        PartitionedFunction, Placement, Sharding, ShardingRules, Shardings, SpecAxis, device_put,
-        shard, try_device_put, try_shard, try_wait, visualize_sharding, wait, with_device,
+        Mesh, MeshDevices, NamedSharding, ParallelFunction, PartMaker, PartitionSpec, Partitioned,
+        PartitionedFunction, Placement, Shard, Sharding, ShardingRules, Shardings, SpecAxis,
+        device_put, shard, try_device_put, try_shard, try_wait, visualize_sharding, wait,
+        with_device,
     };
 }
 

@@ -205,8 +205,16 @@ impl Client {
         let ids: Vec<[i32; 1]> = devices.iter().map(|device| [device.id()]).collect();
         let rows: Vec<&[i32]> = ids.iter().map(|row| &row[..]).collect();
         let encoded = options.encode(&rows, None);
-        let make = |handle| ParallelExecutable::new(handle, devices.to_vec());
+        let make = |handle| ParallelExecutable::new(handle, devices.to_vec(), self.waits());
         self.compile_as(program, &encoded, make, ParallelExecutable::handle)
+    }
+
+    /// Returns whether the start of a program on several devices waits for the end of the run.
+    ///
+    /// The devices of a CPU share the threads of the plugin. If one of them ran ahead, it could fill all threads with
+    /// programs that wait for the other devices, which would then wait for a thread forever.
+    fn waits(&self) -> bool {
+        self.platform_name() == "cpu"
     }
 
     /// Compiles a program that XLA divides among the first `partitions` devices. For each result, `open_results` says
@@ -223,7 +231,7 @@ impl Client {
         let devices = &self.devices()[..partitions];
         let ids: Vec<i32> = devices.iter().map(Device::id).collect();
         let encoded = options.encode(&[&ids], Some(open_results));
-        let make = |handle| ParallelExecutable::new(handle, devices.to_vec());
+        let make = |handle| ParallelExecutable::new(handle, devices.to_vec(), self.waits());
         self.compile_as(program, &encoded, make, ParallelExecutable::handle)
     }
 

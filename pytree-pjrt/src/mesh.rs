@@ -4,13 +4,15 @@
 //! XLA divides has one partition for each device.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pytree_transform::device::{
-    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, PartitionSpec, Partitioned,
+    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, PartMaker, Partitioned,
     PartitionedFunction, Sharding,
 };
-use pytree_transform::{Jaxpr, StableHlo, Tensor};
+use pytree_transform::indexing::Index;
+use pytree_transform::{AbstractArray, Jaxpr, StableHlo, Tensor};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
@@ -38,6 +40,7 @@ impl MeshDevices for Client {
         let named = axes.iter();
         let named = named.map(|(name, length)| ((*name).to_owned(), *length));
         let named: Vec<(String, usize)> = named.collect();
+        let whole = Sharding::whole(axes);
         let axes = axes
             .iter()
             .map(|(name, length)| format!("{name}: {length}"));
@@ -48,6 +51,7 @@ impl MeshDevices for Client {
             name: name.into(),
             axes: named.into(),
             devices: expected,
+            whole,
         }))
     }
 }
@@ -62,6 +66,8 @@ struct MeshEngine {
     name: Arc<str>,
     axes: Arc<[(String, usize)]>,
     devices: usize,
+    /// The sharding of tensors whose elements are on all devices.
+    whole: Sharding,
 }
 
 impl fmt::Debug for MeshEngine {
@@ -77,13 +83,13 @@ impl Engine for MeshEngine {
 
     /// Compiles a function that all devices compute in full.
     fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn device::Executable>, DeviceError> {
-        let whole = |count| vec![Sharding::on_all(self.devices); count];
+        let whole = |count| vec![self.whole.clone(); count];
         let (inputs, outputs) = (whole(jaxpr.inputs().len()), whole(jaxpr.outputs().len()));
         self.compile_replicas(jaxpr, &inputs, &outputs)
     }
 
     fn put(&self, tensor: &Tensor) -> Result<Box<dyn device::Buffer>, DeviceError> {
-        self.put_sharded(tensor, &Sharding::on_all(self.devices))
+        self.put_sharded(tensor, &self.whole)
     }
 
     fn compile_parallel(
@@ -91,6 +97,10 @@ impl Engine for MeshEngine {
         function: &ParallelFunction<'_>,
     ) -> Result<Arc<dyn device::Executable>, DeviceError> {
         self.compile_replicas(function.jaxpr, function.inputs, function.outputs)
+    }
+
+    fn divides_programs(&self) -> bool {
+        true
     }
 
     fn compile_partitioned(
@@ -106,6 +116,15 @@ impl Engine for MeshEngine {
         sharding: &Sharding,
     ) -> Result<Box<dyn device::Buffer>, DeviceError> {
         Ok(Box::new(self.transfer(tensor, sharding)?))
+    }
+
+    fn put_parts(
+        &self,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        part: &mut PartMaker<'_>,
+    ) -> Result<Box<dyn device::Buffer>, DeviceError> {
+        Ok(Box::new(self.transfer_parts(whole, sharding, part)?))
     }
 }
 
@@ -129,7 +148,7 @@ impl MeshEngine {
         }
         let constants = module.constants().iter();
         let constants = constants
-            .map(|constant| self.transfer(constant, &Sharding::on_all(self.devices)))
+            .map(|constant| self.transfer(constant, &self.whole))
             .collect::<Result<_, _>>()?;
         // As for one device, a single operation costs as much as the copy of an input that is not donated.
         let text = if jaxpr.equations().len() > 1 {
@@ -161,10 +180,9 @@ impl MeshEngine {
         let chosen = found.as_ref().map(|found| &found.results[..]);
         let chosen: Vec<Option<Sharding>> = chosen.map_or(vec![None; ranks.len()], <[_]>::to_vec);
         let is_known = chosen.iter().all(Option::is_some);
-        let whole = || Sharding::of_spec(&self.axes, &PartitionSpec::default());
-        let outputs = chosen.into_iter().map(|known| known.or_else(whole));
-        let outputs: Option<Vec<Sharding>> = outputs.collect();
-        let outputs = outputs.ok_or_else(|| DeviceError::failed("a mesh without axes"))?;
+        let whole = || self.whole.clone();
+        let outputs = chosen.into_iter().map(|known| known.unwrap_or_else(whole));
+        let outputs: Vec<Sharding> = outputs.collect();
         if !is_known {
             executable = self.partitioned(function, Some(&outputs))?.0;
             found = executable.partitions(&self.axes, &ranks);
@@ -173,10 +191,9 @@ impl MeshEngine {
             let own = found.parameters.into_iter().take(function.inputs().len());
             own.map(|part| part.dims).collect()
         });
-        let whole = Sharding::on_all(self.devices);
         let constants = module.constants().iter();
         let constants = constants
-            .map(|constant| self.transfer(constant, &whole))
+            .map(|constant| self.transfer(constant, &self.whole))
             .collect::<Result<_, _>>()?;
         let executable = Arc::new(Program {
             engine: self.clone(),
@@ -220,14 +237,40 @@ impl MeshEngine {
 
     /// Begins to transfer the parts of a tensor to the devices.
     fn transfer(&self, tensor: &Tensor, sharding: &Sharding) -> Result<Parts, DeviceError> {
-        let pieces = divided(tensor, sharding)?;
-        let devices = self.client.devices()[..self.devices].iter().enumerate();
-        let parts = devices.map(|(at, device)| {
-            let piece = place(sharding, at, tensor.rank());
-            transfer(&pieces[piece], device)
-        });
+        self.transfer_parts(tensor.info(), sharding, |index| {
+            if sharding.is_replicated() {
+                return Ok(tensor.clone());
+            }
+            let ranges: Vec<Index> = index.iter().cloned().map(Index::from).collect();
+            let part = tensor.try_index(ranges);
+            part.map_err(|error| DeviceError::failed(error.to_string()))
+        })
+    }
+
+    /// Begins to transfer parts to the devices that hold them. Calls `part` once for each different part.
+    fn transfer_parts(
+        &self,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        mut part: impl FnMut(&[Range<usize>]) -> Result<Tensor, DeviceError>,
+    ) -> Result<Parts, DeviceError> {
+        let devices = &self.client.devices()[..self.devices];
+        let rank = whole.rank();
+        let mut parts: Vec<Option<Buffer>> = devices.iter().map(|_| None).collect();
+        for device in 0..devices.len() {
+            if parts[device].is_some() {
+                continue;
+            }
+            let piece = part(&sharding.index(device, &whole.shape))?;
+            let own = place(sharding, device, rank);
+            for other in device..devices.len() {
+                if place(sharding, other, rank) == own {
+                    parts[other] = Some(transfer(&piece, &devices[other])?);
+                }
+            }
+        }
         Ok(Parts {
-            parts: parts.collect::<Result<_, _>>()?,
+            parts: parts.into_iter().flatten().collect(),
             sharding: sharding.clone(),
         })
     }
@@ -238,21 +281,6 @@ fn place(sharding: &Sharding, device: usize, rank: usize) -> usize {
     (0..rank).fold(0, |number, axis| {
         number * sharding.parts(axis) + sharding.position(device, axis)
     })
-}
-
-/// Divides a tensor into its parts, which are numbered in row-major order of their positions in the tensor.
-fn divided(tensor: &Tensor, sharding: &Sharding) -> Result<Vec<Tensor>, DeviceError> {
-    let mut pieces = vec![tensor.clone()];
-    for axis in 0..tensor.rank() {
-        let parts = sharding.parts(axis);
-        if parts > 1 {
-            let split = |piece: &Tensor| piece.try_split(parts, axis.cast_signed());
-            let split: Result<Vec<Vec<Tensor>>, _> = pieces.iter().map(split).collect();
-            let split = split.map_err(|error| DeviceError::failed(error.to_string()))?;
-            pieces = split.into_iter().flatten().collect();
-        }
-    }
-    Ok(pieces)
 }
 
 /// Joins the parts of a tensor, which are numbered in row-major order of their positions in the tensor.
@@ -297,6 +325,14 @@ impl device::Buffer for Parts {
     fn wait(&self) -> Result<(), DeviceError> {
         let mut parts = self.parts.iter();
         parts.try_for_each(|part| part.wait().map_err(device_error))
+    }
+
+    fn sharding(&self) -> Option<&Sharding> {
+        Some(&self.sharding)
+    }
+
+    fn read_part(&self, device: usize) -> Result<Tensor, DeviceError> {
+        tensor(&self.parts[device])
     }
 }
 

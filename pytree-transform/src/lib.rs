@@ -82,9 +82,9 @@ pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 pub mod device {
     pub use crate::base::device_error::DeviceError;
     pub use crate::tensor::device::{
-        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction,
-        PartitionSpec, Partitioned, PartitionedFunction, Sharding, SpecAxis, visualize_sharding,
-        with_device,
+        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction, PartMaker,
+        PartitionSpec, Partitioned, PartitionedFunction, Shard, Sharding, SpecAxis,
+        visualize_sharding, with_device,
     };
     pub use crate::transformations::compiled_shardings::{CompiledShardings, LeafSharding};
     pub use crate::transformations::device_put::{Placement, device_put, try_device_put};
@@ -93,10 +93,10 @@ pub mod device {
     pub use crate::transformations::wait::{try_wait, wait};
 }
 
-/// Collectives between processes: the interface of a communication library, and the functions that bind a named axis to
-/// it.
+/// Processes that run the same program: the interface of a library that connects them.
+/// [`Mesh::new`](crate::device::Mesh::new) makes a mesh of the processes.
 pub mod processes {
-    pub use crate::tensor::processes::{CollectiveCall, Communicator, with_communicator};
+    pub use crate::tensor::processes::{CollectiveCall, Communicator};
 }
 
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.

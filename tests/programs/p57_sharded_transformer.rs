@@ -56,14 +56,14 @@ fn sharded_block_trains_like_whole_block() {
     let x = Rngs::new(1).normal(DType::F32, [8, 5, 16]);
     let y = Rngs::new(2).normal(DType::F32, [8, 5, 16]);
 
-    let model = device_put(&block, mesh.sharding(rules()));
+    let model = device_put(&block, mesh.divided(rules()));
     let query = &model.attention.query.weight;
     assert_eq!(query.sharding().unwrap().spec(), (None, "model").into());
     let picture = visualize_sharding(&model.mlp.layers[0].weight);
     assert!(picture.contains("│   0,2   │   1,3   │"), "{picture}");
     // The moments of the optimizer are divided like the parameters.
     let optimizer = Optimizer::new(&model, adam(1e-2));
-    let (divided_x, divided_y) = device_put(&(x.clone(), y.clone()), mesh.sharding("data"));
+    let (divided_x, divided_y) = device_put(&(x.clone(), y.clone()), mesh.divided("data"));
 
     // What each device holds of a parameter and of its moments comes from the compiled program.
     let on_mesh = jit(step).on(&mesh);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Metadata as Header, TensorInfo};
 
 use crate::checkpoint::CheckpointError;
-use crate::checkpoint::metadata::{Digest, Metadata};
+use crate::checkpoint::metadata::{Digest, Metadata, VERSION_KEY};
 
 /// The number of bytes before the header, which are the length of the header.
 const LENGTH: usize = size_of::<u64>();
@@ -51,6 +51,11 @@ impl StoredFile {
         }
         let mut bytes = [0; LENGTH];
         file.read_exact(&mut bytes).map_err(failed)?;
+        if bytes.starts_with(b"PK\x03\x04") {
+            return Err(CheckpointError::Archive {
+                path: path.to_owned(),
+            });
+        }
         let header = u64::from_le_bytes(bytes);
         // A safetensors header begins with a brace. In a file of another format, the length read above is meaningless.
         let mut brace = [0; 1];
@@ -91,6 +96,17 @@ impl StoredFile {
     pub(super) fn tensors(&self) -> BTreeMap<String, TensorInfo> {
         let tensors = self.header.tensors().into_iter();
         tensors.map(|(name, info)| (name, info.clone())).collect()
+    }
+
+    /// Returns whether this library wrote the file.
+    pub(super) fn is_ours(&self) -> bool {
+        self.entry(VERSION_KEY).is_some()
+    }
+
+    /// Returns an entry of the metadata.
+    pub(super) fn entry(&self, key: &str) -> Option<&str> {
+        let entries = self.header.metadata().as_ref()?;
+        entries.get(key).map(String::as_str)
     }
 
     /// Returns the metadata after a check of the version, but without a check of the checksum.

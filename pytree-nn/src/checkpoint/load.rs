@@ -89,9 +89,17 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     let axes = || treedef.leaf_axes();
     let (mut plan, report) = match template.matched(axes, file.tensors(), options) {
         Ok(matched) => matched,
-        Err((mismatches, prefix)) => {
+        Err((mut mismatches, prefix)) => {
             // If the file is damaged, the checksum explains the mismatches.
             file.read_all(&metadata, |_, _, _| Ok(()))?;
+            if let Some(sign) = options
+                .names
+                .is_none()
+                .then(|| pytorch_sign(&file))
+                .flatten()
+            {
+                mismatches.insert(0, Mismatch::PyTorchNames { sign });
+            }
             return Err(CheckpointError::Mismatch {
                 path: file.path().to_owned(),
                 mismatches,
@@ -109,6 +117,24 @@ pub fn load_with<T: PytreeOf<Tensor>>(
         Ok(())
     })?;
     Ok((graph::unflatten(&treedef, leaves)?, report))
+}
+
+/// Returns what files of PyTorch have and other files have not, or `None` if there is nothing.
+fn pytorch_sign(file: &StoredFile) -> Option<String> {
+    if file.entry("format") == Some("pt") {
+        return Some("the metadata `format = pt`".to_owned());
+    }
+    // The number of a layer is a step of its own in PyTorch and in Flax, but Flax has no `weight`. This library can also write
+    // such names.
+    let is_foreign = !file.is_ours();
+    let is_number = |step: &str| step.bytes().all(|byte| byte.is_ascii_digit());
+    let is_pytorch = |name: &String| match name.rsplit_once('.') {
+        Some((_, "running_mean" | "running_var" | "num_batches_tracked")) => true,
+        Some((layer, "weight")) => is_foreign && layer.split('.').any(is_number),
+        _ => false,
+    };
+    let name = file.tensors().into_keys().find(is_pytorch)?;
+    Some(format!("the tensor `{name}`"))
 }
 
 type Rename<'f> = Box<dyn Fn(&str) -> String + 'f>;
@@ -180,6 +206,11 @@ impl<'f> LoadOptions<'f> {
     pub(super) fn unused_rules(&self, names: &[String]) -> Vec<Mismatch> {
         let rules = self.names.as_ref().map(|rules| rules.unused(names));
         rules.unwrap_or_default()
+    }
+
+    /// Returns whose layouts the file has, for messages.
+    pub(super) fn library(&self) -> Option<String> {
+        self.names.as_ref()?.library()
     }
 
     /// Returns whether a tensor of the file, which may be renamed, is ignored.

@@ -16,6 +16,7 @@ mod gradients;
 mod partitions;
 mod placement;
 mod sharding_errors;
+mod shards;
 
 use std::sync::OnceLock;
 

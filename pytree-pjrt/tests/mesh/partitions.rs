@@ -20,8 +20,8 @@ fn assert_spec(tensor: &Tensor, spec: impl Into<PartitionSpec>) {
 fn divided_operands_stay_divided() {
     let Some(mesh) = two_by_two() else { return };
     let (x, weight) = (numbers(&[4, 6]), numbers(&[6, 8]));
-    let divided = device_put(&x, mesh.sharding("data"));
-    let columns = device_put(&weight, mesh.sharding((None, "model")));
+    let divided = device_put(&x, mesh.divided("data"));
+    let columns = device_put(&weight, mesh.divided((None, "model")));
     assert_spec(&divided, "data");
     let f = jit(|(x, weight): (Tensor, Tensor)| x.matmul(&weight).tanh());
     let y = f((divided, columns));
@@ -78,7 +78,7 @@ fn operations_equal_those_of_the_host() {
         let expected = jit(function)(x.clone());
         let compiled = jit(function).on(&mesh);
         for spec in &specs {
-            let divided = device_put(&x, mesh.sharding(spec));
+            let divided = device_put(&x, mesh.divided(spec));
             assert_spec(&divided, spec);
             let found = compiled(divided);
             assert_eq!(found.device(), mesh.device(), "{name} of {spec}");
@@ -92,7 +92,7 @@ fn operations_equal_those_of_the_host() {
 fn operations_outside_of_functions_stay_divided() {
     let Some(mesh) = two_by_two() else { return };
     let x = numbers(&[4, 6]);
-    let divided = device_put(&x, mesh.sharding(("data", "model")));
+    let divided = device_put(&x, mesh.divided(("data", "model")));
     let y = (&divided * &divided).exp();
     assert_spec(&y, ("data", "model"));
     assert_near(&y, &(&x * &x).exp(), 1e-6);
@@ -118,14 +118,14 @@ fn tensors_move_between_shardings() {
         (None, ("model", "data")).into(),
     ];
     for spec in specs {
-        moved = device_put(&moved, mesh.sharding(&spec));
+        moved = device_put(&moved, mesh.divided(&spec));
         assert_spec(&moved, &spec);
         assert_eq!(moved, x);
         // `shard` outside of a compiled function does the same.
         moved = shard(&moved, ("data", None));
         assert_spec(&moved, "data");
     }
-    let (x, y) = device_put(&(x.clone(), x), mesh.sharding((None, "model")));
+    let (x, y) = device_put(&(x.clone(), x), mesh.divided((None, "model")));
     assert_spec(&x, (None, "model"));
     assert_eq!(x, y);
 }
@@ -141,7 +141,7 @@ fn gradients_of_annotated_functions_equal_the_host() {
     assert_near(&gradient, &expected, 1e-6);
     assert_spec(&gradient, ("data", "model"));
     // Outside of a compiled function.
-    let divided = device_put(&x, mesh.sharding("model"));
+    let divided = device_put(&x, mesh.divided("model"));
     assert_near(&grad(loss)(&divided), &expected, 1e-6);
     // Second derivatives.
     let second = move |x: &Tensor| (grad(loss)(x) * x).sum();
@@ -164,7 +164,7 @@ fn half_precision_is_divided() {
     let Some(mesh) = two_by_two() else { return };
     let x = numbers(&[4, 8]).convert(DType::BF16);
     let f = |x: Tensor| shard(&(&x * &x), "data");
-    let found = jit(f).on(&mesh)(device_put(&x, mesh.sharding((None, "model"))));
+    let found = jit(f).on(&mesh)(device_put(&x, mesh.divided((None, "model"))));
     assert_eq!(found, jit(f)(x));
 }
 
@@ -173,7 +173,7 @@ fn half_precision_is_divided() {
 fn shared_arguments_stay_unchanged() {
     let Some(mesh) = two_by_two() else { return };
     let step = jit(|x: Tensor| (&x * 2.0).sin() + x);
-    let x = device_put(&numbers(&[1000, 100]), mesh.sharding("data"));
+    let x = device_put(&numbers(&[1000, 100]), mesh.divided("data"));
     wait(&x);
     let (kept, before) = (x.clone(), numbers(&[1000, 100]));
     let (mut y, mut expected) = (x, before.clone());
@@ -190,7 +190,7 @@ fn shared_arguments_stay_unchanged() {
 fn captured_tensors_keep_their_shardings() {
     let Some(mesh) = two_by_two() else { return };
     let (x, weight) = (numbers(&[4, 8]), numbers(&[8, 6]));
-    let captured = device_put(&weight, mesh.sharding((None, "model")));
+    let captured = device_put(&weight, mesh.divided((None, "model")));
     let f = jit(move |x: Tensor| (x.matmul(&captured), captured.clone()));
     let (y, same) = f(x.clone());
     assert_near(&y, &x.matmul(&weight), 1e-6);
@@ -207,7 +207,7 @@ fn unchanged_leaves_keep_their_shardings() {
         (y.clone(), x.sum(), y)
     });
     let x = numbers(&[4, 8]);
-    let divided = device_put(&x, mesh.sharding("data"));
+    let divided = device_put(&x, mesh.divided("data"));
     let (first, sum, second) = f((divided.clone(), x.clone(), divided));
     assert_spec(&first, "data");
     assert_eq!((first, second), (x.clone(), x.clone()));
@@ -222,7 +222,7 @@ fn divided_arguments_are_moved_for_spmd() {
         .in_axes("data", 0)
         .out_axes("data", 0);
     let x = numbers(&[4, 8]);
-    let columns = device_put(&x, mesh.sharding((None, ("model", "data"))));
+    let columns = device_put(&x, mesh.divided((None, ("model", "data"))));
     let y = f(columns);
     assert_spec(&y, "data");
     assert_near(&y, &(&x + x.sum()), 1e-5);
@@ -236,7 +236,7 @@ fn compiled_program_shows_the_parts() {
     let Some(mesh) = two_by_two() else { return };
     let f = jit(|(x, weight): (Tensor, Tensor)| shard(&x.matmul(&weight), ("data", "model")));
     let f = f.on(&mesh);
-    let argument = device_put(&numbers(&[4, 6]), mesh.sharding("data"));
+    let argument = device_put(&numbers(&[4, 6]), mesh.divided("data"));
     let argument = (argument, numbers(&[6, 8]));
     let shardings = f.shardings(&argument);
     let parts: Vec<&[usize]> = shardings.inputs.iter().map(|leaf| &leaf.part[..]).collect();
@@ -260,7 +260,7 @@ fn meshes_of_other_shapes_divide() {
         return;
     };
     let x = numbers(&[8, 4, 6]);
-    let divided = device_put(&x, cube.sharding((("c", "a"), "b")));
+    let divided = device_put(&x, cube.divided((("c", "a"), "b")));
     let f = jit(|x: Tensor| shard(&x.transpose([2, 0, 1]).tanh(), ("b", ("a", "c"))));
     let y = f(divided);
     assert_spec(&y, ("b", ("a", "c")));
@@ -270,7 +270,7 @@ fn meshes_of_other_shapes_divide() {
     };
     let one = mesh([("data", 1)]).unwrap();
     for mesh in [line, one] {
-        let y = jit(|x: Tensor| x.sum_axes([1])).on(&mesh)(device_put(&x, mesh.sharding("data")));
+        let y = jit(|x: Tensor| x.sum_axes([1])).on(&mesh)(device_put(&x, mesh.divided("data")));
         assert_near(&y, &x.sum_axes([1]), 1e-5);
     }
 }
@@ -288,7 +288,7 @@ fn threads_call_one_function() {
                     let x = if call % 2 == 0 {
                         x
                     } else {
-                        device_put(&x, mesh.sharding("model"))
+                        device_put(&x, mesh.divided("model"))
                     };
                     assert_eq!(f(x).to_vec::<i32>(), [thread * 5; 4]);
                 }

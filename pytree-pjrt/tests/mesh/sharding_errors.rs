@@ -33,7 +33,7 @@ fn specs_that_do_not_fit_list_all_leaves() {
         return;
     };
     let batch = (ones(&[6, 3]), (ones(&[8]), ones(&[])));
-    let message = panic_of(|| device_put(&batch, mesh.sharding(("data", "modle"))));
+    let message = panic_of(|| device_put(&batch, mesh.divided(("data", "modle"))));
     assert_eq!(
         message,
         "cannot put the value on cpu mesh (data: 4, model: 2): the spec (\"data\", \"modle\") names the axis `modle`, but the mesh has the axes (data: 4, model: 2) (did you mean `model`?); axis 0 of [0] (f32[6,3]) has length 6, which is not a multiple of the 4 devices of `data`; the spec (\"data\", \"modle\") has 2 members, but [1][0] (f32[8]) has 1 axis; the spec (\"data\", \"modle\") has 2 members, but [1][1] (f32[]) has 0 axes; name axes of the mesh; pad the axis, or write `None` for it; write at most one member for each axis of the tensor"
@@ -43,7 +43,7 @@ fn specs_that_do_not_fit_list_all_leaves() {
 #[test]
 fn repeated_names_are_refused() {
     let Some(mesh) = two_by_two() else { return };
-    let message = panic_of(|| device_put(&ones(&[4, 4]), mesh.sharding(("data", "data"))));
+    let message = panic_of(|| device_put(&ones(&[4, 4]), mesh.divided(("data", "data"))));
     assert_eq!(
         message,
         "cannot put the value on cpu mesh (data: 2, model: 2): the spec (\"data\", \"data\") names the axis `data` of the mesh twice; name each axis of the mesh once in a spec, because it divides only one axis of a tensor"
@@ -57,7 +57,7 @@ fn rules_for_nothing_are_refused() {
         .axis("head", "model")
         .axis_where(Filter::path("bias"), "in", "data")
         .leaf(Filter::path("wieght"), ("data",));
-    let message = panic_of(|| device_put(&layer(), mesh.sharding(rules)));
+    let message = panic_of(|| device_put(&layer(), mesh.divided(rules)));
     assert_eq!(
         message,
         "cannot put the value on cpu mesh (data: 2, model: 2): the rule `axis(\"head\", \"model\")` applies to no leaf: its leaves have the axes `heads`, `in` (did you mean `heads`?); the rule `axis_where(path(bias), \"in\", \"data\")` applies to no leaf: its leaves have the axes `heads`; the rule `leaf(path(wieght), (\"data\",))`: no leaf at wieght; did you mean `weight`?; name an axis that a module declares, as in `#[param(\"in out\")]`, or remove the rule; write a filter that accepts a leaf, or remove the rule"
@@ -70,7 +70,7 @@ fn uneven_axes_of_rules_name_the_leaves() {
         return;
     };
     let rules = ShardingRules::new().axis("heads", "model");
-    let message = panic_of(|| device_put(&layer(), mesh.sharding(&rules)));
+    let message = panic_of(|| device_put(&layer(), mesh.divided(&rules)));
     assert_eq!(
         message,
         "cannot put the value on cpu mesh (model: 4): axis 1 of weight (f32[4,6]) has length 6, which is not a multiple of the 4 devices of `model`; axis 0 of bias (f32[6]) has length 6, which is not a multiple of the 4 devices of `model`; pad the axis, or write `None` for it"
@@ -145,8 +145,8 @@ fn tensors_of_two_meshes_are_refused() {
     let (Some(first), Some(second)) = (two_by_two(), two_by_two()) else {
         return;
     };
-    let x = device_put(&ones(&[4]), first.sharding("data"));
-    let y = device_put(&ones(&[4]), second.sharding("data"));
+    let x = device_put(&ones(&[4]), first.divided("data"));
+    let y = device_put(&ones(&[4]), second.divided("data"));
     let message = panic_of(|| x + y);
     assert!(
         message.starts_with("cannot add f32[4] on cpu mesh (data: 2, model: 2) and f32[4] on cpu mesh (data: 2, model: 2), another device of this name: "),

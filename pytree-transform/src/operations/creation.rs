@@ -13,7 +13,7 @@ use crate::primitives::create;
 use crate::primitives::elementwise::compare;
 use crate::primitives::sharding::sharding_constraint;
 use crate::tensor::Tensor;
-use crate::tensor::device::{Sharding, beside};
+use crate::tensor::device::{Sharding, beside, on_host};
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
@@ -193,6 +193,12 @@ impl Tensor {
 /// division are one program, so no device holds all elements.
 #[track_caller]
 fn divided(tensor: &Tensor, value: f64, sharding: &Sharding) -> Tensor {
+    let device = or_panic(tensor.try_device());
+    if !device.divides_programs() {
+        let _host = on_host();
+        let whole = Tensor::full(tensor.dtype(), tensor.shape(), value);
+        return or_panic(device.put_sharded(&whole, sharding));
+    }
     let (jaxpr, _, ()) = stage(Recorder::Jit, &[], |_| {
         let whole = Tensor::full(tensor.dtype(), tensor.shape(), value);
         let divided = or_panic(sharding_constraint(&whole, &sharding.spec()));

@@ -10,7 +10,7 @@ use pytree_derive::panicking_twin;
 use crate::base::array::{Array, with_type};
 use crate::base::dtype::{AbstractArray, DType, TensorElement};
 use crate::base::error::TensorError;
-use crate::tensor::device::{Device, DeviceArray, Sharding};
+use crate::tensor::device::{Device, DeviceArray};
 use crate::tensor::trace::{Payload, Tracer, mapped_axes};
 
 /// An array of any shape and dtype. Inside a transformation, a tensor can be a tracer, which represents an array.
@@ -199,18 +199,6 @@ impl Tensor {
                 Payload::Tape(_) | Payload::Stage(..) => Err(no_value(tracer)),
             },
         }
-    }
-
-    /// Returns how the tensor is divided among the devices of a [`Mesh`](crate::device::Mesh). Returns `None` if the
-    /// tensor is not on a mesh, or is traced: the compiler chooses the shardings inside of a compiled function.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::Tensor;
-    /// assert_eq!(Tensor::from([1.0, 2.0]).sharding(), None);
-    /// ```
-    pub fn sharding(&self) -> Option<&Sharding> {
-        self.device_array()?.sharding()
     }
 
     /// Returns the device of a tensor, or `None` if the tensor is on the host or recorded. Under `grad` and `vmap`,

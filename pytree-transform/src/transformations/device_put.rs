@@ -46,7 +46,7 @@ impl From<&NamedSharding> for Placement {
 /// elements. [`Device::HOST`] moves tensors back to the host. A shared node stays shared. A reference becomes a new
 /// reference in the result.
 ///
-/// With [`Mesh::sharding`](crate::device::Mesh::sharding), the tensors are divided among the devices of a mesh. Tensors that
+/// With [`Mesh::divided`](crate::device::Mesh::divided), the tensors are divided among the devices of a mesh. Tensors that
 /// are already on the mesh move between its devices, without the host.
 ///
 /// # Panics
@@ -61,7 +61,7 @@ impl From<&NamedSharding> for Placement {
 /// let (x, _) = device_put(&pair, Device::HOST);
 /// assert!(x.device().is_host());
 /// ```
-#[panicking_twin(device_put, Traced | Device | Sharding)]
+#[panicking_twin(device_put, Traced | Device | Division)]
 pub fn try_device_put<T: Traceable>(
     value: &T,
     place: impl Into<Placement>,

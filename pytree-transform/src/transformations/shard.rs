@@ -22,7 +22,7 @@ use crate::transformations::sharding_rules::Shardings;
 ///
 /// Outside of compiled functions, `shard` moves tensors of a mesh between its devices. A tensor on the host is put on the
 /// mesh that [`with_device`](crate::device::with_device) has chosen; without one, it stays on the host.
-/// [`device_put`](crate::device::device_put) with [`Mesh::sharding`](crate::device::Mesh::sharding) puts tensors on a mesh.
+/// [`device_put`](crate::device::device_put) with [`Mesh::divided`](crate::device::Mesh::divided) puts tensors on a mesh.
 ///
 /// # Panics
 /// Panics if a spec has more members than a tensor has axes, names an axis of the mesh twice, or names an axis that the
@@ -37,7 +37,7 @@ use crate::transformations::sharding_rules::Shardings;
 /// // The host ignores the annotation.
 /// assert_eq!(f(Tensor::ones(DType::F32, [4, 2])), Tensor::full(DType::F32, [4, 2], 2.0));
 /// ```
-#[panicking_twin(shard, Sharding | Device | Lowering)]
+#[panicking_twin(shard, Division | Device | Lowering)]
 #[track_caller]
 pub fn try_shard<T: Traceable>(
     value: &T,
@@ -92,13 +92,16 @@ pub(crate) fn placed(
             format!("the spec {spec} does not fit {mesh}"),
             "name axes of the mesh",
         );
-        return Err(TensorError::sharding("shard", vec![mistake]));
+        return Err(TensorError::division("shard", vec![mistake]));
     };
     if tensor.try_device()? != mesh {
         return mesh.put_sharded(tensor, &sharding);
     }
     if tensor.sharding() == Some(&sharding) {
         return Ok(tensor.clone());
+    }
+    if !mesh.divides_programs() && !tensor.is_traced() {
+        return mesh.put_sharded(tensor, &sharding);
     }
     sharding_constraint(tensor, spec)
 }

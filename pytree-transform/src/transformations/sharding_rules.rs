@@ -275,11 +275,11 @@ impl Shardings {
         if mistakes.is_empty() {
             return Ok(specs);
         }
-        Err(TensorError::sharding(operation, mistakes))
+        Err(TensorError::division(operation, mistakes))
     }
 }
 
-/// A mesh with the shardings of the leaves of a pytree, the result of [`Mesh::sharding`]. Equivalent to `NamedSharding` in
+/// A mesh with the shardings of the leaves of a pytree, the result of [`Mesh::divided`]. Equivalent to `NamedSharding` in
 /// JAX.
 #[derive(Clone, Debug)]
 pub struct NamedSharding {
@@ -295,10 +295,10 @@ impl Mesh {
     /// ```ignore
     /// let mesh = Mesh::new(&client, [("data", 2), ("model", 2)]);
     /// // The first axis of `x` and of `y` is divided along `data`.
-    /// let (x, y) = device_put(&(x, y), mesh.sharding("data"));
-    /// let model = device_put(&model, mesh.sharding(ShardingRules::new().axis("heads", "model")));
+    /// let (x, y) = device_put(&(x, y), mesh.divided("data"));
+    /// let model = device_put(&model, mesh.divided(ShardingRules::new().axis("heads", "model")));
     /// ```
-    pub fn sharding(&self, shardings: impl Into<Shardings>) -> NamedSharding {
+    pub fn divided(&self, shardings: impl Into<Shardings>) -> NamedSharding {
         NamedSharding {
             mesh: self.clone(),
             shardings: shardings.into(),

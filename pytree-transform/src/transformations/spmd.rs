@@ -4,6 +4,7 @@
 //! level of a `vmap`, which binds the name. So collectives and derivatives of collectives need no rules of their own.
 
 mod differing;
+mod processes;
 mod sharded;
 
 use std::panic::Location;
@@ -47,9 +48,12 @@ use crate::transformations::shard::placed;
 /// [`debug_nans`](crate::debug_nans).
 ///
 /// # Examples
-/// The mean of a vector that is divided among four devices of a client of `pytree-pjrt`:
-/// ```ignore
-/// let mesh = Mesh::new(&client, [("data", 4)]);
+/// The mean of a vector that is divided among the devices of a mesh. This mesh is the host alone;
+/// `Mesh::new(&client, [("data", 4)])` has four devices of a client of `pytree-pjrt`.
+/// ```
+/// use pytree_transform::device::{Device, Mesh};
+/// use pytree_transform::{DType, Tensor, pmean, spmd};
+/// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
 /// let mean = spmd(|x: Tensor| pmean(&x.mean(), "data")).over(&mesh).in_axes("data", 0);
 /// assert_eq!(mean(Tensor::arange(DType::F32, 8)).item::<f32>(), 3.5);
 /// ```
@@ -230,8 +234,11 @@ fn run<A: Traceable, R: Traceable, E>(
 }
 
 /// Moves leaves on the mesh between its devices, so that they have the shardings of the function. If the engine does not
-/// support this, the engine moves them when the program runs.
+/// divide programs, the engine moves them when the program runs.
 fn moved(leaves: Vec<Tensor>, inputs: &[Sharding], mesh: &Device) -> Vec<Tensor> {
+    if !mesh.divides_programs() {
+        return leaves;
+    }
     let leaves = pairs(leaves, inputs, "a sharding for each leaf");
     let moved = leaves.map(|(leaf, expected)| match leaf.sharding() {
         Some(found) if found != expected => placed(&leaf, &expected.spec(), mesh).unwrap_or(leaf),

@@ -3,7 +3,7 @@
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
-use super::{Attached, Buffer, Device, Sharding, on_host};
+use super::{Attached, Buffer, Device, PartMaker, Sharding, on_host};
 use crate::base::array::Array;
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
@@ -18,8 +18,6 @@ pub(crate) struct DeviceArray {
     pub(crate) info: AbstractArray,
     pub(crate) device: Device,
     buffer: Box<dyn Buffer>,
-    /// The sharding. `None` if the device is not a mesh.
-    sharding: Option<Sharding>,
     /// The elements on the host. Empty until the elements are first read.
     host: OnceLock<Arc<Array>>,
     /// The operation that computed the array. An error that appears when the elements are read names this operation.
@@ -30,36 +28,20 @@ pub(crate) struct DeviceArray {
 impl RefUnwindSafe for DeviceArray {}
 
 impl DeviceArray {
-    /// Returns the array of a buffer. `made_by` is the operation that returned the buffer. On a mesh, all devices hold all
-    /// elements.
+    /// Returns the array of a buffer. `made_by` is the operation that returned the buffer.
     pub(super) fn new(
         device: Device,
         info: AbstractArray,
         buffer: Box<dyn Buffer>,
         made_by: &Arc<str>,
     ) -> Self {
-        let sharding = device.mesh().map(Sharding::replicated);
         Self {
             info,
             device,
             buffer,
-            sharding,
             host: OnceLock::new(),
             made_by: Arc::clone(made_by),
         }
-    }
-
-    /// Returns the array with another sharding, which is the sharding of its buffer.
-    pub(super) fn with_sharding(mut self, sharding: &Sharding) -> Self {
-        if self.device.mesh().is_some() {
-            self.sharding = Some(sharding.clone());
-        }
-        self
-    }
-
-    /// Returns the sharding of the array. Returns `None` if the device is not a mesh.
-    pub(crate) fn sharding(&self) -> Option<&Sharding> {
-        self.sharding.as_ref()
     }
 
     /// Returns the elements on the host. The first call waits until the elements are computed, and transfers them.
@@ -82,7 +64,7 @@ impl DeviceArray {
             .map_err(|error| self.failed("wait for", error))
     }
 
-    fn failed(&self, verb: &str, error: DeviceError) -> TensorError {
+    pub(super) fn failed(&self, verb: &str, error: DeviceError) -> TensorError {
         let operation = format!("{verb} {}, a result of `{}`,", self.info, self.made_by);
         TensorError::of_device(operation, &self.device, error)
     }
@@ -100,6 +82,11 @@ impl DeviceArray {
         tensor
             .into_array()
             .ok_or_else(|| DeviceError::failed("no elements"))
+    }
+
+    /// Returns how the array is divided among the devices of its mesh, or `None` if it is on a single device.
+    pub(crate) fn sharding(&self) -> Option<&Sharding> {
+        self.buffer.sharding()
     }
 
     pub(super) fn buffer(&self) -> &dyn Buffer {
@@ -144,29 +131,36 @@ impl Attached {
         sharding: &Sharding,
     ) -> Result<DeviceArray, TensorError> {
         let _host = on_host();
-        let array = self.array(tensor, self.engine.put_sharded(tensor, sharding))?;
-        Ok(array.with_sharding(sharding))
+        self.array(tensor.info(), self.engine.put_sharded(tensor, sharding))
     }
 
     fn put(self: &Arc<Self>, tensor: &Tensor) -> Result<DeviceArray, TensorError> {
         let _host = on_host();
-        self.array(tensor, self.engine.put(tensor))
+        self.array(tensor.info(), self.engine.put(tensor))
+    }
+
+    /// Returns an array on this device, which is a mesh, from its parts.
+    pub(super) fn array_from_parts(
+        self: &Arc<Self>,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        part: &mut PartMaker<'_>,
+    ) -> Result<DeviceArray, TensorError> {
+        let _host = on_host();
+        self.array(whole, self.engine.put_parts(whole, sharding, part))
     }
 
     /// Returns the array of a tensor whose transfer has begun.
     fn array(
         self: &Arc<Self>,
-        tensor: &Tensor,
+        info: &AbstractArray,
         transfer: Result<Box<dyn Buffer>, DeviceError>,
     ) -> Result<DeviceArray, TensorError> {
         let device = self.device();
         match transfer {
-            Ok(buffer) => {
-                let info = tensor.info().clone();
-                Ok(DeviceArray::new(device, info, buffer, &self.put_by))
-            }
+            Ok(buffer) => Ok(DeviceArray::new(device, info.clone(), buffer, &self.put_by)),
             Err(error) => {
-                let operation = format!("put {}", tensor.info());
+                let operation = format!("put {info}");
                 Err(TensorError::of_device(operation, &device, error))
             }
         }

@@ -76,6 +76,12 @@ impl Device {
         self.0.as_ref()?.mesh()
     }
 
+    /// Returns whether this is a mesh whose engine compiles programs that the compiler divides among the devices.
+    pub(crate) fn divides_programs(&self) -> bool {
+        let attached = self.0.as_ref();
+        attached.is_some_and(|attached| attached.divides_programs())
+    }
+
     /// Returns the address of the engine, which identifies the device.
     fn address(&self) -> usize {
         self.0
@@ -88,6 +94,10 @@ impl Device {
 impl RefUnwindSafe for Attached {}
 
 impl Attached {
+    pub(super) fn divides_programs(&self) -> bool {
+        self.engine.divides_programs()
+    }
+
     /// Returns the axes of a device that is a mesh, or `None` for another device.
     pub(super) fn mesh(&self) -> Option<&MeshAxes> {
         self.mesh.get()

@@ -18,7 +18,14 @@ impl Layout {
     /// Returns the layout of a list of operands.
     pub(crate) fn of<'t>(operands: impl IntoIterator<Item = &'t Tensor>) -> Self {
         let divided = operands.into_iter().enumerate();
-        let divided = divided.filter_map(|(at, operand)| Some((at, operand.sharding()?.clone())));
+        let divided = divided.filter_map(|(at, operand)| {
+            let array = operand.device_array()?;
+            let sharding = array.sharding()?;
+            array
+                .device
+                .divides_programs()
+                .then(|| (at, sharding.clone()))
+        });
         Self(
             divided
                 .filter(|(_, sharding)| !sharding.is_replicated())

@@ -12,6 +12,7 @@
 //! - `spec.rs`: the spec of a sharding, which names axes of a mesh
 //! - `layout.rs`: the shardings of the operands of a program, and the check of a spec
 //! - `visualize.rs`: a picture of a sharding
+//! - `shards.rs`: the parts of a tensor that devices hold, one at a time
 //! - `operations.rs`: single operations
 //! - `structure.rs`: the comparison of single operations, which may have bodies
 //! - `constants.rs`: converts the tensors that the body of an operation has captured into operands
@@ -30,6 +31,7 @@ mod operations;
 mod placement;
 mod program;
 mod sharding;
+mod shards;
 mod slot;
 mod spec;
 mod structure;
@@ -39,7 +41,8 @@ pub(crate) use self::array::DeviceArray;
 pub use self::current::with_device;
 pub(crate) use self::current::{beside, chosen, is_chosen, on_host, within};
 pub use self::engine::{
-    Buffer, Engine, Executable, Input, ParallelFunction, Partitioned, PartitionedFunction,
+    Buffer, Engine, Executable, Input, ParallelFunction, PartMaker, Partitioned,
+    PartitionedFunction,
 };
 use self::handle::Attached;
 pub use self::handle::Device;
@@ -51,6 +54,7 @@ pub(crate) use self::operations::evaluate;
 pub(crate) use self::placement::{Mixed, described, of_jaxpr, of_tensors, uses_device};
 pub(crate) use self::program::Program;
 pub use self::sharding::Sharding;
+pub use self::shards::Shard;
 pub(crate) use self::slot::Slots;
 pub use self::spec::{PartitionSpec, SpecAxis};
 pub use self::visualize::visualize_sharding;

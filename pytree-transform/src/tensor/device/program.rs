@@ -82,6 +82,7 @@ impl Program {
         let executable = if jaxpr.equations.is_empty() {
             None
         } else if let Some(mesh) = device.mesh()
+            && device.divides_programs()
             && is_partitioned(&jaxpr, layout, &captured)
         {
             let operands = read.iter().map(|&at| layout.sharding(at, mesh));
@@ -299,13 +300,9 @@ impl Program {
                 "its engine returned {found} buffers for {expected} outputs; this is a mistake in the engine"
             ))));
         }
-        let results = self.results.iter().zip(buffers).enumerate();
-        let array = |(position, (info, buffer)): (usize, (&AbstractArray, _))| {
-            let array = DeviceArray::new(device.device(), info.clone(), buffer, &self.name);
-            match self.divided.get(position) {
-                Some(sharding) => array.with_sharding(sharding),
-                None => array,
-            }
+        let results = self.results.iter().zip(buffers);
+        let array = |(info, buffer): (&AbstractArray, _)| {
+            DeviceArray::new(device.device(), info.clone(), buffer, &self.name)
         };
         Ok(results.map(array).map(Arc::new).collect())
     }
