@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(values(&encoded, 7), flags);
     }
 
-    /// The expected bytes are those of jaxlib 0.12.0 for four partitions and these results.
+    /// The expected bytes are those of jaxlib 0.12.0.1 for four partitions and these results.
     /// `tests/golden/compile_options.py` prints them.
     #[test]
     fn partitions_are_encoded_as_by_jax() {

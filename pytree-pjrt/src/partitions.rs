@@ -131,12 +131,12 @@ fn tile_positions(sharding: Fields<'_>, mesh: Axes<'_>, rank: usize) -> Option<V
     let count: usize = mesh.iter().map(|(_, length)| length).product();
     // OpSharding.tile_assignment_dimensions. Further axes after those of the tensor hold equal tiles.
     let tiles = numbers(sharding.clone(), 3)?;
-    let is_valid = tiles.len() >= rank && tiles.iter().product::<usize>() == count;
+    let is_valid = tiles.len() >= rank && product(&tiles) == Some(count);
     // OpSharding.tile_assignment_devices, or iota_reshape_dims and iota_transpose_perm.
     let listed = numbers(sharding.clone(), 4)?;
     let devices = if listed.is_empty() {
         let (shape, order) = (numbers(sharding.clone(), 9)?, numbers(sharding, 10)?);
-        transposed_iota(&shape, &order)?
+        transposed_iota(count, &shape, &order)?
     } else {
         listed
     };
@@ -157,13 +157,22 @@ fn tile_positions(sharding: Fields<'_>, mesh: Axes<'_>, rank: usize) -> Option<V
     Some(positions)
 }
 
-/// Returns the numbers 0, 1, … of an array in row-major order, read after a transposition.
-fn transposed_iota(shape: &[usize], order: &[usize]) -> Option<Vec<usize>> {
+/// Returns the product of lengths, or `None` if it overflows.
+fn product(lengths: &[usize]) -> Option<usize> {
+    lengths
+        .iter()
+        .try_fold(1_usize, |product, &length| product.checked_mul(length))
+}
+
+/// Returns the numbers from 0 to `count` - 1 of an array in row-major order, read after a transposition.
+fn transposed_iota(count: usize, shape: &[usize], order: &[usize]) -> Option<Vec<usize>> {
+    if product(shape) != Some(count) {
+        return None;
+    }
     let order: Vec<usize> = match order {
         [] => (0..shape.len()).collect(),
         order => order.to_vec(),
     };
-    let count: usize = shape.iter().product();
     let lengths: Vec<usize> = order
         .iter()
         .map(|&axis| shape.get(axis).copied())
@@ -252,4 +261,98 @@ fn numbers(fields: Fields<'_>, number: u64) -> Option<Vec<usize>> {
     all.into_iter()
         .map(|number| usize::try_from(number).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::Writer;
+
+    /// The parts and the messages of JAX. `tests/golden/shardings.py` prints them.
+    const GOLDEN: &str = include_str!("../tests/golden/shardings.json");
+
+    fn mesh() -> Vec<(String, usize)> {
+        [("a", 2), ("b", 3), ("c", 2)]
+            .map(|(name, length)| (name.to_owned(), length))
+            .into()
+    }
+
+    fn bytes(hexadecimal: &serde_json::Value) -> Vec<u8> {
+        let text = hexadecimal.as_str().unwrap();
+        (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+            .collect()
+    }
+
+    fn spec(value: &serde_json::Value) -> PartitionSpec {
+        let names: Vec<Vec<String>> = serde_json::from_value(value.clone()).unwrap();
+        let along = names.iter().map(|names| {
+            let names = names.iter().map(|name| name.as_str().into());
+            SpecAxis::Along(names.collect())
+        });
+        along.collect()
+    }
+
+    /// Both forms of messages describe a sharding with the parts of JAX.
+    #[test]
+    fn shardings_are_those_of_jax() {
+        let golden: serde_json::Value = serde_json::from_str(GOLDEN).unwrap();
+        let cases = golden["cases"].as_array().unwrap();
+        assert_eq!(cases.len(), 9);
+        for case in cases {
+            let expected = Sharding::of_spec(&mesh(), &spec(&case["spec"])).unwrap();
+            let starts: Vec<[usize; 2]> = serde_json::from_value(case["starts"].clone()).unwrap();
+            for (device, start) in starts.into_iter().enumerate() {
+                let part = [12, 24].iter().enumerate();
+                let own = part.map(|(axis, length)| {
+                    expected.position(device, axis) * length / expected.parts(axis)
+                });
+                assert_eq!(own.collect::<Vec<_>>(), start, "{expected:?} on {device}");
+            }
+            for form in ["tiles", "named"] {
+                let message = bytes(&case[form]);
+                let found = Meshes::default().sharding(Fields::new(&message), &mesh(), 2);
+                assert_eq!(found.as_ref(), Some(&expected), "{form}");
+            }
+        }
+    }
+
+    #[test]
+    fn half_of_an_axis_is_not_described() {
+        let whole = [("a".to_owned(), 4)];
+        // Two tiles on the devices [0, 1] and [2, 3] are half of the axis.
+        let mut tiles = Writer::default();
+        tiles
+            .int(1, 3)
+            .packed(3, &[2, 2])
+            .int(6, 1)
+            .packed(4, &[0, 1, 2, 3]);
+        let message = tiles.finish();
+        assert_eq!(
+            Meshes::default().sharding(Fields::new(&message), &whole, 1),
+            None
+        );
+        // As devices of two axes, they are the first axis.
+        let pairs = [("a".to_owned(), 2), ("b".to_owned(), 2)];
+        let found = Meshes::default().sharding(Fields::new(&message), &pairs, 1);
+        assert_eq!(found.unwrap().spec(), "a".into());
+    }
+
+    #[test]
+    fn malformed_messages_have_no_sharding() {
+        let golden: serde_json::Value = serde_json::from_str(GOLDEN).unwrap();
+        for case in golden["cases"].as_array().unwrap() {
+            for form in ["tiles", "named"] {
+                let message = bytes(&case[form]);
+                for end in 0..message.len() {
+                    let _ = Meshes::default().sharding(Fields::new(&message[..end]), &mesh(), 2);
+                    let mut damaged = message.clone();
+                    damaged[end] ^= 0x55;
+                    let _ = Meshes::default().sharding(Fields::new(&damaged), &mesh(), 2);
+                }
+            }
+        }
+        assert!(Partitions::decode(("mlir", &[]), &mesh(), &[2]).is_none());
+    }
 }

@@ -5,18 +5,18 @@
 
 #![cfg(feature = "pjrt")]
 
-use pytree::Partition;
 use pytree::device::{Device, Mesh, ShardingRules, device_put, visualize_sharding};
-use pytree::nn::TransformerBlock;
 use pytree::pjrt::{Client, Options};
 use pytree::prelude::*;
 
-type Trained = (TransformerBlock, Optimizer<TransformerBlock>);
-type Step = (Trained, Tensor, Partition<TransformerBlock>);
+type Block = pytree::nn::TransformerBlock;
+type Trained = (Block, Optimizer<Block>);
+/// The new model and optimizer, the loss, and the gradient.
+type Step = (Trained, Tensor, pytree::Partition<Block>);
 
 /// One training step. Nothing in it mentions devices.
 fn step(((mut model, mut optimizer), x, y): (Trained, Tensor, Tensor)) -> Step {
-    let loss = |model: &TransformerBlock| mse(&model.clone().forward(&x), &y);
+    let loss = |model: &Block| mse(&model.clone().forward(&x), &y);
     let (loss, gradient) = value_and_grad(loss)(&model);
     optimizer.update(&mut model, &gradient);
     ((model, optimizer), loss, gradient)
@@ -52,7 +52,7 @@ fn sharded_block_trains_like_whole_block() {
     let client = Client::load_with(plugin, &Options::new().set("cpu_device_count", 4)).unwrap();
     let mesh = Mesh::new(&client, [("data", 2), ("model", 2)]);
 
-    let block = TransformerBlock::causal(16, 4, &mut Rngs::new(0));
+    let block = Block::causal(16, 4, &mut Rngs::new(0));
     let x = Rngs::new(1).normal(DType::F32, [8, 5, 16]);
     let y = Rngs::new(2).normal(DType::F32, [8, 5, 16]);
 

@@ -1,6 +1,6 @@
 """Prints the parts of a CompileOptionsProto that `src/options.rs` writes, as jaxlib 0.10.2 writes them.
 
-`python compile_options.py` needs jax alone. The part for several partitions was printed with jaxlib 0.12.0. The whole message also has flags with their defaults, which are left out here.
+`python compile_options.py` needs jax alone. The part for several partitions was printed with jaxlib 0.12.0.1. The whole message also has flags with their defaults, which are left out here.
 """
 
 import numpy as np

@@ -96,7 +96,7 @@ fn axis_index_and_size_equal_vmap() {
     assert_same(rows, |x| {
         // Integers, because XLA may compute a product and a sum of floats with one rounding.
         let x = (x * 1000.0).round().convert(DType::I32);
-        x * axis_index("i") + axis_size("i") as i32
+        x * axis_index("i") + i32::try_from(axis_size("i")).unwrap()
     });
 }
 

@@ -15,6 +15,7 @@ mod common;
 mod errors;
 mod gradients;
 mod partitions;
+mod pictures;
 mod placement;
 mod sharding_errors;
 mod shards;
