@@ -163,9 +163,9 @@ pub mod control {
     };
 }
 
-/// Operations between the examples of a `vmap` with a named axis, or between processes.
+/// Operations between the examples of a `vmap` with a named axis, or between the devices of a mesh.
 pub mod collectives {
-    pub use pytree_transform::processes::{CollectiveCall, Communicator, with_communicator};
+    pub use pytree_transform::processes::{CollectiveCall, Communicator};
     pub use pytree_transform::{
         AxisNames, Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin,
         ppermute, pshuffle, psum, psum_scatter,

@@ -13,7 +13,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Mutex;
 
+use pytree::collectives::psum;
+use pytree::device::{Device, Mesh};
 use pytree::prelude::*;
+use pytree::spmd;
 
 /// Smaller blocks are left to the system's allocator, which keeps them itself.
 const LARGE: usize = 4 << 10;
@@ -128,4 +131,27 @@ fn step_that_writes_its_model_allocates_no_arrays() {
     assert!(traced >= blocks);
     let expected: Vec<f32> = before.iter().map(|weight| weight * 4.0).collect();
     assert_eq!(weights(&model), expected);
+}
+
+#[test]
+fn step_on_mesh_of_host_writes_over_its_argument() {
+    let _alone = ALONE.lock();
+    let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    let step = spmd(|x: Tensor| psum(&x.sum(), "data") * 0.0 + x.sin()).over(&mesh);
+    let step = step.in_axes("data", 0).out_axes("data", 0);
+    let mut x = step(Tensor::ones(DType::F32, [1 << 16]));
+    // Without a pool, each array that is not written over an argument is an allocation.
+    let limit = pytree::memory::limit();
+    pytree::memory::set_limit(0);
+    let before = LARGE_BLOCKS.get();
+    for _ in 0..10 {
+        x = step(x);
+    }
+    let donated = LARGE_BLOCKS.get() - before;
+    for _ in 0..10 {
+        x = step(x.clone());
+    }
+    let kept = LARGE_BLOCKS.get() - before - donated;
+    pytree::memory::set_limit(limit);
+    assert_eq!((donated, kept), (0, 10));
 }

@@ -1,16 +1,17 @@
 //! The processes of MPI as a communicator of the library.
 //!
-//! Before each collective, the processes exchange the fingerprints of what they are about to do. A process that ends
-//! takes part in this exchange, too. So a process never waits for a process that has ended or does something else: all
-//! processes notice the difference, and the run ends.
+//! Before each exchange, all processes of the run compare the fingerprints of what they are about to do, also before an
+//! exchange of the processes along one axis of a mesh. A process that ends takes part in this comparison, too. So a process
+//! never waits for a process that has ended or does something else: all processes notice the difference, and the run ends.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::rc::Rc;
 use std::time::Duration;
 
 use mpi::environment::Universe;
 use mpi::request;
-use mpi::topology::SimpleCommunicator;
+use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Destination as _, Source as _};
 use pytree_transform::processes::{CollectiveCall, Communicator};
 
@@ -31,8 +32,8 @@ const LONGEST: usize = if cfg!(debug_assertions) {
     i32::MAX as usize
 };
 
-/// All processes that `mpiexec` started. Dropping this value ends MPI.
-pub(crate) struct World {
+/// The run: all processes that `mpiexec` started. Dropping this value ends MPI.
+struct Run {
     // MPI must end after its communicators, so `universe` is the last field.
     all: SimpleCommunicator,
     rank: usize,
@@ -40,19 +41,54 @@ pub(crate) struct World {
     _universe: Universe,
 }
 
-impl World {
-    pub(crate) fn new(universe: Universe) -> Self {
+/// Some of the processes of the run, which exchange bytes.
+pub(crate) struct Group {
+    // The run must end after its communicators, so `run` is the last field.
+    members: SimpleCommunicator,
+    rank: usize,
+    size: usize,
+    run: Rc<Run>,
+}
+
+/// Returns the position of this process, and the number of processes.
+fn place(communicator: &SimpleCommunicator) -> (usize, usize) {
+    let number = |rank: i32| usize::try_from(rank).unwrap_or_default();
+    (number(communicator.rank()), number(communicator.size()))
+}
+
+impl Group {
+    /// Returns the group of all processes.
+    pub(crate) fn of_all(universe: Universe) -> Self {
         // Messages of the user's own use of MPI do not mix with those of a duplicate.
         let all = universe.world().duplicate();
-        let number = |rank: i32| usize::try_from(rank).unwrap_or_default();
+        let (rank, size) = place(&all);
         Self {
-            rank: number(all.rank()),
-            size: number(all.size()),
-            all,
-            _universe: universe,
+            members: all.duplicate(),
+            rank,
+            size,
+            run: Rc::new(Run {
+                all,
+                rank,
+                size,
+                _universe: universe,
+            }),
         }
     }
 
+    /// Calls `exchange` with parts of messages that MPI can count: the bytes `start..end` of each of the
+    /// [`size`](Self::size) parts of a message.
+    fn in_pieces(&self, part: usize, mut exchange: impl FnMut(usize, usize)) {
+        let longest = LONGEST / self.size;
+        let mut start = 0;
+        while start < part {
+            let end = part.min(start + longest);
+            exchange(start, end);
+            start = end;
+        }
+    }
+}
+
+impl Run {
     /// Compares what all processes are about to do. `None` means that this process ends. Ends the run if the processes
     /// differ.
     fn agree(&self, call: Option<&CollectiveCall<'_>>) {
@@ -93,18 +129,6 @@ impl World {
         let _ = stderr.flush();
         self.all.abort(STATUS);
     }
-
-    /// Calls `exchange` with parts of messages that MPI can count: the bytes `start..end` of each of the
-    /// [`size`](Self::size) parts of a message.
-    fn in_pieces(&self, part: usize, mut exchange: impl FnMut(usize, usize)) {
-        let longest = LONGEST / self.size;
-        let mut start = 0;
-        while start < part {
-            let end = part.min(start + longest);
-            exchange(start, end);
-            start = end;
-        }
-    }
 }
 
 /// Copies the bytes `start..end` of each part of `parts` to `piece`.
@@ -122,7 +146,7 @@ fn scatter_piece(parts: &mut [u8], part: usize, (start, end): (usize, usize), pi
     }
 }
 
-impl Communicator for World {
+impl Communicator for Group {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -132,24 +156,24 @@ impl Communicator for World {
     }
 
     fn all_gather(&self, call: &CollectiveCall<'_>, own: &[u8], all: &mut [u8]) {
-        self.agree(Some(call));
+        self.run.agree(Some(call));
         if all.len() <= LONGEST {
-            self.all.all_gather_into(own, all);
+            self.members.all_gather_into(own, all);
             return;
         }
         let mut gathered = Vec::new();
         self.in_pieces(own.len(), |start, end| {
             gathered.resize((end - start) * self.size, 0);
-            self.all
+            self.members
                 .all_gather_into(&own[start..end], &mut gathered[..]);
             scatter_piece(all, own.len(), (start, end), &gathered);
         });
     }
 
     fn all_to_all(&self, call: &CollectiveCall<'_>, sent: &[u8], received: &mut [u8]) {
-        self.agree(Some(call));
+        self.run.agree(Some(call));
         if sent.len() <= LONGEST {
-            self.all.all_to_all_into(sent, received);
+            self.members.all_to_all_into(sent, received);
             return;
         }
         let part = sent.len() / self.size;
@@ -157,7 +181,7 @@ impl Communicator for World {
         self.in_pieces(part, |start, end| {
             gather_piece(sent, part, (start, end), &mut from);
             to.resize(from.len(), 0);
-            self.all.all_to_all_into(&from[..], &mut to[..]);
+            self.members.all_to_all_into(&from[..], &mut to[..]);
             scatter_piece(received, part, (start, end), &to);
         });
     }
@@ -170,10 +194,10 @@ impl Communicator for World {
         source: Option<usize>,
         received: &mut [u8],
     ) {
-        self.agree(Some(call));
+        self.run.agree(Some(call));
         let process = |rank: usize| {
             let rank = i32::try_from(rank).unwrap_or(i32::MAX);
-            self.all.process_at_rank(rank)
+            self.members.process_at_rank(rank)
         };
         for (own, received) in own.chunks(LONGEST).zip(received.chunks_mut(LONGEST)) {
             request::scope(|scope| {
@@ -189,9 +213,24 @@ impl Communicator for World {
             });
         }
     }
+
+    fn split(&self, call: &CollectiveCall<'_>, group: usize) -> Rc<dyn Communicator> {
+        self.run.agree(Some(call));
+        let color = Color::with_value(i32::try_from(group).unwrap_or(i32::MAX));
+        // MPI returns no communicator only to processes without a color.
+        let members = self.members.split_by_color(color);
+        let members = members.unwrap_or_else(|| self.members.duplicate());
+        let (rank, size) = place(&members);
+        Rc::new(Self {
+            members,
+            rank,
+            size,
+            run: Rc::clone(&self.run),
+        })
+    }
 }
 
-impl Drop for World {
+impl Drop for Run {
     /// Ends the run if this process panics, or if other processes still communicate.
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -201,8 +240,8 @@ impl Drop for World {
     }
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "World(rank {} of {})", self.rank, self.size)
+        write!(f, "Group(rank {} of {})", self.rank, self.size)
     }
 }

@@ -1,8 +1,8 @@
-//! Collectives between processes through MPI.
+//! The processes of MPI as the devices of a mesh.
 //!
-//! `mpiexec` starts the same program in several processes. `Processes::start` connects them. A function that runs in
-//! `Processes::along("data", …)` may use collectives such as `psum` over the axis `data`, also in compiled functions and
-//! in derivatives. Each process holds one example of the axis, and MPI carries the examples.
+//! `mpiexec` starts the same program in several processes. `Processes::start` connects them, and `Mesh::new(&processes,
+//! [("data", processes.size())])` makes a mesh of them. A function of `spmd` runs on the mesh, each process computes with its
+//! part of the argument, and MPI carries the collectives.
 //!
 //! The feature `link` links the MPI library of the system. Without this feature the crate is empty.
 //!
@@ -10,9 +10,10 @@
 //! A run ends in all processes, or it ends with an error:
 //!
 //! - A process that is killed ends the run: `mpiexec` kills the other processes and returns a non-zero status.
-//! - A process that panics ends the run, because dropping `Processes` during a panic calls `MPI_Abort`.
-//! - A process that ends while others wait for it in a collective, for instance after an error, ends the run. The
-//!   message names the collective.
+//! - A process that panics ends the run, because dropping the processes and their meshes during a panic calls
+//!   `MPI_Abort`.
+//! - A process that ends while others wait for it, for instance after an error, ends the run. The message says what each
+//!   process does.
 //! - Two processes that call different collectives end the run. The message names both collectives.
 
 #[cfg(feature = "link")]

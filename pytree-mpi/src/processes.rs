@@ -4,33 +4,36 @@ use std::rc::Rc;
 
 use mpi::Threading;
 use mpi::environment::initialize_with_threading;
-use pytree_transform::processes::{Communicator as _, with_communicator};
-use pytree_transform::{Tensor, ix};
+use pytree_transform::device::{Device, DeviceError, MeshDevices};
+use pytree_transform::processes::Communicator;
 
-use crate::communicator::World;
+use crate::communicator::Group;
 use crate::error::MpiError;
 
-/// The processes that `mpiexec` started.
+/// The processes that `mpiexec` started. Each process is one device of a [`Mesh`](pytree_transform::device::Mesh).
 ///
 /// A program that was not started by `mpiexec` is a run of one process.
 ///
-/// Dropping this value ends MPI, so keep it in `main` until the program ends. It stays in the thread that made it:
-/// only this thread communicates. The threads of the library, which share the work of a kernel, do not.
+/// MPI ends when this value, all meshes of the processes and all tensors on these meshes are dropped, so keep them in
+/// `main` until the program ends. They stay in the thread that made them: only this thread communicates. The threads of
+/// the library, which share the work of a kernel, do not.
 ///
 /// # Examples
 /// ```no_run
 /// use pytree_mpi::Processes;
-/// use pytree_transform::{Tensor, jit, psum};
+/// use pytree_transform::device::Mesh;
+/// use pytree_transform::{Tensor, psum, spmd};
 ///
 /// let processes = Processes::start()?;
-/// let own = processes.part(&Tensor::from([1.0, 2.0, 3.0, 4.0]));
-/// let sum = processes.along("data", || jit(|x: Tensor| psum(&x.sum(), "data"))(own));
-/// assert_eq!(sum, Tensor::from(10.0));
+/// let mesh = Mesh::new(&processes, [("data", processes.size())]);
+/// let sum = spmd(|x: Tensor| psum(&x.sum(), "data")).over(&mesh).in_axes("data", 0);
+/// let x = Tensor::ones(pytree_transform::DType::F32, [processes.size()]);
+/// println!("{}", sum(x)); // Each process prints their number.
 /// # Ok::<(), pytree_mpi::MpiError>(())
 /// ```
 #[derive(Debug)]
 pub struct Processes {
-    world: Rc<World>,
+    all: Rc<dyn Communicator>,
 }
 
 impl Processes {
@@ -46,50 +49,24 @@ impl Processes {
             return Err(MpiError::NoThreads);
         }
         Ok(Self {
-            world: Rc::new(World::new(universe)),
+            all: Rc::new(Group::of_all(universe)),
         })
     }
 
     /// Returns the position of this process, which is less than [`size`](Self::size).
     pub fn rank(&self) -> usize {
-        self.world.rank()
+        self.all.rank()
     }
 
     /// Returns the number of processes.
     pub fn size(&self) -> usize {
-        self.world.size()
+        self.all.size()
     }
+}
 
-    /// Calls a function in which `axis` is the axis of all processes: collectives over this name combine the values of
-    /// the processes. All processes must call the same collectives in the same order.
-    ///
-    /// A function that is compiled in the call can be kept and used in later calls.
-    ///
-    /// # Panics
-    /// Panics if a transformation is in progress: call `along` around the compiled function, or around the whole
-    /// program.
-    pub fn along<R>(&self, axis: impl AsRef<str>, function: impl FnOnce() -> R) -> R {
-        with_communicator(axis, self.world.clone(), function)
-    }
-
-    /// Returns the rows of a tensor that belong to this process: axis 0 is divided into one part for each process.
-    ///
-    /// # Panics
-    /// Panics if the length of axis 0 is not a multiple of the number of processes.
-    #[must_use]
-    #[track_caller]
-    pub fn part(&self, tensor: &Tensor) -> Tensor {
-        let rows = tensor.shape().first().copied();
-        let Some(rows) = rows.filter(|rows| rows.is_multiple_of(self.size())) else {
-            panic!(
-                "cannot divide {} among {} processes: the length of axis 0 must be a multiple of {}; pad the tensor or drop rows",
-                tensor.info(),
-                self.size(),
-                self.size()
-            )
-        };
-        let length = rows / self.size();
-        let start = self.rank() * length;
-        tensor.index(ix![start..start + length])
+impl MeshDevices for Processes {
+    /// Returns all processes of the run as one device. All processes call this function with the same axes.
+    fn together(&self, axes: &[(&str, usize)]) -> Result<Device, DeviceError> {
+        self.all.together(axes)
     }
 }

@@ -15,16 +15,19 @@ use std::time::{Duration, Instant};
 
 use launch::{command, is_started, printed};
 use pytree_mpi::Processes;
-use pytree_transform::{DType, Tensor, jit, pmax, psum};
+use pytree_transform::device::Mesh;
+use pytree_transform::{DType, Tensor, pmax, psum, spmd};
 
 /// The longest time from the failure of one process to the end of the run.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Runs `body` in three processes. Checks that the run fails soon, and returns what it printed.
-fn fails(test: &str, body: impl FnOnce(&Processes)) -> Option<String> {
+/// Runs `body` in three processes, which are the devices of a mesh. Checks that the run fails soon, and returns what it
+/// printed.
+fn fails(test: &str, body: impl FnOnce(usize, &Mesh)) -> Option<String> {
     if is_started(test) {
         let processes = Processes::start().unwrap();
-        processes.along("data", || body(&processes));
+        let mesh = Mesh::new(&processes, [("data", 3)]);
+        body(processes.rank(), &mesh);
         return None;
     }
     let start = Instant::now();
@@ -39,9 +42,9 @@ fn fails(test: &str, body: impl FnOnce(&Processes)) -> Option<String> {
     Some(text)
 }
 
-/// Calls a compiled function with a collective for ever.
-fn train() -> ! {
-    let step = jit(|x: Tensor| psum(&x.sin(), "data") * 0.1);
+/// Calls a function with a collective for ever.
+fn train(mesh: &Mesh) -> ! {
+    let step = spmd(|x: Tensor| psum(&x.sin(), "data") * 0.1).over(mesh);
     let mut x = Tensor::ones(DType::F32, [100]);
     loop {
         x = step(x);
@@ -70,7 +73,7 @@ fn killed_process_ends_run() {
                 kill();
             });
         }
-        processes.along("data", train);
+        train(&Mesh::new(&processes, [("data", 3)]));
     }
     for after in [0, 30, 110, 270, 610] {
         let start = Instant::now();
@@ -89,11 +92,12 @@ fn killed_process_ends_run() {
 
 #[test]
 fn panic_ends_run() {
-    let text = fails("panic_ends_run", |processes| {
+    let text = fails("panic_ends_run", |rank, mesh| {
+        let sum = spmd(|x: Tensor| psum(&x, "data") * 0.1).over(mesh);
         let mut x = Tensor::ones(DType::F32, [3]);
         for step in 0.. {
-            assert!(step < 100 || processes.rank() != 2, "step {step} fails");
-            x = psum(&x, "data") * 0.1;
+            assert!(step < 100 || rank != 2, "step {step} fails");
+            x = sum(x);
         }
     });
     if let Some(text) = text {
@@ -103,9 +107,9 @@ fn panic_ends_run() {
 
 #[test]
 fn early_end_of_process_ends_run() {
-    let text = fails("early_end_of_process_ends_run", |processes| {
-        if processes.rank() == 0 {
-            train();
+    let text = fails("early_end_of_process_ends_run", |rank, mesh| {
+        if rank == 0 {
+            train(mesh);
         }
     });
     if let Some(text) = text {
@@ -120,12 +124,12 @@ fn early_end_of_process_ends_run() {
 
 #[test]
 fn different_collectives_end_run() {
-    let text = fails("different_collectives_end_run", |processes| {
+    let text = fails("different_collectives_end_run", |rank, mesh| {
         let x = Tensor::ones(DType::F32, [3]);
-        if processes.rank() == 1 {
-            drop(pmax(&x, "data"));
+        if rank == 1 {
+            drop(spmd(|x: Tensor| pmax(&x, "data")).over(mesh)(x));
         } else {
-            drop(psum(&x, "data"));
+            drop(spmd(|x: Tensor| psum(&x, "data")).over(mesh)(x));
         }
     });
     if let Some(text) = text {
@@ -142,8 +146,9 @@ fn different_collectives_end_run() {
 
 #[test]
 fn different_shapes_end_run() {
-    let text = fails("different_shapes_end_run", |processes| {
-        let _sum = psum(&Tensor::ones(DType::F32, [3 + processes.rank()]), "data");
+    let text = fails("different_shapes_end_run", |rank, mesh| {
+        let x = Tensor::ones(DType::F32, [3 + rank]);
+        let _sum = spmd(|x: Tensor| psum(&x, "data")).over(mesh)(x);
     });
     if let Some(text) = text {
         assert!(
@@ -151,4 +156,49 @@ fn different_shapes_end_run() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn read_of_divided_tensor_in_one_process_ends_run() {
+    let test = "read_of_divided_tensor_in_one_process_ends_run";
+    let text = fails(test, |rank, mesh| {
+        let double = spmd(|x: Tensor| x * 2.0).over(mesh);
+        let double = double.in_axes("data", 0).out_axes("data", 0);
+        let doubled = double(Tensor::ones(DType::F32, [6]));
+        if rank == 1 {
+            println!("{doubled}");
+        }
+    });
+    if let Some(text) = text {
+        assert!(text.contains("rank 0 has ended"), "{text}");
+        assert!(
+            text.contains("rank 1 calls read of the divided f32[6]"),
+            "{text}"
+        );
+    }
+}
+
+/// The processes along one axis wait for each other, and one along the other axis ends.
+#[test]
+fn early_end_along_other_axis_ends_run() {
+    let test = "early_end_along_other_axis_ends_run";
+    if is_started(test) {
+        let processes = Processes::start().unwrap();
+        let mesh = Mesh::new(&processes, [("data", 2), ("model", 2)]);
+        if processes.rank() != 3 {
+            let sum = spmd(|x: Tensor| psum(&psum(&x, "data"), "model")).over(&mesh);
+            sum(Tensor::ones(DType::F32, [3]));
+        }
+        return;
+    }
+    let start = Instant::now();
+    let output = command(4, test).output().unwrap();
+    let text = printed(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert!(
+        text.contains("rank 0 calls psum axes=('data',) of f32[3]"),
+        "{text}"
+    );
+    assert!(text.contains("rank 3 has ended"), "{text}");
 }

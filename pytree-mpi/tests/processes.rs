@@ -12,9 +12,10 @@ mod launch;
 
 use launch::{command, is_started, printed};
 use pytree_mpi::{MpiError, Processes};
+use pytree_transform::device::Mesh;
 use pytree_transform::{
     DType, Tensor, Tiling, all_gather, all_to_all, axis_index, axis_size, grad, jit, pmax, pmean,
-    pmin, ppermute, pshuffle, psum, scan, stack, unstack, vmap,
+    pmin, ppermute, pshuffle, psum, scan, spmd, vmap,
 };
 
 /// Calls `body` in `count` processes, which run the test of this name again.
@@ -49,26 +50,25 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
     wide.into_iter().map(f64::to_bits).collect()
 }
 
-/// Checks that a function returns the same bits in this process, compiled and not compiled, as in a `vmap`.
+/// Checks that a function returns the same bits on the processes of a mesh as in a `vmap`.
 fn check(processes: &Processes, name: &str, examples: &Tensor, function: fn(Tensor) -> Tensor) {
     let expected = vmap(function).axis_name("data")(examples.clone());
-    let expected = unstack(&expected).swap_remove(processes.rank());
-    let own = unstack(examples).swap_remove(processes.rank());
-    let compiled = jit(function);
-    processes.along("data", || {
-        for (found, how) in [
-            (function(own.clone()), "not compiled"),
-            (compiled(own.clone()), "compiled"),
-            (compiled(own.clone()), "compiled before"),
-        ] {
-            assert_eq!(found.info(), expected.info(), "{name}, {how}");
-            assert!(
-                bits(&found) == bits(&expected),
-                "{name}, {how}: {found} and not {expected}"
-            );
-        }
-    });
-    assert_eq!(compiled.traces(), 1, "{name}");
+    let mesh = Mesh::new(processes, [("data", processes.size())]);
+    let one = move |part: Tensor| {
+        let result = function(part.reshape(&part.shape()[1..]));
+        result.reshape([&[1], result.shape()].concat())
+    };
+    let parallel = spmd(one).over(&mesh);
+    let parallel = parallel.in_axes("data", 0).out_axes("data", 0);
+    for call in ["first", "second"] {
+        let found = parallel(examples.clone());
+        assert_eq!(found.info(), expected.info(), "{name}, {call} call");
+        assert!(
+            bits(&found) == bits(&expected),
+            "{name}, {call} call: {found} and not {expected}"
+        );
+    }
+    assert_eq!(parallel.traces(), 1, "{name}");
 }
 
 fn check_all(processes: &Processes) {
@@ -251,22 +251,30 @@ fn three_processes_compute_like_vmap() {
     in_processes(3, "three_processes_compute_like_vmap", check_all);
 }
 
+/// A function whose value depends on both axes, in the order of their names.
+fn mixed(x: Tensor) -> Tensor {
+    let by_model = psum(&x, "model") * (axis_index(("data", "model")).convert(DType::F32) + 1.0);
+    by_model + pmax(&x, "data") - pmean(&x, ("model", "data"))
+}
+
 #[test]
-fn part_is_rows_of_process() {
-    in_processes(2, "part_is_rows_of_process", |processes| {
-        let x = examples(4, &[3]);
-        let part = processes.part(&x);
-        let gathered = processes.along("data", || all_gather(&part, "data", 0, Tiling::Tiled));
-        assert_eq!(gathered, x);
-        assert_eq!(part, stack(&unstack(&x)[2 * processes.rank()..][..2]));
-        let uneven = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            drop(processes.part(&examples(3, &[2])));
-        }));
-        let message = *uneven.unwrap_err().downcast::<String>().unwrap();
-        assert_eq!(
-            message,
-            "cannot divide f32[3,2] among 2 processes: the length of axis 0 must be a multiple of 2; pad the tensor or drop rows"
-        );
+fn two_axes_compute_like_nested_vmaps() {
+    in_processes(4, "two_axes_compute_like_nested_vmaps", |processes| {
+        for (data, model) in [(2, 2), (4, 1), (1, 4)] {
+            let mesh = Mesh::new(processes, [("data", data), ("model", model)]);
+            // Short and long messages.
+            for columns in [2, 40_000] {
+                let x = examples(data * 3, &[model * columns]);
+                let parallel = spmd(mixed).over(&mesh);
+                let parallel = parallel.in_axes("data", 0).in_axes("model", 1);
+                let parallel = parallel.out_axes("data", 0).out_axes("model", 1);
+                let nested = vmap(mixed).axis_name("model").in_axes(1).out_axes(1);
+                let nested = vmap(nested).axis_name("data");
+                let expected = nested(x.reshape([data, 3, model, columns])).reshape(x.shape());
+                assert!(bits(&parallel(x)) == bits(&expected), "{data} by {model}");
+            }
+        }
+        // Meshes may end in any order, also after the processes.
         assert_eq!(Processes::start().unwrap_err(), MpiError::AlreadyStarted);
     });
 }

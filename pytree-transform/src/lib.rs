@@ -89,10 +89,10 @@ pub mod device {
     pub use crate::transformations::wait::{try_wait, wait};
 }
 
-/// Collectives between processes: the interface of a communication library, and the functions that bind a named axis to
-/// it.
+/// Processes that run the same program: the interface of a library that connects them.
+/// [`Mesh::new`](crate::device::Mesh::new) makes a mesh of the processes.
 pub mod processes {
-    pub use crate::tensor::processes::{CollectiveCall, Communicator, with_communicator};
+    pub use crate::tensor::processes::{CollectiveCall, Communicator};
 }
 
 /// Internal functions for the other crates of pytree. Do not use them in programs, because they may change at any time.

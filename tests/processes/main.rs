@@ -1,5 +1,4 @@
-//! Axes of processes: collectives between the processes of a communicator. Threads stand for processes here; the tests
-//! of `pytree-mpi` start processes.
+//! Meshes of processes. Threads are the processes here; the tests of `pytree-mpi` start processes.
 
 #![allow(
     clippy::pedantic,
@@ -9,55 +8,62 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+mod meshes;
 mod threads;
-
-use std::rc::Rc;
+mod training;
 
 use pytree::collectives::{
-    CollectiveCall, Communicator, Tiling, all_gather, all_to_all, axis_index, axis_size, pmax,
-    pmean, pmin, ppermute, pshuffle, psum, with_communicator,
+    Tiling, all_gather, all_to_all, axis_index, axis_size, pmax, pmean, pmin, ppermute, pshuffle,
+    psum, psum_scatter,
 };
 use pytree::control::scan;
+use pytree::device::Mesh;
 use pytree::prelude::*;
-use pytree::unstack;
+use pytree::spmd;
 
 use threads::in_threads;
 
 /// Returns an example for each process, with elements of many magnitudes, so that the order of a sum shows in its bits.
-fn examples(size: usize, shape: &[usize]) -> Tensor {
+pub(crate) fn examples(size: usize, shape: &[usize]) -> Tensor {
     let shape = [&[size], shape].concat();
     let numbers = Tensor::arange(DType::F32, shape.iter().product()) * 0.7;
     (numbers.sin() * (numbers.cos() * 9.0).exp()).reshape(shape)
 }
 
-fn bits(tensor: &Tensor) -> Vec<u64> {
+pub(crate) fn bits(tensor: &Tensor) -> Vec<u64> {
     let wide = tensor.convert(DType::F64).to_vec::<f64>();
     wide.into_iter().map(f64::to_bits).collect()
 }
 
-/// Checks that a function returns the same bits in each process, compiled and not compiled, as in a `vmap`.
+/// Runs a function on the devices of a mesh, of which each has one example. Returns the results of all devices, stacked.
+fn on_mesh(mesh: &Mesh, examples: &Tensor, function: fn(Tensor) -> Tensor) -> Tensor {
+    let one = move |part: Tensor| {
+        let result = function(part.reshape(&part.shape()[1..]));
+        result.reshape([&[1], result.shape()].concat())
+    };
+    let parallel = spmd(one).over(mesh);
+    let parallel = parallel.in_axes("data", 0).out_axes("data", 0);
+    let (first, second) = (parallel(examples.clone()), parallel(examples.clone()));
+    assert_eq!(parallel.traces(), 1);
+    assert_eq!(first.device(), mesh.device());
+    assert!(bits(&first) == bits(&second));
+    first.to_host()
+}
+
+/// Checks that a function returns the same bits in each process as in a `vmap`.
 fn check(name: &str, examples: &Tensor, function: fn(Tensor) -> Tensor) {
-    let expected = unstack(&vmap(function).axis_name("data")(examples.clone()));
-    let own = unstack(examples);
-    let found = in_threads(own.len(), |rank| {
-        let compiled = jit(function);
-        let x = &own[rank];
-        let found = [
-            function(x.clone()),
-            compiled(x.clone()),
-            compiled(x.clone()),
-        ];
-        assert_eq!(compiled.traces(), 1, "{name}");
-        found
+    let expected = vmap(function).axis_name("data")(examples.clone());
+    let size = examples.shape()[0];
+    let of_all = in_threads(size, |all| {
+        let mesh = Mesh::new(all, [("data", size)]);
+        on_mesh(&mesh, examples, function)
     });
-    for (found, expected) in found.iter().zip(&expected) {
-        for found in found {
-            assert_eq!(found.info(), expected.info(), "{name}");
-            assert!(
-                bits(found) == bits(expected),
-                "{name}: {found} and not {expected}"
-            );
-        }
+    for found in of_all {
+        assert_eq!(found.info(), expected.info(), "{name}");
+        assert!(
+            bits(&found) == bits(&expected),
+            "{name}: {found} and not {expected}"
+        );
     }
 }
 
@@ -97,6 +103,9 @@ fn moves_are_those_of_vmap() {
         });
         check("all_to_all, tiled", &x, |x| {
             all_to_all(&x, "data", 1, 0, Tiling::Tiled)
+        });
+        check("psum_scatter", &x, |x| {
+            psum_scatter(&x, "data", 0, Tiling::Stacked)
         });
         check("ppermute", &x, |x| ppermute(&x, "data", [(0, 1)]));
         check("pshuffle", &x, |x| {
@@ -180,145 +189,4 @@ fn gradients_have_bits_of_vmap() {
             (slope * x).sum()
         })(&x)
     });
-}
-
-type Step = (Mlp, Optimizer<Mlp>, Tensor, Tensor);
-
-/// One step of training with one part of the batch.
-fn step((mut model, mut optimizer, x, y): Step) -> ((Mlp, Optimizer<Mlp>), Tensor) {
-    let loss = |model: &Mlp| mse(&model.forward(&x), &y);
-    let (loss, gradient) = value_and_grad(loss)(&model);
-    let (loss, gradient) = pmean(&(loss, gradient), "data");
-    optimizer.update(&mut model, &gradient);
-    ((model, optimizer), loss)
-}
-
-#[test]
-fn processes_train_like_one() {
-    let x = examples(12, &[2]).tanh();
-    let y = x.square().sum().reshape([1, 1]) + x.index(ix![.., ..1]);
-    let model = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut Rngs::new(0));
-    let start = (model.clone(), Optimizer::new(&model, adam(1e-2)));
-    let losses = |size: usize| {
-        let of_all = in_threads(size, |rank| {
-            let step = jit(step);
-            let rows = 12 / size;
-            let own = |t: &Tensor| t.index(ix![rank * rows..(rank + 1) * rows]);
-            let mut state = start.clone();
-            let mut losses = Vec::new();
-            for _ in 0..20 {
-                let (next, loss) = step((state.0, state.1, own(&x), own(&y)));
-                state = next;
-                losses.push(loss.item::<f32>());
-            }
-            losses
-        });
-        assert!(of_all.iter().all(|losses| *losses == of_all[0]));
-        of_all[0].clone()
-    };
-    let expected = losses(1);
-    assert!(expected[19] < expected[0]);
-    for size in [2, 3, 4] {
-        for (found, expected) in losses(size).iter().zip(&expected) {
-            assert!((found - expected).abs() < 1e-5 * expected.abs().max(1.0));
-        }
-    }
-}
-
-/// If equal collectives were merged, processes with other constants would communicate in another way.
-#[test]
-fn processes_with_different_constants_communicate_alike() {
-    let found = in_threads(2, |rank| {
-        let first = Tensor::from([1.0_f32, 2.0]);
-        let second = Tensor::from([1.0_f32, 2.0 + rank as f32]);
-        let sums = jit(move |x: Tensor| {
-            let one = psum(&(&x * &first), "data");
-            let other = psum(&(&x * &second), "data");
-            (one, other)
-        });
-        let (one, other) = sums(Tensor::from([1.0_f32, 1.0]));
-        (one.to_vec::<f32>(), other.to_vec::<f32>())
-    });
-    for (one, other) in found {
-        assert_eq!((one, other), (vec![2.0, 4.0], vec![2.0, 5.0]));
-    }
-}
-
-/// The executor runs small equations first, but not collectives.
-#[test]
-fn processes_with_different_shapes_communicate_in_order() {
-    let found = in_threads(2, |rank| {
-        let sums = jit(|x: Tensor| {
-            let large = pmax(&x.max(), "data");
-            let small = psum(&Tensor::ones(DType::F32, [2]), "data");
-            (large, small)
-        });
-        let (large, small) = sums(Tensor::ones(DType::F32, [if rank == 0 { 3 } else { 300 }]));
-        (large.item::<f32>(), small.to_vec::<f32>())
-    });
-    assert_eq!(found, [(1.0, vec![2.0, 2.0]), (1.0, vec![2.0, 2.0])]);
-}
-
-/// A process without others.
-#[derive(Debug)]
-struct Alone;
-
-impl Communicator for Alone {
-    fn rank(&self) -> usize {
-        0
-    }
-    fn size(&self) -> usize {
-        1
-    }
-    fn all_gather(&self, call: &CollectiveCall<'_>, own: &[u8], all: &mut [u8]) {
-        assert_eq!(call.to_string(), "psum axes=('data',) of f32[2]");
-        all.copy_from_slice(own);
-    }
-    fn all_to_all(&self, _: &CollectiveCall<'_>, _: &[u8], _: &mut [u8]) {
-        unreachable!()
-    }
-    fn permute(
-        &self,
-        _: &CollectiveCall<'_>,
-        _: &[u8],
-        _: Option<usize>,
-        _: Option<usize>,
-        _: &mut [u8],
-    ) {
-        unreachable!()
-    }
-}
-
-fn message(action: impl FnOnce()) -> String {
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(action));
-    *panic.unwrap_err().downcast::<String>().unwrap()
-}
-
-#[test]
-fn axis_of_processes_ends_with_its_call() {
-    let x = Tensor::from([1.0_f32, 2.0]);
-    let sum = jit(|x: Tensor| psum(&x, "data"));
-    assert_eq!(
-        with_communicator("data", Rc::new(Alone), || sum(x.clone())),
-        x
-    );
-    let unbound = message(|| drop(sum(x.clone())));
-    assert!(unbound.contains("`data`"), "{unbound}");
-    let failed = message(|| with_communicator("data", Rc::new(Alone), || panic!("{}", "failed")));
-    assert_eq!(failed, "failed");
-    message(|| drop(psum(&x, "data")));
-    let other = message(|| with_communicator("data", Rc::new(Alone), || drop(psum(&x, "rows"))));
-    assert!(
-        other.contains("`rows`") && other.contains("`data`"),
-        "{other}"
-    );
-}
-
-#[test]
-fn axis_of_processes_begins_outside_of_transformations() {
-    let inside = jit(|x: Tensor| with_communicator("data", Rc::new(Alone), || psum(&x, "data")));
-    assert_eq!(
-        message(|| drop(inside(Tensor::from([1.0_f32, 2.0])))),
-        "cannot bind the axis of processes `data` inside of a transformation such as `jit`, `grad` or `vmap`; bind the axis around the transformed function, or around the whole program"
-    );
 }

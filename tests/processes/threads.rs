@@ -1,10 +1,12 @@
 //! A communicator between threads, which stand for processes.
 
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use pytree::collectives::{CollectiveCall, Communicator, with_communicator};
+use pytree::collectives::{CollectiveCall, Communicator};
 
 /// How long a thread waits for the others. If they do something else, the test fails and does not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,10 +19,22 @@ struct Exchange {
     changed: Condvar,
 }
 
+impl Exchange {
+    fn new(size: usize) -> Arc<Self> {
+        Arc::new(Self {
+            size,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// The number of exchanges that have ended.
     ended: usize,
+    /// The exchanges of groups, by the number of the division into groups, and the number of the group.
+    groups: HashMap<(usize, usize), Arc<Exchange>>,
     /// The value of each thread that has begun the exchange.
     values: Vec<(usize, u64, Vec<u8>)>,
     /// The values of the last exchange, in the order of the ranks.
@@ -32,9 +46,19 @@ struct State {
 struct Member {
     rank: usize,
     exchange: Arc<Exchange>,
+    /// How often the threads were divided into groups.
+    splits: Cell<usize>,
 }
 
 impl Member {
+    fn new(rank: usize, exchange: Arc<Exchange>) -> Self {
+        Self {
+            rank,
+            exchange,
+            splits: Cell::new(0),
+        }
+    }
+
     /// Gives a value to all threads, and returns the values of all threads.
     fn exchange(&self, call: &CollectiveCall<'_>, own: &[u8]) -> Arc<Vec<(u64, Vec<u8>)>> {
         let exchange = &*self.exchange;
@@ -103,25 +127,36 @@ impl Communicator for Member {
             received.copy_from_slice(&values[source].1);
         }
     }
+
+    fn split(&self, call: &CollectiveCall<'_>, group: usize) -> Rc<dyn Communicator> {
+        let groups = self.exchange(call, &group.to_le_bytes());
+        let is_same = |value: &Vec<u8>| *value == group.to_le_bytes();
+        let members = groups.iter().filter(|(_, value)| is_same(value)).count();
+        let before = groups[..self.rank].iter();
+        let rank = before.filter(|(_, value)| is_same(value)).count();
+        let mut state = self.exchange.state.lock().unwrap();
+        let key = (self.splits.replace(self.splits.get() + 1), group);
+        let exchange = state.groups.entry(key);
+        let exchange = Arc::clone(exchange.or_insert_with(|| Exchange::new(members)));
+        drop(state);
+        Rc::new(Self::new(rank, exchange))
+    }
 }
 
-/// Calls `body` with the rank of each of `size` threads, while the axis `data` connects them. Returns the results in the
-/// order of the ranks.
-pub(crate) fn in_threads<R: Send>(size: usize, body: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let exchange = Arc::new(Exchange {
-        size,
-        state: Mutex::default(),
-        changed: Condvar::new(),
-    });
-    let member = |rank| Member {
-        rank,
-        exchange: Arc::clone(&exchange),
-    };
+/// Calls `body` in `size` threads with a communicator that connects them. Returns the results in the order of the ranks.
+pub(crate) fn in_threads<R: Send>(
+    size: usize,
+    body: impl Fn(&Rc<dyn Communicator>) -> R + Sync,
+) -> Vec<R> {
+    let exchange = Exchange::new(size);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..size)
             .map(|rank| {
-                let (member, body) = (member(rank), &body);
-                scope.spawn(move || with_communicator("data", Rc::new(member), || body(rank)))
+                let (exchange, body) = (Arc::clone(&exchange), &body);
+                scope.spawn(move || {
+                    let member: Rc<dyn Communicator> = Rc::new(Member::new(rank, exchange));
+                    body(&member)
+                })
             })
             .collect();
         let results = threads.into_iter().map(|thread| thread.join().unwrap());

@@ -2,14 +2,14 @@
 //!
 //! Inside the function that a `vmap` maps, `psum` is an operation on the tensor of one example. The trace level of the
 //! `vmap` that binds the axis name turns `psum` into a sum over the batch axis. All other trace levels batch,
-//! differentiate and record `psum` by the ordinary rules. If the name belongs to an axis of processes, the collective is
-//! evaluated: it communicates with the other processes. A name that nothing binds is an error.
+//! differentiate and record `psum` by the ordinary rules. A name that no `vmap` binds is an error. While a recorded function
+//! runs on a mesh of processes, the collective is evaluated: it communicates with the other processes.
 //!
 //! A property of a batch axis that a shape rule needs, such as the length, is a parameter of the primitive. So the
 //! shape rule gives the same result when an operation is applied and when the verifier reads the jaxpr.
 
 pub(crate) mod permute;
-mod processes;
+pub(crate) mod processes;
 pub(crate) mod scatter;
 
 use std::fmt;
@@ -65,10 +65,10 @@ pub(crate) struct AxisIndex {
     pub(crate) name: [AxisName; 1],
 }
 
-/// Panics because a collective is evaluated, although its axis is not an axis of processes.
+/// Panics because a collective is evaluated, although its axis is not an axis of a mesh of processes.
 fn unbound(primitive: &dyn Primitive) -> ! {
     bug(format_args!(
-        "`{}` to be evaluated only over an axis of processes, and otherwise handled by the trace level of its axis",
+        "`{}` to be evaluated only on a mesh of processes, and otherwise handled by the trace level of its axis",
         primitive.name()
     ))
 }

@@ -1,11 +1,11 @@
-//! Axes of processes: named axes whose examples are in different processes.
+//! Processes that run the same program: the interface of a library that connects them, and the axes that are bound while
+//! a program runs.
 //!
-//! A process holds one example of such an axis, and a [`Communicator`] sends bytes between the processes. A collective
-//! over the axis has no batch to combine, so no trace level interprets it: the collective is evaluated like any other
-//! operation, and its evaluation calls the communicator.
+//! A process is one device of a mesh. A [`Communicator`] sends bytes between the processes along an axis of the mesh. A
+//! recorded function for one device has free names of axes. While the function runs, a communicator is bound to each
+//! name, and the evaluation of a collective calls this communicator.
 //!
-//! The axes belong to a thread. They are bound while no transformation is in progress, so all trace levels are above
-//! them.
+//! The bound axes belong to a thread and to a run.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,17 +15,18 @@ use std::rc::Rc;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::tensor::primitive::Primitive;
-use crate::tensor::trace::is_transforming;
 
-/// Sends bytes between the processes of one named axis. Collectives such as [`psum`](crate::psum) call it while
-/// [`with_communicator`] binds the axis.
+/// Sends bytes between processes that run the same program. [`Mesh::new`](crate::device::Mesh::new) makes a mesh of the
+/// processes of an `Rc<dyn Communicator>`.
 ///
 /// A communicator moves bytes and computes nothing. The library adds and compares the elements in the order of the
 /// ranks, so all processes get the same bits, and these are the bits of a `vmap` over the same examples.
 ///
-/// All processes call the same functions in the same order. Each function gets a description of the collective. A
+/// All processes call the same functions in the same order. Each function gets a description of what the process does. A
 /// communicator compares the [fingerprints](CollectiveCall::fingerprint) of all processes, so that two different
 /// collectives are an error and not a result without meaning.
+///
+/// Only the thread that made the mesh calls the communicator.
 ///
 /// # Errors
 /// The functions return no errors. If a process is lost, the others cannot continue: the communicator ends the process
@@ -36,8 +37,9 @@ use crate::tensor::trace::is_transforming;
 ///
 /// ```
 /// use std::rc::Rc;
-/// use pytree_transform::processes::{CollectiveCall, Communicator, with_communicator};
-/// use pytree_transform::{Tensor, axis_size, psum};
+/// use pytree_transform::device::Mesh;
+/// use pytree_transform::processes::{CollectiveCall, Communicator};
+/// use pytree_transform::{Tensor, psum, spmd};
 ///
 /// #[derive(Debug)]
 /// struct Alone;
@@ -67,16 +69,21 @@ use crate::tensor::trace::is_transforming;
 ///             received.copy_from_slice(own);
 ///         }
 ///     }
+///     fn split(&self, _: &CollectiveCall<'_>, _: usize) -> Rc<dyn Communicator> {
+///         Rc::new(Alone)
+///     }
 /// }
 ///
-/// let sum = with_communicator("data", Rc::new(Alone), || psum(&Tensor::from([1.0, 2.0]), "data"));
-/// assert_eq!(sum, Tensor::from([1.0, 2.0]));
+/// let alone: Rc<dyn Communicator> = Rc::new(Alone);
+/// let mesh = Mesh::new(&alone, [("data", 1)]);
+/// let sum = spmd(|x: Tensor| psum(&x.sum(), "data")).over(&mesh).in_axes("data", 0);
+/// assert_eq!(sum(Tensor::from([1.0, 2.0])).item::<f64>(), 3.0);
 /// ```
 pub trait Communicator: fmt::Debug {
-    /// Returns the position of this process along the axis, which is less than [`size`](Self::size).
+    /// Returns the position of this process, which is less than [`size`](Self::size).
     fn rank(&self) -> usize;
 
-    /// Returns the number of processes along the axis, which is at least 1.
+    /// Returns the number of processes, which is at least 1.
     fn size(&self) -> usize;
 
     /// Gathers the bytes of all processes in the order of their ranks. `all` is [`size`](Self::size) times as long as
@@ -98,70 +105,86 @@ pub trait Communicator: fmt::Debug {
         source: Option<usize>,
         received: &mut [u8],
     );
+
+    /// Divides the processes into groups, and returns a communicator of the processes whose number `group` is that of
+    /// this process. Their ranks are in the order of their ranks here. A mesh with several axes calls this function for
+    /// each axis.
+    fn split(&self, call: &CollectiveCall<'_>, group: usize) -> Rc<dyn Communicator>;
 }
 
-/// The description of a collective, which is displayed like `psum axes=('data',) of f32[3]`.
+/// The description of what all processes do together. It is displayed like `psum axes=('data',) of f32[3]`.
 #[derive(Debug)]
-pub struct CollectiveCall<'a> {
-    pub(crate) primitive: &'a dyn Primitive,
-    pub(crate) operand: &'a AbstractArray,
+pub struct CollectiveCall<'a>(pub(crate) Doing<'a>);
+
+/// What all processes do together.
+#[derive(Debug)]
+pub(crate) enum Doing<'a> {
+    /// They compute a collective.
+    Collective(&'a dyn Primitive, &'a AbstractArray),
+    /// They read a tensor, of which each process has a part.
+    Read(&'a AbstractArray),
+    /// They make a mesh.
+    Mesh(&'a [(&'a str, usize)]),
 }
 
 impl CollectiveCall<'_> {
-    /// Returns a number that is equal in all processes that run the same program and call the same collective, with
-    /// the same parameters, dtype and shape. The number is never 0.
+    /// Returns a number that is equal in all processes that run the same program and do the same, with the same
+    /// parameters, dtype and shape. The number is never 0.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.primitive.add_to_hash(&mut hasher);
-        self.operand.hash(&mut hasher);
+        match self.0 {
+            Doing::Collective(primitive, operand) => {
+                primitive.add_to_hash(&mut hasher);
+                operand.hash(&mut hasher);
+            }
+            Doing::Read(whole) => ("read", whole).hash(&mut hasher),
+            Doing::Mesh(axes) => ("mesh", axes).hash(&mut hasher),
+        }
         hasher.finish().max(1)
     }
 }
 
 impl fmt::Display for CollectiveCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.primitive.name())?;
-        self.primitive.write_parameters(f)?;
-        write!(f, " of {}", self.operand)
+        match self.0 {
+            Doing::Collective(primitive, operand) => {
+                write!(f, "{} ", primitive.name())?;
+                primitive.write_parameters(f)?;
+                write!(f, " of {operand}")
+            }
+            Doing::Read(whole) => write!(f, "read of the divided {whole}"),
+            Doing::Mesh(axes) => write!(f, "Mesh::new with the axes {axes:?}"),
+        }
     }
 }
 
+/// An axis of a mesh, and the processes along this axis.
+pub(crate) type ConnectedAxis = (AxisName, Rc<dyn Communicator>);
+
 thread_local! {
     /// The bound axes, the outermost first.
-    static BOUND: RefCell<Vec<(AxisName, Rc<dyn Communicator>)>> = const { RefCell::new(Vec::new()) };
+    static BOUND: RefCell<Vec<ConnectedAxis>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls a function while `name` is the axis of the processes that `communicator` connects.
-///
-/// In the function, each process computes one example of the axis. Collectives over the name, compiled or not, combine
-/// the examples of all processes. The function may use all transformations. The axis is bound for this thread only. An
-/// axis of the same name that is bound inside, by this function or by a `vmap`, hides it.
-///
-/// # Panics
-/// Panics if a transformation is in progress, because a recorded program would outlive the axis.
-pub fn with_communicator<R>(
-    name: impl AsRef<str>,
-    communicator: Rc<dyn Communicator>,
-    function: impl FnOnce() -> R,
-) -> R {
-    let name = AxisName::from(name.as_ref());
-    assert!(
-        !is_transforming(),
-        "cannot bind the axis of processes `{name}` inside of a transformation such as `jit`, `grad` or `vmap`; bind the axis around the transformed function, or around the whole program"
-    );
-    BOUND.with_borrow_mut(|bound| bound.push((name, communicator)));
-    let _bound = Unbind;
-    function()
+/// Binds the axes of a mesh, the outermost first, until the returned guard is dropped. Collectives over their names
+/// combine the values of the processes.
+#[must_use]
+pub(crate) fn bound(axes: &[ConnectedAxis]) -> Bound {
+    BOUND.with_borrow_mut(|bound| bound.extend(axes.iter().cloned()));
+    Bound(axes.len())
 }
 
-/// A guard that removes the axis that was bound last.
-struct Unbind;
+/// A guard that removes the axes that were bound last.
+#[derive(Debug)]
+pub(crate) struct Bound(usize);
 
-impl Drop for Unbind {
+impl Drop for Bound {
     fn drop(&mut self) {
-        let ended = BOUND.with_borrow_mut(Vec::pop);
-        // Dropping the communicator may run any code, so the thread-local variable is not borrowed here.
-        drop(ended);
+        for _ in 0..self.0 {
+            let ended = BOUND.with_borrow_mut(Vec::pop);
+            // Dropping the communicator may run any code, so the thread-local variable is not borrowed here.
+            drop(ended);
+        }
     }
 }
 
@@ -172,18 +195,4 @@ pub(crate) fn communicator(name: &AxisName) -> Option<(usize, Rc<dyn Communicato
         let position = bound.iter().rposition(|(other, _)| other == name)?;
         Some((position, Rc::clone(&bound[position].1)))
     })
-}
-
-/// Returns the number of processes along the innermost axis with this name.
-pub(crate) fn size(name: &AxisName) -> Option<usize> {
-    BOUND.with_borrow(|bound| {
-        let mut innermost_first = bound.iter().rev();
-        innermost_first
-            .find_map(|(other, communicator)| (other == name).then(|| communicator.size()))
-    })
-}
-
-/// Returns the names of the bound axes, innermost first.
-pub(crate) fn names() -> Vec<AxisName> {
-    BOUND.with_borrow(|bound| bound.iter().rev().map(|(name, _)| name.clone()).collect())
 }

@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 use crate::tensor::checks::Checks;
 use crate::tensor::device::{self, Device};
 use crate::tensor::stage::stage;
-use crate::tensor::trace::{Recorder, are_of_processes, at_line_by_default, is_staging};
+use crate::tensor::trace::{Recorder, at_line_by_default, is_staging};
 use crate::tensor::traceable::Traceable;
 use crate::transformations::cache::{Cache, DEFAULT_SIZE, Entry, Signature};
 use crate::transformations::dropped::Dropped;
@@ -312,12 +312,10 @@ type Entered = (Arc<Entry>, Vec<Tensor>, References);
 /// Returns whether a call runs the compiled program immediately. Otherwise, an enclosing transformation records or
 /// transforms the call.
 fn is_evaluated(entry: &Entry, leaves: &[Tensor]) -> bool {
-    // An enclosing `jit` must record a program with effects, such as printing, even if all operands are concrete. It
-    // must also record collectives between processes, because each call communicates again.
-    let names = &entry.body.axis_names;
-    let is_recorded = (entry.body.has_effect || !names.is_empty()) && is_staging();
+    // An enclosing `jit` must record a program with effects, such as printing, even if all operands are concrete.
+    let is_recorded = entry.body.has_effect && is_staging();
     entry.captured.is_empty()
-        && are_of_processes(names)
+        && entry.body.axis_names.is_empty()
         && !is_recorded
         && !leaves.iter().any(Tensor::is_traced)
 }

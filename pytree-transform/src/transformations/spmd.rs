@@ -4,6 +4,7 @@
 //! level of a `vmap`, which binds the name. So collectives and derivatives of collectives need no rules of their own.
 
 mod differing;
+mod processes;
 mod sharded;
 
 use std::panic::Location;
@@ -46,9 +47,12 @@ use crate::transformations::returned::Returned;
 /// [`debug_nans`](crate::debug_nans).
 ///
 /// # Examples
-/// The mean of a vector that is divided among four devices of a client of `pytree-pjrt`:
-/// ```ignore
-/// let mesh = Mesh::new(&client, [("data", 4)]);
+/// The mean of a vector that is divided among the devices of a mesh. This mesh is the host alone;
+/// `Mesh::new(&client, [("data", 4)])` has four devices of a client of `pytree-pjrt`.
+/// ```
+/// use pytree_transform::device::{Device, Mesh};
+/// use pytree_transform::{DType, Tensor, pmean, spmd};
+/// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
 /// let mean = spmd(|x: Tensor| pmean(&x.mean(), "data")).over(&mesh).in_axes("data", 0);
 /// assert_eq!(mean(Tensor::arange(DType::F32, 8)).item::<f32>(), 3.5);
 /// ```

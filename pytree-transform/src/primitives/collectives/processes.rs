@@ -1,4 +1,4 @@
-//! The evaluation of collectives over axes of processes.
+//! The evaluation of collectives over axes of a mesh of processes.
 //!
 //! A sum gathers the operands of all processes along a new first axis, and sums over this axis as `vmap` does. So the
 //! result has the same bits in all processes, and the same bits as a `vmap` over the same examples. From
@@ -22,7 +22,7 @@ use crate::primitives::reduce;
 use crate::primitives::shape::Transpose;
 use crate::tensor::evaluation;
 use crate::tensor::primitive::Primitive;
-use crate::tensor::processes::{CollectiveCall, Communicator, communicator};
+use crate::tensor::processes::{CollectiveCall, Communicator, Doing, communicator};
 
 /// The number of bytes from which more than two processes divide the work of a reduction. Each process then receives
 /// about twice the bytes of the operand, and not the operands of all processes.
@@ -80,7 +80,8 @@ fn reduced_over(
     if communicator.size() > 2 && is_long && operand.dtype() != DType::Bool {
         return reduced_in_parts(primitive, operand, communicator, over_first);
     }
-    let all = gathered_first(primitive, operand, communicator);
+    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
+    let all = gathered_first(&call, operand, communicator);
     evaluated(over_first, all)
 }
 
@@ -92,10 +93,7 @@ fn reduced_in_parts(
     over_first: &dyn Primitive,
 ) -> Array {
     let (size, dtype) = (communicator.size(), operand.dtype());
-    let call = CollectiveCall {
-        primitive,
-        operand: &operand.info,
-    };
+    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
     let part = operand.info.len().div_ceil(size);
     let parts = AbstractArray::new(dtype, [size, part]);
     let mut sent = bytes(operand).into_owned();
@@ -122,23 +120,29 @@ pub(super) fn gathered(
     name: &AxisName,
     axis: usize,
 ) -> Array {
-    let all = gathered_first(primitive, operand, &*of_axis(primitive, name));
-    with_axis_moved(all, 0, axis)
+    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
+    stacked(&call, &*of_axis(primitive, name), operand, axis)
+}
+
+/// Gathers the arrays of all processes along a new axis at position `axis`.
+pub(crate) fn stacked(
+    call: &CollectiveCall<'_>,
+    communicator: &dyn Communicator,
+    operand: &Array,
+    axis: usize,
+) -> Array {
+    with_axis_moved(gathered_first(call, operand, communicator), 0, axis)
 }
 
 fn gathered_first(
-    primitive: &dyn Primitive,
+    call: &CollectiveCall<'_>,
     operand: &Array,
     communicator: &dyn Communicator,
 ) -> Array {
-    let call = CollectiveCall {
-        primitive,
-        operand: &operand.info,
-    };
     let mut info = operand.info.clone();
     info.shape.insert(0, communicator.size());
     received(&info, |all| {
-        communicator.all_gather(&call, &bytes(operand), all);
+        communicator.all_gather(call, &bytes(operand), all);
     })
 }
 
@@ -151,10 +155,7 @@ pub(super) fn permuted(
 ) -> Array {
     let communicator = of_axis(primitive, name);
     let rank = communicator.rank();
-    let call = CollectiveCall {
-        primitive,
-        operand: &operand.info,
-    };
+    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
     let mut pairs = pairs.iter().copied();
     let destination = pairs
         .clone()
@@ -191,10 +192,8 @@ pub(super) fn scattered(
 
 /// Sends slice `i` along an axis to process `i`, and stacks the received slices along axis 0.
 fn slices_of_all(primitive: &dyn Primitive, operand: Array, name: &AxisName, axis: usize) -> Array {
-    let call = CollectiveCall {
-        primitive,
-        operand: &operand.info.clone(),
-    };
+    let info = operand.info.clone();
+    let call = CollectiveCall(Doing::Collective(primitive, &info));
     let communicator = of_axis(primitive, name);
     let sent = with_axis_moved(operand, axis, 0);
     received(&sent.info, |received| {

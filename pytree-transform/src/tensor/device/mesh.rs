@@ -12,7 +12,8 @@ use crate::base::device_error::DeviceError;
 use crate::base::error::TensorError;
 use crate::base::mesh_axes::MeshAxes;
 
-/// Several devices that can run one program together, for instance those of a client of `pytree-pjrt`.
+/// Several devices that can run one program together: those of a client of `pytree-pjrt`, the processes of an
+/// `Rc<dyn Communicator>`, or the [host](Device::HOST) alone.
 pub trait MeshDevices {
     /// Returns the devices of a mesh as one device. The axes have different names and lengths of at least 1. The engine
     /// of the device implements [`compile_parallel`](crate::device::Engine::compile_parallel) and
@@ -30,10 +31,19 @@ pub trait MeshDevices {
 /// call of [`new`](Self::new) creates a different device, so create a mesh once.
 ///
 /// # Examples
-/// With a client of `pytree-pjrt`:
+/// With a client of `pytree-pjrt`, and with the processes of `pytree-mpi`:
 /// ```ignore
 /// let client = Client::load_with(plugin, &Options::new().set("cpu_device_count", 8))?;
 /// let mesh = Mesh::new(&client, [("data", 4), ("model", 2)]);
+///
+/// let processes = Processes::start()?;
+/// let mesh = Mesh::new(&processes, [("data", processes.size())]);
+/// ```
+/// The host alone, to test programs for a mesh:
+/// ```
+/// use pytree_transform::device::{Device, Mesh};
+/// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+/// assert_eq!(mesh.devices(), 1);
 /// ```
 #[derive(Clone)]
 pub struct Mesh {
@@ -42,7 +52,7 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Creates a mesh from the first devices of `devices`, for instance of a client. Each axis has a name and a length.
+    /// Creates a mesh from the first devices of a client, or from all processes of a run. Each axis has a name and a length.
     /// The number of devices is the product of the lengths. Between neighbouring devices, the position on the last axis
     /// changes fastest.
     ///

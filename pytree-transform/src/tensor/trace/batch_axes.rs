@@ -1,5 +1,5 @@
 //! The names of batch axes. Finds the trace level that binds a name, and marks the recorded functions that depend on
-//! the length of the axis. A name that no trace level binds may be the name of an axis of processes.
+//! the length of the axis.
 
 use pytree_core::level::{Level, with_levels};
 
@@ -7,16 +7,12 @@ use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
 use crate::tensor::primitive::{BatchAxis, Primitive};
-use crate::tensor::processes;
 use crate::tensor::trace::{Content, Interpreter, innermost_stage};
 
 /// Returns the innermost trace level that binds one of the names or records for compilation. This level interprets an
 /// operation over these batch axes, unless an operand belongs to a higher level.
 pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
-    let levels = names
-        .iter()
-        .filter_map(binder)
-        .filter_map(|(level, _)| level);
+    let levels = names.iter().filter_map(binder).map(|(level, _)| level);
     levels.max().max(innermost_stage())
 }
 
@@ -28,24 +24,15 @@ fn binding(level: &Level) -> Option<(&AxisName, usize)> {
     }
 }
 
-/// Returns the innermost trace level that binds a name, and the length of the axis. The level is `None` for an axis of
-/// processes, which is below all levels.
-fn binder(name: &AxisName) -> Option<(Option<usize>, usize)> {
-    let of_level = with_levels(|levels| {
+/// Returns the innermost trace level that binds a name, and the length of its batch axis.
+fn binder(name: &AxisName) -> Option<(usize, usize)> {
+    with_levels(|levels| {
         let mut levels = levels.iter().enumerate().rev();
         levels.find_map(|(place, level)| match binding(level)? {
-            (bound, size) if bound == name => Some((Some(place), size)),
+            (bound, size) if bound == name => Some((place, size)),
             _ => None,
         })
-    });
-    of_level.or_else(|| Some((None, processes::size(name)?)))
-}
-
-/// Returns whether all names are names of axes of processes.
-pub(crate) fn are_of_processes(names: &[AxisName]) -> bool {
-    names
-        .iter()
-        .all(|name| matches!(binder(name), Some((None, _))))
+    })
 }
 
 /// Returns the length of a named batch axis, if the name is bound.
@@ -66,9 +53,8 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
             bound: bound_names(),
         });
     };
-    let first = level.map_or(0, |level| level + 1);
     with_levels(|levels| {
-        for above in levels[first..].iter().filter_map(Content::of) {
+        for above in levels[level + 1..].iter().filter_map(Content::of) {
             if let Interpreter::Stage(builder, _) | Interpreter::Tape(builder) = &above.interpreter
             {
                 builder.borrow_mut().depend_on(name, length);
@@ -113,10 +99,5 @@ fn bound_names() -> Vec<String> {
             }
         }
     });
-    for name in processes::names() {
-        if !names.iter().any(|known| **known == *name) {
-            names.push(name.to_string());
-        }
-    }
     names
 }

@@ -8,8 +8,7 @@
 //! outlives its level is recognised.
 //!
 //! An operation over a named batch axis is interpreted by the innermost level that binds the name, even if no operand
-//! is batched at this level. Levels above this level interpret the operation first. If the name belongs to an axis of
-//! processes, no level binds it, and the operation is evaluated as an operation without names.
+//! is batched at this level. Levels above this level interpret the operation first.
 
 mod batch_axes;
 mod bind;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use pytree_core::level::{Level, LevelId, LevelKind, TraceLevel, with_levels};
 use pytree_core::{Leaf as _, MappedAxis};
 
-pub(crate) use self::batch_axes::{are_of_processes, axis_length, bound_length};
+pub(crate) use self::batch_axes::{axis_length, bound_length};
 pub(crate) use self::bind::{bind, bind_one, check_creation};
 pub(crate) use self::lines::{at_line, at_line_by_default, at_own_lines, current_line};
 pub(crate) use self::recorder::Recorder;

@@ -1,0 +1,226 @@
+//! Processes as the devices of a mesh.
+//!
+//! Each process runs the same program, and is one device of the mesh: its rank is the number of the device. A tensor on
+//! the mesh has the shape of the whole tensor in all processes, and its buffer is the part of this process, which is a
+//! tensor on the host. The executor of the host runs a recorded function while the axes of the mesh are bound, so a call
+//! costs as much as a call of `jit`.
+
+mod connection;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use self::connection::Connection;
+use crate::base::array::Array;
+use crate::base::device_error::DeviceError;
+use crate::base::dtype::AbstractArray;
+use crate::executor;
+use crate::operations::indexing::Index;
+use crate::primitives::body::program::Slots;
+use crate::primitives::collectives::processes::stacked;
+use crate::tensor::Tensor;
+use crate::tensor::device::{Buffer, Engine, Executable, Input, ParallelFunction, Sharding};
+use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::processes::{CollectiveCall, Doing, bound};
+
+/// The engine of a mesh of processes.
+#[derive(Clone)]
+struct ProcessEngine(Arc<Connection>);
+
+impl fmt::Debug for ProcessEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name)
+    }
+}
+
+impl Engine for ProcessEngine {
+    fn name(&self) -> String {
+        self.0.name.clone()
+    }
+
+    /// Compiles a function that all processes compute in full.
+    fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn Executable>, DeviceError> {
+        let whole = |count| vec![Sharding::replicated(&self.0.mesh); count];
+        let (inputs, outputs) = (whole(jaxpr.inputs.len()), whole(jaxpr.outputs.len()));
+        Ok(self.prepared(jaxpr, inputs, outputs))
+    }
+
+    fn put(&self, tensor: &Tensor) -> Result<Box<dyn Buffer>, DeviceError> {
+        self.put_sharded(tensor, &Sharding::replicated(&self.0.mesh))
+    }
+
+    fn compile_parallel(
+        &self,
+        function: &ParallelFunction<'_>,
+    ) -> Result<Arc<dyn Executable>, DeviceError> {
+        let (inputs, outputs) = (function.inputs.to_vec(), function.outputs.to_vec());
+        Ok(self.prepared(function.jaxpr, inputs, outputs))
+    }
+
+    /// Keeps the part of this process. All processes must have the same tensor.
+    fn put_sharded(
+        &self,
+        tensor: &Tensor,
+        sharding: &Sharding,
+    ) -> Result<Box<dyn Buffer>, DeviceError> {
+        let part = self.0.part_of(tensor, sharding)?;
+        Ok(Box::new(self.buffer(array_of(part)?, sharding)))
+    }
+}
+
+impl ProcessEngine {
+    fn prepared(
+        &self,
+        jaxpr: &Jaxpr,
+        inputs: Vec<Sharding>,
+        outputs: Vec<Sharding>,
+    ) -> Arc<dyn Executable> {
+        Arc::new(ProcessProgram {
+            engine: self.clone(),
+            executable: executor::Executable::new(jaxpr),
+            inputs,
+            outputs,
+        })
+    }
+
+    fn buffer(&self, array: Arc<Array>, sharding: &Sharding) -> Part {
+        Part {
+            array,
+            sharding: sharding.clone(),
+            connection: Arc::clone(&self.0),
+        }
+    }
+}
+
+impl Connection {
+    /// Returns the part of a tensor that belongs to this process.
+    fn part_of(&self, whole: &Tensor, sharding: &Sharding) -> Result<Tensor, DeviceError> {
+        let mut is_divided = false;
+        let ranges = whole.shape().iter().enumerate().map(|(axis, length)| {
+            let parts = sharding.parts(axis);
+            is_divided |= parts > 1;
+            let length = length / parts;
+            let start = sharding.position(self.rank, axis) * length;
+            Index::from(start..start + length)
+        });
+        let ranges: Vec<Index> = ranges.collect();
+        if !is_divided {
+            return Ok(whole.clone());
+        }
+        let part = whole.try_index(&ranges);
+        part.map_err(|error| DeviceError::failed(error.to_string()))
+    }
+
+    /// Returns the elements of all processes. All processes must call this function if the tensor is divided.
+    fn whole_of(&self, part: &Arc<Array>, sharding: &Sharding) -> Result<Tensor, DeviceError> {
+        let mut whole = Tensor::from_shared(Arc::clone(part));
+        if sharding.is_replicated() {
+            return Ok(whole);
+        }
+        let info = sharding.whole_of(&part.info);
+        let call = CollectiveCall(Doing::Read(&info));
+        // The position along the last axis of the mesh changes fastest, so this axis is joined first.
+        for (position, (_, communicator)) in self.axes()?.iter().enumerate().rev() {
+            let Some(axis) = sharding.divided(position) else {
+                continue;
+            };
+            let own = whole
+                .value()
+                .map_err(|error| DeviceError::failed(error.to_string()))?;
+            let mut all = stacked(&call, &**communicator, own, axis);
+            let length = all.info.shape.remove(axis);
+            all.info.shape[axis] *= length;
+            whole = Tensor::from_array(all);
+        }
+        Ok(whole)
+    }
+}
+
+fn array_of(tensor: Tensor) -> Result<Arc<Array>, DeviceError> {
+    let array = tensor.into_array();
+    array.ok_or_else(|| DeviceError::failed("a tensor that is not on the host"))
+}
+
+/// A tensor on a mesh of processes: the part of this process.
+struct Part {
+    array: Arc<Array>,
+    sharding: Sharding,
+    connection: Arc<Connection>,
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info: &AbstractArray = &self.array.info;
+        write!(f, "Part({info}, {:?})", self.sharding)
+    }
+}
+
+impl Buffer for Part {
+    /// Reads a tensor that all processes hold without communication. Gathers a divided tensor: all processes must read it.
+    fn read(&self) -> Result<Tensor, DeviceError> {
+        self.connection.whole_of(&self.array, &self.sharding)
+    }
+
+    fn wait(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// A recorded function that is prepared for the executor of the host.
+struct ProcessProgram {
+    engine: ProcessEngine,
+    executable: executor::Executable,
+    inputs: Vec<Sharding>,
+    outputs: Vec<Sharding>,
+}
+
+impl fmt::Debug for ProcessProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProcessProgram({})", self.engine.0.name)
+    }
+}
+
+impl Executable for ProcessProgram {
+    fn run(&self, inputs: Vec<Input<'_>>) -> Result<Vec<Box<dyn Buffer>>, DeviceError> {
+        let axes = self.engine.0.axes()?;
+        let operands = inputs.into_iter().zip(&self.inputs);
+        let operands = operands.map(|(input, expected)| self.operand(input, expected));
+        let operands: Vec<Arc<Array>> = operands.collect::<Result<_, _>>()?;
+        let results = {
+            let _bound = bound(&axes);
+            self.executable.run_in(&mut Slots::new(), operands)
+        };
+        let results = results.into_iter().zip(&self.outputs);
+        let buffer =
+            |(part, sharding)| -> Box<dyn Buffer> { Box::new(self.engine.buffer(part, sharding)) };
+        Ok(results.map(buffer).collect())
+    }
+}
+
+impl ProcessProgram {
+    /// Returns the part of an operand with the expected sharding. The program may reuse the memory of an owned operand. An
+    /// operand with another sharding is gathered first, by all processes.
+    fn operand(&self, input: Input<'_>, expected: &Sharding) -> Result<Arc<Array>, DeviceError> {
+        let connection = &self.engine.0;
+        let found = input.downcast_ref::<Part>();
+        let found = found.filter(|part| Arc::ptr_eq(&part.connection, connection));
+        let Some(found) = found else {
+            return Err(DeviceError::failed("a buffer of another engine"));
+        };
+        if found.sharding != *expected {
+            let whole = connection.whole_of(&found.array, &found.sharding)?;
+            return array_of(connection.part_of(&whole, expected)?);
+        }
+        Ok(match input {
+            Input::Borrowed(_) => Arc::clone(&found.array),
+            Input::Owned(buffer) => {
+                let buffer: Box<dyn Any> = buffer;
+                match buffer.downcast::<Part>() {
+                    Ok(part) => part.array,
+                    Err(_) => return Err(DeviceError::failed("a buffer of another engine")),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! Meshes with several axes, reads, other divisions, and mistakes.
+
+use pytree::collectives::{all_gather, axis_index, pmax, pmean, psum};
+use pytree::device::{Device, Mesh, device_put};
+
+use crate::threads::in_threads;
+use crate::*;
+
+fn message<R>(action: impl FnOnce() -> R) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(action())));
+    *panic.unwrap_err().downcast::<String>().unwrap()
+}
+
+/// A function whose value depends on both axes, in the order of their names.
+fn mixed(x: Tensor) -> Tensor {
+    let by_model = psum(&x, "model") * (axis_index(("data", "model")).convert(DType::F32) + 1.0);
+    by_model + pmax(&x, "data") - pmean(&x, ("model", "data"))
+}
+
+#[test]
+fn two_axes_have_bits_of_nested_vmaps() {
+    for (data, model) in [(2, 2), (3, 2), (1, 4), (2, 1)] {
+        let x = examples(data * 3, &[model * 2]);
+        let nested = vmap(vmap(mixed).axis_name("model").in_axes(1).out_axes(1)).axis_name("data");
+        let expected = nested(x.reshape([data, 3, model, 2])).reshape(x.shape());
+        let of_all = in_threads(data * model, |all| {
+            let mesh = Mesh::new(all, [("data", data), ("model", model)]);
+            let parallel = spmd(mixed).over(&mesh);
+            let parallel = parallel.in_axes("data", 0).in_axes("model", 1);
+            let parallel = parallel.out_axes("data", 0).out_axes("model", 1);
+            parallel(x.clone()).to_host()
+        });
+        for found in of_all {
+            assert!(bits(&found) == bits(&expected), "{data} by {model}");
+        }
+    }
+}
+
+#[test]
+fn both_axes_divide_one_axis() {
+    let x = Tensor::arange(DType::I32, 12);
+    let of_all = in_threads(6, |all| {
+        let mesh = Mesh::new(all, [("data", 2), ("model", 3)]);
+        let position = |x: Tensor| {
+            let own = axis_index(("data", "model"));
+            let all = all_gather(&x, ("data", "model"), 0, Tiling::Tiled);
+            (x, own.reshape([1]), all)
+        };
+        let f = spmd(position).over(&mesh);
+        let f = f.in_axes("data", 0).in_axes("model", 0);
+        let f = f.out_axes("data", (0, 0, None));
+        let f = f.out_axes("model", (0, 0, None));
+        let (same, positions, all) = f(x.clone());
+        [same.to_host(), positions.to_host(), all.to_host()]
+    });
+    for [same, positions, all] in of_all {
+        assert_eq!(same, x);
+        assert_eq!(positions.to_vec::<i32>(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(all, x);
+    }
+}
+
+#[test]
+fn equal_elements_are_read_without_communication() {
+    let sums = in_threads(2, |all| {
+        let mesh = Mesh::new(all, [("data", 2)]);
+        let sum = spmd(|x: Tensor| psum(&x.sum(), "data")).over(&mesh);
+        let sum = sum.in_axes("data", 0)(Tensor::from([1.0_f32, 2.0]));
+        // If a read waited for the other process, this process would wait for ever.
+        (all.rank() == 0).then(|| sum.item::<f32>())
+    });
+    assert_eq!(sums, [Some(3.0), None]);
+}
+
+#[test]
+fn divided_tensors_are_operands_everywhere() {
+    let x = examples(4, &[6]);
+    let of_all = in_threads(2, |all| {
+        let mesh = Mesh::new(all, [("data", 2)]);
+        let double = spmd(|x: Tensor| x * 2.0).over(&mesh);
+        let by_rows = double.in_axes("data", 0).out_axes("data", 0);
+        let by_columns = spmd(|x: Tensor| x + 1.0).over(&mesh);
+        let by_columns = by_columns.in_axes("data", 1).out_axes("data", 1);
+        let whole = spmd(|x: Tensor| x.sum()).over(&mesh);
+        let doubled = by_rows(x.clone());
+        let moved = by_columns(doubled.clone());
+        let eager = &doubled - 1.0;
+        assert_eq!(eager.device(), mesh.device());
+        let compiled = jit(|x: Tensor| x.sin())(doubled.clone());
+        let put = device_put(&x, &mesh);
+        [
+            doubled.clone(),
+            moved,
+            eager,
+            compiled,
+            whole(doubled),
+            by_rows(put),
+        ]
+        .map(|found| found.to_host())
+    });
+    let twice = &x * 2.0;
+    let expected = [
+        twice.clone(),
+        &twice + 1.0,
+        &twice - 1.0,
+        twice.sin(),
+        twice.sum(),
+        twice,
+    ];
+    for found in of_all {
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found, expected);
+        }
+    }
+}
+
+#[test]
+fn host_alone_is_mesh() {
+    let mesh = Mesh::new(&Device::HOST, [("data", 1), ("model", 1)]);
+    assert_eq!(mesh.to_string(), "host mesh (data: 1, model: 1)");
+    let f = spmd(|x: Tensor| psum(&x, ("data", "model")) + pmax(&x, "data")).over(&mesh);
+    let f = f.in_axes("data", 0).out_axes("data", 0);
+    let x = Tensor::from([1.0_f32, 2.0]);
+    assert_eq!(f(x.clone()), &x * 2.0);
+    // From any thread.
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| f(x.clone()).to_vec::<f32>());
+        assert_eq!(other.join().unwrap(), [2.0, 4.0]);
+    });
+    assert_eq!(
+        message(|| Mesh::new(&Device::HOST, [("data", 4)])),
+        "cannot make a mesh on the mesh (data: 4): the device does not support a mesh of 4 devices, because the host is one device; choose the length 1 for each axis, or make the mesh of a client or of processes"
+    );
+    assert_eq!(
+        message(|| Mesh::new(mesh.device(), [("data", 1)])),
+        "cannot make a mesh on the mesh (data: 1): the device does not support a mesh of host mesh (data: 1, model: 1) alone; make the mesh of the client of the device"
+    );
+}
+
+#[test]
+fn mesh_has_all_processes() {
+    let messages = in_threads(3, |all| message(|| Mesh::new(all, [("data", 2)])));
+    assert_eq!(
+        messages[0],
+        "cannot make a mesh on the mesh (data: 2): the device does not support a mesh of 2 processes, because the run has 3; choose lengths whose product is 3, or start 2 processes"
+    );
+}
+
+#[test]
+fn other_threads_do_not_communicate() {
+    let messages = in_threads(1, |all| {
+        let mesh = Mesh::new(all, [("data", 1)]);
+        let sum = spmd(|x: Tensor| psum(&x, "data")).over(&mesh);
+        let x = device_put(&Tensor::from([1.0_f32]), &mesh);
+        let sum = &sum;
+        std::thread::scope(|scope| {
+            let other = scope.spawn(move || message(|| sum(x)));
+            other.join().unwrap()
+        })
+    });
+    assert!(
+        messages[0].contains("does not support a call from another thread than the thread that made the mesh, because only that thread communicates; call the function in the thread that made the mesh"),
+        "{}",
+        messages[0]
+    );
+}
+
+#[test]
+fn uneven_batch_is_refused() {
+    let messages = in_threads(2, |all| {
+        let mesh = Mesh::new(all, [("data", 2)]);
+        let sum = spmd(|(x, y): (Tensor, Tensor)| psum(&(x.sum() + y.sum()), "data")).over(&mesh);
+        let sum = sum.in_axes("data", (None, 0));
+        let (x, y) = (
+            Tensor::zeros(DType::F32, [3]),
+            Tensor::zeros(DType::F32, [5, 2]),
+        );
+        message(|| sum((x, y)))
+    });
+    for message in messages {
+        assert!(
+            message.starts_with("cannot divide the argument of spmd among the devices: axis 0 of [1] (f32[5,2]) has length 5, which is not a multiple of the 2 devices of `data`"),
+            "{message}"
+        );
+    }
+}
+
+/// If equal collectives were merged, processes with other constants would communicate in another way.
+#[test]
+fn processes_with_different_constants_communicate_alike() {
+    let found = in_threads(2, |all| {
+        let mesh = Mesh::new(all, [("data", 2)]);
+        let first = Tensor::from([1.0_f32, 2.0]);
+        let second = Tensor::from([1.0_f32, 2.0 + all.rank() as f32]);
+        let sums = spmd(move |x: Tensor| {
+            let one = psum(&(&x * &first), "data");
+            let other = psum(&(&x * &second), "data");
+            (one, other)
+        });
+        let (one, other) = sums.over(&mesh)(Tensor::from([1.0_f32, 1.0]));
+        (one.to_vec::<f32>(), other.to_vec::<f32>())
+    });
+    for (one, other) in found {
+        assert_eq!((one, other), (vec![2.0, 4.0], vec![2.0, 5.0]));
+    }
+}
