@@ -1,8 +1,9 @@
 """The training steps of benches/training.rs in JAX and optax, on the same data.
 
-Usage: python jax_training.py [--bf16] [C1 C2 C3 C4 mlp4096 transformer1024]; needs the packages of
+Usage: python jax_training.py [--bf16] [--devices N] [C1 C2 C3 C4 mlp4096 transformer1024]; needs the packages of
 tests/golden/requirements.txt. Prints the lines that `cargo bench --bench training` prints. Without names, the cases C1 to
-C4 run. `--bf16` converts parameters and inputs to bfloat16.
+C4 run. `--bf16` converts parameters and inputs to bfloat16. With `--devices`, `jax.shard_map` divides each batch among N
+devices.
 """
 
 import json
@@ -16,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.extend import backend
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 CASES = {
     "C1": ((64, 128, 128, 10), 64),
@@ -91,7 +94,8 @@ def transformer_logits(sizes, parameters, x):
         variance = (centred**2).mean(-1, keepdims=True)
         return centred * jax.lax.rsqrt(variance + 1e-5) * p[0] + p[1]
 
-    batch, tokens, width, heads = sizes.batch, sizes.tokens, sizes.width, sizes.heads
+    # A device of a mesh has a part of the batch.
+    batch, tokens, width, heads = x.shape[0], sizes.tokens, sizes.width, sizes.heads
     each = width // heads
     seen = jnp.tril(jnp.ones((tokens, tokens), bool))
     for block in parameters["blocks"]:
@@ -112,7 +116,7 @@ def mlp_logits(parameters, x):
     return x @ weight + bias
 
 
-def run(name, dtype):
+def run(name, dtype, devices):
     if name in TRANSFORMERS:
         sizes = TRANSFORMERS[name]
         parameters, labels, classes = transformer(sizes), sizes.batch * sizes.tokens, sizes.classes
@@ -132,11 +136,23 @@ def run(name, dtype):
     def loss(parameters, x, y):
         return optax.softmax_cross_entropy_with_integer_labels(logits(parameters, x), y).mean()
 
-    @partial(jax.jit, donate_argnums=(0, 1))
     def step(parameters, state, x, y):
         value, gradient = jax.value_and_grad(loss)(parameters, x, y)
+        if devices > 1:
+            value, gradient = jax.lax.pmean((value, gradient), "data")
         updates, state = optimizer.update(gradient, state, parameters)
         return optax.apply_updates(parameters, updates), state, value
+
+    if devices > 1:
+        mesh = jax.make_mesh((devices,), ("data",))
+        whole, part = P(), P("data")
+        # The gradient of one part is the gradient of the loss of this part, as in `spmd`, without an implicit sum.
+        step = jax.shard_map(
+            step, mesh=mesh, in_specs=(whole, whole, part, part), out_specs=whole, check_vma=False
+        )
+        parameters, state = jax.device_put((parameters, state), NamedSharding(mesh, whole))
+        batches = jax.device_put(batches, NamedSharding(mesh, part))
+    step = jax.jit(step, donate_argnums=(0, 1))
 
     def report(operation, unit, median, least):
         print(json.dumps({"section": "C", "workload": name, "op": operation, "peer": "jax", "unit": unit, "median": median, "min": least}))
@@ -182,5 +198,13 @@ def run(name, dtype):
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     dtype = jnp.bfloat16 if "--bf16" in arguments else jnp.float32
+    devices = 1
+    if "--devices" in arguments:
+        at = arguments.index("--devices")
+        devices = int(arguments[at + 1])
+        del arguments[at : at + 2]
+        if jax.default_backend() == "cpu":
+            backend.clear_backends()
+            jax.config.update("jax_num_cpu_devices", devices)
     for case in [it for it in arguments if not it.startswith("--")] or ["C1", "C2", "C3", "C4"]:
-        run(case, dtype)
+        run(case, dtype, devices)

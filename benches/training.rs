@@ -5,7 +5,8 @@
 //!
 //! The cases `mlp4096` and `transformer1024` are for accelerators, and run only if they are named. `--bf16` and `--f64`
 //! convert parameters and inputs. `--pjrt` runs on the first device of the plugin in `PYTREE_PJRT_PLUGIN` and needs `--features pjrt`; it also
-//! prints how much the losses of the cases for CPUs differ from those of the host.
+//! prints how much the losses of the cases for CPUs differ from those of the host. With `--devices 2`, two devices of the plugin divide
+//! each batch; for a plugin for CPUs, `cpu_device_count` is set.
 
 #![allow(
     clippy::pedantic,
@@ -24,11 +25,11 @@ use std::time::Instant;
 
 use pytree::DType;
 use pytree::device::Device;
-use training::{LARGE, SMALL, number};
+use training::{LARGE, Place, SMALL, number};
 
 /// What runs the steps.
 struct Target {
-    device: Device,
+    place: Place,
     /// The name in the lines.
     peer: &'static str,
     dtype: DType,
@@ -37,7 +38,7 @@ struct Target {
 }
 
 fn run(name: &str, target: &Target) {
-    let mut advance = training::steps(name, target.dtype, &target.device)
+    let mut advance = training::steps(name, target.dtype, &target.place)
         .unwrap_or_else(|| panic!("expected one of {SMALL:?} and {LARGE:?}, found `{name}`"));
     let report = |operation: &str, unit: &str, median: f64, min: f64| {
         println!(
@@ -79,8 +80,8 @@ fn run(name: &str, target: &Target) {
     if let Some(peak) = (target.device_peak)() {
         report("device_peak_mb", "MB", peak, peak);
     }
-    if !target.device.is_host() && SMALL.contains(&name) {
-        let mut advance = training::steps(name, target.dtype, &Device::HOST).unwrap();
+    if !target.place.device().is_host() && SMALL.contains(&name) {
+        let mut advance = training::steps(name, target.dtype, &Place::One(Device::HOST)).unwrap();
         let host: Vec<f64> = (0..20).map(|_| number(&advance())).collect();
         for (step, found, expected) in [(1, first, host[0]), (20, twentieth, host[19])] {
             let difference = (found / expected - 1.0).abs();
@@ -110,10 +111,20 @@ fn peak_memory() -> f64 {
 }
 
 #[cfg(feature = "pjrt")]
-fn of_plugin(dtype: DType) -> Target {
-    let client = pytree::pjrt::Client::from_env().unwrap();
+fn of_plugin(dtype: DType, devices: Option<usize>) -> Target {
+    use pytree::device::Mesh;
+    use pytree::pjrt::{Client, Options};
+
+    let mut client = Client::from_env().unwrap();
+    if let Some(devices) = devices.filter(|_| client.platform_name() == "cpu") {
+        let options = Options::new().set("cpu_device_count", devices as i64);
+        client = Client::from_env_with(&options).unwrap();
+    }
     Target {
-        device: Device::from(&client),
+        place: match devices {
+            Some(devices) => Place::Divided(Mesh::new(&client, [("data", devices)])),
+            None => Place::One(Device::from(&client)),
+        },
         peer: "pytree-pjrt",
         dtype,
         device_peak: Box::new(move || {
@@ -124,23 +135,26 @@ fn of_plugin(dtype: DType) -> Target {
 }
 
 #[cfg(not(feature = "pjrt"))]
-fn of_plugin(_: DType) -> Target {
-    panic!("`--pjrt` needs `cargo bench --features pjrt`")
+fn of_plugin(_: DType, _: Option<usize>) -> Target {
+    panic!("`--pjrt` and `--devices` need `cargo bench --features pjrt`")
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |option: &str| arguments.iter().any(|argument| argument == option);
     let dtype = match (has("--bf16"), has("--f64")) {
         (true, _) => DType::BF16,
         (false, true) => DType::F64,
         (false, false) => DType::F32,
     };
-    let target = if has("--pjrt") {
-        of_plugin(dtype)
+    let option = arguments.iter().position(|it| it == "--devices");
+    let devices = option.map(|at| arguments.remove(at + 1).parse().unwrap());
+    let has = |option: &str| arguments.iter().any(|argument| argument == option);
+    let target = if has("--pjrt") || devices.is_some() {
+        of_plugin(dtype, devices)
     } else {
         Target {
-            device: Device::HOST,
+            place: Place::One(Device::HOST),
             peer: "pytree",
             dtype,
             device_peak: Box::new(|| None),

@@ -175,7 +175,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("epoch {epoch:2}: validation accuracy {reached:.4}");
             }
             let part = partition::filter(lora, &Filter::collection::<LoraParam>());
-            folder.save(epoch as u64, &part, f64::from(reached))?;
+            folder.save(epoch, &part, f64::from(reached))?;
             Ok(())
         },
     )?;

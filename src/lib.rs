@@ -184,7 +184,8 @@ pub mod debug {
 pub mod device {
     pub use pytree_transform::device::{
         Buffer, Device, DeviceError, Engine, Executable, Input, Mesh, MeshDevices,
-        ParallelFunction, Sharding, device_put, try_device_put, try_wait, wait, with_device,
+        ParallelFunction, PartMaker, Shard, Sharding, device_put, try_device_put, try_wait, wait,
+        with_device,
     };
 }
 

@@ -10,9 +10,11 @@ mod transformer;
 mod workload;
 
 use pytree::SelectPart;
-use pytree::device::{Device, device_put};
+use pytree::collectives::pmean;
+use pytree::device::{Device, Mesh, device_put};
 use pytree::nn::convert_floats;
 use pytree::prelude::*;
+use pytree::spmd;
 use pytree::transform::Traceable;
 
 use transformer::Transformer;
@@ -28,18 +30,47 @@ pub const LARGE: [&str; 2] = ["mlp4096", "transformer1024"];
 /// A training run. Each call makes a step, and returns its loss.
 pub type Steps = Box<dyn FnMut() -> Tensor>;
 
-/// Returns a training run on a device, with parameters and inputs of a dtype, or `None` if no case has this name.
-pub fn steps(name: &str, dtype: DType, device: &Device) -> Option<Steps> {
+/// Where the steps run.
+#[derive(Clone, Debug)]
+pub enum Place {
+    One(Device),
+    /// The devices of a mesh with the axis `data`, which divides each batch.
+    #[allow(dead_code, reason = "the tests use one device")]
+    Divided(Mesh),
+}
+
+impl Place {
+    pub fn device(&self) -> &Device {
+        match self {
+            Self::One(device) => device,
+            Self::Divided(mesh) => mesh.device(),
+        }
+    }
+
+    /// Puts a batch where the steps expect it.
+    fn put(&self, batch: (Tensor, Tensor)) -> (Tensor, Tensor) {
+        match self {
+            Self::One(device) => device_put(&batch, device),
+            Self::Divided(mesh) => {
+                let unchanged = spmd(|batch: (Tensor, Tensor)| batch).over(mesh);
+                unchanged.in_axes("data", 0).out_axes("data", 0)(batch)
+            }
+        }
+    }
+}
+
+/// Returns a training run with parameters and inputs of a dtype, or `None` if no case has this name.
+pub fn steps(name: &str, dtype: DType, place: &Place) -> Option<Steps> {
     let mlp = |sizes: [usize; 4], batch| {
         let data = batches(&[batch, sizes[0]], batch, 10);
         let model = mlp::model(&sizes);
-        run(model, &data, dtype, device, |model, x| model.forward(x))
+        run(model, &data, dtype, place, |model, x| model.forward(x))
     };
     let transformer = |sizes: transformer::Sizes| {
         let shape = [sizes.batch, sizes.tokens, sizes.width];
         let data = batches(&shape, sizes.batch * sizes.tokens, sizes.classes as u64);
         let model = Transformer::new(sizes);
-        run(model, &data, dtype, device, |model, x| model.forward(x))
+        run(model, &data, dtype, place, |model, x| model.forward(x))
     };
     Some(match name {
         "C1" => mlp([64, 128, 128, 10], 64),
@@ -68,27 +99,48 @@ fn batches(shape: &[usize], labels: usize, classes: u64) -> Vec<(Tensor, Tensor)
         .collect()
 }
 
+type Step<M> = (M, Optimizer<M>, Tensor, Tensor);
+type Next<M> = (M, Optimizer<M>, Tensor);
+
+/// Makes a step with a batch, or with the part of it that a device has along `axis`.
+fn step<M: Module + Traceable + SelectPart<Tensor> + Clone>(
+    (mut model, mut optimizer, x, y): Step<M>,
+    logits: fn(&M, &Tensor) -> Tensor,
+    axis: Option<&str>,
+) -> Next<M> {
+    let loss = |model: &M| softmax_cross_entropy(&logits(model, &x), &y).mean();
+    let (mut loss, mut gradient) = value_and_grad(loss)(&model);
+    if let Some(axis) = axis {
+        (loss, gradient) = pmean(&(loss, gradient), axis);
+    }
+    optimizer.update(&mut model, &gradient);
+    (model, optimizer, loss)
+}
+
 fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
     model: M,
     batches: &[(Tensor, Tensor)],
     dtype: DType,
-    device: &Device,
+    place: &Place,
     logits: fn(&M, &Tensor) -> Tensor,
 ) -> Steps {
-    let step = jit(
-        move |(mut model, mut optimizer, x, y): (M, Optimizer<M>, Tensor, Tensor)| {
-            let loss = |model: &M| softmax_cross_entropy(&logits(model, &x), &y).mean();
-            let (loss, gradient) = value_and_grad(loss)(&model);
-            optimizer.update(&mut model, &gradient);
-            (model, optimizer, loss)
-        },
-    )
-    .on(device);
+    let step: Box<dyn Fn(Step<M>) -> Next<M>> = match place {
+        Place::One(device) => {
+            let step = jit(move |state| step(state, logits, None)).on(device);
+            Box::new(move |state| step(state))
+        }
+        Place::Divided(mesh) => {
+            let step = spmd(move |state| step(state, logits, Some("data"))).over(mesh);
+            let step = step.in_axes("data", (None, None, 0, 0));
+            Box::new(move |state| step(state))
+        }
+    };
     let model = convert_floats(&model, dtype);
     let optimizer = Optimizer::new(&model, adam(1e-3));
-    let put = |(x, y): &(Tensor, Tensor)| device_put(&(x.convert(dtype), y.clone()), device);
-    let batches: Vec<(Tensor, Tensor)> = batches.iter().map(put).collect();
-    let mut state = Some(device_put(&(model, optimizer), device));
+    let batches = batches.iter();
+    let batches = batches.map(|(x, y)| place.put((x.convert(dtype), y.clone())));
+    let batches: Vec<(Tensor, Tensor)> = batches.collect();
+    let mut state = Some(device_put(&(model, optimizer), place.device()));
     let mut count = 0;
     Box::new(move || {
         let (x, y) = batches[count % 4].clone();

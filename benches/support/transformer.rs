@@ -96,12 +96,13 @@ impl Block {
 
     fn attention(&self, x: &Tensor, masked: &Tensor, sizes: Sizes) -> Tensor {
         let Sizes {
-            batch,
             tokens,
             width,
             heads,
             ..
         } = sizes;
+        // A device of a mesh has a part of the batch.
+        let batch = x.shape()[0];
         let each = width / heads;
         // [batch, tokens, 3, heads, each] as [3, batch, heads, tokens, each].
         let qkv = self
@@ -153,12 +154,12 @@ impl Transformer {
     /// Logits `[batch × tokens, classes]` of `x`, `[batch, tokens, width]`.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         let Sizes {
-            batch,
             tokens,
             heads,
             classes,
             ..
         } = self.sizes;
+        let batch = x.shape()[0];
         let position = Tensor::arange(DType::I32, tokens);
         let masked = position
             .expand_dims(1)

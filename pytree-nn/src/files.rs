@@ -61,10 +61,7 @@ fn write_to(path: &Path, bytes: &[u8], family: Option<&OsStr>) -> io::Result<()>
     let name = target
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
-    let directory = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = existing_folder(&target)?;
     let name = family.unwrap_or(name);
     temporary::remove_dead(directory, name);
     let permissions = old.map(|old| old.permissions());
@@ -76,6 +73,26 @@ fn write_to(path: &Path, bytes: &[u8], family: Option<&OsStr>) -> io::Result<()>
         let _ = directory.sync_all();
     }
     Ok(())
+}
+
+/// Returns the folder of a file that is to be written.
+///
+/// # Errors
+/// Returns an error that names the folder if it does not exist. The error of the system would be "No such file or
+/// directory", as if the file had to exist.
+pub(crate) fn existing_folder(file: &Path) -> io::Result<&Path> {
+    let folder = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let problem = format!(
+        "the folder `{}` does not exist; create it with `std::fs::create_dir_all`",
+        folder.display()
+    );
+    Err(io::Error::new(io::ErrorKind::NotFound, problem))
 }
 
 /// Returns a name that a temporary file of a killed process may have.

@@ -205,7 +205,10 @@ impl Client {
         let ids: Vec<[i32; 1]> = devices.iter().map(|device| [device.id()]).collect();
         let rows: Vec<&[i32]> = ids.iter().map(|row| &row[..]).collect();
         let encoded = options.encode(&rows);
-        let make = |handle| ParallelExecutable::new(handle, devices.to_vec());
+        // The devices of a CPU share the threads of the plugin. If one of them ran ahead, it could fill all threads with
+        // programs that wait for the other devices, which would then wait for a thread forever.
+        let waits = self.platform_name() == "cpu";
+        let make = |handle| ParallelExecutable::new(handle, devices.to_vec(), waits);
         self.compile_as(program, &encoded, make, ParallelExecutable::handle)
     }
 

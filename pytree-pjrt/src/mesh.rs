@@ -3,12 +3,14 @@
 //! A program for a mesh has one replica for each device. A tensor on a mesh has one buffer for each device.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pytree_transform::device::{
-    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, Sharding,
+    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, PartMaker, Sharding,
 };
-use pytree_transform::{Jaxpr, Tensor};
+use pytree_transform::indexing::Index;
+use pytree_transform::{AbstractArray, Jaxpr, Tensor};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
@@ -32,6 +34,7 @@ impl MeshDevices for Client {
             let what = format!("a mesh of {expected} devices, because the client has {found}");
             return Err(DeviceError::unsupported(what, fix));
         }
+        let whole = Sharding::whole(axes);
         let axes = axes
             .iter()
             .map(|(name, length)| format!("{name}: {length}"));
@@ -41,6 +44,7 @@ impl MeshDevices for Client {
             client: self.without_places(),
             name: name.into(),
             devices: expected,
+            whole,
         }))
     }
 }
@@ -51,6 +55,8 @@ struct MeshEngine {
     client: Client,
     name: Arc<str>,
     devices: usize,
+    /// The sharding of tensors whose elements are on all devices.
+    whole: Sharding,
 }
 
 impl fmt::Debug for MeshEngine {
@@ -66,13 +72,13 @@ impl Engine for MeshEngine {
 
     /// Compiles a function that all devices compute in full.
     fn compile(&self, jaxpr: &Jaxpr) -> Result<Arc<dyn device::Executable>, DeviceError> {
-        let whole = |count| vec![Sharding::on_all(self.devices); count];
+        let whole = |count| vec![self.whole.clone(); count];
         let (inputs, outputs) = (whole(jaxpr.inputs().len()), whole(jaxpr.outputs().len()));
         self.compile_replicas(jaxpr, &inputs, &outputs)
     }
 
     fn put(&self, tensor: &Tensor) -> Result<Box<dyn device::Buffer>, DeviceError> {
-        self.put_sharded(tensor, &Sharding::on_all(self.devices))
+        self.put_sharded(tensor, &self.whole)
     }
 
     fn compile_parallel(
@@ -88,6 +94,15 @@ impl Engine for MeshEngine {
         sharding: &Sharding,
     ) -> Result<Box<dyn device::Buffer>, DeviceError> {
         Ok(Box::new(self.transfer(tensor, sharding)?))
+    }
+
+    fn put_parts(
+        &self,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        part: &mut PartMaker<'_>,
+    ) -> Result<Box<dyn device::Buffer>, DeviceError> {
+        Ok(Box::new(self.transfer_parts(whole, sharding, part)?))
     }
 }
 
@@ -111,7 +126,7 @@ impl MeshEngine {
         }
         let constants = module.constants().iter();
         let constants = constants
-            .map(|constant| self.transfer(constant, &Sharding::on_all(self.devices)))
+            .map(|constant| self.transfer(constant, &self.whole))
             .collect::<Result<_, _>>()?;
         // As for one device, a single operation costs as much as the copy of an input that is not donated.
         let text = if jaxpr.equations().len() > 1 {
@@ -132,14 +147,40 @@ impl MeshEngine {
 
     /// Begins to transfer the parts of a tensor to the devices.
     fn transfer(&self, tensor: &Tensor, sharding: &Sharding) -> Result<Parts, DeviceError> {
-        let pieces = divided(tensor, sharding)?;
-        let devices = self.client.devices()[..self.devices].iter().enumerate();
-        let parts = devices.map(|(at, device)| {
-            let piece = place(sharding, at, tensor.rank());
-            transfer(&pieces[piece], device)
-        });
+        self.transfer_parts(tensor.info(), sharding, |index| {
+            if sharding.is_replicated() {
+                return Ok(tensor.clone());
+            }
+            let ranges: Vec<Index> = index.iter().cloned().map(Index::from).collect();
+            let part = tensor.try_index(ranges);
+            part.map_err(|error| DeviceError::failed(error.to_string()))
+        })
+    }
+
+    /// Begins to transfer parts to the devices that hold them. Calls `part` once for each different part.
+    fn transfer_parts(
+        &self,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        mut part: impl FnMut(&[Range<usize>]) -> Result<Tensor, DeviceError>,
+    ) -> Result<Parts, DeviceError> {
+        let devices = &self.client.devices()[..self.devices];
+        let rank = whole.rank();
+        let mut parts: Vec<Option<Buffer>> = devices.iter().map(|_| None).collect();
+        for device in 0..devices.len() {
+            if parts[device].is_some() {
+                continue;
+            }
+            let piece = part(&sharding.index(device, &whole.shape))?;
+            let own = place(sharding, device, rank);
+            for other in device..devices.len() {
+                if place(sharding, other, rank) == own {
+                    parts[other] = Some(transfer(&piece, &devices[other])?);
+                }
+            }
+        }
         Ok(Parts {
-            parts: parts.collect::<Result<_, _>>()?,
+            parts: parts.into_iter().flatten().collect(),
             sharding: sharding.clone(),
         })
     }
@@ -150,21 +191,6 @@ fn place(sharding: &Sharding, device: usize, rank: usize) -> usize {
     (0..rank).fold(0, |number, axis| {
         number * sharding.parts(axis) + sharding.position(device, axis)
     })
-}
-
-/// Divides a tensor into its parts, which are numbered in row-major order of their positions in the tensor.
-fn divided(tensor: &Tensor, sharding: &Sharding) -> Result<Vec<Tensor>, DeviceError> {
-    let mut pieces = vec![tensor.clone()];
-    for axis in 0..tensor.rank() {
-        let parts = sharding.parts(axis);
-        if parts > 1 {
-            let split = |piece: &Tensor| piece.try_split(parts, axis.cast_signed());
-            let split: Result<Vec<Vec<Tensor>>, _> = pieces.iter().map(split).collect();
-            let split = split.map_err(|error| DeviceError::failed(error.to_string()))?;
-            pieces = split.into_iter().flatten().collect();
-        }
-    }
-    Ok(pieces)
 }
 
 /// Joins the parts of a tensor, which are numbered in row-major order of their positions in the tensor.
@@ -209,6 +235,14 @@ impl device::Buffer for Parts {
     fn wait(&self) -> Result<(), DeviceError> {
         let mut parts = self.parts.iter();
         parts.try_for_each(|part| part.wait().map_err(device_error))
+    }
+
+    fn sharding(&self) -> Option<&Sharding> {
+        Some(&self.sharding)
+    }
+
+    fn read_part(&self, device: usize) -> Result<Tensor, DeviceError> {
+        tensor(&self.parts[device])
     }
 }
 

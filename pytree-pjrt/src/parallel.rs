@@ -18,11 +18,18 @@ pub(crate) struct ParallelExecutable {
     devices: Vec<Device>,
     /// The types of the results of one device.
     outputs: Vec<Arc<ArrayType>>,
+    /// Whether a start waits for the end of the run.
+    waits: bool,
 }
 
 impl ParallelExecutable {
-    /// Creates the program from a compiled program whose replicas run on `devices`.
-    pub(crate) fn new(handle: ExecutableHandle, devices: Vec<Device>) -> Result<Self, PjrtError> {
+    /// Creates the program from a compiled program whose replicas run on `devices`. With `waits`, a start waits for the
+    /// end of the run.
+    pub(crate) fn new(
+        handle: ExecutableHandle,
+        devices: Vec<Device>,
+        waits: bool,
+    ) -> Result<Self, PjrtError> {
         let doing = |failure| PjrtError::plugin("read the properties of a program", failure);
         let name: Arc<str> = handle.name().map_err(doing)?.into();
         let found = handle.devices().map_err(doing)?.len();
@@ -39,6 +46,7 @@ impl ParallelExecutable {
             name,
             devices,
             outputs,
+            waits,
         })
     }
 
@@ -61,9 +69,9 @@ impl ParallelExecutable {
         for buffers in inputs {
             handles.push(buffers.iter().map(|buffer| buffer.handle()).collect());
         }
-        let results = self
-            .handle
-            .execute_all(&handles, not_donated, self.outputs.len())?;
+        let results =
+            self.handle
+                .execute_all(&handles, not_donated, self.outputs.len(), self.waits)?;
         let of_device = |(handles, device): (Vec<BufferHandle>, &Device)| {
             let results = handles.into_iter().zip(&self.outputs);
             let buffer = |(handle, array): (BufferHandle, &Arc<ArrayType>)| {

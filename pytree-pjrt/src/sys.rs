@@ -846,12 +846,14 @@ impl ExecutableHandle {
     /// the replicas. The inputs at the given positions are not donated, on all devices. Returns the results of each
     /// device.
     ///
-    /// If the program has no results, the function waits for the end of the run, like [`execute`](Self::execute).
+    /// With `waits`, the function returns at the end of the run. It also waits if the program has no results, like
+    /// [`execute`](Self::execute).
     pub(crate) fn execute_all(
         &self,
         inputs: &[Vec<&BufferHandle>],
         not_donated: &[i64],
         outputs: usize,
+        waits: bool,
     ) -> Result<Vec<Vec<BufferHandle>>> {
         const EXECUTE: &str = "PJRT_LoadedExecutable_Execute";
         let arity = inputs.first().map_or(0, Vec::len);
@@ -881,7 +883,7 @@ impl ExecutableHandle {
             output_lists: output_lists.as_ptr(),
             ..abi::LoadedExecutableExecute::of(self.loaded.raw.as_ptr())
         };
-        if outputs == 0 {
+        if waits || outputs == 0 {
             arguments.device_complete_events = complete.as_mut_ptr();
         }
         // SAFETY: the executable and the inputs are alive. There is a list of inputs and a list of results for each
@@ -889,18 +891,18 @@ impl ExecutableHandle {
         // result, because the caller passes the number of results that the executable reported. The list of events has
         // a place for each device.
         unsafe { self.api().call(arguments)? };
-        for event in complete {
-            if let Some(event) = self.api().event(event) {
-                event.wait()?;
-            }
-        }
         let buffer = |raw| {
             let raw = created(EXECUTE, raw)?;
             let client = Arc::clone(&self.loaded.client);
             Ok(BufferHandle { client, raw })
         };
         let of_device = |results: Vec<*mut abi::Buffer>| results.into_iter().map(buffer).collect();
-        results.into_iter().map(of_device).collect()
+        let results = results.into_iter().map(of_device).collect();
+        // The events and the results are owned now, so an error frees them.
+        let complete = complete.into_iter().map(|event| self.api().event(event));
+        let complete: Vec<EventHandle> = complete.flatten().collect();
+        complete.iter().try_for_each(EventHandle::wait)?;
+        results
     }
 }
 

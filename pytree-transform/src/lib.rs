@@ -82,8 +82,8 @@ pub use crate::transformations::writing::{Arguments, Mut, WritingFunction};
 pub mod device {
     pub use crate::base::device_error::DeviceError;
     pub use crate::tensor::device::{
-        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction, Sharding,
-        with_device,
+        Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction, PartMaker,
+        Shard, Sharding, with_device,
     };
     pub use crate::transformations::device_put::{device_put, try_device_put};
     pub use crate::transformations::wait::{try_wait, wait};

@@ -19,7 +19,7 @@ pub use self::registration::RegistrationProblem;
 pub use self::selection::SelectionMistake;
 pub use self::shapes::{ShapeError, ShapeMismatch};
 pub(crate) use self::text::{behind_a_reference, cycle_in_a_tree, too_deep, weak_in_a_tree};
-use self::text::{list, list_of_paths, no_static, no_steps, suggestion, unfit};
+use self::text::{list, list_of_paths, no_static, no_steps, some_paths, suggestion, unfit};
 use crate::base::path::KeyPath;
 
 /// The error of an operation on trees. If an operation returns an error, it has changed nothing.
@@ -171,10 +171,14 @@ pub enum TreeError {
         path: KeyPath,
     },
     /// A filter that must select at least one leaf selects none.
-    #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt))]
+    #[error("the filter {filter} selects no leaf{}", no_steps(.misspelt, *.parameters, *.states))]
     NothingSelected {
         /// The displayed form of the filter.
         filter: String,
+        /// The number of parameters of the tree.
+        parameters: usize,
+        /// The number of states of the tree.
+        states: usize,
         /// The names in the filter that no path contains, each with the most similar name in the paths.
         misspelt: Vec<(String, Option<String>)>,
     },
@@ -195,6 +199,14 @@ pub enum TreeError {
         path: KeyPath,
         /// The most similar existing path.
         nearest: Option<KeyPath>,
+    },
+    /// A path leads to a node, but a leaf is expected.
+    #[error("{} is a node, and not a leaf; write the path of a leaf below it: {}", .path.or_root(), some_paths(.leaves))]
+    NotALeaf {
+        /// The requested path.
+        path: KeyPath,
+        /// The paths of all leaves below the node.
+        leaves: Vec<KeyPath>,
     },
     /// A path leads to neither a node nor a leaf.
     #[error("no node or leaf at {}{}", .path.or_root(), suggestion(.nearest.as_ref()))]

@@ -13,7 +13,8 @@ use crate::trees::functions::{flatten_as_tree, flatten_borrowed};
 
 /// The differences between two models, as [`diff`] returns them.
 ///
-/// The differences are displayed as a table of the leaves that differ, and a list of the other differences.
+/// The differences are displayed with the [largest](Self::largest) difference, as a table of the leaves that differ, and a
+/// list of the other differences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelDiff {
     structure: Vec<Difference>,
@@ -112,6 +113,28 @@ impl ModelDiff {
         &self.only_right
     }
 
+    /// Returns the leaf with the largest absolute difference of an element, the first if several have it. `None` if no
+    /// elements of arrays differ.
+    ///
+    /// # Examples
+    /// ```
+    /// use ndarray::array;
+    /// use pytree_core::diff;
+    /// let left = (array![1.0, 2.0], array![3.0]);
+    /// let right = (array![1.0, 2.25], array![3.5]);
+    /// let difference = diff(&left, &right);
+    /// let (leaf, values) = difference.largest().unwrap();
+    /// assert_eq!((leaf.path.to_string(), values.absolute), ("[1]".to_owned(), 0.5));
+    /// ```
+    pub fn largest(&self) -> Option<(&LeafDiff, &ValueDiff)> {
+        let leaves = self.leaves.iter();
+        let compared = leaves.filter_map(|leaf| Some((leaf, leaf.values.as_ref()?)));
+        compared.reduce(|largest, other| {
+            let is_larger = other.1.absolute > largest.1.absolute;
+            if is_larger { other } else { largest }
+        })
+    }
+
     /// Returns the number of leaves that are in both models.
     pub fn compared(&self) -> usize {
         self.compared
@@ -156,6 +179,15 @@ impl fmt::Display for ModelDiff {
                 1 => write!(f, ", 1 is only in the {side}")?,
                 more => write!(f, ", {more} are only in the {side}")?,
             }
+        }
+        // With one leaf, the table says it.
+        if let Some((leaf, values)) = self.largest().filter(|_| count > 1) {
+            let path = leaf.path.or_root();
+            write!(
+                f,
+                "; the largest difference is {:.3e} at {path}",
+                values.absolute
+            )?;
         }
         let header = [
             "path",

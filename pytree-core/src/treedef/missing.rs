@@ -53,6 +53,52 @@ impl TreeDef {
 }
 
 impl TreeDef {
+    /// Returns the error for a path without a leaf. If a node has this path, the error lists the leaves below the node.
+    /// Otherwise, the error suggests the most similar path of a leaf.
+    pub(crate) fn no_leaf(&self, path: &KeyPath) -> TreeError {
+        let leaves = self.leaves_below(path);
+        let path = path.clone();
+        if !leaves.is_empty() {
+            return TreeError::NotALeaf { path, leaves };
+        }
+        let nearest = self
+            .nearest_behind_alias(&path)
+            .or_else(|| self.nearest_leaf(&path));
+        TreeError::NoLeaf { path, nearest }
+    }
+
+    /// Returns the paths of the leaves below a node. The list is empty if no node has this path.
+    fn leaves_below(&self, path: &KeyPath) -> Vec<KeyPath> {
+        let Ok(node) = self.follow(path) else {
+            return Vec::new();
+        };
+        // The path may lead through aliases. A walk finds the leaves below the first path of the node.
+        let first = self.path_of(self.content_of(node).position());
+        let mut leaves = Vec::new();
+        self.walk_places(|place| {
+            if place.holds_leaf && first.is_prefix_of(place.path) {
+                let below = &place.path.keys()[first.keys().len()..];
+                leaves.push(path.keys().iter().chain(below).cloned().collect());
+            }
+        });
+        leaves
+    }
+
+    /// Returns the path of a leaf that is most similar to a path.
+    fn nearest_leaf(&self, path: &KeyPath) -> Option<KeyPath> {
+        let mut paths = Vec::new();
+        let mut keys = 0;
+        self.walk_places(|place| {
+            keys += place.path.keys().len();
+            if place.holds_leaf && keys < LOOKED_AT {
+                paths.push(place.path.clone());
+            }
+        });
+        let texts = paths.iter().map(|path| (path, path.to_string()));
+        let (nearest, _) = Effort::default().nearest(&path.to_string(), texts)?;
+        Some(nearest.clone())
+    }
+
     /// Returns an existing path that is similar to `path` and leads through an alias. `path` itself leads to no node. A
     /// walk over all nodes finds all other similar paths. So the result is `None` unless the last existing node on
     /// `path` was reached through an alias, or has an alias as a child.

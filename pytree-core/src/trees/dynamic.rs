@@ -19,7 +19,6 @@ use std::ops::Index;
 use crate::base::bug::{LEAVES, expect_next};
 use crate::base::error::TreeError;
 use crate::base::path::{AsKeyPath, KeyPath};
-use crate::base::suggest::{Effort, LOOKED_AT};
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::{self, Unflattener};
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -193,7 +192,8 @@ impl<L> Tree<L> {
     /// Returns the leaf at `path`. A leaf in a shared node is found at each path of the node.
     ///
     /// # Errors
-    /// - [`TreeError::NoLeaf`] if the path is not that of a leaf. The error has the most similar path.
+    /// - [`TreeError::NoLeaf`] if the path does not exist. The error has the most similar path.
+    /// - [`TreeError::NotALeaf`] if the path is that of a node. The error has the leaves below the node.
     /// - [`TreeError::InAnotherPart`] if a filter has moved the leaf to another part.
     /// - [`TreeError::PathSyntax`] if the path is invalid.
     ///
@@ -215,29 +215,7 @@ impl<L> Tree<L> {
         match self.treedef.place_at(path) {
             Some((_, position, true)) => Ok(position),
             Some((_, _, false)) => Err(TreeError::InAnotherPart { path: path.clone() }),
-            None => {
-                if let Some(nearest) = self.treedef.nearest_behind_alias(path) {
-                    return Err(TreeError::NoLeaf {
-                        path: path.clone(),
-                        nearest: Some(nearest),
-                    });
-                }
-                let text = path.to_string();
-                let mut paths = Vec::new();
-                let mut keys = 0;
-                self.treedef.walk_places(|place| {
-                    keys += place.path.keys().len();
-                    if place.holds_leaf && keys < LOOKED_AT {
-                        paths.push(place.path.clone());
-                    }
-                });
-                let paths = paths.iter().map(|path| (path, path.to_string()));
-                let nearest = Effort::default().nearest(&text, paths);
-                Err(TreeError::NoLeaf {
-                    path: path.clone(),
-                    nearest: nearest.map(|(path, _)| path.clone()),
-                })
-            }
+            None => Err(self.treedef.no_leaf(path)),
         }
     }
 

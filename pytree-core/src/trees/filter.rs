@@ -262,8 +262,12 @@ impl Filter {
         if chosen.contains(&true) {
             return Ok(chosen);
         }
+        let kinds = treedef.leaf_kinds();
+        let kinds = || kinds.iter().flatten();
         Err(TreeError::NothingSelected {
             filter: format!("{self:?}"),
+            parameters: kinds().filter(|kind| kind.is_param()).count(),
+            states: kinds().filter(|kind| kind.is_state()).count(),
             misspelt: self.misspelt(&paths),
         })
     }

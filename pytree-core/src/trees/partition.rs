@@ -103,6 +103,7 @@ impl<M, L> Partition<M, L> {
     ///
     /// # Errors
     /// - [`TreeError::NoLeaf`] with the nearest path of a leaf.
+    /// - [`TreeError::NotALeaf`] with the leaves below the path, if it is that of a node.
     /// - [`TreeError::InAnotherPart`] if the leaf is absent.
     /// - [`TreeError::PathSyntax`] if the path is invalid.
     pub fn get(&self, path: &(impl AsKeyPath + ?Sized)) -> Result<&L, TreeError> {

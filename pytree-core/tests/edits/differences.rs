@@ -171,7 +171,7 @@ fn difference_table_is_aligned_and_ordered() {
     let found = diff(&left, &right);
     assert_eq!(
         found.to_string(),
-        "2 of 3 leaves differ\n  \
+        "2 of 3 leaves differ; the largest difference is 2.000e0 at [0]['step']\n  \
          path           left    right   differing  absolute  relative  at\n  \
          [0]['step']    i32[]   i32[]   1 of 1     2.000e0   6.667e-1  []: 1 against 3\n  \
          [0]['weight']  f32[2]  f32[2]  1 of 2     5.000e-1  3.333e-1  [0]: 1 against 1.5"
@@ -182,6 +182,12 @@ fn difference_table_is_aligned_and_ordered() {
         .map(|leaf| leaf.path.to_string())
         .collect();
     assert_eq!(paths, ["[0]['step']", "[0]['weight']"]);
+    let largest = found
+        .largest()
+        .map(|(leaf, values)| (leaf.path.to_string(), values.absolute));
+    assert_eq!(largest, Some(("[0]['step']".to_owned(), 2.0)));
+    assert_eq!(diff(&left, &left).largest(), None);
+    assert_eq!(diff(&"a", &"b").largest(), None);
     assert!(found.within(2.0) && !found.within(1.9));
     assert!(found.within_relative(0.67) && !found.within_relative(0.66));
 }

@@ -286,7 +286,7 @@ fn filters_display_as_written() {
         (Filter::everything(), "everything"),
         (Filter::nothing(), "nothing"),
         (!Filter::param(), "!param"),
-        (Filter::any_state(), "state"),
+        (Filter::any_state(), "any_state"),
         (Filter::state::<BatchStat>(), "state(BatchStat)"),
         (
             Filter::param() & Filter::path("a[0].b"),
@@ -368,7 +368,7 @@ fn filter_terms_display_without_nesting() {
     let filter = Filter::param() | Filter::path("a") | Filter::path("b") & !!Filter::any_state();
     assert_eq!(
         format!("{filter:?}"),
-        "(param | path(a) | (path(b) & state))"
+        "(param | path(a) | (path(b) & any_state))"
     );
 }
 

@@ -94,6 +94,24 @@ fn leaf_is_found_only_by_its_path() {
 }
 
 #[test]
+fn leaves_below_path_of_node_are_named() {
+    let shared = Shared::new([7.0_f64]);
+    let model = ([1.0_f64, 2.0], vec![3.0_f64; 9], shared.clone(), shared);
+    let part = partition::filter::<_, f64>(&model, &Filter::everything());
+    let message = |path: &str| part.get(path).unwrap_err().to_string();
+    assert_eq!(
+        message("[0]"),
+        "[0] is a node, and not a leaf; write the path of a leaf below it: `[0][0]`, `[0][1]`"
+    );
+    assert!(message("[1]").ends_with("`[1][4]`, `[1][5]` and 3 more"));
+    assert!(message("").starts_with("the root is a node, and not a leaf; write"));
+    // The second path of a shared node has the same leaves.
+    assert!(message("[2]").ends_with("below it: `[2][0]`"));
+    assert!(message("[3]").ends_with("below it: `[3][0]`"));
+    assert!(message("[4]").starts_with("no leaf at [4]"));
+}
+
+#[test]
 fn leaves_that_no_filter_accepts_are_listed() {
     let split = |filter| partition::split::<_, f32, 1>(&(1.0_f32, 2.0_f32, 3.0_f32), [filter]);
     for filter in [Filter::path("[1]"), Filter::nothing()] {

@@ -51,7 +51,7 @@ fn misspelt_name_gets_suggestion() {
 fn choose_rejects_empty_selection() {
     assert_eq!(
         chosen(&(Filter::param() & Filter::any_state())).unwrap_err(),
-        "the filter (param & state) selects no leaf; use a kind and a path that exist in the tree"
+        "the filter (param & any_state) selects no leaf; the tree has 2 parameters and 2 states: use a kind and a path that exist in the tree"
     );
     assert!(
         chosen(&Filter::path("[2]"))

@@ -114,6 +114,10 @@ fn functions_named_in_messages_exist() {
     }
     assert!(named.len() > 20, "{}", named.len());
     let is_defined = |path: &[String]| {
+        // The standard library is not read here.
+        if path[0] == "std" {
+            return true;
+        }
         let (name, above) = path.split_last().unwrap();
         let owners = defined.get(name);
         owners.is_some_and(|owners| {

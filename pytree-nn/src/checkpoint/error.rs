@@ -44,6 +44,12 @@ pub enum CheckpointError {
         /// The defect of the file.
         problem: String,
     },
+    /// The file is a ZIP archive, such as `torch.save` writes.
+    #[error("cannot read the checkpoint `{}`: it is a ZIP archive, such as a `.pth` or `.pt` file of `torch.save`, and not a safetensors file; convert it in Python: `safetensors.torch.save_file(torch.load(path, weights_only=True), \"weights.safetensors\")`", .path.display())]
+    Archive {
+        /// The path of the file.
+        path: PathBuf,
+    },
     /// The file is shorter or longer than its header says.
     #[error("cannot read the checkpoint `{}`: expected {expected} bytes, found {found}; the file was cut off or damaged: copy it again, or load an earlier checkpoint", .path.display())]
     Length {
@@ -75,7 +81,7 @@ pub enum CheckpointError {
         found: String,
     },
     /// The leaves of the file differ from the leaves of the template.
-    #[error("cannot load the checkpoint `{}`:{}{}\nload it into a model with the saved structure, rename or leave out leaves with `load_with`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`", .path.display(), prefixed(.prefix.as_deref()), list(.mismatches))]
+    #[error("cannot load the checkpoint `{}`:{}{}\n{}", .path.display(), prefixed(.prefix.as_deref()), list(.mismatches), advice(.mismatches))]
     Mismatch {
         /// The path of the file.
         path: PathBuf,
@@ -193,6 +199,12 @@ pub enum Mismatch {
         /// The path in the template, or the paths of the parts.
         model: String,
     },
+    /// The file has names of PyTorch, and is loaded without [`LoadOptions::names`](crate::checkpoint::LoadOptions::names). This
+    /// explains other mismatches.
+    PyTorchNames {
+        /// What only files of PyTorch have.
+        sign: String,
+    },
     /// The shape or the dtype of the leaf in the file differs from its shape or dtype in the template.
     Different {
         /// The name of the leaf.
@@ -209,6 +221,8 @@ pub enum Mismatch {
         stored: Option<String>,
         /// The shape that the tensor in the file must have, if it differs from the shape in the template.
         stored_shape: Option<Vec<usize>>,
+        /// The library whose layout has `stored_shape`, as `PyTorch's`, if `LoadOptions::names` names one.
+        layout: Option<String>,
         /// What the user can do.
         hint: Option<String>,
     },
@@ -286,6 +300,11 @@ impl fmt::Display for Mismatch {
                     "the template has no leaf at {model}, to which `WeightNames` give the path `{file}` in the file"
                 )
             }
+            Mismatch::PyTorchNames { sign } => {
+                format!(
+                    "the file has {sign}, so PyTorch wrote it: load it with `LoadOptions::new().names(WeightNames::pytorch())`"
+                )
+            }
             Mismatch::Different {
                 name,
                 expected,
@@ -294,6 +313,7 @@ impl fmt::Display for Mismatch {
                 lengths,
                 stored,
                 stored_shape,
+                layout,
                 hint,
             } => {
                 let mut line = format!("{} is {found} in the file", shown(name));
@@ -308,7 +328,8 @@ impl fmt::Display for Mismatch {
                 if let Some(shape) = stored_shape {
                     let _ = write!(
                         line,
-                        ", which the file has as {}",
+                        ", which in {} layout is {}",
+                        layout.as_deref().unwrap_or("the file's"),
                         with_shape(expected, shape)
                     );
                 }
@@ -349,6 +370,22 @@ fn shown(name: &str) -> Cow<'_, str> {
     let end = name.char_indices().rev().nth(SHOWN / 2 - 1);
     let end = end.map_or("", |(at, _)| &name[at..]);
     Cow::Owned(format!("{start}…{end}"))
+}
+
+/// Returns what the user can do about the mismatches.
+fn advice(mismatches: &[Mismatch]) -> String {
+    let mut text =
+        "load it into a model with the saved structure, rename leaves with `LoadOptions::rename`, "
+            .to_owned();
+    let has = |wanted: fn(&Mismatch) -> bool| mismatches.iter().any(wanted);
+    if has(|mismatch| matches!(mismatch, Mismatch::Missing { .. })) {
+        text.push_str("keep the template's values of missing leaves with `allow_missing()`, ");
+    }
+    if has(|mismatch| matches!(mismatch, Mismatch::Unexpected { .. })) {
+        text.push_str("ignore unused leaves of the file with `allow_unused()`, or single leaves with `WeightNames::ignore`, ");
+    }
+    text.push_str("name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`");
+    text
 }
 
 fn prefixed(prefix: Option<&OtherPrefix>) -> String {

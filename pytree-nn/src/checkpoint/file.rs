@@ -51,6 +51,11 @@ impl StoredFile {
         }
         let mut bytes = [0; LENGTH];
         file.read_exact(&mut bytes).map_err(failed)?;
+        if bytes.starts_with(b"PK\x03\x04") {
+            return Err(CheckpointError::Archive {
+                path: path.to_owned(),
+            });
+        }
         let header = u64::from_le_bytes(bytes);
         // A safetensors header begins with a brace. In a file of another format, the length read above is meaningless.
         let mut brace = [0; 1];
@@ -91,6 +96,12 @@ impl StoredFile {
     pub(super) fn tensors(&self) -> BTreeMap<String, TensorInfo> {
         let tensors = self.header.tensors().into_iter();
         tensors.map(|(name, info)| (name, info.clone())).collect()
+    }
+
+    /// Returns an entry of the metadata.
+    pub(super) fn entry(&self, key: &str) -> Option<&str> {
+        let entries = self.header.metadata().as_ref()?;
+        entries.get(key).map(String::as_str)
     }
 
     /// Returns the metadata after a check of the version, but without a check of the checksum.

@@ -42,9 +42,10 @@ pub struct FolderOptions {
     /// The number of last checkpoints that are kept. The default is 3. The number 0 keeps only the best checkpoint and
     /// the checkpoint that was just saved.
     pub keep_last: usize,
-    /// Which metric is best. The default is [`Best::Lowest`].
+    /// Whether the checkpoint with the lowest or the highest metric is kept. The default is [`Best::Lowest`], for a loss. For
+    /// an accuracy, set [`Best::Highest`].
     pub best: Best,
-    /// The options of each save, such as further metadata.
+    /// The options of each save, such as further metadata. The default is [`SaveOptions::new`].
     pub save: SaveOptions,
 }
 
@@ -63,7 +64,7 @@ impl Default for FolderOptions {
 #[non_exhaustive]
 pub struct Saved {
     /// The step of the training run.
-    pub step: u64,
+    pub step: usize,
     /// The metric, if the checkpoint was saved with a metric.
     pub metric: Option<f64>,
     /// The path of the file, for [`load`](crate::checkpoint::load).
@@ -86,7 +87,7 @@ pub struct Saved {
 /// for (step, loss) in [(100, 0.9), (200, 0.5), (300, 0.7), (400, 0.6)] {
 ///     folder.save(step, &Linear::new(2, 3, &mut rngs), loss)?;
 /// }
-/// let steps: Vec<u64> = folder.list()?.iter().map(|saved| saved.step).collect();
+/// let steps: Vec<usize> = folder.list()?.iter().map(|saved| saved.step).collect();
 /// assert_eq!(steps, [200, 300, 400]); // the last two, and the best
 /// assert_eq!(folder.best()?.map(|saved| saved.metric), Some(Some(0.5)));
 ///
@@ -141,7 +142,7 @@ impl CheckpointFolder {
     /// checkpoint cannot be removed. The new checkpoint then exists.
     pub fn save<T: PytreeOf<Tensor>>(
         &self,
-        step: u64,
+        step: usize,
         state: &T,
         metric: impl Into<Option<f64>>,
     ) -> Result<Saved, CheckpointError> {
@@ -193,6 +194,10 @@ impl CheckpointFolder {
 
     /// Returns the checkpoint with the highest step, or `None` if the folder has no checkpoint.
     ///
+    /// Checkpoints of an earlier run count, too. If a new run begins at step 0 in the folder of an older run, `latest` still returns
+    /// the older run's last checkpoint, and each save of the new run removes its own previous checkpoint first. So give each
+    /// run a folder of its own, and call `latest` before the first save to continue a run.
+    ///
     /// # Errors
     /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
     pub fn latest(&self) -> Result<Option<Saved>, CheckpointError> {
@@ -227,14 +232,14 @@ fn best(listed: &[Saved], which: Best) -> Option<&Saved> {
 }
 
 /// Returns the step in the name of a checkpoint, or `None` if a file has another name.
-fn step_of(name: &OsStr) -> Option<u64> {
+fn step_of(name: &OsStr) -> Option<usize> {
     let digits = name.to_str()?.strip_prefix(BEGINNING)?.strip_suffix(END)?;
-    let step: u64 = digits.parse().ok()?;
+    let step: usize = digits.parse().ok()?;
     (format!("{step:0DIGITS$}") == digits).then_some(step)
 }
 
 /// Returns a checkpoint of the folder, or `None` if the file cannot be read or has no step of its name in its metadata.
-fn saved_at(path: PathBuf, step: u64) -> Option<Saved> {
+fn saved_at(path: PathBuf, step: usize) -> Option<Saved> {
     let metadata = StoredFile::open(&path).ok()?.metadata().ok()?;
     let (found, metric) = metadata.progress()?;
     (found == step).then_some(Saved { step, metric, path })

@@ -39,6 +39,9 @@ impl<'n> Names<'n> {
         let others = self.all.iter().filter(|other| last_step(other) != step);
         let names = likely.chain(others).map(|other| (*other, *other));
         let (nearest, distance) = effort.nearest(name, names)?;
+        if optimizer_state(name) != optimizer_state(nearest) {
+            return None;
+        }
         let longer = name.len().max(nearest.len()) - common_steps(name, nearest);
         (2 * distance <= longer).then(|| nearest.to_owned())
     }
@@ -95,6 +98,9 @@ impl OtherPrefix {
                 .iter()
                 .max_by_key(|name| (common_end(sample, name), Reverse(name.len())))?;
             let (stored, expected) = prefixes(sample, partner)?;
+            if optimizer_state(stored) != optimizer_state(expected) {
+                return None;
+            }
             let mut guess = Self {
                 stored: stored.to_owned(),
                 expected: expected.to_owned(),
@@ -143,24 +149,42 @@ impl fmt::Display for OtherPrefix {
         } else {
             write!(f, "{fitting} of {unused} names that only the file has")?;
         }
+        // The function changes only names that begin with the prefix. A prefix can also occur inside of other names.
         match (stored.is_empty(), expected.is_empty()) {
             (false, true) => write!(
                 f,
                 " begin with `{stored}`, but the names in the template do not: load the checkpoint by `load_with` with \
-                 `LoadOptions::new().rename(|name| name.replacen({stored:?}, \"\", 1))`"
+                 `LoadOptions::new().rename(|name| name.strip_prefix({stored:?}).unwrap_or(name).to_owned())"
             ),
             (true, _) => write!(
                 f,
                 " do not begin with `{expected}`, but the names in the template do: load the checkpoint by `load_with` with \
-                 `LoadOptions::new().rename(|name| format!(\"{{}}{{name}}\", {expected:?}))`"
+                 `LoadOptions::new().rename(|name| {expected:?}.to_owned() + name)"
             ),
             (false, false) => write!(
                 f,
                 " begin with `{stored}`, but the names in the template begin with `{expected}`: load the checkpoint by `load_with` with \
-                 `LoadOptions::new().rename(|name| name.replacen({stored:?}, {expected:?}, 1))`"
+                 `LoadOptions::new().rename(|name| name.strip_prefix({stored:?}).map_or(name.to_owned(), |rest| {expected:?}.to_owned() + rest))"
             ),
-        }
+        }?;
+        f.write_str(if fitting == unused {
+            "`"
+        } else {
+            ".allow_unused()`"
+        })
     }
+}
+
+/// Returns the field of a transformation that a name or a prefix has, such as `mean` in `steps[0].mean.weight`, or
+/// `None` if there is none.
+///
+/// Different fields are different states, for instance the means of Adam and the sums of momentum. They have the same
+/// shapes, so a load under another name would succeed, and train wrongly.
+fn optimizer_state(name: &str) -> Option<&str> {
+    let (_, step) = name.rsplit_once("steps[")?;
+    let (_, field) = step.split_once("].")?;
+    let end = field.find(['.', '[']).unwrap_or(field.len());
+    (end > 0).then(|| &field[..end])
 }
 
 /// Returns the number of bytes in the first steps that both names have in common.
@@ -286,6 +310,60 @@ mod tests {
                 .ends_with("weight")
         );
         assert!(nearest("steps[0].mean.layers[0].weight").is_some());
+    }
+
+    #[test]
+    fn states_of_other_transformations_are_not_suggested() {
+        let of = |field: &str| {
+            ["bias", "weight"].map(|leaf| format!("opt.steps[0].{field}.layers[0].{leaf}"))
+        };
+        let (means, sums) = (of("mean"), of("sums"));
+        let (means, sums) = (means.each_ref(), sums.each_ref());
+        let (means, sums) = (means.map(String::as_str), sums.map(String::as_str));
+        assert_eq!(found(&means, &sums), None);
+        let names = Names::new(sums.into_iter());
+        assert_eq!(names.nearest(means[0], &mut Effort::default()), None);
+        // The same transformation at another place of the chain is a rename.
+        let moved = means.map(|name| name.replace("steps[0]", "steps[1]"));
+        let moved = moved.each_ref().map(String::as_str);
+        is(found(&means, &moved), "opt.steps[0]", "opt.steps[1]", 2, 2);
+    }
+
+    #[test]
+    fn suggested_code_changes_only_the_prefix() {
+        let text = |stored: &str, expected: &str, unused| {
+            let prefix = OtherPrefix {
+                stored: stored.to_owned(),
+                expected: expected.to_owned(),
+                fitting: 3,
+                unused,
+            };
+            prefix.to_string()
+        };
+        for (stored, expected, unused, code) in [
+            (
+                "[0].",
+                "",
+                3,
+                "rename(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned())`",
+            ),
+            (
+                "[0].",
+                "",
+                9,
+                "rename(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned()).allow_unused()`",
+            ),
+            ("", "net.", 3, "rename(|name| \"net.\".to_owned() + name)`"),
+            (
+                "a.",
+                "b.",
+                4,
+                "rename(|name| name.strip_prefix(\"a.\").map_or(name.to_owned(), |rest| \"b.\".to_owned() + rest)).allow_unused()`",
+            ),
+        ] {
+            let text = text(stored, expected, unused);
+            assert!(text.ends_with(code), "{text}");
+        }
     }
 
     #[test]

@@ -89,9 +89,17 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     let axes = || treedef.leaf_axes();
     let (mut plan, report) = match template.matched(axes, file.tensors(), options) {
         Ok(matched) => matched,
-        Err((mismatches, prefix)) => {
+        Err((mut mismatches, prefix)) => {
             // If the file is damaged, the checksum explains the mismatches.
             file.read_all(&metadata, |_, _, _| Ok(()))?;
+            if let Some(sign) = options
+                .names
+                .is_none()
+                .then(|| pytorch_sign(&file))
+                .flatten()
+            {
+                mismatches.insert(0, Mismatch::PyTorchNames { sign });
+            }
             return Err(CheckpointError::Mismatch {
                 path: file.path().to_owned(),
                 mismatches,
@@ -109,6 +117,22 @@ pub fn load_with<T: PytreeOf<Tensor>>(
         Ok(())
     })?;
     Ok((graph::unflatten(&treedef, leaves)?, report))
+}
+
+/// Returns what only a file of PyTorch has, or `None` if another program wrote the file.
+fn pytorch_sign(file: &StoredFile) -> Option<String> {
+    if file.entry("format") == Some("pt") {
+        return Some("the metadata `format = pt`".to_owned());
+    }
+    let is_running = |name: &String| {
+        let last = name.rsplit('.').next();
+        matches!(
+            last,
+            Some("running_mean" | "running_var" | "num_batches_tracked")
+        )
+    };
+    let name = file.tensors().into_keys().find(is_running)?;
+    Some(format!("the tensor `{name}`"))
 }
 
 type Rename<'f> = Box<dyn Fn(&str) -> String + 'f>;
@@ -180,6 +204,11 @@ impl<'f> LoadOptions<'f> {
     pub(super) fn unused_rules(&self, names: &[String]) -> Vec<Mismatch> {
         let rules = self.names.as_ref().map(|rules| rules.unused(names));
         rules.unwrap_or_default()
+    }
+
+    /// Returns whose layouts the file has, for messages.
+    pub(super) fn library(&self) -> Option<String> {
+        self.names.as_ref()?.library()
     }
 
     /// Returns whether a tensor of the file, which may be renamed, is ignored.

@@ -78,7 +78,7 @@ impl Template<'_> {
                 plan.entry(entry_name).or_default().push(reading);
             } else {
                 let axes = axes_of.get_or_insert_with(&axes);
-                problems.extend(self.differences(&group, entry, axes));
+                problems.extend(self.differences(&group, entry, axes, options));
             }
         }
         for name in used {
@@ -211,6 +211,7 @@ impl Template<'_> {
         group: &[usize],
         found: &Found,
         axes: &mut [Option<Vec<String>>],
+        options: &LoadOptions<'_>,
     ) -> Vec<Mismatch> {
         let whole = self.file_shape(group);
         let differences = group.iter().map(|&leaf| {
@@ -231,6 +232,7 @@ impl Template<'_> {
                 lengths,
                 stored: (found.stored != self.names[leaf]).then(|| found.stored.clone()),
                 stored_shape: in_file.cloned(),
+                layout: options.library(),
                 hint: hint(tensor.dtype(), whole.as_deref(), &found.info),
             }
         });

@@ -76,7 +76,7 @@ impl Metadata {
     }
 
     /// Adds the step and the metric of a checkpoint in a folder.
-    pub(super) fn set_progress(&mut self, step: u64, metric: Option<f64>) {
+    pub(super) fn set_progress(&mut self, step: usize, metric: Option<f64>) {
         self.0.insert(STEP_KEY.to_owned(), step.to_string());
         if let Some(metric) = metric {
             // The text is the shortest that is read as the same number.
@@ -85,7 +85,7 @@ impl Metadata {
     }
 
     /// Returns the step and the metric of a checkpoint in a folder.
-    pub(super) fn progress(&self) -> Option<(u64, Option<f64>)> {
+    pub(super) fn progress(&self) -> Option<(usize, Option<f64>)> {
         let step = self.0.get(STEP_KEY)?.parse().ok()?;
         let metric = self.0.get(METRIC_KEY).and_then(|text| text.parse().ok());
         Some((step, metric))

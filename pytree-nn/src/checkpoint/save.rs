@@ -110,7 +110,7 @@ pub(super) fn save_in_folder<T: PytreeOf<Tensor>>(
     path: &Path,
     state: &T,
     options: &SaveOptions,
-    progress: (u64, Option<f64>),
+    progress: (usize, Option<f64>),
     family: &str,
 ) -> Result<(), CheckpointError> {
     save_to(path, state, options, Some(progress), Some(family))
@@ -120,7 +120,7 @@ fn save_to<T: PytreeOf<Tensor>>(
     path: &Path,
     state: &T,
     options: &SaveOptions,
-    progress: Option<(u64, Option<f64>)>,
+    progress: Option<(usize, Option<f64>)>,
     family: Option<&str>,
 ) -> Result<(), CheckpointError> {
     if let Some(key) = options.metadata.keys().find(|key| key.starts_with(OURS)) {

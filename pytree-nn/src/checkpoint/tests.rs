@@ -187,7 +187,7 @@ fn all_mismatches_are_reported_at_once() {
             "  ['wieght2']: found f32[1], but the template has no leaf with this name; did you mean ['weight2']?",
             "  ['shape'] is f32[1] in the file, expected f32[1,2]",
             "  ['type'] is f32[1] in the file, expected f64[1]; convert it with `LoadOptions::convert_floats`",
-            "load it into a model with the saved structure, rename or leave out leaves with `load_with`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
+            "load it into a model with the saved structure, rename leaves with `LoadOptions::rename`, keep the template's values of missing leaves with `allow_missing()`, ignore unused leaves of the file with `allow_unused()`, or single leaves with `WeightNames::ignore`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
         ]
     );
     assert!(text.starts_with("cannot load the checkpoint"), "{text}");
@@ -286,6 +286,16 @@ fn errors_are_small() {
 #[test]
 fn other_format_is_refused() {
     let scratch = Scratch::new("other");
+    fs::write(
+        &scratch.0,
+        b"PK\x03\x04\x00\x00\x08\x08\x00\x00archive/data.pkl",
+    )
+    .unwrap();
+    let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();
+    assert!(
+        error.contains("it is a ZIP archive, such as a `.pth` or `.pt` file of `torch.save`, and not a safetensors file; convert it in Python: `safetensors.torch.save_file("),
+        "{error}"
+    );
     fs::write(&scratch.0, "this is a text, and not a checkpoint").unwrap();
     let error = load(&scratch.0, &mlp(&[2, 3])).unwrap_err().to_string();
     assert!(error.contains("it is not a safetensors file"), "{error}");
@@ -300,6 +310,57 @@ fn other_format_is_refused() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn model_is_loaded_from_model_and_optimizer_as_suggested() {
+    let scratch = Scratch::new("model-and-optimizer");
+    let model = mlp(&[2, 3, 1]);
+    let optimizer = Optimizer::new(&model, adam(0.1));
+    save(&scratch.0, &(model.clone(), optimizer)).unwrap();
+    let other = Mlp::new(&[2, 3, 1], Activation::Relu, &mut Rngs::new(9));
+    let error = load(&scratch.0, &other).unwrap_err().to_string();
+    assert!(
+        error.contains("`LoadOptions::new().rename(|name| name.strip_prefix(\"[0].\").unwrap_or(name).to_owned()).allow_unused()`"),
+        "{error}"
+    );
+    let options = LoadOptions::new()
+        .rename(|name| name.strip_prefix("[0].").unwrap_or(name).to_owned())
+        .allow_unused();
+    let (loaded, report) = load_with(&scratch.0, &other, &options).unwrap();
+    assert_eq!(loaded, model);
+    // The names of the other leaves are those of the file.
+    assert!(
+        report
+            .unused
+            .iter()
+            .all(|leaf| leaf.to_string().starts_with("[1].")),
+        "{report:?}"
+    );
+    assert!(!report.unused.is_empty());
+}
+
+#[test]
+fn states_of_adam_are_not_suggested_for_momentum() {
+    let scratch = Scratch::new("other-optimizer");
+    let model = mlp(&[2, 3, 1]);
+    save(&scratch.0, &Optimizer::new(&model, adam(0.1))).unwrap();
+    let momentum = crate::sgd_momentum(0.1, 0.9, crate::Momentum::Classical);
+    let template = Optimizer::new(&model, momentum);
+    let error = load(&scratch.0, &template).unwrap_err().to_string();
+    assert!(error.contains("steps[0].sums"), "{error}");
+    assert!(!error.contains("LoadOptions::new().rename"), "{error}");
+    assert!(!error.contains("did you mean"), "{error}");
+}
+
+#[test]
+fn loaded_learning_rate_replaces_that_of_code() {
+    let scratch = Scratch::new("loaded-rate");
+    let model = mlp(&[2, 1]);
+    save(&scratch.0, &Optimizer::new(&model, adam(0.5))).unwrap();
+    let loaded = load(&scratch.0, &Optimizer::new(&model, adam(0.25))).unwrap();
+    let rate = loaded.learning_rate().map(|rate| rate.item::<f32>());
+    assert_eq!(rate, Some(0.5));
 }
 
 #[test]

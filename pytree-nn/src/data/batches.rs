@@ -113,7 +113,7 @@ impl<S: Source> Batches<S> {
     #[must_use]
     pub fn shuffle(self, key: &Key) -> Self {
         Self {
-            order: Order::Shuffled(key.clone()),
+            order: Order::shuffled(key),
             ..self
         }
     }
@@ -202,7 +202,7 @@ impl<S: Source> Batches<S> {
     /// If the order of the examples is invalid. The iterator panics if the source returns an error or panics.
     #[track_caller]
     pub fn epoch(&self, epoch: usize) -> impl ExactSizeIterator<Item = S::Example> + use<S> {
-        or_panic(self.try_epoch(epoch)).map(or_panic)
+        Panicking(or_panic(self.try_epoch(epoch)))
     }
 
     /// Returns the batches of an epoch. The iterator ends after the first error.
@@ -222,7 +222,7 @@ impl<S: Source> Batches<S> {
     /// Returns the position of the first batch of the first epoch.
     pub fn start(&self) -> Position {
         let key = match &self.order {
-            Order::Shuffled(key) => Some(key.clone()),
+            Order::Shuffled(key, _) => Some(key.clone()),
             Order::Sequential | Order::Custom(_) => None,
         };
         Position::new(self.count, self.size, key)
@@ -266,7 +266,7 @@ impl<S: Source> Batches<S> {
         &self,
         position: &Position,
     ) -> impl ExactSizeIterator<Item = (Position, S::Example)> + use<S> {
-        or_panic(self.try_resume(position)).map(or_panic)
+        Panicking(or_panic(self.try_resume(position)))
     }
 
     /// Returns the remaining batches of a position's epoch, each with the position after the batch. The iterator ends
@@ -298,6 +298,7 @@ impl<S: Source> Batches<S> {
             batches: first..self.per_epoch(),
         };
         Ok(Remaining {
+            epoch,
             next: first,
             end: self.per_epoch(),
             supply: Supply::new(plan, self.ahead),
@@ -307,6 +308,7 @@ impl<S: Source> Batches<S> {
 
 /// The remaining batches of an epoch, with their numbers. Ends after an error.
 struct Remaining<S: Source> {
+    epoch: usize,
     next: usize,
     end: usize,
     supply: Supply<S>,
@@ -322,6 +324,7 @@ impl<S: Source> Iterator for Remaining<S> {
         let batch = self.supply.next()?;
         let number = self.next;
         self.next = if batch.is_ok() { number + 1 } else { self.end };
+        let batch = batch.map_err(|error| error.in_batch(number, self.epoch));
         Some(batch.map(|batch| (number, batch)))
     }
 
@@ -332,3 +335,26 @@ impl<S: Source> Iterator for Remaining<S> {
 }
 
 impl<S: Source> ExactSizeIterator for Remaining<S> {}
+
+/// The values of results. An error is a panic at the line that calls `next`, which is the line of a `for` loop. With
+/// `map`, it would be a line of the standard library.
+struct Panicking<I>(I);
+
+impl<T, I: Iterator<Item = Result<T, DataError>>> Iterator for Panicking<I> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        // A closure would not know the line of the caller.
+        match self.0.next()? {
+            Ok(value) => Some(value),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<T, I: ExactSizeIterator<Item = Result<T, DataError>>> ExactSizeIterator for Panicking<I> {}

@@ -13,7 +13,9 @@ use thiserror::Error;
 pub struct CsvOptions {
     /// The number of lines before the first row, such as 1 for a line with the names of the columns. 0 by default.
     pub skipped_lines: usize,
-    /// The character between two numbers. A comma by default.
+    /// The character between two numbers. A comma by default. Files of spreadsheets often have `';'`, and `.tsv` files `'\t'`.
+    ///
+    /// A separator inside of double quotes also divides columns, and a decimal comma is not a number.
     pub separator: char,
 }
 
@@ -30,7 +32,7 @@ impl Default for CsvOptions {
 #[derive(Error)]
 #[non_exhaustive]
 pub enum CsvError {
-    /// The operating system reported an error, or the file is not UTF-8.
+    /// The operating system reported an error.
     #[error("cannot read the table `{}`: {source}", .path.display())]
     Io {
         /// The path of the file.
@@ -39,7 +41,7 @@ pub enum CsvError {
         source: io::Error,
     },
     /// A field is not a number of the dtype.
-    #[error("cannot read the table{}: line {line}, column {column}: expected a number of dtype {expected}, found `{found}`; skip lines of names with the field `skipped_lines` of `CsvOptions`, or remove columns of text", named(.path.as_deref()))]
+    #[error("cannot read the table{}: line {line}, column {column}: expected a number of dtype {expected}, found {}", named(.path.as_deref()), found_and_fix(.found, *.separator))]
     Number {
         /// The path of the file, or `None` if the text was not read from a file.
         path: Option<PathBuf>,
@@ -51,6 +53,28 @@ pub enum CsvError {
         expected: pytree_transform::DType,
         /// The text of the field.
         found: String,
+        /// The separator of the options.
+        separator: char,
+    },
+    /// The file is not a text in UTF-8.
+    #[error("cannot read the table `{}`: line {line} is not text in UTF-8; give the path of a text file{}", .path.display(), other_format(.found))]
+    Text {
+        /// The path of the file.
+        path: PathBuf,
+        /// The number of the line, starting at 1.
+        line: usize,
+        /// The first bytes of the file.
+        found: Vec<u8>,
+    },
+    /// The table has no row.
+    #[error("cannot read the table{}: expected rows of numbers after {skipped_lines} skipped lines, found {}", named(.path.as_deref()), no_row(*.lines, *.skipped_lines))]
+    Empty {
+        /// The path of the file, or `None` if the text was not read from a file.
+        path: Option<PathBuf>,
+        /// The number of lines that are not empty.
+        lines: usize,
+        /// The number of skipped lines of the options.
+        skipped_lines: usize,
     },
     /// A row has another number of columns than the first row.
     #[error("cannot read the table{}: line {line}: expected {expected} columns as in the first row, found {found}; check the separator, which is an option", named(.path.as_deref()))]
@@ -81,6 +105,44 @@ fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" `{}`", path.display()))
 }
 
+/// Returns the text of a field that is not a number, and how to read the table.
+fn found_and_fix(found: &str, separator: char) -> String {
+    if found.trim_matches('"').trim().is_empty() {
+        return "an empty field; write `nan` for a missing float, or remove the separator"
+            .to_owned();
+    }
+    let is_other = |other: &char| *other != separator && found.contains(*other);
+    let other = [';', '\t', ',', '|'].into_iter().find(is_other);
+    let fix = match other {
+        Some(other) => {
+            format!("set `separator: {other:?}` in `CsvOptions`, if it separates the columns")
+        }
+        None => "skip lines of names with the field `skipped_lines` of `CsvOptions`, or remove columns of text"
+            .to_owned(),
+    };
+    format!("`{}`; {fix}", found.escape_debug())
+}
+
+/// Returns what a table without a row has.
+fn no_row(lines: usize, skipped_lines: usize) -> &'static str {
+    match (lines, skipped_lines) {
+        (0, _) => "an empty file; write the table again",
+        (_, 0 | 1) => "only the skipped line; check that the table was written completely",
+        _ => "no further line; lower `skipped_lines` in `CsvOptions`",
+    }
+}
+
+/// Returns the function that reads a file with these first bytes, or how to write the file as UTF-8.
+fn other_format(found: &[u8]) -> &'static str {
+    if found.starts_with(b"\x93NUMPY") {
+        ", or read this file of NumPy with `npy::load`"
+    } else if found.starts_with(b"\xff\xfe") || found.starts_with(b"\xfe\xff") {
+        ", or write this text in UTF-16 again in UTF-8"
+    } else {
+        ", or write the table again in UTF-8"
+    }
+}
+
 /// Reads a table of numbers from a file: `[rows, columns]`.
 ///
 /// # Errors
@@ -92,19 +154,29 @@ pub fn load<T: TensorElement + FromStr>(path: impl AsRef<Path>) -> Result<Tensor
 /// Reads a table of numbers from a file, with options: `[rows, columns]`.
 ///
 /// # Errors
-/// Returns [`CsvError::Io`] if the file cannot be read, [`CsvError::Number`] if a field is not a number of type `T`, and
-/// [`CsvError::Columns`] if the rows have different lengths.
+/// Returns [`CsvError::Io`] if the file cannot be read, [`CsvError::Text`] if it is not text, and the errors of [`parse`].
 pub fn load_with<T: TensorElement + FromStr>(
     path: impl AsRef<Path>,
     options: CsvOptions,
 ) -> Result<Tensor, CsvError> {
     let file = path.as_ref();
-    let text = std::fs::read_to_string(file).map_err(|source| CsvError::Io {
+    let bytes = std::fs::read(file).map_err(|source| CsvError::Io {
         path: file.to_owned(),
         source,
     })?;
-    parse::<T>(&text, options).map_err(|mut error| {
-        if let CsvError::Number { path, .. } | CsvError::Columns { path, .. } = &mut error {
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        CsvError::Text {
+            path: file.to_owned(),
+            line: 1 + before.matches('\n').count(),
+            found: bytes.iter().copied().take(8).collect(),
+        }
+    })?;
+    parse::<T>(text, options).map_err(|mut error| {
+        if let CsvError::Number { path, .. }
+        | CsvError::Columns { path, .. }
+        | CsvError::Empty { path, .. } = &mut error
+        {
             *path = Some(file.to_owned());
         }
         error
@@ -113,7 +185,9 @@ pub fn load_with<T: TensorElement + FromStr>(
 
 /// Reads a table of numbers from a text: `[rows, columns]`.
 ///
-/// Numbers may have spaces or double quotes around them. Empty lines are ignored. Floats may be `nan` or `inf`.
+/// Numbers may have spaces or double quotes around them. Empty lines and a byte-order mark at the beginning are ignored.
+/// Floats may be `nan` or `inf`. All columns have the dtype of `T`. An f32 has 24 bits of precision, so whole numbers above
+/// 2²⁴ = 16,777,216, such as ids, are rounded: read a table with such a column as `i64` or `f64`.
 ///
 /// # Examples
 /// ```
@@ -126,13 +200,15 @@ pub fn load_with<T: TensorElement + FromStr>(
 /// ```
 ///
 /// # Errors
-/// Returns [`CsvError::Number`] if a field is not a number of type `T`, and [`CsvError::Columns`] if the rows have
-/// different lengths.
+/// Returns [`CsvError::Number`] if a field is not a number of type `T`, [`CsvError::Columns`] if the rows have different
+/// lengths, and [`CsvError::Empty`] if there is no row.
 pub fn parse<T: TensorElement + FromStr>(
     text: &str,
     options: CsvOptions,
 ) -> Result<Tensor, CsvError> {
     let (mut elements, mut columns, mut rows) = (Vec::new(), None, 0);
+    // Excel writes a byte-order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().enumerate().skip(options.skipped_lines);
     for (number, row) in lines.filter(|(_, row)| !row.trim().is_empty()) {
         let (line, before) = (number + 1, elements.len());
@@ -148,6 +224,7 @@ pub fn parse<T: TensorElement + FromStr>(
                 column: column + 1,
                 expected: T::DTYPE,
                 found: field.chars().take(40).collect(),
+                separator: options.separator,
             })?);
         }
         let found = elements.len() - before;
@@ -162,7 +239,15 @@ pub fn parse<T: TensorElement + FromStr>(
         }
         rows += 1;
     }
-    Ok(Tensor::try_new([rows, columns.unwrap_or(0)], elements)?)
+    let Some(columns) = columns else {
+        let lines = text.lines().filter(|row| !row.trim().is_empty());
+        return Err(CsvError::Empty {
+            path: None,
+            lines: lines.count(),
+            skipped_lines: options.skipped_lines,
+        });
+    };
+    Ok(Tensor::try_new([rows, columns], elements)?)
 }
 
 #[cfg(test)]
@@ -184,10 +269,86 @@ mod tests {
         let floats = parse::<f64>("0.1,nan,-inf", CsvOptions::default()).unwrap();
         assert_eq!(floats.to_vec::<f64>()[0].to_bits(), 0.1_f64.to_bits());
         assert!(floats.to_vec::<f64>()[1].is_nan());
+    }
+
+    #[test]
+    fn byte_order_mark_is_skipped() {
+        let table = parse::<f32>("\u{feff}1,2\n", CsvOptions::default()).unwrap();
+        assert_eq!(table, Tensor::from([[1.0_f32, 2.0]]));
+    }
+
+    #[test]
+    fn table_without_row_is_refused() {
+        let message = |text: &str, skipped_lines| {
+            let options = CsvOptions {
+                skipped_lines,
+                ..CsvOptions::default()
+            };
+            parse::<f32>(text, options).unwrap_err().to_string()
+        };
+        for empty in ["", "\n \n", "\u{feff}"] {
+            assert_eq!(
+                message(empty, 0),
+                "cannot read the table: expected rows of numbers after 0 skipped lines, found an empty file; write the table again"
+            );
+        }
+        assert!(message("a,b\n", 1).contains("found only the skipped line; check that"));
+        assert!(message("a,b\n1,2\n", 9).ends_with(
+            "after 9 skipped lines, found no further line; lower `skipped_lines` in `CsvOptions`"
+        ));
+    }
+
+    #[test]
+    fn other_separator_and_empty_field_are_named() {
+        let message = |text: &str, separator| {
+            let options = CsvOptions {
+                separator,
+                ..CsvOptions::default()
+            };
+            parse::<f32>(text, options).unwrap_err().to_string()
+        };
         assert_eq!(
-            parse::<f32>("\n", CsvOptions::default()).unwrap().shape(),
-            [0, 0]
+            message("1;2\n3;4\n", ','),
+            "cannot read the table: line 1, column 1: expected a number of dtype f32, found `1;2`; set `separator: ';'` in `CsvOptions`, if it separates the columns"
         );
+        assert!(message("1\t2", ',').contains("found `1\\t2`; set `separator: '\\t'`"));
+        assert!(message("1,2", ';').contains("set `separator: ','`"));
+        for text in ["1,,2", "1, ,2", "1,\"\",2"] {
+            let text = message(text, ',');
+            assert!(
+                text.contains(
+                    "column 2: expected a number of dtype f32, found an empty field; write `nan`"
+                ),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn binary_file_is_not_a_table() {
+        let path = std::env::temp_dir().join(format!("pytree-table-{}", std::process::id()));
+        for (bytes, expected) in [
+            (
+                &b"1,2\n3,\xff\n"[..],
+                "line 2 is not text in UTF-8; give the path of a text file, or write the table again in UTF-8",
+            ),
+            (
+                b"\x93NUMPY\x01\x00",
+                "line 1 is not text in UTF-8; give the path of a text file, or read this file of NumPy with `npy::load`",
+            ),
+            (
+                b"\xff\xfe1\x00",
+                "line 1 is not text in UTF-8; give the path of a text file, or write this text in UTF-16 again in UTF-8",
+            ),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let message = load::<f32>(&path).unwrap_err().to_string();
+            assert_eq!(
+                message,
+                format!("cannot read the table `{}`: {expected}", path.display())
+            );
+        }
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -206,6 +367,7 @@ mod tests {
                 .contains("line 1, column 1: expected a number of dtype u8, found `a`")
         );
         assert!(message("1,,2").contains("line 1, column 2"));
+        assert!(message("").contains("an empty file"));
         assert!(
             message("1,2\n\n3\n")
                 .contains("line 3: expected 2 columns as in the first row, found 1")

@@ -1,6 +1,6 @@
 //! Errors of datasets, batches and positions.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use pytree_core::{KeyPath, TreeError};
 use pytree_transform::{AbstractArray, TensorError};
@@ -93,8 +93,10 @@ pub enum DataError {
         found: String,
     },
     /// The thread that prepares batches panicked.
-    #[error("the thread that prepares batches panicked: {message}")]
+    #[error("the thread that prepares batches panicked while it read {what}: {message}")]
     Panicked {
+        /// The example, if it is known, and the batch.
+        what: String,
         /// The message of the panic.
         message: String,
     },
@@ -104,6 +106,18 @@ pub enum DataError {
     /// A tensor operation failed, for example because the key of the shuffling is traced.
     #[error("cannot make a batch: {0}")]
     Tensor(#[from] TensorError),
+}
+
+impl DataError {
+    /// Adds the index of the batch and of its epoch to the error of a source.
+    pub(super) fn in_batch(mut self, batch: usize, epoch: usize) -> Self {
+        if let Self::Source { what, .. } | Self::Panicked { what, .. } = &mut self {
+            let separator = if what.is_empty() { "" } else { " of " };
+            // Writing to a `String` cannot fail.
+            let _ = write!(what, "{separator}batch {batch} of epoch {epoch}");
+        }
+        self
+    }
 }
 
 impl fmt::Debug for DataError {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
+use crate::data::source::running_example;
 use crate::data::{DataError, Source};
 
 /// The batches of an epoch that are still to be read.
 pub(super) struct Plan<S> {
     pub(super) source: Arc<S>,
     /// The positions of the examples of the whole epoch.
-    pub(super) order: Vec<usize>,
+    pub(super) order: Arc<[usize]>,
     pub(super) size: usize,
     /// The indices of the remaining batches.
     pub(super) batches: Range<usize>,
@@ -47,7 +48,7 @@ impl<S: Source> Supply<S> {
         let (sender, receiver) = sync_channel(queued);
         let copy = Plan {
             source: Arc::clone(&plan.source),
-            order: plan.order.clone(),
+            order: Arc::clone(&plan.order),
             size: plan.size,
             batches: plan.batches.clone(),
         };
@@ -57,7 +58,9 @@ impl<S: Source> Supply<S> {
                 // An unwinding source is not used again.
                 let batch = catch_unwind(AssertUnwindSafe(|| plan.next()));
                 let batch = batch.unwrap_or_else(|payload| {
+                    let example = running_example();
                     Some(Err(DataError::Panicked {
+                        what: example.map_or_else(String::new, |at| format!("example {at}")),
                         message: message(&*payload),
                     }))
                 });

@@ -1,5 +1,6 @@
 //! Where examples come from: arrays in memory, a function, or a type of the user.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +62,10 @@ pub trait Source: Send + Sync + 'static {
     /// dtypes.
     fn batch(&self, positions: &[usize]) -> Result<Self::Example, DataError> {
         let example = |&position: &usize| {
-            self.example(position).map_err(|source| DataError::Source {
+            RUNNING.set(Some(position));
+            let example = self.example(position);
+            RUNNING.set(None);
+            example.map_err(|source| DataError::Source {
                 what: format!("example {position}"),
                 source,
             })
@@ -69,6 +73,17 @@ pub trait Source: Send + Sync + 'static {
         let examples = positions.iter().map(example);
         stacked(positions, &examples.collect::<Result<Vec<_>, _>>()?)
     }
+}
+
+thread_local! {
+    /// The position of the example that this thread reads, for the message if the source panics.
+    static RUNNING: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Returns the position of the example that this thread was reading when the source panicked, or `None` if the source
+/// did not read single examples.
+pub(super) fn running_example() -> Option<usize> {
+    RUNNING.take()
 }
 
 /// Stacks examples along a new first axis. `positions` are the positions of the examples in the dataset.

@@ -298,3 +298,18 @@ fn failed_write_leaves_the_old_file() {
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(scratch.names(), ["state"]);
 }
+
+#[test]
+fn missing_folder_is_named() {
+    let folder = std::env::temp_dir().join(format!("pytree-no-folder-{}", std::process::id()));
+    let error = write(folder.join("file"), b"x").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the folder `{}` does not exist; create it with `std::fs::create_dir_all`",
+            folder.display()
+        )
+    );
+    assert!(!folder.exists());
+}

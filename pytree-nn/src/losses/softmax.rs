@@ -10,7 +10,7 @@ use crate::functions::{log_softmax, shift};
 const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 
 /// Returns, for each example, the cross entropy between the label and the softmax of the logits x:
-/// log Σ exp(xᵢ) - x_label.
+/// log Σ exp(xᵢ) - x_label. The logits are `[*batch, classes]`, the labels `[*batch]`, and the result `[*batch]`.
 ///
 /// The computation does not overflow, as in optax's `softmax_cross_entropy_with_integer_labels`. The gradient with
 /// respect to the logits is softmax(logits) - one hot(label).
@@ -27,22 +27,45 @@ const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 /// assert!((loss.item::<f32>() - 0.410038).abs() < 1e-6);
 /// ```
 ///
+/// For one-hot labels and other distributions, use [`softmax_cross_entropy_soft`].
+///
 /// # Panics
 /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label whose
 /// value is known is not in `0..classes`.
-#[shapes(
-    logits = "T: float[*batch classes]",
-    labels = "int[*batch]",
-    return = "T[*batch]"
-)]
 #[panicking_twin(softmax_cross_entropy)]
 #[track_caller]
 pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
-    let classes = classes_of(logits);
-    match check_labels(CROSS_ENTROPY, labels, classes) {
-        Ok(()) => Ok(cross_entropy(logits, labels, classes)),
+    #[shapes(
+        logits = "T: float[*batch classes]",
+        labels = "int[*batch]",
+        return = "T[*batch]"
+    )]
+    #[track_caller]
+    fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
+        let classes = classes_of(logits);
+        match check_labels(CROSS_ENTROPY, labels, classes) {
+            Ok(()) => Ok(cross_entropy(logits, labels, classes)),
+            Err(error) => Err(error),
+        }
+    }
+    match refuse_one_hot(CROSS_ENTROPY, logits, labels) {
+        Ok(()) => softmax_cross_entropy(logits, labels),
         Err(error) => Err(error),
     }
+}
+
+/// Returns an error for labels with an axis of classes. Their shape is that of the logits, which no indices of classes
+/// have.
+fn refuse_one_hot(what: &'static str, logits: &Tensor, labels: &Tensor) -> Result<(), InputError> {
+    if logits.rank() == 0 || logits.shape() != labels.shape() {
+        return Ok(());
+    }
+    Err(InputError::input(
+        what,
+        "labels: int[*batch], the index of a class for each example",
+        labels,
+        "for one-hot labels or probabilities, use `softmax_cross_entropy_soft` with labels of the logits' dtype, or pass `labels.argmax(-1)`",
+    ))
 }
 
 /// Returns the length of the last axis.
@@ -209,6 +232,20 @@ mod tests {
 
     #[test]
     fn wrong_shapes_are_named() {
+        let one_hot = Tensor::from([0, 2]).one_hot(3, DType::F64);
+        for labels in [&one_hot, &one_hot.convert(DType::I32)] {
+            let error = try_softmax_cross_entropy(&logits(), labels).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "softmax_cross_entropy expects labels: int[*batch], the index of a class for each example, found {}; for one-hot labels or probabilities, use `softmax_cross_entropy_soft` with labels of the logits' dtype, or pass `labels.argmax(-1)`",
+                    labels.info()
+                )
+            );
+        }
+        let classes = one_hot.argmax(-1);
+        assert_eq!(classes.to_vec::<i32>(), [0, 2]);
+        assert!(try_softmax_cross_entropy(&logits(), &classes).is_ok());
         let error = try_softmax_cross_entropy(&logits(), &Tensor::from([0, 1, 2]))
             .unwrap_err()
             .to_string();

@@ -23,6 +23,10 @@ use crate::schedules::Schedule;
 /// use pytree_nn::adabelief;
 /// assert_eq!(adabelief(1e-3).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn adabelief(learning_rate: impl Into<Schedule>) -> Chain {
     let options = AdamOptions {
         epsilon: 1e-16,
@@ -46,6 +50,10 @@ pub fn adabelief(learning_rate: impl Into<Schedule>) -> Chain {
 /// };
 /// let adabelief = adabelief_with(1e-3, options);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn adabelief_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Chain {
     chain([
         scale_by_belief(options),
@@ -77,7 +85,12 @@ struct ScaleByBelief {
 /// use pytree_nn::{AdamOptions, scale_by_belief};
 /// assert_eq!(scale_by_belief(AdamOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: a β is negative or not below 1, or an ε is negative or not finite.
+#[track_caller]
 pub fn scale_by_belief(options: AdamOptions) -> Chain {
+    options.check("scale_by_belief");
     Chain::of(ScaleByBelief {
         count: Tensor::from(0_u32),
         mean: Tree::none(),

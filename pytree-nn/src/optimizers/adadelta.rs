@@ -6,6 +6,7 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{running_square_mean, zeros};
+use crate::optimizers::ranges::{fraction, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
@@ -36,6 +37,10 @@ impl Default for AdadeltaOptions {
 /// use pytree_nn::{adadelta, add_decayed_weights, chain};
 /// let decayed = chain([add_decayed_weights(1e-4), adadelta(1.0)]);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn adadelta(learning_rate: impl Into<Schedule>) -> Chain {
     adadelta_with(learning_rate, AdadeltaOptions::default())
 }
@@ -47,6 +52,10 @@ pub fn adadelta(learning_rate: impl Into<Schedule>) -> Chain {
 /// use pytree_nn::{AdadeltaOptions, adadelta_with};
 /// let adadelta = adadelta_with(1.0, AdadeltaOptions { decay: 0.95, ..AdadeltaOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn adadelta_with(learning_rate: impl Into<Schedule>, options: AdadeltaOptions) -> Chain {
     chain([
         scale_by_adadelta(options),
@@ -77,7 +86,13 @@ struct ScaleByAdadelta {
 /// use pytree_nn::{AdadeltaOptions, scale_by_adadelta};
 /// assert_eq!(scale_by_adadelta(AdadeltaOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: the decay is not from 0 to 1, or ε is negative or not finite.
+#[track_caller]
 pub fn scale_by_adadelta(options: AdadeltaOptions) -> Chain {
+    fraction("scale_by_adadelta", "decay", options.decay);
+    not_negative("scale_by_adadelta", "epsilon", options.epsilon);
     Chain::of(ScaleByAdadelta {
         square_gradients: Tree::none(),
         square_updates: Tree::none(),

@@ -4,6 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree, partition};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
+use crate::optimizers::ranges::{not_negative, strength};
 use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{
     BiasCorrection, Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain,
@@ -59,6 +60,10 @@ pub enum ParameterScale {
 /// use pytree_nn::adafactor;
 /// let adafactor = adafactor(1e-2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn adafactor(learning_rate: impl Into<Schedule>) -> Chain {
     adafactor_with(learning_rate, AdafactorOptions::default())
 }
@@ -72,16 +77,28 @@ pub fn adafactor(learning_rate: impl Into<Schedule>) -> Chain {
 /// let options = AdafactorOptions { momentum: Some(0.9), ..AdafactorOptions::default() };
 /// let adafactor = adafactor_with(1e-2, options);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn adafactor_with(learning_rate: impl Into<Schedule>, options: AdafactorOptions) -> Chain {
+    let learning_rate = learning_rate.into();
+    strength("adafactor_with", "learning_rate", &learning_rate);
     let mut parts = vec![scale_by_factored_rms(options.factored)];
-    parts.extend(options.clipping_threshold.map(clip_by_block_rms));
+    // A closure in `Option::map` would hide the line of the caller.
+    if let Some(threshold) = options.clipping_threshold {
+        parts.push(clip_by_block_rms(threshold));
+    }
     parts.push(scale_by_schedule(learning_rate));
     if options.parameter_scale == ParameterScale::RootMeanSquare {
         parts.push(Chain::of(ScaleByParameterRms));
     }
-    let momentum = options.momentum;
-    parts.extend(momentum.map(|decay| ema_with(decay, BiasCorrection::Uncorrected)));
-    parts.extend(options.weight_decay.map(add_decayed_weights));
+    if let Some(decay) = options.momentum {
+        parts.push(ema_with(decay, BiasCorrection::Uncorrected));
+    }
+    if let Some(weight_decay) = options.weight_decay {
+        parts.push(add_decayed_weights(weight_decay));
+    }
     parts.push(scale(-1.0));
     chain(parts)
 }
@@ -156,7 +173,17 @@ struct ScaleByFactoredRms {
 /// use pytree_nn::{FactoredRmsOptions, scale_by_factored_rms};
 /// assert_eq!(scale_by_factored_rms(FactoredRmsOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If the exponent of the decay or ε is negative or not finite.
+#[track_caller]
 pub fn scale_by_factored_rms(options: FactoredRmsOptions) -> Chain {
+    not_negative(
+        "scale_by_factored_rms",
+        "decay_exponent",
+        options.decay_exponent,
+    );
+    not_negative("scale_by_factored_rms", "epsilon", options.epsilon);
     Chain::of(ScaleByFactoredRms {
         count: Tensor::from(0_u32),
         rows: Tree::none(),

@@ -5,6 +5,7 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::full;
+use crate::optimizers::ranges::not_negative;
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
@@ -34,6 +35,10 @@ impl Default for AdagradOptions {
 /// use pytree_nn::adagrad;
 /// assert_eq!(adagrad(0.1).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn adagrad(learning_rate: impl Into<Schedule>) -> Chain {
     adagrad_with(learning_rate, AdagradOptions::default())
 }
@@ -45,6 +50,10 @@ pub fn adagrad(learning_rate: impl Into<Schedule>) -> Chain {
 /// use pytree_nn::{AdagradOptions, adagrad_with};
 /// let adagrad = adagrad_with(0.1, AdagradOptions { initial_sum: 0.0, ..AdagradOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn adagrad_with(learning_rate: impl Into<Schedule>, options: AdagradOptions) -> Chain {
     chain([
         scale_by_sum_of_squares(options),
@@ -71,7 +80,17 @@ struct ScaleBySumOfSquares {
 /// use pytree_nn::{AdagradOptions, scale_by_sum_of_squares};
 /// assert_eq!(scale_by_sum_of_squares(AdagradOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If the initial sum or ε is negative or not finite.
+#[track_caller]
 pub fn scale_by_sum_of_squares(options: AdagradOptions) -> Chain {
+    not_negative(
+        "scale_by_sum_of_squares",
+        "initial_sum",
+        options.initial_sum,
+    );
+    not_negative("scale_by_sum_of_squares", "epsilon", options.epsilon);
     Chain::of(ScaleBySumOfSquares {
         sums: Tree::none(),
         options,

@@ -8,6 +8,7 @@ use pytree_transform::{AbstractArray, Tensor};
 use crate::optimizers::moments::{
     correction, count_update, deviation, running_mean, running_square_mean, zeros,
 };
+use crate::optimizers::ranges::{below_one, not_negative};
 use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{
     Chain, GradientTransformation, Momentum, WeightDecay, add_decayed_weights, chain,
@@ -58,6 +59,15 @@ impl AdamOptions {
             ..Self::default()
         }
     }
+
+    /// Panics if a number is out of its range. `function` is the function that makes the transformation.
+    #[track_caller]
+    pub(super) fn check(&self, function: &str) {
+        below_one(function, "beta1", self.beta1);
+        below_one(function, "beta2", self.beta2);
+        not_negative(function, "epsilon", self.epsilon);
+        not_negative(function, "epsilon_root", self.epsilon_root);
+    }
 }
 
 /// Returns Adam with its default options: see [`scale_by_adam`].
@@ -68,6 +78,10 @@ impl AdamOptions {
 /// let model = Linear::new(2, 3, &mut Rngs::new(0));
 /// let optimizer = Optimizer::new(&model, adam(1e-3));
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn adam(learning_rate: impl Into<Schedule>) -> Chain {
     adam_with(learning_rate, AdamOptions::default())
 }
@@ -80,6 +94,10 @@ pub fn adam(learning_rate: impl Into<Schedule>) -> Chain {
 /// let options = AdamOptions { epsilon_root: 1e-8, ..AdamOptions::default() };
 /// let adam = adam_with(Schedule::cosine(1e-3, 1000), options);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn adam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Chain {
     chain([
         scale_by_adam(options),
@@ -98,6 +116,10 @@ pub fn adam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Ch
 /// let all = adamw(1e-3, 1e-2);
 /// let without_biases = adamw(1e-3, WeightDecay::new(1e-2).only(!Filter::path_contains("bias")));
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite.
+#[track_caller]
 pub fn adamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     adamw_with(learning_rate, weight_decay, AdamOptions::default())
 }
@@ -109,6 +131,10 @@ pub fn adamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightD
 /// use pytree_nn::{AdamOptions, adamw_with};
 /// let adamw = adamw_with(1e-3, 1e-2, AdamOptions { beta2: 0.95, ..AdamOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn adamw_with(
     learning_rate: impl Into<Schedule>,
     weight_decay: impl Into<WeightDecay>,
@@ -129,6 +155,10 @@ pub fn adamw_with(
 /// use pytree_nn::nadam;
 /// assert_eq!(nadam(1e-3).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn nadam(learning_rate: impl Into<Schedule>) -> Chain {
     adam_with(learning_rate, AdamOptions::nesterov())
 }
@@ -140,6 +170,10 @@ pub fn nadam(learning_rate: impl Into<Schedule>) -> Chain {
 /// use pytree_nn::nadamw;
 /// assert_eq!(nadamw(1e-3, 1e-2).len(), 3);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite.
+#[track_caller]
 pub fn nadamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     adamw_with(learning_rate, weight_decay, AdamOptions::nesterov())
 }
@@ -181,7 +215,12 @@ pub struct ScaleByAdam {
 /// let adam = chain([scale_by_adam(AdamOptions::default()), scale_by_learning_rate(1e-3)]);
 /// assert_eq!(adam.len(), 2);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: a β is negative or not below 1, or an ε is negative or not finite.
+#[track_caller]
 pub fn scale_by_adam(options: AdamOptions) -> Chain {
+    options.check("scale_by_adam");
     let AdamOptions {
         beta1,
         beta2,

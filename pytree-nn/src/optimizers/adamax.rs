@@ -6,6 +6,7 @@ use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{correction, count_update, running_mean, zeros};
+use crate::optimizers::ranges::{below_one, fraction, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{
     Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain, scale_by_learning_rate,
@@ -40,6 +41,10 @@ impl Default for AdamaxOptions {
 /// use pytree_nn::adamax;
 /// assert_eq!(adamax(1e-3).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn adamax(learning_rate: impl Into<Schedule>) -> Chain {
     adamax_with(learning_rate, AdamaxOptions::default())
 }
@@ -51,6 +56,10 @@ pub fn adamax(learning_rate: impl Into<Schedule>) -> Chain {
 /// use pytree_nn::{AdamaxOptions, adamax_with};
 /// let adamax = adamax_with(1e-3, AdamaxOptions { beta2: 0.99, ..AdamaxOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn adamax_with(learning_rate: impl Into<Schedule>, options: AdamaxOptions) -> Chain {
     chain([
         scale_by_adamax(options),
@@ -66,6 +75,10 @@ pub fn adamax_with(learning_rate: impl Into<Schedule>, options: AdamaxOptions) -
 /// use pytree_nn::adamaxw;
 /// assert_eq!(adamaxw(1e-3, 1e-4).len(), 3);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite.
+#[track_caller]
 pub fn adamaxw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     chain([
         scale_by_adamax(AdamaxOptions::default()),
@@ -101,7 +114,14 @@ struct ScaleByAdamax {
 /// use pytree_nn::{AdamaxOptions, scale_by_adamax};
 /// assert_eq!(scale_by_adamax(AdamaxOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: `beta1` is not below 1, `beta2` is above 1, or a number is negative or NaN.
+#[track_caller]
 pub fn scale_by_adamax(options: AdamaxOptions) -> Chain {
+    below_one("scale_by_adamax", "beta1", options.beta1);
+    fraction("scale_by_adamax", "beta2", options.beta2);
+    not_negative("scale_by_adamax", "epsilon", options.epsilon);
     let AdamaxOptions {
         beta1,
         beta2,

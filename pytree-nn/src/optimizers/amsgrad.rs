@@ -7,6 +7,7 @@ use pytree_transform::{AbstractArray, Tensor};
 use crate::optimizers::moments::{
     correction, count_update, deviation, running_mean, running_square_mean, zeros,
 };
+use crate::optimizers::ranges::{below_one, not_negative};
 use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
@@ -58,6 +59,10 @@ impl Default for AmsgradOptions {
 /// use pytree_nn::amsgrad;
 /// assert_eq!(amsgrad(1e-3).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn amsgrad(learning_rate: impl Into<Schedule>) -> Chain {
     amsgrad_with(learning_rate, AmsgradOptions::default())
 }
@@ -69,6 +74,10 @@ pub fn amsgrad(learning_rate: impl Into<Schedule>) -> Chain {
 /// use pytree_nn::{AmsgradOptions, amsgrad_with};
 /// let amsgrad = amsgrad_with(1e-3, AmsgradOptions { beta2: 0.99, ..AmsgradOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn amsgrad_with(learning_rate: impl Into<Schedule>, options: AmsgradOptions) -> Chain {
     chain([
         scale_by_amsgrad(options),
@@ -112,7 +121,15 @@ struct ScaleByAmsgrad {
 /// use pytree_nn::{AmsgradOptions, scale_by_amsgrad};
 /// assert_eq!(scale_by_amsgrad(AmsgradOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: a β is negative or not below 1, or an ε is negative or not finite.
+#[track_caller]
 pub fn scale_by_amsgrad(options: AmsgradOptions) -> Chain {
+    below_one("scale_by_amsgrad", "beta1", options.beta1);
+    below_one("scale_by_amsgrad", "beta2", options.beta2);
+    not_negative("scale_by_amsgrad", "epsilon", options.epsilon);
+    not_negative("scale_by_amsgrad", "epsilon_root", options.epsilon_root);
     let AmsgradOptions {
         beta1,
         beta2,

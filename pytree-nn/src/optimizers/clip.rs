@@ -4,6 +4,7 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::Tensor;
 
 use crate::optimizers::norm::joint_norm;
+use crate::optimizers::ranges::positive;
 use crate::optimizers::transformation::{Scalar, check_number};
 use crate::optimizers::{Chain, GradientTransformation};
 
@@ -19,7 +20,12 @@ pub struct ClipByGlobalNorm {
 /// If the global norm exceeds `longest`, all gradients are multiplied by `longest` / norm. The global norm is the
 /// square root of the sum of all squares (Pascanu et al. 2012, "On the difficulty of training recurrent neural
 /// networks", algorithm 1).
+///
+/// # Panics
+/// If `longest` is not finite or not above 0.
+#[track_caller]
 pub fn clip_by_global_norm(longest: f64) -> Chain {
+    positive("clip_by_global_norm", "longest", longest);
     Chain::of(ClipByGlobalNorm { longest })
 }
 
@@ -67,7 +73,12 @@ struct ClipEach {
 /// let updates = clip_by_value(1.0).update(vec![Tensor::from([0.5, -3.0])], &[]);
 /// assert_eq!(updates[0], Tensor::from([0.5, -1.0]));
 /// ```
+///
+/// # Panics
+/// If `largest` is not finite or not above 0.
+#[track_caller]
 pub fn clip_by_value(largest: f64) -> Chain {
+    positive("clip_by_value", "largest", largest);
     Chain::of(ClipEach {
         limit: Limit::Value(largest),
     })
@@ -84,7 +95,12 @@ pub fn clip_by_value(largest: f64) -> Chain {
 /// let updates = clip_by_block_rms(1.0).update(vec![Tensor::from([4.0, -4.0])], &[]);
 /// assert_eq!(updates[0], Tensor::from([1.0, -1.0]));
 /// ```
+///
+/// # Panics
+/// If `threshold` is not finite or not above 0.
+#[track_caller]
 pub fn clip_by_block_rms(threshold: f64) -> Chain {
+    positive("clip_by_block_rms", "threshold", threshold);
     Chain::of(ClipEach {
         limit: Limit::BlockRms(threshold),
     })
@@ -101,7 +117,12 @@ pub fn clip_by_block_rms(threshold: f64) -> Chain {
 /// let updates = clip_by_leaf_norm(5.0).update(gradients, &[]);
 /// assert_eq!(updates, [Tensor::from([3.0, 4.0]), Tensor::from([3.0, 4.0])]);
 /// ```
+///
+/// # Panics
+/// If `longest` is not finite or not above 0.
+#[track_caller]
 pub fn clip_by_leaf_norm(longest: f64) -> Chain {
+    positive("clip_by_leaf_norm", "longest", longest);
     Chain::of(ClipEach {
         limit: Limit::LeafNorm(longest),
     })
@@ -156,7 +177,12 @@ const LEAST_GRADIENT: f64 = 1e-6;
 /// use pytree_nn::{adaptive_gradient_clip, chain, sgd};
 /// let clipped = chain([adaptive_gradient_clip(0.01), sgd(0.1)]);
 /// ```
+///
+/// # Panics
+/// If `clipping` is not finite or not above 0.
+#[track_caller]
 pub fn adaptive_gradient_clip(clipping: f64) -> Chain {
+    positive("adaptive_gradient_clip", "clipping", clipping);
     Chain::of(AdaptiveGradientClip {
         clipping,
         epsilon: LEAST_NORM,

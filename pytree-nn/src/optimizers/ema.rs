@@ -5,6 +5,7 @@ use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{correction, count_update, running_mean, zeros};
+use crate::optimizers::ranges::{below_one, fraction};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{BiasCorrection, Chain, GradientTransformation};
 
@@ -29,6 +30,10 @@ struct Ema {
 /// use pytree_nn::{chain, ema, sgd};
 /// assert_eq!(chain([ema(0.9), sgd(0.1)]).len(), 2);
 /// ```
+///
+/// # Panics
+/// If `decay` is negative or not below 1.
+#[track_caller]
 pub fn ema(decay: f64) -> Chain {
     ema_with(decay, BiasCorrection::Corrected)
 }
@@ -40,7 +45,15 @@ pub fn ema(decay: f64) -> Chain {
 /// use pytree_nn::{BiasCorrection, ema_with};
 /// assert_eq!(ema_with(0.9, BiasCorrection::Uncorrected).len(), 1);
 /// ```
+///
+/// # Panics
+/// If `decay` is not from 0 to 1, or is 1 with a correction of the bias.
+#[track_caller]
 pub fn ema_with(decay: f64, bias_correction: BiasCorrection) -> Chain {
+    match bias_correction {
+        BiasCorrection::Corrected => below_one("ema_with", "decay", decay),
+        BiasCorrection::Uncorrected => fraction("ema_with", "decay", decay),
+    }
     Chain::of(Ema {
         count: Tensor::from(0_u32),
         mean: Tree::none(),

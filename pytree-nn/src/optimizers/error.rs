@@ -1,7 +1,7 @@
 //! Errors of optimizers, with all affected parameters.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use pytree_core::{KeyPath, ShapeError, TreeError};
 use pytree_transform::AbstractArray;
@@ -31,6 +31,16 @@ pub enum OptimizerError {
     /// The shapes of the model do not match the named axes of its modules.
     #[error("cannot make an optimizer: {0}")]
     Shapes(ShapeError),
+    /// A state to be trained is not a float, such as the key of a random stream or a counter.
+    #[error(
+        "cannot train {path}: it is a state, {found}, and only floats have gradients; leave the states out: `filter & !Filter::any_state()`"
+    )]
+    State {
+        /// The path of the state.
+        path: String,
+        /// The dtype and shape of the state.
+        found: AbstractArray,
+    },
     /// A leaf to be trained is not a float.
     #[error(
         "cannot train {path}: expected a float dtype, found {found}; make the leaf a state, or choose which leaves to train with `Optimizer::with_filter`"
@@ -54,6 +64,12 @@ pub enum OptimizerError {
         /// The dtype and shape of the given rate.
         found: AbstractArray,
     },
+    /// The learning rate is NaN or infinite.
+    #[error("cannot set the learning rate: expected a finite number, found {found}")]
+    InfiniteRate {
+        /// The given rate.
+        found: String,
+    },
     /// The filter of the trained leaves has an unknown path or accepts no leaf.
     #[error("cannot choose the leaves to train: {0}")]
     Filter(TreeError),
@@ -68,6 +84,19 @@ pub enum OptimizerError {
     NoGroup {
         /// The paths of these parameters.
         paths: Vec<KeyPath>,
+    },
+    /// Earlier groups take all parameters that the filter of a group accepts.
+    #[error(
+        "cannot divide the parameters into groups: group {} of {groups} gets no parameter, because earlier groups take all that its filter accepts:{}\na parameter belongs to the first group whose filter accepts it: put group {} before them, or remove it",
+        .group + 1, taken_of(.taken), .group + 1
+    )]
+    EmptyGroup {
+        /// The index of the group, starting at 0.
+        group: usize,
+        /// The number of groups.
+        groups: usize,
+        /// The parameters that the filter of the group accepts, each with the index of the group that takes it.
+        taken: Vec<(KeyPath, usize)>,
     },
     /// The model cannot be rebuilt.
     #[error("cannot update the model: {0}")]
@@ -192,6 +221,19 @@ fn paths_of(paths: &[KeyPath]) -> String {
         0 => text,
         more => format!("{text} and {more} more"),
     }
+}
+
+/// Returns a line for each of the first parameters with the number of the group that takes it.
+fn taken_of(taken: &[(KeyPath, usize)]) -> String {
+    let mut text = String::new();
+    for (path, group) in taken.iter().take(LISTED) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "\n  group {} takes {}", group + 1, path.or_root());
+    }
+    if taken.len() > LISTED {
+        let _ = write!(text, "\n  and {} more", taken.len() - LISTED);
+    }
+    text
 }
 
 /// The maximum number of problems that a message lists. Further problems are only counted.

@@ -124,30 +124,42 @@ impl Groups {
     /// group.
     ///
     /// # Errors
-    /// Returns the error of a filter, or [`OptimizerError::NoGroup`] with the paths of the parameters without a group.
+    /// Returns the error of a filter, [`OptimizerError::EmptyGroup`] if a group has no parameter, or
+    /// [`OptimizerError::NoGroup`] with the paths of the parameters without a group.
     fn flags(&self, parameters: &Tree<Tensor>) -> Result<Vec<Vec<bool>>, OptimizerError> {
-        let mut is_free = vec![true; parameters.leaves().len()];
-        let mut flags = Vec::new();
-        for group in &self.groups {
+        let mut owners: Vec<Option<usize>> = vec![None; parameters.leaves().len()];
+        for (number, group) in self.groups.iter().enumerate() {
             let chosen = group.selection.choose(parameters)?;
-            let own = chosen.iter().zip(&mut is_free);
-            // A chosen parameter is no longer free, so a later group cannot choose the parameter again.
-            flags.push(
-                own.map(|(chosen, is_free)| *chosen && std::mem::take(is_free))
-                    .collect(),
-            );
+            let places = || chosen.iter().zip(0..).filter(|(chosen, _)| **chosen);
+            if places().all(|(_, place): (_, usize)| owners[place].is_some()) {
+                let paths = parameters.treedef().leaf_paths();
+                let taken =
+                    places().filter_map(|(_, place)| Some((paths[place].clone(), owners[place]?)));
+                return Err(OptimizerError::EmptyGroup {
+                    group: number,
+                    groups: self.groups.len(),
+                    taken: taken.collect(),
+                });
+            }
+            for (_, place) in places() {
+                // An earlier group keeps its parameters.
+                owners[place].get_or_insert(number);
+            }
         }
         let paths = parameters.treedef().leaf_paths();
-        let left = paths.into_iter().zip(&is_free);
+        let left = paths.into_iter().zip(&owners);
         let left: Vec<KeyPath> = left
-            .filter(|(_, free)| **free)
+            .filter(|(_, owner)| owner.is_none())
             .map(|(path, _)| path)
             .collect();
-        if left.is_empty() {
-            Ok(flags)
-        } else {
-            Err(OptimizerError::NoGroup { paths: left })
+        if !left.is_empty() {
+            return Err(OptimizerError::NoGroup { paths: left });
         }
+        let flags = (0..self.groups.len()).map(|number| {
+            let own = owners.iter().map(|owner| *owner == Some(number));
+            own.collect()
+        });
+        Ok(flags.collect())
     }
 }
 
@@ -208,5 +220,41 @@ impl GradientTransformation for SetToZero {
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
         gradients.iter().map(Tensor::zeros_like).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Activation, Mlp, Optimizer, Rngs, adam, sgd};
+
+    #[test]
+    fn group_without_parameter_names_takers() {
+        let model = Mlp::new(&[2, 3, 1], Activation::Tanh, &mut Rngs::new(0));
+        let layer = |index: usize| Filter::path(format!("layers[{index}]"));
+        let message = |groups| {
+            let error = Optimizer::try_with_filter(&model, groups, &Filter::everything()).err();
+            error.map_or_else(String::new, |error| error.to_string())
+        };
+        let three = groups([
+            (layer(0), adam(0.1)),
+            (layer(1), adam(0.1)),
+            (Filter::path_contains("bias"), sgd(0.1)),
+        ]);
+        assert_eq!(
+            message(three),
+            "cannot divide the parameters into groups: group 3 of 3 gets no parameter, because earlier groups take all that its filter accepts:\n  \
+             group 1 takes layers[0].bias\n  \
+             group 2 takes layers[1].bias\n\
+             a parameter belongs to the first group whose filter accepts it: put group 3 before them, or remove it"
+        );
+        let in_order = groups([
+            (Filter::path_contains("bias"), sgd(0.1)),
+            (layer(0), adam(0.1)),
+            (layer(1), adam(0.1)),
+        ]);
+        assert_eq!(message(in_order), "");
+        let misspelt = groups([(Filter::path_contains("bais"), sgd(0.1))]);
+        assert!(message(misspelt).contains("cannot choose the parameters of a transformation"));
     }
 }

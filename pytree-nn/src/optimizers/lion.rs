@@ -5,6 +5,7 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{running_mean, zeros};
+use crate::optimizers::ranges::fraction;
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{
     BiasCorrection, Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain,
@@ -37,6 +38,10 @@ impl Default for LionOptions {
 /// use pytree_nn::lion;
 /// assert_eq!(lion(1e-4, 1e-3).len(), 3);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite.
+#[track_caller]
 pub fn lion(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     lion_with(learning_rate, weight_decay, LionOptions::default())
 }
@@ -48,6 +53,10 @@ pub fn lion(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDe
 /// use pytree_nn::{LionOptions, lion_with};
 /// let lion = lion_with(1e-4, 1e-3, LionOptions { beta2: 0.98, ..LionOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn lion_with(
     learning_rate: impl Into<Schedule>,
     weight_decay: impl Into<WeightDecay>,
@@ -68,6 +77,10 @@ pub fn lion_with(
 /// use pytree_nn::sign_sgd;
 /// assert_eq!(sign_sgd(1e-3).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn sign_sgd(learning_rate: impl Into<Schedule>) -> Chain {
     chain([scale_by_sign(), scale_by_learning_rate(learning_rate)])
 }
@@ -80,6 +93,10 @@ pub fn sign_sgd(learning_rate: impl Into<Schedule>) -> Chain {
 /// use pytree_nn::signum;
 /// assert_eq!(signum(1e-3, 0.9).len(), 3);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if `decay` is not from 0 to 1.
+#[track_caller]
 pub fn signum(learning_rate: impl Into<Schedule>, decay: f64) -> Chain {
     chain([
         ema_with(decay, BiasCorrection::Uncorrected),
@@ -134,7 +151,13 @@ struct ScaleByLion {
 /// use pytree_nn::{LionOptions, scale_by_lion};
 /// assert_eq!(scale_by_lion(LionOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If a β is not from 0 to 1.
+#[track_caller]
 pub fn scale_by_lion(options: LionOptions) -> Chain {
+    fraction("scale_by_lion", "beta1", options.beta1);
+    fraction("scale_by_lion", "beta2", options.beta2);
     Chain::of(ScaleByLion {
         count: Tensor::from(0_u32),
         mean: Tree::none(),

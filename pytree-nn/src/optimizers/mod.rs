@@ -29,6 +29,7 @@ mod novograd;
 mod optimizer;
 mod parameter_average;
 mod radam;
+mod ranges;
 mod rate;
 mod rmsprop;
 mod scheduled;

@@ -6,6 +6,7 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{deviation, zeros};
+use crate::optimizers::ranges::{fraction, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
@@ -44,6 +45,10 @@ impl Default for NovogradOptions {
 /// use pytree_nn::novograd;
 /// assert_eq!(novograd(1e-2).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn novograd(learning_rate: impl Into<Schedule>) -> Chain {
     novograd_with(learning_rate, NovogradOptions::default())
 }
@@ -56,6 +61,10 @@ pub fn novograd(learning_rate: impl Into<Schedule>) -> Chain {
 /// let options = NovogradOptions { weight_decay: 1e-3, ..NovogradOptions::default() };
 /// let novograd = novograd_with(1e-2, options);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn novograd_with(learning_rate: impl Into<Schedule>, options: NovogradOptions) -> Chain {
     chain([
         scale_by_novograd(options),
@@ -89,7 +98,16 @@ struct ScaleByNovograd {
 /// use pytree_nn::{NovogradOptions, scale_by_novograd};
 /// assert_eq!(scale_by_novograd(NovogradOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: a β is not from 0 to 1, or another number is negative or not finite.
+#[track_caller]
 pub fn scale_by_novograd(options: NovogradOptions) -> Chain {
+    fraction("scale_by_novograd", "beta1", options.beta1);
+    fraction("scale_by_novograd", "beta2", options.beta2);
+    not_negative("scale_by_novograd", "epsilon", options.epsilon);
+    not_negative("scale_by_novograd", "epsilon_root", options.epsilon_root);
+    not_negative("scale_by_novograd", "weight_decay", options.weight_decay);
     Chain::of(ScaleByNovograd {
         count: Tensor::from(0_u32),
         sums: Tree::none(),

@@ -19,6 +19,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{Gradient, Tensor};
 
 use self::choices::{Choice, choices_now, gradients_of};
+use crate::optimizers::ranges::known_number;
 use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
 use crate::schedules::Schedule;
@@ -101,7 +102,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// # Panics
     /// If the filter has an unknown path, accepts no leaf, or accepts a leaf that is not a float, if the transformation
     /// cannot be used for the accepted leaves, or if an array of the model does not match the named axes of its module.
-    #[panicking_twin(with_filter, NotFloat | Filter | Shapes)]
+    #[panicking_twin(with_filter, NotFloat | State | Filter | Shapes)]
     pub fn try_with_filter(
         model: &M,
         mut transformation: Chain,
@@ -115,9 +116,11 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         let mut chosen = pairs(&leaves, &trained, LEAVES);
         let not_float = chosen.position(|(leaf, trained)| *trained && !leaf.dtype().is_float());
         if let Some(position) = not_float {
-            return Err(OptimizerError::NotFloat {
-                path: treedef.leaf_paths()[position].or_root(),
-                found: leaves[position].info().clone(),
+            let path = treedef.leaf_paths()[position].or_root();
+            let found = leaves[position].info().clone();
+            return Err(match treedef.leaf_kinds()[position] {
+                Some(LeafKind::State(_)) => OptimizerError::State { path, found },
+                _ => OptimizerError::NotFloat { path, found },
             });
         }
         let choices = pairs(&trained, treedef.leaf_kinds(), LEAVES);
@@ -170,7 +173,24 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         &self.step
     }
 
-    /// Returns the learning rate of the next update, a scalar, or `None` if the chain has no learning rate.
+    /// Returns the learning rate of the next update, a scalar, or `None` if the chain has no learning rate of its own. With
+    /// [`groups`](crate::groups) it is `None`, because each group has a rate.
+    ///
+    /// The rate is a state, so a checkpoint stores it, and a loaded rate replaces the one in the code. Call
+    /// [`set_learning_rate`](Self::set_learning_rate) after the load to continue with another rate.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_core::Filter;
+    /// use pytree_nn::{Linear, Optimizer, Rngs, adam, groups, sgd};
+    /// let model = Linear::new(1, 1, &mut Rngs::new(0));
+    /// let optimizer = Optimizer::new(&model, adam(0.5));
+    /// assert_eq!(optimizer.learning_rate().map(|rate| rate.item::<f32>()), Some(0.5));
+    ///
+    /// let biases = (Filter::path("bias"), sgd(0.1));
+    /// let grouped = groups([biases, (Filter::everything(), adam(0.5))]);
+    /// assert!(Optimizer::new(&model, grouped).learning_rate().is_none());
+    /// ```
     pub fn learning_rate(&self) -> Option<Tensor> {
         self.transformation.learning_rate()
     }
@@ -189,8 +209,9 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// ```
     ///
     /// # Panics
-    /// If the chain has no learning rate, or if `rate` is a tensor that does not have exactly one element.
-    #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate)]
+    /// If the chain has no learning rate, if `rate` is a tensor that does not have exactly one element, or if `rate` is NaN
+    /// or infinite.
+    #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate | InfiniteRate)]
     #[track_caller]
     pub fn try_set_learning_rate(
         &mut self,
@@ -198,6 +219,11 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     ) -> Result<(), OptimizerError> {
         let rate = rate.into();
         Scheduled::new(rate.clone()).check()?;
+        if let Some(found) = known_number(&rate).filter(|rate| !rate.is_finite()) {
+            return Err(OptimizerError::InfiniteRate {
+                found: found.to_string(),
+            });
+        }
         if self.transformation.set_learning_rate(&rate) {
             Ok(())
         } else {

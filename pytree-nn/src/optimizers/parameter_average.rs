@@ -4,6 +4,8 @@ use pytree_core::kind::OptState;
 use pytree_core::{Filter, LeafKind, Module, PytreeOf, Tree, graph, partition};
 use pytree_transform::Tensor;
 
+use crate::optimizers::ranges::fraction;
+
 /// A running average of the parameters of a model, for evaluation (Polyak and Juditsky 1992, "Acceleration of
 /// stochastic approximation by averaging"). The average is exponential, as in `optax.incremental_update`.
 ///
@@ -32,7 +34,12 @@ pub struct ParameterAverage {
 impl ParameterAverage {
     /// Creates an average that begins with the current parameters. `decay` is the weight of the old average in each
     /// update.
+    ///
+    /// # Panics
+    /// If `decay` is not from 0 to 1.
+    #[track_caller]
     pub fn new<M: PytreeOf<Tensor>>(model: &M, decay: f64) -> Self {
+        fraction("ParameterAverage", "decay", decay);
         Self {
             average: parameters(model),
             decay,

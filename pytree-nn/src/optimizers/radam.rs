@@ -9,6 +9,7 @@ use crate::optimizers::adam::CorrectedMean;
 use crate::optimizers::moments::{
     correction, count_update, deviation, running_mean, running_square_mean, zeros,
 };
+use crate::optimizers::ranges::finite;
 use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{
     AdamOptions, Chain, GradientTransformation, chain, scale_by_learning_rate,
@@ -40,6 +41,10 @@ impl Default for RadamOptions {
 /// use pytree_nn::radam;
 /// assert_eq!(radam(1e-3).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn radam(learning_rate: impl Into<Schedule>) -> Chain {
     radam_with(learning_rate, RadamOptions::default())
 }
@@ -52,6 +57,10 @@ pub fn radam(learning_rate: impl Into<Schedule>) -> Chain {
 /// let adam = AdamOptions { beta2: 0.99, ..AdamOptions::default() };
 /// let radam = radam_with(1e-3, RadamOptions { adam, ..RadamOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn radam_with(learning_rate: impl Into<Schedule>, options: RadamOptions) -> Chain {
     chain([
         scale_by_radam(options),
@@ -85,7 +94,13 @@ struct ScaleByRadam {
 /// use pytree_nn::{RadamOptions, scale_by_radam};
 /// assert_eq!(scale_by_radam(RadamOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: a β is negative or not below 1, an ε is negative or not finite, or the threshold is not finite.
+#[track_caller]
 pub fn scale_by_radam(options: RadamOptions) -> Chain {
+    options.adam.check("scale_by_radam");
+    finite("scale_by_radam", "threshold", options.threshold);
     Chain::of(ScaleByRadam {
         count: Tensor::from(0_u32),
         mean: Tree::none(),

@@ -3,6 +3,7 @@
 use pytree_core::{Module, Tree};
 use pytree_transform::Tensor;
 
+use crate::optimizers::ranges::{finite, finite_constant, strength};
 use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::transformation::Scalar;
 use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
@@ -18,6 +19,10 @@ use crate::schedules::Schedule;
 /// let optimizer = Optimizer::new(&model, sgd(0.1));
 /// let optimizer = Optimizer::new(&model, sgd(Schedule::cosine(0.1, 1000)));
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn sgd(learning_rate: impl Into<Schedule>) -> Chain {
     scale_by_learning_rate(learning_rate)
 }
@@ -38,9 +43,15 @@ pub struct ScaleByLearningRate {
 /// let both = chain([adam, scale_by_learning_rate(Schedule::linear(1e-3, 0.0, 1000))]);
 /// assert_eq!(both.len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn scale_by_learning_rate(learning_rate: impl Into<Schedule>) -> Chain {
+    let learning_rate = learning_rate.into();
+    strength("scale_by_learning_rate", "learning_rate", &learning_rate);
     Chain::of(ScaleByLearningRate {
-        learning_rate: Scheduled::new(learning_rate.into()),
+        learning_rate: Scheduled::new(learning_rate),
     })
 }
 
@@ -85,9 +96,15 @@ struct ScaleBySchedule {
 /// use pytree_nn::{Schedule, adam, chain, scale_by_schedule};
 /// let warm = chain([adam(1e-3), scale_by_schedule(Schedule::linear(0.0, 1.0, 100))]);
 /// ```
+///
+/// # Panics
+/// If a constant factor is not finite.
+#[track_caller]
 pub fn scale_by_schedule(factor: impl Into<Schedule>) -> Chain {
+    let factor = factor.into();
+    finite_constant("scale_by_schedule", "factor", &factor);
     Chain::of(ScaleBySchedule {
-        factor: Scheduled::new(factor.into()),
+        factor: Scheduled::new(factor),
     })
 }
 
@@ -133,7 +150,12 @@ struct Scale {
 /// use pytree_transform::Tensor;
 /// assert_eq!(scale(-2.0).update(vec![Tensor::from(3.0)], &[]), [Tensor::from(-6.0)]);
 /// ```
+///
+/// # Panics
+/// If the factor is not finite.
+#[track_caller]
 pub fn scale(factor: f64) -> Chain {
+    finite("scale", "factor", factor);
     Chain::of(Scale { factor })
 }
 

@@ -7,6 +7,7 @@ use pytree_transform::{AbstractArray, Tensor};
 use crate::optimizers::moments::{
     correction, count_update, full, plus, running_mean, running_square_mean, zeros,
 };
+use crate::optimizers::ranges::{below_one, fraction, not_negative};
 use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{
     BiasCorrection, Chain, GradientTransformation, Momentum, chain, scale_by_learning_rate, trace,
@@ -74,6 +75,10 @@ impl Default for RmsPropOptions {
 /// use pytree_nn::rmsprop;
 /// assert_eq!(rmsprop(1e-3).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn rmsprop(learning_rate: impl Into<Schedule>) -> Chain {
     rmsprop_with(learning_rate, RmsPropOptions::default())
 }
@@ -90,6 +95,10 @@ pub fn rmsprop(learning_rate: impl Into<Schedule>) -> Chain {
 /// };
 /// assert_eq!(rmsprop_with(1e-3, options).len(), 3);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn rmsprop_with(learning_rate: impl Into<Schedule>, options: RmsPropOptions) -> Chain {
     let mut parts = vec![scale_by_rms(options), scale_by_learning_rate(learning_rate)];
     if let Some((decay, momentum)) = options.momentum {
@@ -124,7 +133,18 @@ struct ScaleByRms {
 /// use pytree_nn::{RmsPropOptions, scale_by_rms};
 /// assert_eq!(scale_by_rms(RmsPropOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: the decay is not from 0 to 1, or is 1 with a correction of the bias, or another number is
+/// negative or not finite.
+#[track_caller]
 pub fn scale_by_rms(options: RmsPropOptions) -> Chain {
+    match options.bias_correction {
+        BiasCorrection::Corrected => below_one("scale_by_rms", "decay", options.decay),
+        BiasCorrection::Uncorrected => fraction("scale_by_rms", "decay", options.decay),
+    }
+    not_negative("scale_by_rms", "epsilon", options.epsilon);
+    not_negative("scale_by_rms", "initial_scale", options.initial_scale);
     let is_corrected = options.bias_correction == BiasCorrection::Corrected;
     Chain::of(ScaleByRms {
         count: is_corrected.then(|| Tensor::from(0_u32)),

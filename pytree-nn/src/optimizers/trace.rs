@@ -4,6 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::optimizers::ranges::fraction;
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
@@ -26,6 +27,10 @@ pub enum Momentum {
 /// let model = Linear::new(2, 3, &mut Rngs::new(0));
 /// let optimizer = Optimizer::new(&model, sgd_momentum(0.1, 0.9, Momentum::Nesterov));
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if `decay` is not from 0 to 1.
+#[track_caller]
 pub fn sgd_momentum(learning_rate: impl Into<Schedule>, decay: f64, momentum: Momentum) -> Chain {
     chain([
         trace(decay, momentum),
@@ -47,7 +52,12 @@ pub struct Trace {
 
 /// Returns the transformation that computes t ← g + `decay` · t for each gradient g. The update is t with
 /// [`Momentum::Classical`], and g + `decay` · t with [`Momentum::Nesterov`].
+///
+/// # Panics
+/// If `decay` is not from 0 to 1.
+#[track_caller]
 pub fn trace(decay: f64, momentum: Momentum) -> Chain {
+    fraction("trace", "decay", decay);
     Chain::of(Trace {
         sums: Tree::none(),
         decay,

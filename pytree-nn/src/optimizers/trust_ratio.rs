@@ -3,6 +3,7 @@
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::Tensor;
 
+use crate::optimizers::ranges::not_negative;
 use crate::optimizers::transformation::check_number;
 use crate::optimizers::{
     AdamOptions, Chain, GradientTransformation, Momentum, WeightDecay, add_decayed_weights, chain,
@@ -68,6 +69,10 @@ impl Default for LarsOptions {
 /// use pytree_nn::lamb;
 /// assert_eq!(lamb(1e-3).len(), 3);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn lamb(learning_rate: impl Into<Schedule>) -> Chain {
     lamb_with(learning_rate, LambOptions::default())
 }
@@ -80,9 +85,16 @@ pub fn lamb(learning_rate: impl Into<Schedule>) -> Chain {
 /// let options = LambOptions { weight_decay: Some(1e-2.into()), ..LambOptions::default() };
 /// assert_eq!(lamb_with(1e-3, options).len(), 4);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn lamb_with(learning_rate: impl Into<Schedule>, options: LambOptions) -> Chain {
     let mut parts = vec![scale_by_adam(options.adam)];
-    parts.extend(options.weight_decay.map(add_decayed_weights));
+    // A closure in `Option::map` would hide the line of the caller.
+    if let Some(weight_decay) = options.weight_decay {
+        parts.push(add_decayed_weights(weight_decay));
+    }
     parts.push(scale_by_trust_ratio(TrustRatioOptions::default()));
     parts.push(scale_by_learning_rate(learning_rate));
     chain(parts)
@@ -98,6 +110,10 @@ pub fn lamb_with(learning_rate: impl Into<Schedule>, options: LambOptions) -> Ch
 /// use pytree_nn::lars;
 /// assert_eq!(lars(0.1).len(), 3);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn lars(learning_rate: impl Into<Schedule>) -> Chain {
     lars_with(learning_rate, LarsOptions::default())
 }
@@ -110,9 +126,15 @@ pub fn lars(learning_rate: impl Into<Schedule>) -> Chain {
 /// let options = LarsOptions { weight_decay: Some(1e-4.into()), ..LarsOptions::default() };
 /// assert_eq!(lars_with(0.1, options).len(), 4);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate or weight decay is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn lars_with(learning_rate: impl Into<Schedule>, options: LarsOptions) -> Chain {
-    let decay = options.weight_decay.map(add_decayed_weights);
-    let mut parts: Vec<Chain> = decay.into_iter().collect();
+    let mut parts = Vec::new();
+    if let Some(weight_decay) = options.weight_decay {
+        parts.push(add_decayed_weights(weight_decay));
+    }
     parts.push(scale_by_trust_ratio(options.trust_ratio));
     parts.push(scale_by_learning_rate(learning_rate));
     parts.push(trace(options.decay, options.momentum));
@@ -155,7 +177,13 @@ struct ScaleByTrustRatio {
 /// let mut scale = scale_by_trust_ratio(TrustRatioOptions::default());
 /// assert_eq!(scale.update(vec![update], &[parameter])[0], Tensor::from([0.0, 5.0]));
 /// ```
+///
+/// # Panics
+/// If the coefficient or ε is negative or not finite.
+#[track_caller]
 pub fn scale_by_trust_ratio(options: TrustRatioOptions) -> Chain {
+    not_negative("scale_by_trust_ratio", "coefficient", options.coefficient);
+    not_negative("scale_by_trust_ratio", "epsilon", options.epsilon);
     Chain::of(ScaleByTrustRatio { options })
 }
 

@@ -3,6 +3,7 @@
 use pytree_core::{Filter, Module, Tree};
 use pytree_transform::Tensor;
 
+use crate::optimizers::ranges;
 use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::selection::Selection;
 use crate::optimizers::transformation::{Scalar, check_number};
@@ -68,8 +69,13 @@ pub struct AddDecayedWeights {
 /// let decayed = chain([add_decayed_weights(1e-4), sgd(0.1)]);
 /// assert_eq!(decayed.len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant weight decay is negative or not finite.
+#[track_caller]
 pub fn add_decayed_weights(weight_decay: impl Into<WeightDecay>) -> Chain {
     let WeightDecay { strength, filter } = weight_decay.into();
+    ranges::strength("add_decayed_weights", "weight_decay", &strength);
     Chain::of(AddDecayedWeights {
         weight_decay: Scheduled::new(strength),
         selection: Selection::new(filter),

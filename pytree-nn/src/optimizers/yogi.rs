@@ -6,6 +6,7 @@ use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
 use crate::optimizers::moments::{correction, count_update, deviation, full, running_mean};
+use crate::optimizers::ranges::{below_one, not_negative};
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
 use crate::schedules::Schedule;
@@ -44,6 +45,10 @@ impl Default for YogiOptions {
 /// use pytree_nn::yogi;
 /// assert_eq!(yogi(1e-2).len(), 2);
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite.
+#[track_caller]
 pub fn yogi(learning_rate: impl Into<Schedule>) -> Chain {
     yogi_with(learning_rate, YogiOptions::default())
 }
@@ -55,6 +60,10 @@ pub fn yogi(learning_rate: impl Into<Schedule>) -> Chain {
 /// use pytree_nn::{YogiOptions, yogi_with};
 /// let yogi = yogi_with(1e-2, YogiOptions { beta2: 0.99, ..YogiOptions::default() });
 /// ```
+///
+/// # Panics
+/// If a constant learning rate is negative or not finite, or if an option is out of its range.
+#[track_caller]
 pub fn yogi_with(learning_rate: impl Into<Schedule>, options: YogiOptions) -> Chain {
     chain([
         scale_by_yogi(options),
@@ -86,7 +95,16 @@ struct ScaleByYogi {
 /// use pytree_nn::{YogiOptions, scale_by_yogi};
 /// assert_eq!(scale_by_yogi(YogiOptions::default()).len(), 1);
 /// ```
+///
+/// # Panics
+/// If an option is out of its range: a β is negative or not below 1, or another number is negative or not finite.
+#[track_caller]
 pub fn scale_by_yogi(options: YogiOptions) -> Chain {
+    below_one("scale_by_yogi", "beta1", options.beta1);
+    below_one("scale_by_yogi", "beta2", options.beta2);
+    not_negative("scale_by_yogi", "epsilon", options.epsilon);
+    not_negative("scale_by_yogi", "epsilon_root", options.epsilon_root);
+    not_negative("scale_by_yogi", "initial", options.initial);
     Chain::of(ScaleByYogi {
         count: Tensor::from(0_u32),
         mean: Tree::none(),

@@ -172,7 +172,7 @@ impl Schedule {
             decay_steps - warmup_steps,
             CosineOptions { alpha, exponent },
         );
-        let warmup = Self::linear(init, peak, warmup_steps);
+        let warmup = Self::changing(init, peak, warmup_steps, None);
         Self::joined(warmup, [(warmup_steps, decay)])
     }
 

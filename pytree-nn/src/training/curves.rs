@@ -1,7 +1,10 @@
 //! Pictures of learning curves.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+
+use pytree_derive::panicking_twin;
 
 use crate::files;
 use crate::training::ticks::ticks;
@@ -72,10 +75,23 @@ impl Curves {
     }
 
     /// Adds the curve of a metric by step, from the records of [`MetricsLog::read`](crate::training::MetricsLog::read).
-    #[must_use]
-    pub fn metric(self, name: &str, records: &[MetricsRecord]) -> Self {
+    ///
+    /// # Panics
+    /// If there are records, and none has the metric.
+    #[panicking_twin(metric, NoMetric)]
+    #[track_caller]
+    pub fn try_metric(self, name: &str, records: &[MetricsRecord]) -> Result<Self, TrainingError> {
         let point = |record: &MetricsRecord| Some((record.step as f64, record.get(name)?));
-        self.curve(name, records.iter().filter_map(point))
+        let points: Vec<(f64, f64)> = records.iter().filter_map(point).collect();
+        if points.is_empty() && !records.is_empty() {
+            let names = records.iter().flat_map(|record| &record.metrics);
+            let names: BTreeSet<&String> = names.map(|(name, _)| name).collect();
+            return Err(TrainingError::NoMetric {
+                name: name.to_owned(),
+                names: names.into_iter().cloned().collect(),
+            });
+        }
+        Ok(self.curve(name, points))
     }
 
     /// Returns the picture as SVG.
@@ -159,9 +175,17 @@ impl Curves {
 /// Writes diagrams side by side as one picture in SVG, atomically. See [`Curves`] for an example.
 ///
 /// # Errors
-/// Returns [`TrainingError::Io`] if the file cannot be written.
+/// Returns [`TrainingError::NoCurves`] if there is no diagram, or if a diagram has no curve, and [`TrainingError::Io`] if the
+/// file cannot be written.
 pub fn save_curves(path: impl AsRef<Path>, diagrams: &[Curves]) -> Result<(), TrainingError> {
     let path = path.as_ref();
+    let empty = diagrams.iter().find(|diagram| diagram.series.is_empty());
+    if diagrams.is_empty() || empty.is_some() {
+        return Err(TrainingError::NoCurves {
+            path: path.to_owned(),
+            title: empty.map(|diagram| diagram.title.clone()),
+        });
+    }
     files::write(path, picture(diagrams).as_bytes()).map_err(|source| TrainingError::Io {
         operation: "write the picture",
         path: path.to_owned(),
@@ -375,5 +399,35 @@ mod tests {
         ];
         let expected = Curves::new("").curve("loss", [(1.0, 2.0), (2.0, 1.0)]);
         assert_eq!(Curves::new("").metric("loss", &records), expected);
+        // A run may be drawn before its first step.
+        let empty = Curves::new("").metric("loss", &[]);
+        assert_eq!(empty, Curves::new("").curve("loss", []));
+    }
+
+    #[test]
+    fn missing_metric_and_curves_are_named() {
+        let records = [MetricsRecord {
+            step: 1,
+            metrics: vec![("loss".to_owned(), 2.0), ("accuracy".to_owned(), 0.5)],
+        }];
+        let error = Curves::new("").try_metric("los", &records).err();
+        assert_eq!(
+            error.map(|error| error.to_string()).as_deref(),
+            Some(
+                "cannot draw the metric `los`: no record has it; the records have `accuracy`, `loss`"
+            )
+        );
+        let path = std::env::temp_dir().join(format!("pytree-no-curves-{}", std::process::id()));
+        let message = |diagrams: &[Curves]| {
+            let error = save_curves(&path, diagrams).err();
+            error.map_or_else(String::new, |error| error.to_string())
+        };
+        assert!(message(&[]).ends_with("there is no diagram; pass at least one with a curve"));
+        let one = Curves::new("loss").curve("a", [(0.0, 1.0)]);
+        assert!(
+            message(&[one, Curves::new("rate")])
+                .ends_with("the diagram `rate` has no curve; add one with `curve` or `metric`")
+        );
+        assert!(!path.exists());
     }
 }

@@ -37,14 +37,15 @@ pub enum Verdict {
 /// The run should stop after `patience` values in a row without an improvement, as in Keras and PyTorch Lightning. A value
 /// improves if it is better than the best value by more than the minimal change (0 by default). NaN never improves.
 ///
-/// It is a pytree whose leaves are states, so a checkpoint stores it and a resumed run stops at the same step.
+/// It is a pytree whose leaves are states, so a checkpoint stores it and a resumed run stops at the same step. The best value
+/// is the leaf `lowest` or `highest`, so a checkpoint cannot be loaded into an early stopping with the other goal.
 ///
 /// # Examples
 /// ```
 /// use pytree_nn::training::{EarlyStopping, Goal};
 /// let losses = [0.9, 0.5, 0.6, 0.4995, 0.7, 0.1];
 /// let mut stopping = EarlyStopping::new(Goal::Minimize, 3).minimal_change(0.001);
-/// for (epoch, loss) in losses.into_iter().enumerate() {
+/// for (epoch, loss) in (0..).zip(losses) {
 ///     stopping.update(epoch, loss);
 ///     if stopping.should_stop() {
 ///         break;
@@ -60,9 +61,13 @@ pub struct EarlyStopping {
     patience: usize,
     #[r#static]
     minimal_change: f64,
-    /// The best value. Before the first, the worst possible value: an infinity.
-    #[state("f64[]")]
-    best: Tensor,
+    /// The best value, if the goal is to minimize. Before the first, the worst possible value: infinity. A checkpoint stores
+    /// no static values, so the names of the two leaves tell the goals apart.
+    #[state]
+    lowest: Option<Tensor>,
+    /// The best value, if the goal is to maximize. Before the first, negative infinity.
+    #[state]
+    highest: Option<Tensor>,
     #[state("i64[]")]
     best_step: Tensor,
     /// The number of values since the best.
@@ -85,7 +90,8 @@ impl EarlyStopping {
             goal,
             patience,
             minimal_change: 0.0,
-            best: Tensor::scalar(goal.worst()),
+            lowest: (goal == Goal::Minimize).then(|| Tensor::scalar(goal.worst())),
+            highest: (goal == Goal::Maximize).then(|| Tensor::scalar(goal.worst())),
             best_step: Tensor::scalar(0_i64),
             waited: Tensor::scalar(0_i64),
         }
@@ -115,13 +121,16 @@ impl EarlyStopping {
     #[track_caller]
     pub fn update(&mut self, step: usize, value: impl Into<f64>) -> Verdict {
         let value = value.into();
-        let best = self.best.item::<f64>();
+        let best = self.best_value();
         let gain = match self.goal {
             Goal::Minimize => best - value,
             Goal::Maximize => value - best,
         };
         if gain > self.minimal_change {
-            self.best = Tensor::scalar(value);
+            let place = self.lowest.as_mut().or(self.highest.as_mut());
+            if let Some(place) = place {
+                *place = Tensor::scalar(value);
+            }
             self.best_step = Tensor::scalar(i64::try_from(step).unwrap_or(i64::MAX));
             self.waited = Tensor::scalar(0_i64);
             return Verdict::Improved;
@@ -149,10 +158,18 @@ impl EarlyStopping {
     /// If the state is traced.
     #[track_caller]
     pub fn best(&self) -> Option<(usize, f64)> {
-        let best = self.best.item::<f64>();
+        let best = self.best_value();
         let step = usize::try_from(self.best_step.item::<i64>()).unwrap_or(0);
         // The worst value never improves, so it is the initial value.
         (best.to_bits() != self.goal.worst().to_bits()).then_some((step, best))
+    }
+
+    #[track_caller]
+    fn best_value(&self) -> f64 {
+        match self.lowest.as_ref().or(self.highest.as_ref()) {
+            Some(best) => best.item::<f64>(),
+            None => self.goal.worst(),
+        }
     }
 }
 
@@ -163,7 +180,7 @@ mod tests {
     use crate::checkpoint;
 
     fn verdicts(mut stopping: EarlyStopping, values: &[f64]) -> Vec<Verdict> {
-        let values = values.iter().enumerate();
+        let values = (0..).zip(values);
         values
             .map(|(step, &value)| stopping.update(step, value))
             .collect()
@@ -192,7 +209,7 @@ mod tests {
     fn resumed_run_stops_at_the_same_step() {
         let new = EarlyStopping::new(Goal::Minimize, 3);
         let mut stopping = new.clone();
-        for (step, value) in [1.0, 0.5, 0.7, 0.6].into_iter().enumerate() {
+        for (step, value) in (0..).zip([1.0, 0.5, 0.7, 0.6]) {
             stopping.update(step, value);
         }
         let path = std::env::temp_dir().join(format!("pytree-stopping-{}", std::process::id()));
@@ -202,6 +219,19 @@ mod tests {
         assert_eq!(loaded.best(), Some((1, 0.5)));
         assert_eq!(loaded.update(4, 0.8), Verdict::Stop);
         assert_eq!(new.best(), None);
+    }
+
+    #[test]
+    fn other_goal_is_not_loaded() {
+        let path = std::env::temp_dir().join(format!("pytree-goal-{}", std::process::id()));
+        let mut stopping = EarlyStopping::new(Goal::Minimize, 3);
+        stopping.update(0, 0.5);
+        checkpoint::save(&path, &stopping).unwrap();
+        let other = EarlyStopping::new(Goal::Maximize, 3);
+        let message = checkpoint::load(&path, &other).unwrap_err().to_string();
+        std::fs::remove_file(path).unwrap();
+        let expected = "highest: expected f64[], but the file has no leaf with this name\n  lowest: found f64[], but";
+        assert!(message.contains(expected), "{message}");
     }
 
     #[test]

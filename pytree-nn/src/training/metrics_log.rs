@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::files;
 use crate::training::TrainingError;
 
 /// The metrics of one step, read from a file.
@@ -52,6 +53,8 @@ impl MetricsRecord {
 pub struct MetricsLog {
     path: PathBuf,
     file: File,
+    /// The step of the last line.
+    last: Option<usize>,
 }
 
 impl MetricsLog {
@@ -60,15 +63,19 @@ impl MetricsLog {
     /// # Errors
     /// Returns [`TrainingError::Io`] if the file cannot be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, TrainingError> {
-        Self::truncated(path.as_ref(), 0)
+        Self::truncated(path.as_ref(), 0, None)
     }
 
     /// Opens a file to continue a run after a step: removes all lines from the first line with a later step on, and an incomplete
-    /// last line. Creates the file if it does not exist.
+    /// last line. Creates the file if it does not exist and `step` is 0.
+    ///
+    /// The file may end before `step`, because a run need not write a line for each step. The gap must then be at most as long
+    /// as the longest gap between two lines. With a single line, any gap is accepted.
     ///
     /// # Errors
-    /// Returns [`TrainingError::Io`] if the file cannot be read or written, and [`TrainingError::Line`] if it has other lines
-    /// than metrics. The file is then unchanged.
+    /// Returns [`TrainingError::Resume`] if the file does not exist, has no lines, or ends too early,
+    /// [`TrainingError::Io`] if it cannot be read or written, and [`TrainingError::Line`] if it has other lines than metrics. The
+    /// file is then unchanged.
     pub fn resume(path: impl AsRef<Path>, step: usize) -> Result<Self, TrainingError> {
         let path = path.as_ref();
         let text = match std::fs::read(path) {
@@ -77,18 +84,36 @@ impl MetricsLog {
             Err(error) => return Err(failed("read the metrics in", path, error)),
         };
         let (mut kept, mut is_earlier) = (0, true);
+        let (mut last, mut longest_gap) = (None::<usize>, None);
         for (number, line) in lines(&text).enumerate() {
-            is_earlier &= parse(path, number + 1, line)?.step <= step;
+            let found = parse(path, number + 1, line)?.step;
+            longest_gap = longest_gap.max(last.map(|last| found.saturating_sub(last)));
+            is_earlier &= found <= step;
             if is_earlier {
                 kept += line.len() + 1;
+                last = Some(found);
             }
         }
-        Self::truncated(path, kept)
+        let is_too_short = match (last, longest_gap) {
+            // All lines may be those of later steps.
+            (None, _) => step > 0 && lines(&text).next().is_none(),
+            (Some(_), None) => false,
+            (Some(last), Some(gap)) => step - last > gap,
+        };
+        if is_too_short {
+            return Err(TrainingError::Resume {
+                path: path.to_owned(),
+                step,
+                last,
+            });
+        }
+        Self::truncated(path, kept, last)
     }
 
-    /// Opens a file for appending, after its first `length` bytes.
-    fn truncated(path: &Path, length: usize) -> Result<Self, TrainingError> {
+    /// Opens a file for appending, after its first `length` bytes, whose last line is that of step `last`.
+    fn truncated(path: &Path, length: usize, last: Option<usize>) -> Result<Self, TrainingError> {
         let open = || {
+            files::existing_folder(path)?;
             // On Windows, a file that is opened for appending cannot be truncated.
             let options = || {
                 let mut options = OpenOptions::new();
@@ -101,19 +126,28 @@ impl MetricsLog {
         Ok(Self {
             path: path.to_owned(),
             file: open().map_err(|error| failed("write the metrics to", path, error))?,
+            last,
         })
     }
 
-    /// Writes the metrics of a step as one line. The values are `f64`, `f32` or smaller integers.
+    /// Writes the metrics of a step as one line. The values are `f64`, `f32` or smaller integers. Each step is greater than
+    /// the step before.
     ///
     /// # Errors
-    /// Returns [`TrainingError::Name`] if a name occurs twice or is `step`, and [`TrainingError::Io`] if the line cannot be
-    /// written.
+    /// Returns [`TrainingError::Name`] if a name occurs twice or is `step`, [`TrainingError::Order`] if the last line has the
+    /// same step or a later one, and [`TrainingError::Io`] if the line cannot be written.
     pub fn write<N: AsRef<str>, V: Into<f64>>(
         &mut self,
         step: usize,
         metrics: impl IntoIterator<Item = (N, V)>,
     ) -> Result<(), TrainingError> {
+        if let Some(last) = self.last.filter(|last| step <= *last) {
+            return Err(TrainingError::Order {
+                path: self.path.clone(),
+                step,
+                last,
+            });
+        }
         let mut line = format!("{{\"step\":{step}");
         let mut names = vec!["step".to_owned()];
         for (name, value) in metrics {
@@ -130,7 +164,9 @@ impl MetricsLog {
         line.push_str("}\n");
         self.file
             .write_all(line.as_bytes())
-            .map_err(|error| failed("write the metrics to", &self.path, error))
+            .map_err(|error| failed("write the metrics to", &self.path, error))?;
+        self.last = Some(step);
+        Ok(())
     }
 
     /// Reads the metrics of a file. Ignores an incomplete last line.
@@ -234,7 +270,7 @@ mod tests {
             f64::NEG_INFINITY,
         ];
         let mut log = MetricsLog::create(&path).unwrap();
-        for (step, value) in values.into_iter().enumerate() {
+        for (step, value) in (0..).zip(values) {
             log.write(step, [("a \"name\"", value), ("nan", f64::NAN)])
                 .unwrap();
         }
@@ -261,7 +297,7 @@ mod tests {
         // A killed process has written a part of a line.
         std::fs::write(&path, format!("{whole}{{\"step\":4,\"lo")).unwrap();
         assert_eq!(MetricsLog::read(&path).unwrap().len(), 3);
-        drop(MetricsLog::resume(&path, 9).unwrap());
+        drop(MetricsLog::resume(&path, 4).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
         let mut log = MetricsLog::resume(&path, 1).unwrap();
         for step in [2, 3] {
@@ -269,8 +305,76 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
         std::fs::remove_file(&path).unwrap();
-        drop(MetricsLog::resume(&path, 3).unwrap());
+        drop(MetricsLog::resume(&path, 0).unwrap());
         assert_eq!(std::fs::read(&path).unwrap(), b"");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn log_that_ends_too_early_is_not_resumed() {
+        let path = file("early");
+        let message = |step| MetricsLog::resume(&path, step).unwrap_err().to_string();
+        let missing = format!(
+            "cannot resume the metrics in `{}` after step 3: the file does not exist, or has no lines; give the path of the interrupted run, or start a new log with `MetricsLog::create`",
+            path.display()
+        );
+        assert_eq!(message(3), missing);
+        assert!(!path.exists());
+        let mut log = MetricsLog::create(&path).unwrap();
+        assert_eq!(message(3), missing);
+        log.write(10, [("loss", 0.5)]).unwrap();
+        // The distance of the lines is not known.
+        drop(MetricsLog::resume(&path, 45).unwrap());
+        for step in [20, 30] {
+            log.write(step, [("loss", 0.5)]).unwrap();
+        }
+        let whole = std::fs::read_to_string(&path).unwrap();
+        // The next line is that of step 40, so the checkpoint of step 39 has no line of its own.
+        for step in [30, 39, 40] {
+            drop(MetricsLog::resume(&path, step).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+        }
+        assert!(message(45).contains(
+            "after step 45: the last line is that of step 30, and later lines are missing; if the run wrote none, pass 30; give"
+        ));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+        // The run was interrupted before its first line.
+        drop(MetricsLog::resume(&path, 5).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn missing_folder_is_named() {
+        let path = file("no-folder").join("metrics.jsonl");
+        let folder = file("no-folder");
+        assert_eq!(
+            MetricsLog::create(&path).unwrap_err().to_string(),
+            format!(
+                "cannot write the metrics to `{}`: the folder `{}` does not exist; create it with `std::fs::create_dir_all`",
+                path.display(),
+                folder.display()
+            )
+        );
+    }
+
+    #[test]
+    fn steps_are_written_in_order() {
+        let path = file("order");
+        let mut log = MetricsLog::create(&path).unwrap();
+        log.write(4, [("loss", 0.5)]).unwrap();
+        for step in [4, 3] {
+            let message = log.write(step, [("loss", 0.5)]).unwrap_err().to_string();
+            let expected = format!(
+                "cannot write the metrics of step {step} to `{}`: its last line is that of step 4; write each step once",
+                path.display()
+            );
+            assert!(message.starts_with(&expected), "{message}");
+        }
+        let mut log = MetricsLog::resume(&path, 4).unwrap();
+        assert!(log.write(4, [("loss", 0.5)]).is_err());
+        log.write(5, [("loss", 0.5)]).unwrap();
+        assert_eq!(MetricsLog::read(&path).unwrap().len(), 2);
         std::fs::remove_file(path).unwrap();
     }
 

@@ -79,7 +79,19 @@ impl Progress {
         }
     }
 
-    /// Begins at a step, because an earlier run made the steps before it.
+    /// Begins at a step, because an earlier run made the steps before it. `step` is the number of finished steps.
+    ///
+    /// The bar begins at `step` of the whole run. The remaining time is estimated from the steps of this run only.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::training::Progress;
+    /// // A checkpoint of step 150 was loaded, so 50 steps remain.
+    /// let mut progress = Progress::new(200).resumed_at(150);
+    /// for _ in 150..200 {
+    ///     progress.step();
+    /// }
+    /// ```
     #[must_use]
     pub fn resumed_at(mut self, step: usize) -> Self {
         (self.done, self.skipped) = (step, step);

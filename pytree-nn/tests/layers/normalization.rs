@@ -218,6 +218,11 @@ fn wrong_input_reports_the_expectation() {
         message(norm.try_forward(&Tensor::zeros(DType::F64, [5, 3]))),
         "BatchNorm::forward: x is f64[5,3], expected T: float[*shape] with T = f32 (from scale: f32[3] as T[features]); convert x to f32, or make the BatchNorm of f64"
     );
+    // No normalisation of integers can be made.
+    assert_eq!(
+        message(norm.try_forward(&Tensor::zeros(DType::I32, [5, 3]))),
+        "BatchNorm::forward: x is i32[5,3], expected T: float[*shape] with T = f32 (from scale: f32[3] as T[features]); convert x to f32"
+    );
     let mask = Tensor::from([true, false]);
     assert_eq!(
         message(norm.try_forward_masked(&zeros(&[5, 3]), &mask)),

@@ -267,7 +267,10 @@ fn examples_of_function_are_stacked() {
         let results: Vec<_> = batches.try_epoch(0).unwrap().collect();
         assert_eq!(results.len(), 2, "the iterator ends after the error");
         let error = results[1].as_ref().err().unwrap();
-        assert_eq!(error.to_string(), "cannot read example 3: no file 3");
+        assert_eq!(
+            error.to_string(),
+            "cannot read example 3 of batch 1 of epoch 0: no file 3"
+        );
     }
     let ragged = examples(3, |position| Ok::<_, String>(numbered(1 + position / 2)));
     let mut batches = Batches::from_source(ragged, 3).try_epoch(0).unwrap();
@@ -278,7 +281,9 @@ fn examples_of_function_are_stacked() {
 }
 
 #[test]
-#[should_panic(expected = "the thread that prepares batches panicked: broken at 2")]
+#[should_panic(
+    expected = "the thread that prepares batches panicked while it read example 2 of batch 2 of epoch 0: broken at 2"
+)]
 fn panic_of_producer_reaches_consumer() {
     let source = examples(4, |position| {
         assert!(position != 2, "broken at {position}");
@@ -286,6 +291,51 @@ fn panic_of_producer_reaches_consumer() {
     });
     let batches = Batches::from_source(source, 1).prefetch(2);
     assert_eq!(batches.epoch(0).count(), 4);
+}
+
+#[test]
+fn error_of_source_is_at_line_of_loop() {
+    let places = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&places);
+    let thread = std::thread::current().id();
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().id() == thread {
+            let place = panic.location().unwrap();
+            let place = (place.file().to_owned(), place.line());
+            seen.lock().unwrap().push(place);
+        } else {
+            before(panic);
+        }
+    }));
+    let source = examples(4, |position| match position {
+        0..3 => Ok(Tensor::from(0)),
+        _ => Err("no file"),
+    });
+    let batches = Batches::from_source(source, 2);
+    let first = line!() + 2;
+    let epoch = std::panic::AssertUnwindSafe(|| {
+        for batch in batches.epoch(0) {
+            assert_eq!(batch.shape(), [2]);
+        }
+    });
+    let panic = std::panic::catch_unwind(epoch).unwrap_err();
+    let second = line!() + 2;
+    let resumed = std::panic::AssertUnwindSafe(|| {
+        for (_, batch) in batches.resume(&batches.start()) {
+            assert_eq!(batch.shape(), [2]);
+        }
+    });
+    std::panic::catch_unwind(resumed).unwrap_err();
+    assert_eq!(
+        panic.downcast_ref::<String>().unwrap(),
+        "cannot read example 3 of batch 1 of epoch 0: no file"
+    );
+    let file = file!().to_owned();
+    assert_eq!(
+        *places.lock().unwrap(),
+        [(file.clone(), first), (file, second)]
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod common;
 mod errors;
 mod gradients;
 mod placement;
+mod shards;
 
 use std::sync::OnceLock;
 

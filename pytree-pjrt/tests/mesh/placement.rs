@@ -1,6 +1,7 @@
 //! Where tensors of a mesh are, and what is transferred.
 
-use pytree_transform::device::{Device, device_put, wait};
+use pytree_pjrt::{Client, Options};
+use pytree_transform::device::{Device, Mesh, device_put, wait};
 use pytree_transform::{DType, Tensor, psum, spmd};
 
 use crate::{mesh, numbers};
@@ -129,4 +130,25 @@ fn threads_call_one_function() {
             });
         }
     });
+}
+
+/// On a client for CPUs, the devices share a few threads. Without a wait between the runs, one device runs ahead, and its
+/// programs occupy the threads that the other device needs.
+#[test]
+fn many_calls_before_a_read_end() {
+    let Some(path) = crate::common::plugin() else {
+        return;
+    };
+    let client = Client::load_with(&path, &Options::new().set("cpu_device_count", 2)).unwrap();
+    let mesh = Mesh::new(&client, [("i", 2)]);
+    let step = |x: Tensor| {
+        let y = psum(&x.matmul(&x).tanh(), "i");
+        psum(&y.matmul(&x).tanh(), "i") * 0.5
+    };
+    let step = spmd(step).over(&mesh);
+    let mut x = numbers(&[64, 64]);
+    for _ in 0..2000 {
+        x = step(x);
+    }
+    assert_eq!(x.to_vec::<f32>().len(), 64 * 64);
 }

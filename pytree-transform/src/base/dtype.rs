@@ -276,6 +276,18 @@ impl AbstractArray {
         }
     }
 
+    /// Returns the display with its article, for instance `an f32[6]`, for messages.
+    pub(crate) fn with_article(&self) -> String {
+        let text = self.to_string();
+        // The letters f and i are spoken with a vowel at the beginning: "an eff 32".
+        let article = if text.starts_with(['f', 'i']) {
+            "an"
+        } else {
+            "a"
+        };
+        format!("{article} {text}")
+    }
+
     /// Returns whether the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -302,5 +314,20 @@ impl fmt::Display for Tuple<'_> {
             write!(f, "{}{number}", if position == 0 { "" } else { ", " })?;
         }
         f.write_str(if self.0.len() == 1 { ",)" } else { ")" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn article_is_that_of_spoken_dtype() {
+        let text = |dtype| AbstractArray::new(dtype, [6]).with_article();
+        assert_eq!(text(DType::F32), "an f32[6]");
+        assert_eq!(text(DType::I64), "an i64[6]");
+        for dtype in [DType::U8, DType::BF16, DType::Bool] {
+            assert_eq!(text(dtype), format!("a {dtype}[6]"));
+        }
     }
 }

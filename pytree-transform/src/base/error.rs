@@ -193,6 +193,16 @@ pub enum TensorError {
         /// How to fix the axes.
         fix: &'static str,
     },
+    /// A tensor cannot be divided among the devices of a mesh.
+    #[error("cannot divide a tensor among the mesh ({axes}): {problem}; {fix}")]
+    Sharding {
+        /// The names and lengths of the axes of the mesh, as text.
+        axes: Box<str>,
+        /// The reason why the tensor cannot be divided.
+        problem: Box<str>,
+        /// How to fix the division.
+        fix: &'static str,
+    },
     /// The operands are not on one device.
     #[error(
         "cannot {operation} {}: all tensors must be on one device; move them, for instance with `device_put(&x, &device)`",

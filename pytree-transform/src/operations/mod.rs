@@ -23,6 +23,7 @@ mod norms;
 pub mod padding;
 mod pairs;
 pub mod pooling;
+mod process_data;
 mod products;
 pub(crate) mod ravel;
 mod reduce;

@@ -234,8 +234,8 @@ fn differentiate<M: SelectPart<Tensor>, R: Traceable, E>(
 fn check_loss(loss: &Tensor, line: &Location<'_>) {
     assert!(
         loss.rank() == 0 && loss.dtype().is_float(),
-        "cannot take the gradient of a {}: the loss must be a floating-point scalar; reduce the loss, for instance with `.mean()`, or convert integers to floats (gradient taken at {line})",
-        loss.info()
+        "cannot take the gradient of {}: the loss must be a floating-point scalar; reduce the loss, for instance with `.mean()`, or convert integers to floats (gradient taken at {line})",
+        loss.info().with_article()
     );
 }
 

@@ -92,6 +92,18 @@ pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
     text
 }
 
+/// Returns the first paths in one line, and the number of the others.
+pub(super) fn some_paths(paths: &[KeyPath]) -> String {
+    const SHOWN: usize = 6;
+    let shown: Vec<String> = paths.iter().take(SHOWN).map(KeyPath::or_root).collect();
+    let mut text = format!("`{}`", shown.join("`, `"));
+    if paths.len() > SHOWN {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, " and {} more", paths.len() - SHOWN);
+    }
+    text
+}
+
 /// Lists paths; the empty path is written as `the root`.
 pub(super) fn list_of_paths(paths: &[KeyPath]) -> String {
     let paths: Vec<String> = paths.iter().map(KeyPath::or_root).collect();
@@ -116,9 +128,18 @@ pub(super) fn no_static(filter: &str, places: &[KeyPath]) -> String {
 }
 
 /// Formats the misspelt names of a filter, each with a suggestion. If there are none, returns a general hint.
-pub(super) fn no_steps(misspelt: &[(String, Option<String>)]) -> String {
+pub(super) fn no_steps(
+    misspelt: &[(String, Option<String>)],
+    parameters: usize,
+    states: usize,
+) -> String {
     if misspelt.is_empty() {
-        return "; use a kind and a path that exist in the tree".to_owned();
+        let count = |number, noun| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+        return format!(
+            "; the tree has {} and {}: use a kind and a path that exist in the tree",
+            count(parameters, "parameter"),
+            count(states, "state")
+        );
     }
     let reported = misspelt.iter().map(|(name, nearest)| {
         let nearest = nearest.as_ref().map_or_else(String::new, |nearest| {

@@ -270,7 +270,10 @@ impl Report {
                 let expected = format!("{name} = {element}{}", self.source(name, Some(*from)));
                 let found = self.shape_at(origin).map(|shape| shape.found.element);
                 let other = match (from.owner, origin.owner, found) {
-                    (Owner::Module, Owner::Argument, Some(found)) => {
+                    // No layer of floats can be made of integers, and the other way around.
+                    (Owner::Module, Owner::Argument, Some(found))
+                        if found.is_float() == element.is_float() =>
+                    {
                         format!(", or make the {} of {found}", self.module)
                     }
                     _ => String::new(),

@@ -186,7 +186,7 @@ impl fmt::Debug for Rule {
         match self {
             Self::Everything => f.write_str("everything"),
             Self::Nothing => f.write_str("nothing"),
-            Self::AnyState => f.write_str("state"),
+            Self::AnyState => f.write_str("any_state"),
             Self::Param => f.write_str("param"),
             Self::In(kind) => {
                 let family = if kind.is_param() { "param" } else { "state" };

@@ -131,6 +131,15 @@ impl WeightNames {
         Self::of(Style::Flax)
     }
 
+    /// Returns whose layouts the file has, for messages.
+    pub(super) fn library(&self) -> Option<String> {
+        match self.style {
+            Style::Own => None,
+            Style::PyTorch => Some("PyTorch's".to_owned()),
+            Style::Flax => Some("Flax's".to_owned()),
+        }
+    }
+
     /// Sets the text between the steps of a path in the file. The default is a dot. Files of Flax often have `/`.
     #[must_use]
     pub fn separator(mut self, separator: &str) -> Self {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn steps(folder: &CheckpointFolder) -> Vec<u64> {
+fn steps(folder: &CheckpointFolder) -> Vec<usize> {
     folder
         .list()
         .unwrap()
@@ -30,7 +30,7 @@ fn last_and_best_checkpoints_are_kept() {
         (folder.latest().unwrap(), folder.best().unwrap()),
         (None, None)
     );
-    let model = |seed| Linear::new(2, 3, &mut Rngs::new(seed));
+    let model = |seed: usize| Linear::new(2, 3, &mut Rngs::new(seed as u64));
     for (step, metric) in [(1, 0.5), (2, 0.9), (3, f64::NAN), (4, 0.9), (5, 0.1)] {
         let saved = folder.save(step, &model(step), metric).unwrap();
         assert_eq!(checkpoint_of(&saved), model(step));

@@ -242,7 +242,7 @@ fn floats_are_converted_only_if_allowed() {
             .unwrap_err()
             .to_string();
         let expected = format!(
-            "\n  weight is {narrow}[1,2] in the file, expected [in out] = f32[2,1], which the file has as f32[1,2]; \
+            "\n  weight is {narrow}[1,2] in the file, expected [in out] = f32[2,1], which in PyTorch's layout is f32[1,2]; \
              convert it with `LoadOptions::convert_floats`\n"
         );
         assert!(error.contains(&expected), "{error}");
@@ -333,14 +333,14 @@ fn every_difference_from_a_foreign_file_is_listed() {
             "  [0].mlp_norm.bias: expected f32[4], but the file has no `0.mlp_norm.bias`",
             "  [0].mlp.layers[1].bias: expected f32[4], but the file has no `h.0.mlp.c_proj.bias`; did you mean h.0.attn.c_proj.bais?",
             "  h.0.attn.c_proj.bais: found f32[4], but the template has no leaf with this name; did you mean h.0.attn.c_proj.bias?",
-            "  [0].attention.query.bias is f32[13] in the file as `h.0.attn.c_attn.bias`, expected [heads head_dim] = f32[2,2], which the file has as f32[12]",
-            "  [0].attention.key.bias is f32[13] in the file as `h.0.attn.c_attn.bias`, expected [heads head_dim] = f32[2,2], which the file has as f32[12]",
-            "  [0].attention.value.bias is f32[13] in the file as `h.0.attn.c_attn.bias`, expected [heads head_dim] = f32[2,2], which the file has as f32[12]",
+            "  [0].attention.query.bias is f32[13] in the file as `h.0.attn.c_attn.bias`, expected [heads head_dim] = f32[2,2], which in PyTorch's layout is f32[12]",
+            "  [0].attention.key.bias is f32[13] in the file as `h.0.attn.c_attn.bias`, expected [heads head_dim] = f32[2,2], which in PyTorch's layout is f32[12]",
+            "  [0].attention.value.bias is f32[13] in the file as `h.0.attn.c_attn.bias`, expected [heads head_dim] = f32[2,2], which in PyTorch's layout is f32[12]",
             "  [0].mlp.layers[0].weight is f32[16,4] in the file as `h.0.mlp.c_fc.weight`, expected [in out] = f32[4,16]: in is 16 in the file and 4 in the model, out is 4 in the file and 16 in the model; \
                its transpose has this shape: load it with the names and layouts of its library, by `LoadOptions::names`, or set its layout with `WeightNames::layout`",
             "  [0].mlp.layers[0].bias is bf16[16] in the file as `h.0.mlp.c_fc.bias`, expected [out] = f32[16]; convert it with `LoadOptions::convert_floats`",
             "  [0].mlp.layers[1].weight is f32[16,5] in the file as `h.0.mlp.c_proj.weight`, expected [in out] = f32[16,4]: out is 5 in the file and 4 in the model",
-            "load it into a model with the saved structure, rename or leave out leaves with `load_with`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
+            "load it into a model with the saved structure, rename leaves with `LoadOptions::rename`, keep the template's values of missing leaves with `allow_missing()`, ignore unused leaves of the file with `allow_unused()`, or single leaves with `WeightNames::ignore`, name the library that wrote the file with `LoadOptions::names`, or list the leaves of the file with `inspect`",
         ]
     );
 }
@@ -360,7 +360,7 @@ fn prefix_of_a_foreign_file_is_recognised() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("all 12 names that only the file has begin with `module.`, but the names in the template do not: load the checkpoint by `load_with` with `LoadOptions::new().rename(|name| name.replacen(\"module.\", \"\", 1))`"),
+        error.contains("all 12 names that only the file has begin with `module.`, but the names in the template do not: load the checkpoint by `load_with` with `LoadOptions::new().rename(|name| name.strip_prefix(\"module.\").unwrap_or(name).to_owned())`"),
         "{error}"
     );
     let options = pytorch().rename(|name| name.replacen("module.", "", 1));
@@ -470,5 +470,41 @@ fn rules_that_match_nothing_are_listed() {
         report.to_string(),
         "2 applied, 0 missing, 0 unused, 1 transposed:\n  \
          the template has no leaf at `q[{i}]`, `k[{i}]`, to which `WeightNames` give the path `qkv.{i}` in the file"
+    );
+}
+
+#[test]
+fn file_of_pytorch_is_recognised() {
+    let scratch = Scratch::new("recognised");
+    let template = Linear::new(2, 3, &mut Rngs::new(0));
+    let refused = |options: &LoadOptions<'_>| {
+        load_with(&scratch.0, &template, options)
+            .unwrap_err()
+            .to_string()
+    };
+    let hint = |sign: &str| {
+        format!(
+            ":\n  the file has {sign}, so PyTorch wrote it: load it with `LoadOptions::new().names(WeightNames::pytorch())`\n"
+        )
+    };
+    let other = Tensor::from([1.0_f32]);
+    stored(&scratch, &[("bn1.running_mean", other.clone())]);
+    let text = refused(&LoadOptions::new());
+    assert!(
+        text.contains(&hint("the tensor `bn1.running_mean`")),
+        "{text}"
+    );
+    assert!(!refused(&pytorch()).contains("so PyTorch wrote it"));
+    stored(&scratch, &[("a.weight", other)]);
+    assert!(!refused(&LoadOptions::new()).contains("so PyTorch wrote it"));
+    let model = BTreeMap::from([("fc", template.clone())]);
+    let options = SaveOptions::new()
+        .names(WeightNames::pytorch())
+        .metadata("format", "pt");
+    save_with(&scratch.0, &model, &options).unwrap();
+    let text = refused(&LoadOptions::new());
+    assert!(
+        text.contains("the file has the metadata `format = pt`, so PyTorch wrote it"),
+        "{text}"
     );
 }

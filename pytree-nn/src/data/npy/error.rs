@@ -31,6 +31,24 @@ pub enum NpyError {
         /// The actual content.
         found: String,
     },
+    /// The file is empty.
+    #[error("cannot read the array{}: the file is empty; write it again with `numpy.save`", named(.path.as_deref()))]
+    Empty {
+        /// The path of the file, or `None` if the bytes were not read from a file.
+        path: Option<PathBuf>,
+    },
+    /// The path is a directory.
+    #[error("cannot read the array `{}`: it is a directory; give the path of one of its `.npy` files", .path.display())]
+    Directory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file is a ZIP archive, such as an `.npz` file, which has an `.npy` file for each of its arrays.
+    #[error("cannot read the array{}: it is a ZIP archive, such as `numpy.savez` writes; unpack it with `unzip`, and read the `.npy` file of each array, or write each array with `numpy.save`", named(.path.as_deref()))]
+    Archive {
+        /// The path of the file, or `None` if the bytes were not read from a file.
+        path: Option<PathBuf>,
+    },
     /// The dtype of the array is not a dtype of this library.
     #[error("cannot read the array{}: expected bool, i8 to i64, u8 to u32, f16, bf16, f32 or f64, found the dtype `{descr}`; convert the array with `astype` in NumPy", named(.path.as_deref()))]
     DType {
@@ -59,7 +77,11 @@ impl NpyError {
 
     /// Adds the path of the file to the error.
     pub(super) fn in_file(mut self, file: &Path) -> Self {
-        if let Self::Format { path, .. } | Self::DType { path, .. } = &mut self {
+        if let Self::Format { path, .. }
+        | Self::DType { path, .. }
+        | Self::Empty { path }
+        | Self::Archive { path } = &mut self
+        {
             *path = Some(file.to_owned());
         }
         self

@@ -37,6 +37,9 @@ impl Header {
     pub(super) fn read(reader: &mut impl Read) -> Result<(Self, u64), NpyError> {
         let mut start = [0; 8];
         fill(reader, &mut start, "the magic number of a `.npy` file")?;
+        if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") {
+            return Err(NpyError::Archive { path: None });
+        }
         if start[..6] != *MAGIC {
             let found = format!("the bytes `{}`", start[..6].escape_ascii());
             return Err(NpyError::format("`\\x93NUMPY` at the beginning", found));

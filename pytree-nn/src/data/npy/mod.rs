@@ -42,7 +42,8 @@ pub use error::NpyError;
 ///
 /// # Errors
 /// Returns [`NpyError::Io`] if the file cannot be read, [`NpyError::Format`] if it is not an array or is damaged, and
-/// [`NpyError::DType`] if the library does not have its dtype.
+/// [`NpyError::DType`] if the library does not have its dtype. [`NpyError::Empty`], [`NpyError::Directory`] and
+/// [`NpyError::Archive`] are common mistakes.
 pub fn load(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
     let path = path.as_ref();
     let failed = |source| NpyError::Io {
@@ -50,6 +51,12 @@ pub fn load(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
         path: path.to_owned(),
         source,
     };
+    // Some systems open a directory like a file, and others report a missing permission.
+    if path.is_dir() {
+        return Err(NpyError::Directory {
+            path: path.to_owned(),
+        });
+    }
     let file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     read(BufReader::new(file), length).map_err(|error| error.in_file(path))
@@ -100,6 +107,9 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
 
 /// Reads an array from a reader of `length` bytes.
 fn read(mut reader: impl Read, length: u64) -> Result<Tensor, NpyError> {
+    if length == 0 {
+        return Err(NpyError::Empty { path: None });
+    }
     let (header, header_length) = Header::read(&mut reader)?;
     let found = length.saturating_sub(header_length);
     let expected = header

@@ -117,11 +117,11 @@ fn damaged_bytes_are_errors() {
 #[test]
 fn error_names_the_file() {
     let path = std::env::temp_dir().join(format!("pytree-npy-{}.npy", std::process::id()));
-    std::fs::write(&path, b"PK\x03\x04 an archive").unwrap();
+    std::fs::write(&path, b"GIF89a a picture").unwrap();
     let message = load(&path).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     let expected = format!(
-        "cannot read the array `{}`: expected `\\x93NUMPY` at the beginning, found the bytes `PK\\x03\\x04 a`",
+        "cannot read the array `{}`: expected `\\x93NUMPY` at the beginning, found the bytes `GIF89a`",
         path.display()
     );
     assert!(message.starts_with(&expected), "{message}");
@@ -131,4 +131,34 @@ fn error_names_the_file() {
             .to_string()
             .starts_with("cannot read the array")
     );
+}
+
+#[test]
+fn empty_file_directory_and_archive_are_named() {
+    let folder = std::env::temp_dir().join(format!("pytree-npy-mistakes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let message = |path: &Path| load(path).unwrap_err().to_string();
+    assert_eq!(
+        message(&folder),
+        format!(
+            "cannot read the array `{}`: it is a directory; give the path of one of its `.npy` files",
+            folder.display()
+        )
+    );
+    let file = folder.join("x.npz");
+    for (bytes, expected) in [
+        (
+            &b""[..],
+            "the file is empty; write it again with `numpy.save`",
+        ),
+        (
+            b"PK\x03\x04\x2d\x00\x00\x00\x00\x00",
+            "it is a ZIP archive, such as `numpy.savez` writes; unpack it with `unzip`",
+        ),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        let expected = format!("cannot read the array `{}`: {expected}", file.display());
+        assert!(message(&file).starts_with(&expected), "{}", message(&file));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -172,12 +172,23 @@ fn an_optimizer_of_nothing_is_refused() {
         "cannot choose the leaves to train: the filter (param & path_contains(waight)) selects no leaf: no path contains the name `waight`; did you mean `weight`?"
     );
     assert_eq!(format!("{error:?}"), error.to_string());
+    let states = Optimizer::try_with_filter(&model, sgd(0.1), &Filter::any_state()).unwrap_err();
+    assert_eq!(
+        states.to_string(),
+        "cannot choose the leaves to train: the filter any_state selects no leaf; the tree has 4 parameters and 0 states: use a kind and a path that exist in the tree"
+    );
+    let streams = (model.clone(), Rngs::new(0));
+    let states = Optimizer::try_with_filter(&streams, sgd(0.1), &Filter::any_state()).unwrap_err();
+    assert_eq!(
+        states.to_string(),
+        "cannot train [1].streams['default'].key: it is a state, u32[2], and only floats have gradients; leave the states out: `filter & !Filter::any_state()`"
+    );
     let frozen = Freeze::frozen(model);
     let all = Optimizer::try_with_filter(&frozen, sgd(0.1), &!Filter::any_state());
     assert!(
         all.unwrap_err()
             .to_string()
-            .contains("selects no leaf; use a kind")
+            .contains("selects no leaf; the tree has")
     );
 }
 
@@ -286,6 +297,21 @@ fn a_chain_without_learning_rate_says_so() {
         optimizer.try_set_learning_rate(0.1).unwrap_err(),
         OptimizerError::NoLearningRate
     );
+}
+
+#[test]
+fn new_learning_rate_is_finite() {
+    let model = mlp();
+    let mut optimizer = Optimizer::new(&model, sgd(0.1));
+    for rate in [f64::NAN, f64::INFINITY] {
+        let error = optimizer.try_set_learning_rate(rate).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("cannot set the learning rate: expected a finite number, found {rate}")
+        );
+    }
+    let rate = optimizer.learning_rate().map(|rate| rate.item::<f32>());
+    assert_eq!(rate, Some(0.1));
 }
 
 #[test]

@@ -214,6 +214,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn masks_are_negated_and_combined() {
+        let x = Tensor::from([-1.0_f32, 0.0, 2.0]);
+        let mask = x.greater(0.0);
+        assert_eq!(!&mask, Tensor::from([true, true, false]));
+        assert_eq!(
+            !(mask | x.less(0.0)) & Tensor::from(true),
+            Tensor::from([false, true, false])
+        );
+        assert_eq!(!Tensor::from([0, 5]), Tensor::from([-1, -6]));
+        let refused = std::panic::catch_unwind(|| !Tensor::from(1.0_f32));
+        assert!(refused.is_err());
+    }
+
+    #[test]
     fn assigning_operators_change_one_handle() {
         let mut x = Tensor::from([1.0_f32, 2.0]);
         let before = x.clone();

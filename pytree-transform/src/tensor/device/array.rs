@@ -3,7 +3,7 @@
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
-use super::{Attached, Buffer, Device, Sharding, on_host};
+use super::{Attached, Buffer, Device, PartMaker, Sharding, on_host};
 use crate::base::array::Array;
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
@@ -64,7 +64,7 @@ impl DeviceArray {
             .map_err(|error| self.failed("wait for", error))
     }
 
-    fn failed(&self, verb: &str, error: DeviceError) -> TensorError {
+    pub(super) fn failed(&self, verb: &str, error: DeviceError) -> TensorError {
         let operation = format!("{verb} {}, a result of `{}`,", self.info, self.made_by);
         TensorError::of_device(operation, &self.device, error)
     }
@@ -82,6 +82,11 @@ impl DeviceArray {
         tensor
             .into_array()
             .ok_or_else(|| DeviceError::failed("no elements"))
+    }
+
+    /// Returns how the array is divided among the devices of its mesh, or `None` if it is on a single device.
+    pub(super) fn sharding(&self) -> Option<&Sharding> {
+        self.buffer.sharding()
     }
 
     pub(super) fn buffer(&self) -> &dyn Buffer {
@@ -116,7 +121,7 @@ impl Attached {
     ) -> Result<Arc<DeviceArray>, TensorError> {
         let put = |tensor: Tensor| {
             let _host = on_host();
-            self.array(&tensor, self.engine.put_sharded(&tensor, sharding))
+            self.array(tensor.info(), self.engine.put_sharded(&tensor, sharding))
         };
         match tensor.into_device_array() {
             Ok(array) => Ok(array),
@@ -126,23 +131,31 @@ impl Attached {
 
     fn put(self: &Arc<Self>, tensor: &Tensor) -> Result<DeviceArray, TensorError> {
         let _host = on_host();
-        self.array(tensor, self.engine.put(tensor))
+        self.array(tensor.info(), self.engine.put(tensor))
+    }
+
+    /// Returns an array on this device, which is a mesh, from its parts.
+    pub(super) fn array_from_parts(
+        self: &Arc<Self>,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        part: &mut PartMaker<'_>,
+    ) -> Result<DeviceArray, TensorError> {
+        let _host = on_host();
+        self.array(whole, self.engine.put_parts(whole, sharding, part))
     }
 
     /// Returns the array of a tensor whose transfer has begun.
     fn array(
         self: &Arc<Self>,
-        tensor: &Tensor,
+        info: &AbstractArray,
         transfer: Result<Box<dyn Buffer>, DeviceError>,
     ) -> Result<DeviceArray, TensorError> {
         let device = self.device();
         match transfer {
-            Ok(buffer) => {
-                let info = tensor.info().clone();
-                Ok(DeviceArray::new(device, info, buffer, &self.put_by))
-            }
+            Ok(buffer) => Ok(DeviceArray::new(device, info.clone(), buffer, &self.put_by)),
             Err(error) => {
-                let operation = format!("put {}", tensor.info());
+                let operation = format!("put {info}");
                 Err(TensorError::of_device(operation, &device, error))
             }
         }

@@ -2,9 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::device_error::DeviceError;
+use crate::base::dtype::AbstractArray;
 use crate::tensor::Tensor;
 use crate::tensor::device::Sharding;
 use crate::tensor::jaxpr::Jaxpr;
@@ -114,7 +116,33 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
     fn put_sharded(&self, _: &Tensor, _: &Sharding) -> Result<Box<dyn Buffer>, DeviceError> {
         Err(not_a_mesh())
     }
+
+    /// Begins to transfer the parts of a tensor to the devices of a mesh, as [`put_sharded`](Self::put_sharded) does, but
+    /// one part after the other. `whole` is the dtype and the shape of the tensor. The engine calls `part` once for each
+    /// different part that devices of this process hold, with the range of each axis:
+    /// [`Sharding::index`] returns the ranges of a device. The function returns a tensor on the host, or the error that
+    /// this method must return. The default returns an error.
+    ///
+    /// # Errors
+    /// Returns the errors of `part`, and those of [`put_sharded`](Self::put_sharded).
+    fn put_parts(
+        &self,
+        _: &AbstractArray,
+        _: &Sharding,
+        _: &mut PartMaker<'_>,
+    ) -> Result<Box<dyn Buffer>, DeviceError> {
+        Err(not_a_mesh())
+    }
+
+    /// Returns whether this process holds the parts of a device of the mesh. The default is true for all devices. A mesh
+    /// of several processes returns true for the devices of this process.
+    fn is_addressable(&self, _: usize) -> bool {
+        true
+    }
 }
+
+/// A function that returns the part of a tensor with the given range of each axis: see [`Engine::put_parts`].
+pub type PartMaker<'p> = dyn FnMut(&[Range<usize>]) -> Result<Tensor, DeviceError> + 'p;
 
 fn not_a_mesh() -> DeviceError {
     DeviceError::unsupported(
@@ -166,6 +194,21 @@ pub trait Buffer: fmt::Debug + Send + Sync + Any {
     /// Returns an error if the computation of the elements has failed.
     fn wait(&self) -> Result<(), DeviceError> {
         self.read().map(drop)
+    }
+
+    /// Returns how the array is divided among the devices of a mesh. The default is `None`: the array is on a single
+    /// device.
+    fn sharding(&self) -> Option<&Sharding> {
+        None
+    }
+
+    /// Waits until the part of one device is computed, and returns it as a tensor on the host. The library calls this
+    /// method only for devices of this process. The default returns the whole array.
+    ///
+    /// # Errors
+    /// Returns an error if the computation of the part, or its transfer, has failed.
+    fn read_part(&self, _device: usize) -> Result<Tensor, DeviceError> {
+        self.read()
     }
 }
 

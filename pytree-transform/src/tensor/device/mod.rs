@@ -9,6 +9,7 @@
 //! - `program.rs`: a jaxpr that is compiled for a device
 //! - `mesh.rs`: several devices as one device
 //! - `sharding.rs`: the division of a tensor among the devices of a mesh
+//! - `shards.rs`: the parts of a tensor that devices hold, one at a time
 //! - `operations.rs`: single operations
 //! - `structure.rs`: the comparison of single operations, which may have bodies
 //! - `constants.rs`: converts the tensors that the body of an operation has captured into operands
@@ -26,13 +27,14 @@ mod operations;
 mod placement;
 mod program;
 mod sharding;
+mod shards;
 mod slot;
 mod structure;
 
 pub(crate) use self::array::DeviceArray;
 pub use self::current::with_device;
 pub(crate) use self::current::{beside, chosen, is_chosen, on_host, within};
-pub use self::engine::{Buffer, Engine, Executable, Input, ParallelFunction};
+pub use self::engine::{Buffer, Engine, Executable, Input, ParallelFunction, PartMaker};
 use self::handle::Attached;
 pub use self::handle::Device;
 pub use self::mesh::{Mesh, MeshDevices};
@@ -40,4 +42,5 @@ pub(crate) use self::operations::evaluate;
 pub(crate) use self::placement::{Mixed, described, of_jaxpr, of_tensors, uses_device};
 pub(crate) use self::program::Program;
 pub use self::sharding::Sharding;
+pub use self::shards::Shard;
 pub(crate) use self::slot::Slots;

@@ -1,6 +1,7 @@
 //! The division of a tensor among the devices of a mesh.
 
 use std::fmt;
+use std::ops::Range;
 
 use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
@@ -41,6 +42,15 @@ impl Sharding {
         Self {
             axes: mesh.axes().iter().map(whole).collect(),
         }
+    }
+
+    /// Returns the sharding of a tensor whose elements are on all devices of a mesh with the given names and lengths of
+    /// axes.
+    pub fn whole(axes: &[(&str, usize)]) -> Self {
+        let axes = axes
+            .iter()
+            .map(|(name, devices)| ((*name).into(), *devices));
+        Self::replicated(&MeshAxes::new(axes.collect()))
     }
 
     /// Returns the sharding of a tensor whose elements are on all of `devices` devices. The axes of the mesh do not
@@ -86,6 +96,31 @@ impl Sharding {
             stride *= own.devices;
         }
         position
+    }
+
+    /// Returns the range of each axis of a tensor that a device holds. `shape` is the shape of the whole tensor. The
+    /// lengths of divided axes must be multiples of their number of [`parts`](Self::parts).
+    pub fn index(&self, device: usize, shape: &[usize]) -> Vec<Range<usize>> {
+        let range = |(axis, &length): (usize, &usize)| {
+            let part = length / self.parts(axis);
+            let start = self.position(device, axis) * part;
+            start..start + part
+        };
+        shape.iter().enumerate().map(range).collect()
+    }
+
+    /// Returns how many devices with a lower number hold the same part of a tensor with `rank` axes.
+    pub fn replica(&self, device: usize, rank: usize) -> usize {
+        let has_same_part = |other: &usize| {
+            (0..rank).all(|axis| self.position(*other, axis) == self.position(device, axis))
+        };
+        (0..device).filter(has_same_part).count()
+    }
+
+    /// Returns whether this is a sharding for a mesh with the given axes.
+    pub(crate) fn is_of(&self, mesh: &MeshAxes) -> bool {
+        let own = self.axes.iter().map(|axis| (&axis.name, axis.devices));
+        own.eq(mesh.axes().iter().map(|(name, devices)| (name, *devices)))
     }
 
     /// Returns the names of the axes of the mesh that divide an axis of the tensor, for messages.
@@ -171,6 +206,21 @@ mod tests {
         let same = sharding([Some(1), Some(1)]);
         assert_eq!(positions(&same, 1), [0, 1, 2, 3, 4, 5]);
         assert_eq!(positions(&same, 0), [0; 6]);
+    }
+
+    #[test]
+    fn devices_hold_ranges_and_replicas() {
+        let columns = sharding([None, Some(1)]);
+        assert_eq!(columns.index(4, &[5, 6]), [0..5, 2..4]);
+        let replicas: Vec<usize> = (0..6).map(|device| columns.replica(device, 2)).collect();
+        assert_eq!(replicas, [0, 0, 0, 1, 1, 1]);
+        let rows = sharding([Some(0), None]);
+        let replicas: Vec<usize> = (0..6).map(|device| rows.replica(device, 2)).collect();
+        assert_eq!(replicas, [0, 1, 2, 0, 1, 2]);
+        assert_eq!(
+            Sharding::whole(&[("data", 2), ("model", 3)]).replica(5, 0),
+            5
+        );
     }
 
     #[test]

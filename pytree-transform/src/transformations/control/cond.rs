@@ -110,8 +110,8 @@ fn choose_by_predicate<A: Traceable, R: Traceable, E>(
 ) -> Result<R, E> {
     assert!(
         predicate.rank() == 0 && predicate.dtype() == DType::Bool,
-        "cannot choose a branch by a {}: the predicate of cond must be a bool without axes; compare the tensor, for instance with `.greater(0.0)`, reduce it with `.all()` or `.any()`, or use `select` to choose element by element",
-        predicate.info()
+        "cannot choose a branch by {}: the predicate of cond must be a bool without axes; compare the tensor, for instance with `.greater(0.0)`, reduce it with `.all()` or `.any()`, or use `select` to choose element by element",
+        predicate.info().with_article()
     );
     choose(
         Recorder::Cond,
@@ -159,8 +159,8 @@ where
     let integer = matches!(index.dtype(), DType::I32 | DType::I64 | DType::U32);
     assert!(
         index.rank() == 0 && integer,
-        "cannot choose a branch by a {}: the index of switch must be an integer without axes; take one element of the tensor, or convert the tensor with `.convert(DType::I32)`",
-        index.info()
+        "cannot choose a branch by {}: the index of switch must be an integer without axes; take one element of the tensor, or convert the tensor with `.convert(DType::I32)`",
+        index.info().with_article()
     );
     assert!(
         !branches.is_empty(),

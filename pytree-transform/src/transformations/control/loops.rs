@@ -427,8 +427,8 @@ fn value_of(bound: Bound) -> Bound {
     if let Bound::Tensor(tensor) = &bound {
         assert!(
             tensor.rank() == 0 && tensor.dtype() == DType::I32,
-            "cannot use a {} as a bound of a loop: the bounds of fori_loop must be i32 scalars; convert with `.convert(DType::I32)`",
-            tensor.info()
+            "cannot use {} as a bound of a loop: the bounds of fori_loop must be i32 scalars; convert with `.convert(DType::I32)`",
+            tensor.info().with_article()
         );
         if !tensor.is_traced() {
             return Bound::Number(tensor.item::<i32>());

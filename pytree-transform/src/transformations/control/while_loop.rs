@@ -87,7 +87,8 @@ pub(crate) fn repeat<C: Traceable, H, E>(
     let info = info?;
     assert!(
         info.rank() == 0 && info.dtype == DType::Bool,
-        "cannot use a {info} as the condition of a loop: the condition of {recorder} must return a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`"
+        "cannot use {} as the condition of a loop: the condition of {recorder} must return a bool without axes; compare, for instance with `.greater(0.0)`, and reduce with `.all()` or `.any()`",
+        info.with_article()
     );
     let (mut body, body_captured, recorded) = stage(recorder, &infos, |tensors| {
         let (carry, given) = inside(&treedef, tensors);
