@@ -115,6 +115,54 @@ fn divided_tensors_are_operands_everywhere() {
 }
 
 #[test]
+fn process_data_is_used_without_communication() {
+    let of_all = in_threads(4, |all| {
+        let mesh = Mesh::new(all, [("data", 2), ("model", 2)]);
+        let own = Tensor::full(DType::F32, [3, 2], (all.rank() / 2) as f64);
+        let by_rows = mesh.sharding([("data", 0)]);
+        let x = mesh.tensor_from_process_data(&own, &by_rows);
+        assert_eq!(x.shape(), [6, 2]);
+        assert_eq!(x.sharding(), Some(&by_rows));
+        let double = spmd(|x: Tensor| x * 2.0).over(&mesh);
+        let double = double.in_axes("data", 0).out_axes("data", 0);
+        let doubled = double(x);
+        let shards = doubled.shards();
+        assert_eq!(shards.len(), 1);
+        assert_eq!(shards[0].device(), all.rank());
+        assert_eq!(shards[0].replica(), all.rank() % 2);
+        assert_eq!(shards[0].index()[0].start, all.rank() / 2 * 3);
+        // If this communicated, this process would wait for ever.
+        (all.rank() == 3).then(|| shards[0].read())
+    });
+    assert_eq!(of_all[3], Some(Tensor::full(DType::F32, [3, 2], 2.0)));
+}
+
+#[test]
+fn tensor_is_read_by_shards_and_whole() {
+    let x = examples(4, &[6]);
+    let of_all = in_threads(4, |all| {
+        let mesh = Mesh::new(all, [("data", 2), ("model", 2)]);
+        let sharding = mesh.sharding([("data", 1), ("model", 0)]);
+        let put = mesh.put(&x, &sharding);
+        let from = mesh.tensor_from_callback(x.info(), &sharding, |index| {
+            x.index([index[0].clone().into(), index[1].clone().into()])
+        });
+        [
+            put.shards()[0].read(),
+            from.shards()[0].read(),
+            put.to_host(),
+            from.to_host(),
+        ]
+    });
+    for (rank, [put, from, whole, other]) in of_all.into_iter().enumerate() {
+        let (column, row) = (rank / 2 * 3, rank % 2 * 2);
+        let part = x.index(ix![row..row + 2, column..column + 3]);
+        assert_eq!((&put, &from), (&part, &part));
+        assert_eq!((&whole, &other), (&x, &x));
+    }
+}
+
+#[test]
 fn host_alone_is_mesh() {
     let mesh = Mesh::new(&Device::HOST, [("data", 1), ("model", 1)]);
     assert_eq!(mesh.to_string(), "host mesh (data: 1, model: 1)");

@@ -20,7 +20,9 @@ use crate::operations::indexing::Index;
 use crate::primitives::body::program::Slots;
 use crate::primitives::collectives::processes::stacked;
 use crate::tensor::Tensor;
-use crate::tensor::device::{Buffer, Engine, Executable, Input, ParallelFunction, Sharding};
+use crate::tensor::device::{
+    Buffer, Engine, Executable, Input, ParallelFunction, PartMaker, Sharding,
+};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::processes::{CollectiveCall, Doing, bound};
 
@@ -67,6 +69,20 @@ impl Engine for ProcessEngine {
         let part = self.0.part_of(tensor, sharding)?;
         Ok(Box::new(self.buffer(array_of(part)?, sharding)))
     }
+
+    fn put_parts(
+        &self,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        part: &mut PartMaker<'_>,
+    ) -> Result<Box<dyn Buffer>, DeviceError> {
+        let part = part(&sharding.index(self.0.rank, &whole.shape))?;
+        Ok(Box::new(self.buffer(array_of(part)?, sharding)))
+    }
+
+    fn is_addressable(&self, device: usize) -> bool {
+        device == self.0.rank
+    }
 }
 
 impl ProcessEngine {
@@ -96,19 +112,11 @@ impl ProcessEngine {
 impl Connection {
     /// Returns the part of a tensor that belongs to this process.
     fn part_of(&self, whole: &Tensor, sharding: &Sharding) -> Result<Tensor, DeviceError> {
-        let mut is_divided = false;
-        let ranges = whole.shape().iter().enumerate().map(|(axis, length)| {
-            let parts = sharding.parts(axis);
-            is_divided |= parts > 1;
-            let length = length / parts;
-            let start = sharding.position(self.rank, axis) * length;
-            Index::from(start..start + length)
-        });
-        let ranges: Vec<Index> = ranges.collect();
-        if !is_divided {
+        if sharding.is_replicated() {
             return Ok(whole.clone());
         }
-        let part = whole.try_index(&ranges);
+        let index = sharding.index(self.rank, whole.shape()).into_iter();
+        let part = whole.try_index(index.map(Index::from).collect::<Vec<_>>());
         part.map_err(|error| DeviceError::failed(error.to_string()))
     }
 
@@ -164,6 +172,15 @@ impl Buffer for Part {
 
     fn wait(&self) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn sharding(&self) -> Option<&Sharding> {
+        Some(&self.sharding)
+    }
+
+    /// Reads without communication.
+    fn read_part(&self, _device: usize) -> Result<Tensor, DeviceError> {
+        Ok(Tensor::from_shared(Arc::clone(&self.array)))
     }
 }
 
