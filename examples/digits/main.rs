@@ -4,8 +4,17 @@
 //! confusion matrix, and saves checkpoints. It loads the last checkpoint into a fresh model, and tests the loaded model. The
 //! last printed line is `test accuracy: 0.97…`. `--resume` continues an interrupted run, also in the middle of an epoch, and
 //! ends with the same metrics and weights, bit for bit. `--help` lists the options.
+//!
+//! Several devices or processes share the work of each step, with the same losses up to the rounding of sums:
+//!
+//! ```text
+//! cargo run --release --features pjrt --example digits -- --devices 4
+//! cargo build --release --features mpi --example digits
+//! mpiexec -n 2 target/release/examples/digits --processes
+//! ```
 
 mod data;
+mod devices;
 mod options;
 mod picture;
 mod workload;
@@ -13,18 +22,18 @@ mod workload;
 use std::path::Path;
 use std::process::ExitCode;
 
+use pytree::collectives::pmean;
 use pytree::data::{Arrays, Batches, LastBatch, Position};
 use pytree::nn::{accuracy, confusion_matrix, summary};
 use pytree::prelude::*;
+use pytree::spmd;
 use pytree::training::{Curves, MetricsLog, Progress, save_curves};
 
 use crate::data::{Digits, IMAGES, TRAINING};
+use crate::devices::Devices;
 use crate::options::{HELP, Options};
 
 const SIZES: [usize; 4] = [64, 128, 128, 10];
-const BATCH: usize = 64;
-/// The number of steps between two checkpoints. It is not a multiple of the steps of an epoch.
-const SAVED: usize = 50;
 
 /// Images and the digits that they show.
 type Examples = (Tensor, Tensor);
@@ -50,6 +59,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    let devices = Devices::of(options)?;
     let digits =
         Digits::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/digits.csv"))?;
     let keys = Key::new(options.seed).split(2);
@@ -61,20 +71,23 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     };
     let (training, test) = order.split_at(TRAINING);
     let (training, test) = (digits.batch(training), digits.batch(test));
-    let batches = Batches::new(training.clone(), BATCH).last_batch(LastBatch::Drop);
+    let batches = Batches::new(training.clone(), options.batch).last_batch(LastBatch::Drop);
     let batches = if options.workload_d {
         batches.order_by(|epoch| workload::permutation(1000 + epoch as u64, TRAINING))
     } else {
         batches.shuffle(&keys[1])
     };
     let model = initial_model(options);
-    if options.quiet {
-        let (model, _, _) = train(options, &batches, model, |_, _, _, _| Ok(()))?;
+    if options.quiet || devices.is_silent {
+        let (model, _, _) = train(options, &devices, &batches, model, |_, _, _, _| Ok(()))?;
+        if devices.is_silent {
+            return Ok(());
+        }
         println!("test accuracy: {:.4}", tested(&model, &test));
         return Ok(());
     }
     println!("{}", summary(&model));
-    let model = recorded(options, &batches, model, &training, &test)?;
+    let model = recorded(options, &devices, &batches, model, &training, &test)?;
     let confusion = confusion_matrix(&model.forward(&test.0).argmax(-1), &test.1, 10);
     let file = options.out.join("confusion.svg");
     pytree::files::write(&file, picture::confusion(&confusion).as_bytes())?;
@@ -101,21 +114,44 @@ fn tested(model: &Mlp, (x, y): &Examples) -> f32 {
     accuracy(&model.forward(x), y).item()
 }
 
+/// The model, the state of the optimizer, and the images and digits of a batch.
+type Step = (Mlp, Optimizer<Mlp>, Tensor, Tensor);
+
+/// One step of training: returns the new model and optimizer, and the loss before the step. If `shared` is true, each device
+/// has a part of the batch, and all devices take the mean of their gradients.
+fn step((mut model, mut optimizer, x, y): Step, shared: bool) -> (Mlp, Optimizer<Mlp>, Tensor) {
+    let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
+    let (mut loss, mut gradient) = value_and_grad(loss)(&model);
+    if shared {
+        (loss, gradient) = pmean(&(loss, gradient), "data");
+    }
+    optimizer.update(&mut model, &gradient);
+    (model, optimizer, loss)
+}
+
+/// Returns the compiled step.
+fn compiled(devices: &Devices) -> impl Fn(Step) -> (Mlp, Optimizer<Mlp>, Tensor) {
+    let alone = jit(|state| step(state, false));
+    // The model is on all devices, and the batch is divided.
+    let shared = devices.mesh.as_ref().map(|mesh| {
+        let shared = spmd(|state| step(state, true)).over(mesh);
+        shared.in_axes("data", (None, None, 0, 0))
+    });
+    move |state| match &shared {
+        None => alone(state),
+        Some(shared) => shared(state),
+    }
+}
+
 /// Trains the model. Calls `record` after each step, with the number of the step, the loss before the step and the new state.
 fn train(
     options: &Options,
+    devices: &Devices,
     batches: &Batches<Arrays<Examples>>,
     model: Mlp,
     mut record: impl FnMut(usize, &Tensor, &State, &mut Progress) -> Outcome,
 ) -> Result<State, Box<dyn std::error::Error>> {
-    let step = jit(
-        |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
-            let loss = |model: &Mlp| softmax_cross_entropy(&model.forward(&x), &y).mean();
-            let (loss, gradient) = value_and_grad(loss)(&model);
-            optimizer.update(&mut model, &gradient);
-            (model, optimizer, loss)
-        },
-    );
+    let step = compiled(devices);
     let optimizer = Optimizer::new(&model, adam(1e-3));
     let mut state = (model, optimizer, batches.start());
     if options.resume {
@@ -125,7 +161,7 @@ fn train(
     }
     let (_, _, position) = &state;
     let mut number = position.epoch() * batches.per_epoch() + position.batch();
-    let mut progress = if options.quiet {
+    let mut progress = if options.quiet || devices.is_silent {
         Progress::hidden()
     } else {
         Progress::new(options.epochs * batches.per_epoch()).resumed_at(number)
@@ -148,6 +184,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 /// loaded from the last checkpoint.
 fn recorded(
     options: &Options,
+    devices: &Devices,
     batches: &Batches<Arrays<Examples>>,
     model: Mlp,
     training: &Examples,
@@ -168,26 +205,32 @@ fn recorded(
     } else {
         MetricsLog::create(&metrics)?
     };
-    let state = train(options, batches, model, |number, loss, state, progress| {
-        let mut values = vec![("loss", loss.item::<f32>())];
-        let (model, _, position) = state;
-        if position.batch() == 0 {
-            values.push(("training accuracy", tested(model, training)));
-            values.push(("test accuracy", tested(model, test)));
-            progress.report(
-                format_args!("epoch {:2}", position.epoch()),
-                values.iter().copied(),
-            );
-        }
-        log.write(number, values)?;
-        if number % SAVED == 0 {
-            checkpoint::save(&file, state)?;
-        }
-        if options.stop_after == Some(number) {
-            std::process::exit(3);
-        }
-        Ok(())
-    })?;
+    let state = train(
+        options,
+        devices,
+        batches,
+        model,
+        |number, loss, state, progress| {
+            let mut values = vec![("loss", loss.item::<f32>())];
+            let (model, _, position) = state;
+            if position.batch() == 0 {
+                values.push(("training accuracy", tested(model, training)));
+                values.push(("test accuracy", tested(model, test)));
+                progress.report(
+                    format_args!("epoch {:2}", position.epoch()),
+                    values.iter().copied(),
+                );
+            }
+            log.write(number, values)?;
+            if number % options.save_every == 0 {
+                checkpoint::save(&file, state)?;
+            }
+            if options.stop_after == Some(number) {
+                std::process::exit(3);
+            }
+            Ok(())
+        },
+    )?;
     checkpoint::save(&file, &state)?;
     println!("checkpoint: {}", file.display());
     let records = MetricsLog::read(&metrics)?;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::data::TRAINING;
+
 /// The text that `--help` prints.
 pub(crate) const HELP: &str = "\
 Trains an MLP on 1,437 handwritten digits and tests it on 360 others.
@@ -13,6 +15,10 @@ Usage: cargo run --release --example digits -- [options]
   --out FOLDER    the folder of pictures, metrics and checkpoint (default: target/digits)
   --resume        continue the run of the checkpoint in the folder
   --stop-after N  end like a killed process after N steps, with status 3
+  --batch N       images in a batch (default: 64)
+  --save-every N  steps between two checkpoints (default: 50)
+  --devices N     divide each batch among N devices of the PJRT plugin PYTREE_PJRT_PLUGIN (feature pjrt)
+  --processes     divide each batch among the processes that mpiexec started (feature mpi)
   --workload-d    data order, weights and batches of the peers' benchmark; ignores --seed
   --quiet         print only the last line, write no files
   --help          print this
@@ -27,6 +33,20 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
     pub(crate) resume: bool,
     pub(crate) stop_after: Option<usize>,
+    pub(crate) batch: usize,
+    pub(crate) save_every: usize,
+    pub(crate) sharing: Sharing,
+}
+
+/// Which devices share each batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// The host computes alone.
+    No,
+    /// A number of devices of a PJRT plugin.
+    Devices(usize),
+    /// The processes that `mpiexec` started.
+    Processes,
 }
 
 impl Options {
@@ -42,6 +62,10 @@ impl Options {
             quiet: false,
             resume: false,
             stop_after: None,
+            batch: 64,
+            // Not a multiple of the steps of an epoch, so that most checkpoints are in the middle of one.
+            save_every: 50,
+            sharing: Sharing::No,
         };
         while let Some(argument) = arguments.next() {
             let mut value = || {
@@ -57,12 +81,19 @@ impl Options {
                 "--workload-d" => options.workload_d = true,
                 "--quiet" => options.quiet = true,
                 "--resume" => options.resume = true,
+                "--batch" => options.batch = number(&argument, &value()?)?,
+                "--save-every" => options.save_every = number(&argument, &value()?)?,
+                "--devices" => options.sharing = Sharing::Devices(number(&argument, &value()?)?),
+                "--processes" => options.sharing = Sharing::Processes,
                 "--stop-after" => options.stop_after = Some(number(&argument, &value()?)?),
                 other => return Err(format!("unknown option {other}; --help lists them")),
             }
         }
-        if options.epochs == 0 {
-            return Err("--epochs must be at least 1".to_owned());
+        if options.epochs == 0 || options.save_every == 0 {
+            return Err("--epochs and --save-every must be at least 1".to_owned());
+        }
+        if !(1..=TRAINING).contains(&options.batch) {
+            return Err(format!("--batch must be between 1 and {TRAINING}"));
         }
         if options.resume && options.quiet {
             return Err(
