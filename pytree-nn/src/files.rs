@@ -68,11 +68,63 @@ fn write_to(path: &Path, bytes: &[u8], family: Option<&OsStr>) -> io::Result<()>
     let mut temporary = Temporary::new(directory, name, permissions.as_ref())?;
     temporary.write(bytes)?;
     temporary.rename(&target)?;
-    // Also flush the new name to the disk. The rename is atomic even if this step fails.
+    sync_directory(&target);
+    Ok(())
+}
+
+/// A file that is written in pieces, and that has its name only when it is complete. A dropped value leaves no file.
+pub(crate) struct Unfinished {
+    temporary: Temporary,
+    target: PathBuf,
+}
+
+impl Unfinished {
+    /// Creates a temporary file for `target`. Temporary files of the same family that killed processes left in the
+    /// directory are removed.
+    pub(crate) fn new(target: PathBuf, family: &str) -> io::Result<Self> {
+        let directory = target.parent().unwrap_or(Path::new("."));
+        let family = OsStr::new(family);
+        temporary::remove_dead(directory, family);
+        let temporary = Temporary::new(directory, family, None)?;
+        Ok(Self { temporary, target })
+    }
+
+    /// Returns the file, to write its content.
+    pub(crate) fn file(&mut self) -> &mut File {
+        self.temporary.file()
+    }
+
+    /// Gives the complete file its name. While the result exists, [`remove_unless_locked`] does not remove the file.
+    pub(crate) fn finish(self) -> io::Result<Locked> {
+        let file = self.temporary.rename_locked(&self.target)?;
+        sync_directory(&self.target);
+        Ok(Locked { _file: file })
+    }
+}
+
+/// The lock on a complete file, which ends when this value is dropped.
+pub(crate) struct Locked {
+    _file: File,
+}
+
+/// Removes a file, unless a writer has locked it, or `is_used` returns that it is used. `is_used` is called while no writer
+/// can have locked the file. Errors are ignored: a file that remains does no harm.
+pub(crate) fn remove_unless_locked(path: &Path, is_used: impl FnOnce() -> bool) {
+    let Ok(file) = File::open(path) else { return };
+    if file.try_lock().is_ok() && !is_used() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Flushes the name of a file to the disk. An error is ignored, because a rename is atomic even if this step fails.
+fn sync_directory(path: &Path) {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
     if let Ok(directory) = File::open(directory) {
         let _ = directory.sync_all();
     }
-    Ok(())
 }
 
 /// Returns the folder of a file that is to be written.

@@ -127,6 +127,43 @@ impl View for Stored<'_> {
     }
 }
 
+/// Calls `each` with the bytes of a tensor, in pieces of at most [`WRITTEN`] bytes. So a tensor is never in memory twice.
+pub(super) fn each_piece(
+    name: &str,
+    tensor: &Tensor,
+    mut each: impl FnMut(&[u8]) -> Result<(), CheckpointError>,
+) -> Result<(), CheckpointError> {
+    let failed = |source| CheckpointError::Value {
+        name: name.to_owned(),
+        source: Box::new(source),
+    };
+    let mut bytes = Vec::with_capacity(WRITTEN);
+    with_number!(
+        tensor.dtype(),
+        Number => {
+            let elements = tensor.read::<Number>().map_err(failed)?;
+            for piece in elements.chunks(WRITTEN / size_of::<Number>()) {
+                bytes.clear();
+                for number in piece {
+                    bytes.extend_from_slice(&number.to_le_bytes());
+                }
+                each(&bytes)?;
+            }
+        },
+        else {
+            for piece in tensor.read::<bool>().map_err(failed)?.chunks(WRITTEN) {
+                bytes.clear();
+                bytes.extend(piece.iter().map(|&bit| u8::from(bit)));
+                each(&bytes)?;
+            }
+        }
+    );
+    Ok(())
+}
+
+/// The number of bytes that [`each_piece`] converts at a time.
+const WRITTEN: usize = 1 << 16;
+
 pub(super) fn stored_dtype(dtype: DType) -> Option<Dtype> {
     Some(match dtype {
         DType::Bool => Dtype::BOOL,

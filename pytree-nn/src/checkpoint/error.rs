@@ -137,6 +137,48 @@ pub enum CheckpointError {
         /// The key.
         key: String,
     },
+    /// The index of a checkpoint of several files is invalid.
+    #[error("cannot read the index of the checkpoint `{}`: {problem}; copy the whole folder again, or load an earlier checkpoint", .path.display())]
+    Index {
+        /// The path of the index.
+        path: PathBuf,
+        /// The defect of the index.
+        problem: String,
+    },
+    /// A file of a checkpoint of several files is missing or damaged, or does not fit the others.
+    #[error("cannot read {name} of the checkpoint `{}`: {problem}; copy all files of the folder again, or load an earlier checkpoint", .path.display())]
+    Part {
+        /// The path of the file, or of the index if no file has the part.
+        path: PathBuf,
+        /// The name of the tensor or of its part.
+        name: String,
+        /// The defect.
+        problem: String,
+    },
+    /// A leaf cannot be saved by shards under the names of another library, because it has another layout there.
+    #[error(
+        "cannot save {name} by shards: the names of `SaveOptions::names` give it another layout, and a part of it cannot be transposed or joined; save with the names of this library, load the folder on one host, and save it there with `save_with`"
+    )]
+    Layout {
+        /// The name of the leaf.
+        name: String,
+    },
+    /// Another process could not write its part of a checkpoint, so the checkpoint is not complete.
+    #[error("cannot save the checkpoint `{}`: the process of rank {rank} could not write its part; the error of that process says why", .path.display())]
+    Process {
+        /// The path of the folder.
+        path: PathBuf,
+        /// The rank of the process.
+        rank: usize,
+    },
+    /// A loaded tensor cannot be put where the template has it.
+    #[error("cannot put {name} of a checkpoint on the device of its template: {source}")]
+    Place {
+        /// The name of the leaf.
+        name: String,
+        /// The error of the device.
+        source: Box<TensorError>,
+    },
     /// Tensors of a file that is loaded without a template have dtypes that this library has not.
     #[error("cannot read the tensors of `{}`: this library has no dtypes {}; load the other tensors into a template with `load_with`", .path.display(), .tensors.join(", "))]
     UnknownDTypes {
@@ -202,7 +244,7 @@ pub enum Mismatch {
     /// The file has names of PyTorch, and is loaded without [`LoadOptions::names`](crate::checkpoint::LoadOptions::names). This
     /// explains other mismatches.
     PyTorchNames {
-        /// What only files of PyTorch have.
+        /// What files of PyTorch have.
         sign: String,
     },
     /// The shape or the dtype of the leaf in the file differs from its shape or dtype in the template.
@@ -302,7 +344,7 @@ impl fmt::Display for Mismatch {
             }
             Mismatch::PyTorchNames { sign } => {
                 format!(
-                    "the file has {sign}, so PyTorch wrote it: load it with `LoadOptions::new().names(WeightNames::pytorch())`"
+                    "the file has {sign}, as files of PyTorch have: load it with `LoadOptions::new().names(WeightNames::pytorch())`"
                 )
             }
             Mismatch::Different {

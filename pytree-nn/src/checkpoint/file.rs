@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Metadata as Header, TensorInfo};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::metadata::{Digest, Metadata};
@@ -17,7 +18,7 @@ use crate::checkpoint::metadata::{Digest, Metadata};
 const LENGTH: usize = size_of::<u64>();
 
 /// The maximum length of a header. The format has the same limit.
-const MAX_HEADER: u64 = 100_000_000;
+pub(super) const MAX_HEADER: u64 = 100_000_000;
 
 /// The number of bytes that are read at a time, unless a row of a tensor is longer.
 pub(super) const PIECE: usize = 1 << 16;
@@ -30,6 +31,8 @@ pub(super) struct StoredFile {
     header: Header,
     /// The position of the first number in the file.
     begin: u64,
+    /// The checksum of the text of the header.
+    header_checksum: String,
 }
 
 impl StoredFile {
@@ -73,6 +76,7 @@ impl StoredFile {
         let mut text = vec![0; usize::try_from(header).unwrap_or(usize::MAX)];
         file.seek(SeekFrom::Start(LENGTH as u64)).map_err(failed)?;
         file.read_exact(&mut text).map_err(failed)?;
+        let header_checksum = format!("{:032x}", xxh3_128(&text));
         // This also checks that the offsets fit the shapes, and that the tensors are without gaps.
         let header: Header = serde_json::from_slice(&text)
             .map_err(|error| format(&format!("its header is invalid: {error}")))?;
@@ -85,6 +89,7 @@ impl StoredFile {
             file,
             header,
             begin,
+            header_checksum,
         })
     }
 
@@ -96,6 +101,28 @@ impl StoredFile {
     pub(super) fn tensors(&self) -> BTreeMap<String, TensorInfo> {
         let tensors = self.header.tensors().into_iter();
         tensors.map(|(name, info)| (name, info.clone())).collect()
+    }
+
+    /// Returns the length of the file in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.begin.saturating_add(self.header.data_len() as u64)
+    }
+
+    /// Returns the XXH3-128 of the text of the header, in hexadecimal digits.
+    pub(super) fn header_checksum(&self) -> &str {
+        &self.header_checksum
+    }
+
+    /// Reads bytes, which begin `offset` bytes after the first number.
+    pub(super) fn read_at(
+        &mut self,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), CheckpointError> {
+        let at = self.begin.saturating_add(offset as u64);
+        let read = self.file.seek(SeekFrom::Start(at));
+        let read = read.and_then(|_| self.file.read_exact(bytes));
+        read.map_err(|source| io_error(&self.path, source))
     }
 
     /// Returns an entry of the metadata.
@@ -196,7 +223,7 @@ impl Bytes<'_> {
     }
 }
 
-fn io_error(path: &Path, source: io::Error) -> CheckpointError {
+pub(super) fn io_error(path: &Path, source: io::Error) -> CheckpointError {
     CheckpointError::Io {
         operation: "read",
         path: path.to_owned(),

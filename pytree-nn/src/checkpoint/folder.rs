@@ -2,7 +2,7 @@
 //!
 //! A checkpoint has its step in its name, `step-0000000100.safetensors`, and step and metric in its metadata. Only files
 //! with such a name and with the same step in the metadata belong to the folder. Other files are neither listed nor
-//! deleted.
+//! deleted. A checkpoint by shards is a folder `step-0000000100`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use pytree_core::PytreeOf;
 use pytree_transform::Tensor;
 
-use crate::checkpoint::file::StoredFile;
 use crate::checkpoint::save::save_in_folder;
+use crate::checkpoint::sharded::{Role, ShardedSave, remove, write};
+use crate::checkpoint::source::metadata_at;
 use crate::checkpoint::{CheckpointError, SaveOptions};
 
 const BEGINNING: &str = "step-";
@@ -67,7 +68,7 @@ pub struct Saved {
     pub step: usize,
     /// The metric, if the checkpoint was saved with a metric.
     pub metric: Option<f64>,
-    /// The path of the file, for [`load`](crate::checkpoint::load).
+    /// The path of the file, or of the folder of a checkpoint by shards, for [`load`](crate::checkpoint::load()).
     pub path: PathBuf,
 }
 
@@ -150,7 +151,52 @@ impl CheckpointFolder {
         let name = format!("{BEGINNING}{step:0DIGITS$}{END}");
         let path = self.directory.join(name);
         save_in_folder(&path, state, &self.options.save, (step, metric), FAMILY)?;
-        let saved = Saved { step, metric, path };
+        self.remove_old(step)?;
+        Ok(Saved { step, metric, path })
+    }
+
+    /// Saves a checkpoint by shards, and then removes old checkpoints like [`save`](Self::save). On a mesh of processes, each
+    /// process calls this function with the same step and metric. See
+    /// [`save_sharded_with`](crate::checkpoint::save_sharded_with).
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::checkpoint::{self, CheckpointFolder};
+    /// use pytree_nn::{Linear, Rngs};
+    /// let directory = std::env::temp_dir().join("pytree-folder-sharded-example");
+    /// let folder = CheckpointFolder::new(&directory)?;
+    /// let model = Linear::new(2, 3, &mut Rngs::new(0));
+    /// let saved = folder.save_sharded(100, &model, 0.9)?;
+    /// assert!(saved.path.ends_with("step-0000000100"));
+    /// assert_eq!(checkpoint::load(&saved.path, &model)?, model);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the errors of [`save_sharded_with`](crate::checkpoint::save_sharded_with), and [`CheckpointError::Folder`] if an
+    /// old checkpoint cannot be removed. The new checkpoint then exists.
+    pub fn save_sharded<T: PytreeOf<Tensor>>(
+        &self,
+        step: usize,
+        state: &T,
+        metric: impl Into<Option<f64>>,
+    ) -> Result<Saved, CheckpointError> {
+        let metric = metric.into();
+        let path = self.directory.join(format!("{BEGINNING}{step:0DIGITS$}"));
+        let save = ShardedSave {
+            path: &path,
+            options: &self.options.save,
+            progress: Some((step, metric)),
+        };
+        if write(state, &save)? == Role::First {
+            self.remove_old(step)?;
+        }
+        Ok(Saved { step, metric, path })
+    }
+
+    /// Removes the checkpoints that are neither among the last nor the best, except for the one of the given step.
+    fn remove_old(&self, step: usize) -> Result<(), CheckpointError> {
         let listed = self.list()?;
         let best = best(&listed, self.options.best).map(|saved| saved.step);
         let last = listed.len().saturating_sub(self.options.keep_last);
@@ -158,7 +204,12 @@ impl CheckpointFolder {
             if Some(old.step) == best || old.step == step {
                 continue;
             }
-            match fs::remove_file(&old.path) {
+            let removed = if old.path.is_dir() {
+                remove(&old.path)
+            } else {
+                fs::remove_file(&old.path)
+            };
+            match removed {
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {
                     return Err(failed(
                         "remove an old checkpoint from",
@@ -169,10 +220,11 @@ impl CheckpointFolder {
                 _ => {}
             }
         }
-        Ok(saved)
+        Ok(())
     }
 
-    /// Lists the checkpoints of the folder in the order of their steps. Reads only the headers of the files.
+    /// Lists the checkpoints of the folder in the order of their steps. Reads only the headers of
+    /// files and the indices of checkpoints by shards.
     ///
     /// # Errors
     /// Returns [`CheckpointError::Folder`] if the folder cannot be read.
@@ -181,12 +233,13 @@ impl CheckpointFolder {
         let mut listed = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if let Some(step) = step_of(&entry.file_name())
-                && is_file
-            {
-                listed.extend(saved_at(entry.path(), step));
-            }
+            let name = entry.file_name();
+            let step = match entry.file_type() {
+                Ok(kind) if kind.is_file() => step_of(&name, END),
+                Ok(kind) if kind.is_dir() => step_of(&name, ""),
+                _ => None,
+            };
+            listed.extend(step.and_then(|step| saved_at(entry.path(), step)));
         }
         listed.sort_by_key(|saved| saved.step);
         Ok(listed)
@@ -231,16 +284,16 @@ fn best(listed: &[Saved], which: Best) -> Option<&Saved> {
     best.map(|(saved, _)| saved)
 }
 
-/// Returns the step in the name of a checkpoint, or `None` if a file has another name.
-fn step_of(name: &OsStr) -> Option<usize> {
-    let digits = name.to_str()?.strip_prefix(BEGINNING)?.strip_suffix(END)?;
+/// Returns the step in the name of a checkpoint, which ends with `end`. Returns `None` for another name.
+fn step_of(name: &OsStr, end: &str) -> Option<usize> {
+    let digits = name.to_str()?.strip_prefix(BEGINNING)?.strip_suffix(end)?;
     let step: usize = digits.parse().ok()?;
     (format!("{step:0DIGITS$}") == digits).then_some(step)
 }
 
 /// Returns a checkpoint of the folder, or `None` if the file cannot be read or has no step of its name in its metadata.
 fn saved_at(path: PathBuf, step: usize) -> Option<Saved> {
-    let metadata = StoredFile::open(&path).ok()?.metadata().ok()?;
+    let metadata = metadata_at(&path).ok()?;
     let (found, metric) = metadata.progress()?;
     (found == step).then_some(Saved { step, metric, path })
 }

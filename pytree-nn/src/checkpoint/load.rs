@@ -11,19 +11,26 @@ use std::path::Path;
 use pytree_core::{PytreeOf, graph};
 use pytree_transform::Tensor;
 
-use crate::checkpoint::file::StoredFile;
 use crate::checkpoint::leaves::{names, places};
 use crate::checkpoint::matching::Template;
+use crate::checkpoint::metadata::{Metadata, VERSION_KEY};
+use crate::checkpoint::source::{Places, Source};
 use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, WeightNames};
 
-/// Loads a pytree from a safetensors file. `template` defines the names, the structure, the static values, and which
-/// nodes are shared.
+/// Loads a pytree from a safetensors file, or from a folder that [`save_sharded`](crate::checkpoint::save_sharded) or Hugging Face
+/// wrote. `template` defines the names, the structure, the static values, and which nodes are shared. It also defines where
+/// the tensors are: a loaded tensor is on the device of the template's tensor, and on a mesh it has the same
+/// [`Sharding`](pytree_transform::device::Sharding).
+///
+/// From a folder, only the parts that devices of this process hold are read, and one part at a time is in the memory of
+/// the host. A file is read tensor by tensor.
 ///
 /// # Errors
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged. Returns
 /// [`CheckpointError::Mismatch`] with every leaf that is only in the template or only in the file, or whose shape or
-/// dtype differs.
+/// dtype differs. Returns [`CheckpointError::Index`] or [`CheckpointError::Part`] if a folder is damaged or incomplete, and
+/// [`CheckpointError::Place`] if a device of the template reports an error.
 pub fn load<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     template: &T,
@@ -74,11 +81,12 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     template: &T,
     options: &LoadOptions<'_>,
 ) -> Result<(T, LoadReport), CheckpointError> {
-    let mut file = StoredFile::open(path.as_ref())?;
+    let mut file = Source::open(path.as_ref())?;
     let metadata = file.metadata()?;
-    let (mut leaves, treedef) = graph::flatten::<Tensor, T>(template);
+    let (leaves, treedef) = graph::flatten::<Tensor, T>(template);
+    let names = names(&treedef);
     let template = Template {
-        names: &names(&treedef),
+        names: &names,
         places: places(
             &treedef,
             leaves.iter().map(Tensor::shape),
@@ -87,15 +95,15 @@ pub fn load_with<T: PytreeOf<Tensor>>(
         leaves: &leaves,
     };
     let axes = || treedef.leaf_axes();
-    let (mut plan, report) = match template.matched(axes, file.tensors(), options) {
+    let (plan, report) = match template.matched(axes, file.tensors(), options) {
         Ok(matched) => matched,
         Err((mut mismatches, prefix)) => {
             // If the file is damaged, the checksum explains the mismatches.
-            file.read_all(&metadata, |_, _, _| Ok(()))?;
+            file.check_all(&metadata)?;
             if let Some(sign) = options
                 .names
                 .is_none()
-                .then(|| pytorch_sign(&file))
+                .then(|| pytorch_sign(&file, &metadata))
                 .flatten()
             {
                 mismatches.insert(0, Mismatch::PyTorchNames { sign });
@@ -107,31 +115,32 @@ pub fn load_with<T: PytreeOf<Tensor>>(
             });
         }
     };
-    file.read_all(&metadata, |name, info, bytes| {
-        for reading in plan.remove(name).unwrap_or_default() {
-            let tensors = reading.read(info, bytes)?;
-            for (part, tensor) in reading.parts.iter().zip(tensors) {
-                leaves[part.leaf] = tensor;
-            }
-        }
-        Ok(())
+    let places = Places {
+        names: &names,
+        leaves: &leaves,
+    };
+    let mut loaded = leaves.clone();
+    file.read(&metadata, plan, places, |leaf, tensor| {
+        loaded[leaf] = tensor;
     })?;
-    Ok((graph::unflatten(&treedef, leaves)?, report))
+    Ok((graph::unflatten(&treedef, loaded)?, report))
 }
 
-/// Returns what only a file of PyTorch has, or `None` if another program wrote the file.
-fn pytorch_sign(file: &StoredFile) -> Option<String> {
-    if file.entry("format") == Some("pt") {
+/// Returns what files of PyTorch have and other files have not, or `None` if there is nothing.
+fn pytorch_sign(file: &Source, metadata: &Metadata) -> Option<String> {
+    if metadata.get("format") == Some("pt") {
         return Some("the metadata `format = pt`".to_owned());
     }
-    let is_running = |name: &String| {
-        let last = name.rsplit('.').next();
-        matches!(
-            last,
-            Some("running_mean" | "running_var" | "num_batches_tracked")
-        )
+    // The number of a layer is a step of its own in PyTorch and in Flax, but Flax has no `weight`. This library can also write
+    // such names.
+    let is_foreign = metadata.get(VERSION_KEY).is_none();
+    let is_number = |step: &str| step.bytes().all(|byte| byte.is_ascii_digit());
+    let is_pytorch = |name: &String| match name.rsplit_once('.') {
+        Some((_, "running_mean" | "running_var" | "num_batches_tracked")) => true,
+        Some((layer, "weight")) => is_foreign && layer.split('.').any(is_number),
+        _ => false,
     };
-    let name = file.tensors().into_keys().find(is_running)?;
+    let name = file.tensors().into_keys().find(is_pytorch)?;
     Some(format!("the tensor `{name}`"))
 }
 

@@ -19,7 +19,7 @@ pub(super) const VERSION: u32 = 2;
 
 /// The prefix of the metadata keys of this library. The checksum covers all these keys except its own.
 pub(super) const OURS: &str = "pytree.";
-const VERSION_KEY: &str = "pytree.version";
+pub(super) const VERSION_KEY: &str = "pytree.version";
 const CHECKSUM_KEY: &str = "pytree.checksum";
 /// The metadata key of the kinds. The value of this key has a line for each leaf with a kind: the name, a tab and the
 /// kind.
@@ -35,6 +35,7 @@ const STEP_KEY: &str = "pytree.step";
 const METRIC_KEY: &str = "pytree.metric";
 
 /// The metadata of a file. Other programs may have written some of the keys.
+#[derive(Clone, Debug)]
 pub(super) struct Metadata(BTreeMap<String, String>);
 
 impl Metadata {
@@ -95,6 +96,24 @@ impl Metadata {
     pub(super) fn into_others(mut self) -> BTreeMap<String, String> {
         self.0.retain(|key, _| !key.starts_with(OURS));
         self.0
+    }
+
+    /// Returns the entries in the order of the keys.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        let entries = self.0.iter();
+        entries.map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    pub(super) fn set(&mut self, key: &str, value: String) {
+        self.0.insert(key.to_owned(), value);
+    }
+
+    pub(super) fn set_checksum(&mut self, checksum: String) {
+        self.set(CHECKSUM_KEY, checksum);
     }
 
     /// Returns a map from the name of each leaf to its kind.
@@ -192,6 +211,11 @@ impl Digest {
         self.0.update(part);
     }
 
+    /// Adds a text.
+    pub(super) fn text(&mut self, text: &str) {
+        self.add(text.as_bytes());
+    }
+
     /// Adds the description of the next tensor, which has `length` bytes. They follow by [`data`](Self::data).
     pub(super) fn tensor(&mut self, name: &str, dtype: Dtype, shape: &[usize], length: usize) {
         self.add(name.as_bytes());
@@ -210,7 +234,7 @@ impl Digest {
     }
 
     /// Adds the metadata, and returns the hash in hexadecimal digits.
-    fn finish(mut self, metadata: &Metadata) -> String {
+    pub(super) fn finish(mut self, metadata: &Metadata) -> String {
         for (key, value) in &metadata.0 {
             if key.starts_with(OURS) && key != CHECKSUM_KEY {
                 self.add(key.as_bytes());
@@ -222,7 +246,7 @@ impl Digest {
 }
 
 /// Returns a text as a JSON string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {

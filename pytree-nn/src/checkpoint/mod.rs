@@ -21,12 +21,14 @@ mod metadata;
 mod names;
 mod reading;
 mod save;
+mod sharded;
+mod source;
 mod tensors;
 
 use std::path::Path;
 
 use crate::checkpoint::bytes::dtype_name;
-use crate::checkpoint::file::StoredFile;
+use crate::checkpoint::source::Source;
 
 pub use error::{AxisMismatch, CheckpointError, Mismatch};
 pub use folder::{Best, CheckpointFolder, FolderOptions, Saved};
@@ -35,6 +37,7 @@ pub use load::{LoadOptions, load, load_with};
 pub use load_report::{Converted, LoadReport};
 pub use names::{WeightLayout, WeightNames};
 pub use save::{SaveOptions, save, save_with};
+pub use sharded::{save_sharded, save_sharded_with};
 pub use tensors::{metadata, nested_tensors, tensors};
 
 /// A leaf of a checkpoint: see [`inspect`].
@@ -70,9 +73,9 @@ pub struct Entry {
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`].
 pub fn inspect(path: impl AsRef<Path>) -> Result<Vec<Entry>, CheckpointError> {
-    let mut file = StoredFile::open(path.as_ref())?;
+    let mut file = Source::open(path.as_ref())?;
     let metadata = file.metadata()?;
-    file.read_all(&metadata, |_, _, _| Ok(()))?;
+    file.check_all(&metadata)?;
     let (kinds, axes) = (metadata.kinds(), metadata.axes());
     let entries = file.tensors().into_iter().map(|(name, info)| Entry {
         kind: kinds.get(name.as_str()).map(|&kind| kind.to_owned()),

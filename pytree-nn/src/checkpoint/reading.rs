@@ -3,13 +3,17 @@
 //! Each number is written to its place as soon as it is read. So a tensor that is transposed, divided or converted
 //! needs no copy in the layout of the file.
 
-use pytree_transform::{DType, Tensor};
+use std::ops::Range;
+
+use pytree_transform::{DType, Tensor, TensorError};
 use safetensors::tensor::TensorInfo;
 
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::{Number, with_number};
 use crate::checkpoint::file::Bytes;
 use crate::checkpoint::names::Arrangement;
+use crate::checkpoint::sharded::StoredFolder;
+use crate::checkpoint::source::Places;
 
 /// A tensor of the model that is the whole of a stored tensor or one of its parts.
 #[derive(Debug)]
@@ -79,11 +83,112 @@ impl Reading {
                 }
             })?;
         }
+        Ok(self.tensors(scatter))
+    }
+
+    fn tensors<T: Number>(&self, scatter: Scatter<T>) -> Vec<Tensor> {
         let shapes = self.parts.iter().map(|part| &part.shape);
         let tensors = shapes.zip(scatter.targets);
-        Ok(tensors
+        tensors
             .map(|(shape, target)| Tensor::new(shape, target.elements))
-            .collect())
+            .collect()
+    }
+
+    /// Reads the tensors from a folder to where the template has them. A tensor that is ordered as in the folder is read part
+    /// by part. A tensor with another layout is first read as a whole.
+    pub(super) fn read_parts(
+        &self,
+        folder: &mut StoredFolder,
+        name: &str,
+        places: Places<'_>,
+        each: &mut impl FnMut(usize, Tensor),
+    ) -> Result<(), CheckpointError> {
+        with_number!(
+            self.dtype,
+            Element => self.read_parts_as::<Element>(folder, name, places, each),
+            else self.read_parts_as::<bool>(folder, name, places, each)
+        )
+    }
+
+    fn read_parts_as<T: Number>(
+        &self,
+        folder: &mut StoredFolder,
+        name: &str,
+        places: Places<'_>,
+        each: &mut impl FnMut(usize, Tensor),
+    ) -> Result<(), CheckpointError> {
+        if let [part] = &self.parts[..]
+            && part.arrangement.is_same()
+            && part.arrangement.file_shape() == part.shape
+        {
+            let loaded = places.leaves[part.leaf].try_refilled(|index| {
+                let shape: Vec<usize> = index.iter().map(ExactSizeIterator::len).collect();
+                let elements = folder.region::<T>(name, index)?;
+                Ok::<Tensor, Failed>(Tensor::new(shape, elements))
+            });
+            let loaded = loaded.map_err(|failed| match failed {
+                Failed::Reading(error) => error,
+                Failed::Placing(source) => places.failed(part.leaf, source),
+            })?;
+            each(part.leaf, loaded);
+            return Ok(());
+        }
+        for (part, tensor) in self.parts.iter().zip(self.wholes_as::<T>(folder, name)?) {
+            each(part.leaf, places.put(part.leaf, &tensor)?);
+        }
+        Ok(())
+    }
+
+    /// Reads the tensors from a folder to the host.
+    pub(super) fn read_wholes(
+        &self,
+        folder: &mut StoredFolder,
+        name: &str,
+    ) -> Result<Vec<Tensor>, CheckpointError> {
+        with_number!(
+            self.dtype,
+            Element => self.wholes_as::<Element>(folder, name),
+            else self.wholes_as::<bool>(folder, name)
+        )
+    }
+
+    fn wholes_as<T: Number>(
+        &self,
+        folder: &mut StoredFolder,
+        name: &str,
+    ) -> Result<Vec<Tensor>, CheckpointError> {
+        let shape = folder.shape(name).to_vec();
+        let all: Vec<Range<usize>> = shape.iter().map(|&length| 0..length).collect();
+        let elements = folder.region::<T>(name, &all)?;
+        if let [part] = &self.parts[..]
+            && part.arrangement.is_same()
+        {
+            return Ok(vec![Tensor::new(&part.shape, elements)]);
+        }
+        let mut scatter = Scatter::<T>::new(&self.parts, &shape);
+        let width = shape.last().copied().unwrap_or(1);
+        for row in elements.chunks_exact(width.max(1)) {
+            scatter.add(row);
+        }
+        Ok(self.tensors(scatter))
+    }
+}
+
+/// The error of a tensor that is read part by part.
+enum Failed {
+    Reading(CheckpointError),
+    Placing(TensorError),
+}
+
+impl From<CheckpointError> for Failed {
+    fn from(error: CheckpointError) -> Self {
+        Self::Reading(error)
+    }
+}
+
+impl From<TensorError> for Failed {
+    fn from(error: TensorError) -> Self {
+        Self::Placing(error)
     }
 }
 

@@ -43,8 +43,8 @@ pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<()
 /// Options of [`save_with`]. By default a leaf has its key path as its name, and the file has no metadata of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaveOptions {
-    names: Option<WeightNames>,
-    metadata: BTreeMap<String, String>,
+    pub(super) names: Option<WeightNames>,
+    pub(super) metadata: BTreeMap<String, String>,
 }
 
 impl SaveOptions {
@@ -123,9 +123,7 @@ fn save_to<T: PytreeOf<Tensor>>(
     progress: Option<(usize, Option<f64>)>,
     family: Option<&str>,
 ) -> Result<(), CheckpointError> {
-    if let Some(key) = options.metadata.keys().find(|key| key.starts_with(OURS)) {
-        return Err(CheckpointError::MetadataKey { key: key.clone() });
-    }
+    checked_metadata(options)?;
     // This reads all references at one instant, even if other threads write them.
     let (leaves, treedef, _) = try_flatten_with_references::<Tensor, T>(state)?;
     let (tensors, mut metadata) = match &options.names {
@@ -154,8 +152,16 @@ fn save_to<T: PytreeOf<Tensor>>(
     })
 }
 
+/// Checks that no key of the user's metadata belongs to this library.
+pub(super) fn checked_metadata(options: &SaveOptions) -> Result<(), CheckpointError> {
+    match options.metadata.keys().find(|key| key.starts_with(OURS)) {
+        Some(key) => Err(CheckpointError::MetadataKey { key: key.clone() }),
+        None => Ok(()),
+    }
+}
+
 /// Returns the metadata with the kinds and the named axes of the leaves.
-fn described(treedef: &TreeDef) -> Metadata {
+pub(super) fn described(treedef: &TreeDef) -> Metadata {
     let names = names(treedef);
     let mut kinds = String::new();
     for (name, kind) in names.iter().zip(treedef.leaf_kinds()) {

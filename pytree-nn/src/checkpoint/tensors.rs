@@ -8,11 +8,9 @@ use pytree_transform::Tensor;
 
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::bytes::{dtype_name, dtype_of};
-use crate::checkpoint::file::StoredFile;
-use crate::checkpoint::names::Arrangement;
-use crate::checkpoint::reading::{Part, Reading};
+use crate::checkpoint::source::{Source, metadata_at};
 
-/// Loads the tensors of a safetensors file by their names, without a template.
+/// Loads the tensors of a safetensors file, or of a folder with an index, by their names, without a template.
 ///
 /// # Examples
 /// ```
@@ -30,7 +28,7 @@ use crate::checkpoint::reading::{Part, Reading};
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged, and
 /// [`CheckpointError::UnknownDTypes`] with all tensors whose dtypes this library has not.
 pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
-    let mut file = StoredFile::open(path.as_ref())?;
+    let mut file = Source::open(path.as_ref())?;
     let metadata = file.metadata()?;
     let infos = file.tensors();
     let unknown = infos
@@ -46,18 +44,8 @@ pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Check
         });
     }
     let mut tensors = BTreeMap::new();
-    file.read_all(&metadata, |name, info, bytes| {
-        let Some(dtype) = dtype_of(info.dtype) else {
-            return Ok(());
-        };
-        let parts = vec![Part {
-            leaf: 0,
-            shape: info.shape.clone(),
-            arrangement: Arrangement::same(&info.shape),
-        }];
-        let read = Reading { dtype, parts }.read(info, bytes)?;
-        tensors.extend(read.into_iter().map(|tensor| (name.to_owned(), tensor)));
-        Ok(())
+    file.read_wholes(&metadata, |name, tensor| {
+        tensors.insert(name.to_owned(), tensor);
     })?;
     Ok(tensors)
 }
@@ -157,6 +145,5 @@ pub fn nested_tensors(
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`] or
 /// [`CheckpointError::Version`].
 pub fn metadata(path: impl AsRef<Path>) -> Result<BTreeMap<String, String>, CheckpointError> {
-    let file = StoredFile::open(path.as_ref())?;
-    Ok(file.metadata()?.into_others())
+    Ok(metadata_at(path.as_ref())?.into_others())
 }

@@ -58,6 +58,21 @@ impl Temporary {
         self.file.sync_all()
     }
 
+    /// Returns the file, for content that is written in pieces.
+    pub(super) fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Flushes the file to the disk, renames it to its target, and returns it. The lock is held until the returned file is
+    /// closed.
+    pub(super) fn rename_locked(mut self, target: &Path) -> io::Result<File> {
+        self.file.sync_all()?;
+        let file = self.file.try_clone()?;
+        fs::rename(&self.path, target)?;
+        self.is_renamed = true;
+        Ok(file)
+    }
+
     /// Renames the file to its target.
     pub(super) fn rename(mut self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;

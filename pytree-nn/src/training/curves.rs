@@ -77,13 +77,13 @@ impl Curves {
     /// Adds the curve of a metric by step, from the records of [`MetricsLog::read`](crate::training::MetricsLog::read).
     ///
     /// # Panics
-    /// If there are records, and none has the metric.
+    /// If no record has the metric, for instance because there are no records.
     #[panicking_twin(metric, NoMetric)]
     #[track_caller]
     pub fn try_metric(self, name: &str, records: &[MetricsRecord]) -> Result<Self, TrainingError> {
         let point = |record: &MetricsRecord| Some((record.step as f64, record.get(name)?));
         let points: Vec<(f64, f64)> = records.iter().filter_map(point).collect();
-        if points.is_empty() && !records.is_empty() {
+        if points.is_empty() {
             let names = records.iter().flat_map(|record| &record.metrics);
             let names: BTreeSet<&String> = names.map(|(name, _)| name).collect();
             return Err(TrainingError::NoMetric {
@@ -399,9 +399,6 @@ mod tests {
         ];
         let expected = Curves::new("").curve("loss", [(1.0, 2.0), (2.0, 1.0)]);
         assert_eq!(Curves::new("").metric("loss", &records), expected);
-        // A run may be drawn before its first step.
-        let empty = Curves::new("").metric("loss", &[]);
-        assert_eq!(empty, Curves::new("").curve("loss", []));
     }
 
     #[test]
@@ -415,6 +412,13 @@ mod tests {
             error.map(|error| error.to_string()).as_deref(),
             Some(
                 "cannot draw the metric `los`: no record has it; the records have `accuracy`, `loss`"
+            )
+        );
+        let error = Curves::new("").try_metric("loss", &[]).err();
+        assert_eq!(
+            error.map(|error| error.to_string()).as_deref(),
+            Some(
+                "cannot draw the metric `loss`: no record has it; the records have no metrics, or there are no records"
             )
         );
         let path = std::env::temp_dir().join(format!("pytree-no-curves-{}", std::process::id()));

@@ -100,7 +100,7 @@ fn end_of(last: Option<usize>) -> String {
 fn quoted(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.len() {
-        0 => "no metrics".to_owned(),
+        0 => "no metrics, or there are no records".to_owned(),
         _ => quoted.join(", "),
     }
 }

@@ -8,12 +8,15 @@
 )]
 
 mod axes;
+mod checkpoints;
 mod collectives;
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
 mod gradients;
+mod partitions;
 mod placement;
+mod sharding_errors;
 mod shards;
 
 use std::sync::OnceLock;

@@ -123,7 +123,7 @@ fn parts_that_do_not_fit_are_refused() {
     );
     let rows = mesh.sharding([("data", 0)]);
     let found = panic_of(|| mesh.tensor_from_callback(x.info(), &rows, |_| x.clone()));
-    let expected = "the part [0..2, 0..3] of f32[4,3] is f32[2,3], found f32[4,3]; return the elements of the given ranges";
+    let expected = "cannot use as a part f32[4,3]: the part [0..2, 0..3] of f32[4,3] is f32[2,3]; return the elements of the given ranges";
     assert!(found.ends_with(expected), "{found}");
 }
 
@@ -151,5 +151,5 @@ fn callback_error_is_returned() {
     });
     assert_eq!(found.unwrap_err(), Failure::Missing(2));
     let found = mesh.try_tensor_from_callback(&whole, &rows, |_| Ok::<_, Failure>(numbers(&[3])));
-    assert!(matches!(found.unwrap_err(), Failure::Tensor(text) if text.contains("found f32[3]")));
+    assert!(matches!(found.unwrap_err(), Failure::Tensor(text) if text.contains("a part f32[3]")));
 }

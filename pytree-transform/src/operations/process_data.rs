@@ -23,10 +23,14 @@ impl Mesh {
     /// to each other, if the length of an axis is not a multiple of the number of parts, or if a device reports an error.
     ///
     /// # Examples
-    /// With a mesh of processes:
-    /// ```ignore
-    /// let x = mesh.tensor_from_process_data(&images, &mesh.sharding([("data", 0)]));
-    /// assert_eq!(x.shape()[0], images.shape()[0] * processes.size());
+    /// On a mesh of four processes, the result would have twelve rows:
+    /// ```
+    /// use pytree_transform::device::{Device, Mesh};
+    /// use pytree_transform::{DType, Tensor};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    /// let own = Tensor::ones(DType::F32, [3, 2]);
+    /// let x = mesh.tensor_from_process_data(&own, &mesh.sharding([("data", 0)]));
+    /// assert_eq!(x.shape(), [3, 2]);
     /// ```
     #[panicking_twin(tensor_from_process_data, Sharding | Traced | Device)]
     pub fn try_tensor_from_process_data(
@@ -60,7 +64,7 @@ impl Mesh {
 
     /// Returns the positions along an axis of the tensor of the parts that this process holds.
     fn own_positions(&self, sharding: &Sharding, axis: usize) -> Result<Range<usize>, TensorError> {
-        let own = (0..sharding.devices()).filter(|&device| self.device().is_addressable(device));
+        let own = self.own_devices();
         let mut positions: Vec<usize> = own.map(|device| sharding.position(device, axis)).collect();
         positions.sort_unstable();
         positions.dedup();

@@ -484,19 +484,37 @@ fn file_of_pytorch_is_recognised() {
     };
     let hint = |sign: &str| {
         format!(
-            ":\n  the file has {sign}, so PyTorch wrote it: load it with `LoadOptions::new().names(WeightNames::pytorch())`\n"
+            ":\n  the file has {sign}, as files of PyTorch have: load it with `LoadOptions::new().names(WeightNames::pytorch())`\n"
         )
     };
     let other = Tensor::from([1.0_f32]);
-    stored(&scratch, &[("bn1.running_mean", other.clone())]);
+    stored(&scratch, &[("bn1.running_mean", other)]);
     let text = refused(&LoadOptions::new());
     assert!(
         text.contains(&hint("the tensor `bn1.running_mean`")),
         "{text}"
     );
-    assert!(!refused(&pytorch()).contains("so PyTorch wrote it"));
-    stored(&scratch, &[("a.weight", other)]);
-    assert!(!refused(&LoadOptions::new()).contains("so PyTorch wrote it"));
+    assert!(!refused(&pytorch()).contains("as files of PyTorch have"));
+    // Without metadata, as `safetensors.torch.save_file` writes it by default.
+    let foreign = |name: &str| {
+        let header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#);
+        let length = u64::try_from(header.len()).unwrap().to_le_bytes();
+        let bytes = [&length[..], header.as_bytes(), &[0; 4]].concat();
+        fs::write(&scratch.0, bytes).unwrap();
+    };
+    foreign("features.0.weight");
+    let text = refused(&LoadOptions::new());
+    assert!(
+        text.contains(&hint("the tensor `features.0.weight`")),
+        "{text}"
+    );
+    for name in ["a.weight", "layers.0.kernel"] {
+        foreign(name);
+        assert!(!refused(&LoadOptions::new()).contains("as files of PyTorch have"));
+    }
+    let dotted = SaveOptions::new().names(WeightNames::dotted());
+    save_with(&scratch.0, &mlp(&[2, 3]), &dotted).unwrap();
+    assert!(!refused(&LoadOptions::new()).contains("as files of PyTorch have"));
     let model = BTreeMap::from([("fc", template.clone())]);
     let options = SaveOptions::new()
         .names(WeightNames::pytorch())
@@ -504,7 +522,7 @@ fn file_of_pytorch_is_recognised() {
     save_with(&scratch.0, &model, &options).unwrap();
     let text = refused(&LoadOptions::new());
     assert!(
-        text.contains("the file has the metadata `format = pt`, so PyTorch wrote it"),
+        text.contains("the file has the metadata `format = pt`, as files of PyTorch have"),
         "{text}"
     );
 }

@@ -80,7 +80,12 @@ impl Mesh {
         let device = devices
             .together(&named)
             .map_err(|error| TensorError::of_device("make a mesh", &shown, error))?;
+        device.set_mesh(&axes);
         Ok(Self { device, axes })
+    }
+
+    pub(super) fn from_parts(device: Device, axes: MeshAxes) -> Self {
+        Self { device, axes }
     }
 
     /// Returns the name and the length of each axis.

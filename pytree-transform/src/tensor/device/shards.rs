@@ -5,11 +5,12 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
 
-use super::{Device, DeviceArray, Mesh, Sharding};
+use super::{Attached, Device, DeviceArray, Mesh, Sharding};
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
@@ -95,12 +96,15 @@ impl Tensor {
     /// Panics if the tensor is traced.
     ///
     /// # Examples
-    /// With a mesh of two devices:
-    /// ```ignore
-    /// let x = mesh.put(&Tensor::from([1.0_f32, 2.0, 3.0, 4.0]), &mesh.sharding([("data", 0)]));
-    /// let second = &x.shards()[1];
-    /// assert_eq!(second.index(), [2..4]);
-    /// assert_eq!(second.read().to_vec::<f32>(), [3.0, 4.0]);
+    /// With a mesh of one device, which holds both halves of the tensor:
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// use pytree_transform::device::{Device, Mesh};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    /// let x = mesh.put(&Tensor::from([1.0_f32, 2.0]), &mesh.sharding([("data", 0)]));
+    /// let own = &x.shards()[0];
+    /// assert_eq!((own.device(), own.index()), (0, &[0..2][..]));
+    /// assert_eq!(own.read().to_vec::<f32>(), [1.0, 2.0]);
     /// ```
     #[panicking_twin(shards, Traced)]
     pub fn try_shards(&self) -> Result<Vec<Shard<'_>>, TensorError> {
@@ -131,6 +135,145 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// Returns a tensor of the same dtype and shape on the same device, with other elements. On a mesh, it also has the same
+    /// sharding, and `part` is called as for [`Mesh::tensor_from_callback`]: once for each part that devices of this process
+    /// hold, with the range of each axis. Elsewhere, `part` is called once, with the whole range of each axis. The elements
+    /// of a traced tensor are replaced by a tensor on the host.
+    ///
+    /// # Errors
+    /// Returns the error of `part`, [`TensorError::Shape`] if `part` returns a tensor of another dtype or shape, or
+    /// [`TensorError::Device`] if a device reports an error.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, TensorError};
+    /// let x = Tensor::from([1.0_f32, 2.0]);
+    /// let y = x.try_refilled(|index| {
+    ///     assert_eq!(index, [0..2]);
+    ///     Ok::<_, TensorError>(Tensor::from([3.0_f32, 4.0]))
+    /// })?;
+    /// assert_eq!(y.to_vec::<f32>(), [3.0, 4.0]);
+    /// # Ok::<(), TensorError>(())
+    /// ```
+    pub fn try_refilled<E: From<TensorError>>(
+        &self,
+        mut part: impl FnMut(&[Range<usize>]) -> Result<Tensor, E>,
+    ) -> Result<Tensor, E> {
+        let array = self.device_array();
+        if let Some(array) = array
+            && let (Some(device), Some(sharding)) = (array.device.attached(), array.sharding())
+        {
+            return device.tensor_from_parts(self.info(), sharding, part);
+        }
+        let whole: Vec<Range<usize>> = self.shape().iter().map(|&length| 0..length).collect();
+        let elements = checked(self.info(), &whole, part(&whole)?)?;
+        Ok(match array {
+            Some(array) => array.device.put(&elements)?,
+            None => elements,
+        })
+    }
+
+    /// Returns this tensor where `other` is: on the same device and, on a mesh, with the same sharding. If `other` is traced,
+    /// returns this tensor on the host.
+    ///
+    /// # Panics
+    /// Panics if this tensor is traced, if it cannot be divided like `other`, or if a device reports an error.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// let x = Tensor::from([1.0_f32, 2.0]);
+    /// assert!(x.put_like(&Tensor::from(0)).device().is_host());
+    /// ```
+    #[must_use]
+    #[panicking_twin(put_like, Traced | Sharding | Device)]
+    pub fn try_put_like(&self, other: &Tensor) -> Result<Tensor, TensorError> {
+        let Some(array) = other.device_array() else {
+            return self.try_to_host();
+        };
+        let (Some(device), Some(sharding)) = (array.device.attached(), array.sharding()) else {
+            return array.device.put(self);
+        };
+        if self.sharding() == Some(sharding) && self.try_device()? == &array.device {
+            return Ok(self.clone());
+        }
+        if let Some(problem) = misfit(self.info(), sharding) {
+            let fix = "put it on one device, or divide another axis";
+            let axes = array.device.name().into();
+            let problem = problem.into();
+            return Err(TensorError::Sharding { axes, problem, fix });
+        }
+        let host = self.try_to_host()?;
+        device
+            .sharded_array_of(host, sharding)
+            .map(Tensor::on_device)
+    }
+}
+
+/// Returns a part on the host, after a check of its dtype and shape.
+fn checked(
+    whole: &AbstractArray,
+    index: &[Range<usize>],
+    part: Tensor,
+) -> Result<Tensor, TensorError> {
+    let part = part.try_to_host()?;
+    let expected = part_at(whole, index);
+    if *part.info() == expected {
+        return Ok(part);
+    }
+    let problem = format!("the part {index:?} of {whole} is {expected}");
+    let fix = "return the elements of the given ranges";
+    Err(TensorError::shape(
+        "use as a part",
+        &[part.info()],
+        problem,
+        fix,
+    ))
+}
+
+/// Returns the reason why a sharding does not divide an array into equal parts.
+fn misfit(whole: &AbstractArray, sharding: &Sharding) -> Option<String> {
+    if let Some(axis) = sharding.first_outside(whole.rank()) {
+        let names = sharding.names(axis);
+        return Some(format!(
+            "{names} divides axis {axis}, which {whole} has not"
+        ));
+    }
+    let axis = sharding.part_of(whole).err()?;
+    let (names, parts, length) = (
+        sharding.names(axis),
+        sharding.parts(axis),
+        whole.shape[axis],
+    );
+    Some(format!(
+        "axis {axis} of {whole} has length {length}, which is not a multiple of the {parts} devices of {names}"
+    ))
+}
+
+impl Attached {
+    /// Returns a tensor on this device, which is a mesh, from its parts.
+    fn tensor_from_parts<E: From<TensorError>>(
+        self: &Arc<Self>,
+        whole: &AbstractArray,
+        sharding: &Sharding,
+        mut part: impl FnMut(&[Range<usize>]) -> Result<Tensor, E>,
+    ) -> Result<Tensor, E> {
+        let mut failed = None;
+        let array = self.array_from_parts(whole, sharding, &mut |index| {
+            let part = part(index).and_then(|part| Ok(checked(whole, index, part)?));
+            part.map_err(|error| {
+                failed = Some(error);
+                DeviceError::failed("a part of the tensor could not be made")
+            })
+        });
+        match (failed, array) {
+            (Some(error), _) => Err(error),
+            (None, array) => Ok(Tensor::on_device(array?.into())),
+        }
+    }
+}
+
 impl DeviceArray {
     /// Returns the part of one device on the host, and checks its dtype and shape.
     fn read_part(&self, device: usize, expected: &AbstractArray) -> Result<Tensor, TensorError> {
@@ -158,6 +301,27 @@ impl Device {
 }
 
 impl Mesh {
+    /// Returns the mesh of a tensor. Returns `None` for a tensor that is traced, on the host, or on a single device.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// use pytree_transform::device::{Device, Mesh, device_put};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    /// let x = device_put(&Tensor::from([1.0_f32, 2.0]), &mesh);
+    /// assert_eq!(Mesh::of(&x).map(|mesh| mesh.devices()), Some(1));
+    /// ```
+    pub fn of(tensor: &Tensor) -> Option<Self> {
+        let array = tensor.device_array()?;
+        let axes = array.sharding()?.mesh_axes();
+        Some(Self::from_parts(array.device.clone(), axes))
+    }
+
+    /// Returns the numbers of the devices whose parts this process holds, in ascending order.
+    pub fn own_devices(&self) -> impl Iterator<Item = usize> {
+        (0..self.devices()).filter(|&device| self.device().is_addressable(device))
+    }
+
     /// Returns the sharding that divides axes of a tensor. Each pair is the name of an axis of this mesh and the axis of
     /// the tensor that is divided along it. Other axes of the mesh divide nothing: their devices hold the same elements.
     ///
@@ -165,9 +329,11 @@ impl Mesh {
     /// Panics if the mesh has no axis of this name, or if an axis of the mesh is given twice.
     ///
     /// # Examples
-    /// With a mesh of the axes `data` and `model`:
-    /// ```ignore
-    /// let weight = mesh.put(&weight, &mesh.sharding([("model", 1)]));
+    /// ```
+    /// use pytree_transform::device::{Device, Mesh};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1), ("model", 1)]);
+    /// let by_columns = mesh.sharding([("model", 1)]);
+    /// assert_eq!(format!("{by_columns:?}"), "Sharding(data: None, model: 1)");
     /// ```
     #[panicking_twin(sharding, Sharding)]
     pub fn try_sharding<N: AsRef<str>>(
@@ -222,12 +388,17 @@ impl Mesh {
     /// tensor of another dtype or shape, or if a device reports an error.
     ///
     /// # Examples
-    /// With a mesh of four devices:
-    /// ```ignore
-    /// let rows = AbstractArray::new(DType::F32, [8, 100]);
-    /// let x = mesh.tensor_from_callback(&rows, &mesh.sharding([("data", 0)]), |index| {
-    ///     read_rows(index[0].clone()) // f32[2,100]
+    /// On a mesh of four devices, the function would be called four times, each time for two rows:
+    /// ```
+    /// use pytree_transform::device::{Device, Mesh};
+    /// use pytree_transform::{AbstractArray, DType, Tensor};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    /// let whole = AbstractArray::new(DType::F32, [8, 100]);
+    /// let x = mesh.tensor_from_callback(&whole, &mesh.sharding([("data", 0)]), |index| {
+    ///     // A program would read these rows of a file.
+    ///     Tensor::ones(DType::F32, [index[0].len(), 100])
     /// });
+    /// assert_eq!(x.shape(), [8, 100]);
     /// ```
     pub fn tensor_from_callback(
         &self,
@@ -249,33 +420,11 @@ impl Mesh {
         &self,
         whole: &AbstractArray,
         sharding: &Sharding,
-        mut part: impl FnMut(&[Range<usize>]) -> Result<Tensor, E>,
+        part: impl FnMut(&[Range<usize>]) -> Result<Tensor, E>,
     ) -> Result<Tensor, E> {
         self.check(whole, sharding)?;
-        let mut failed = None;
-        let mut checked = |index: &[Range<usize>]| -> Result<Tensor, E> {
-            let found = part(index)?.try_to_host()?;
-            let expected = part_at(whole, index);
-            if *found.info() == expected {
-                return Ok(found);
-            }
-            let found = found.info();
-            let problem = format!("the part {index:?} of {whole} is {expected}, found {found}");
-            Err(self
-                .not_divided(problem, "return the elements of the given ranges")
-                .into())
-        };
         let device = expect_some(self.device().attached(), "the engine of a mesh");
-        let array = device.array_from_parts(whole, sharding, &mut |index| {
-            checked(index).map_err(|error| {
-                failed = Some(error);
-                DeviceError::failed("a part of the tensor could not be made")
-            })
-        });
-        match (failed, array) {
-            (Some(error), _) => Err(error),
-            (None, array) => Ok(Tensor::on_device(array?.into())),
-        }
+        device.tensor_from_parts(whole, sharding, part)
     }
 
     /// Checks that a sharding belongs to this mesh and divides an array into equal parts.
@@ -284,27 +433,12 @@ impl Mesh {
             let problem = format!("{sharding:?} belongs to a mesh with other axes");
             return Err(self.not_divided(problem, "create it with `Mesh::sharding` of this mesh"));
         }
-        let outside = (0..self.axes().len()).find_map(|position| {
-            let axis = sharding.divided(position)?;
-            (axis >= whole.rank()).then_some(axis)
-        });
-        if let Some(axis) = outside {
-            let names = sharding.names(axis);
-            let problem = format!("{names} divides axis {axis}, which {whole} has not");
-            return Err(self.not_divided(problem, "pass an axis of the tensor"));
+        match misfit(whole, sharding) {
+            Some(problem) => {
+                Err(self.not_divided(problem, "divide another axis, or change its length"))
+            }
+            None => Ok(()),
         }
-        let Err(axis) = sharding.part_of(whole) else {
-            return Ok(());
-        };
-        let (names, parts, length) = (
-            sharding.names(axis),
-            sharding.parts(axis),
-            whole.shape[axis],
-        );
-        let problem = format!(
-            "axis {axis} of {whole} has length {length}, which is not a multiple of the {parts} devices of {names}"
-        );
-        Err(self.not_divided(problem, "divide another axis, or change its length"))
     }
 
     pub(crate) fn not_divided(&self, problem: String, fix: &'static str) -> TensorError {

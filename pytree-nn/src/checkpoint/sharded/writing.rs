@@ -1,0 +1,150 @@
+//! Writes the parts of one process to a file, one part in memory at a time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use pytree_transform::device::Shard;
+use safetensors::tensor::Dtype;
+
+use super::part::{PARTS_KEY, PartPlace, to_json};
+use super::{BLOCK, block_checksum};
+use crate::checkpoint::CheckpointError;
+use crate::checkpoint::bytes::each_piece;
+use crate::checkpoint::metadata::quoted;
+use crate::files::{Locked, Unfinished};
+
+/// The metadata key of a file with parts. The value is a JSON object: for each stored tensor the checksums of its blocks,
+/// separated by spaces.
+pub(super) const BLOCKS_KEY: &str = "pytree.blocks";
+
+/// A part that this process writes.
+pub(super) struct OwnPart<'t> {
+    /// The name in the file.
+    pub(super) name: String,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<usize>,
+    /// The place of the part in its tensor, or `None` if the part is the whole tensor.
+    pub(super) place: Option<PartPlace>,
+    /// The source of the elements.
+    pub(super) shard: Shard<'t>,
+}
+
+impl OwnPart<'_> {
+    fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * (self.dtype.bitsize() / 8)
+    }
+}
+
+/// Writes the file of one process. While the result exists, no other save removes the file.
+pub(super) fn write_file(
+    target: PathBuf,
+    family: &str,
+    mut parts: Vec<OwnPart<'_>>,
+    others: &BTreeMap<String, String>,
+) -> Result<Locked, CheckpointError> {
+    // Longer elements first, so that each tensor begins at a multiple of its element's length.
+    parts.sort_by(|left, right| {
+        let by_length = right.dtype.bitsize().cmp(&left.dtype.bitsize());
+        by_length.then_with(|| left.name.cmp(&right.name))
+    });
+    let path = target.clone();
+    let failed = |source: io::Error| CheckpointError::Io {
+        operation: "write",
+        path: path.clone(),
+        source,
+    };
+    let mut file = Unfinished::new(target, family).map_err(failed)?;
+    // The checksums are known when the parts are written. Their texts have the same lengths as those of zeros.
+    let zeros = |part: &OwnPart<'_>| vec![block_checksum(&[]); part.bytes().div_ceil(BLOCK)];
+    let placeholder = header(&parts, &parts.iter().map(zeros).collect::<Vec<_>>(), others);
+    let mut checksums = Vec::with_capacity(parts.len());
+    let mut writer = BufWriter::new(file.file());
+    writer.write_all(&placeholder).map_err(failed)?;
+    for part in &parts {
+        checksums.push(write_part(part, &mut writer, failed)?);
+    }
+    let known = header(&parts, &checksums, others);
+    writer.flush().map_err(failed)?;
+    writer.seek(SeekFrom::Start(0)).map_err(failed)?;
+    writer.write_all(&known).map_err(failed)?;
+    writer.flush().map_err(failed)?;
+    drop(writer);
+    file.finish().map_err(failed)
+}
+
+/// Writes the elements of a part, and returns the checksums of its blocks.
+fn write_part(
+    part: &OwnPart<'_>,
+    writer: &mut impl Write,
+    failed: impl Fn(io::Error) -> CheckpointError,
+) -> Result<Vec<String>, CheckpointError> {
+    let tensor = part.shard.try_read();
+    let tensor = tensor.map_err(|source| CheckpointError::Value {
+        name: part.name.clone(),
+        source: Box::new(source),
+    })?;
+    let mut checksums = Vec::with_capacity(part.bytes().div_ceil(BLOCK));
+    let mut block: Vec<u8> = Vec::with_capacity(BLOCK.min(part.bytes()));
+    each_piece(&part.name, &tensor, |mut piece| {
+        writer.write_all(piece).map_err(&failed)?;
+        while !piece.is_empty() {
+            let (now, later) = piece.split_at(piece.len().min(BLOCK - block.len()));
+            block.extend_from_slice(now);
+            if block.len() == BLOCK {
+                checksums.push(block_checksum(&block));
+                block.clear();
+            }
+            piece = later;
+        }
+        Ok(())
+    })?;
+    if !block.is_empty() {
+        checksums.push(block_checksum(&block));
+    }
+    Ok(checksums)
+}
+
+/// Returns the bytes before the elements: the length of the header, and the header.
+fn header(
+    parts: &[OwnPart<'_>],
+    checksums: &[Vec<String>],
+    others: &BTreeMap<String, String>,
+) -> Vec<u8> {
+    let blocks = parts.iter().zip(checksums);
+    let blocks: Vec<String> = blocks
+        .map(|(part, own)| format!("{}:{}", quoted(&part.name), quoted(&own.join(" "))))
+        .collect();
+    let mut metadata = others.clone();
+    metadata.insert(BLOCKS_KEY.to_owned(), format!("{{{}}}", blocks.join(",")));
+    let places = parts.iter();
+    let mut places = places
+        .filter_map(|part| Some((part.name.as_str(), part.place.as_ref()?)))
+        .peekable();
+    if places.peek().is_some() {
+        metadata.insert(PARTS_KEY.to_owned(), to_json(places));
+    }
+    let entries = metadata.iter();
+    let entries: Vec<String> = entries
+        .map(|(key, value)| format!("{}:{}", quoted(key), quoted(value)))
+        .collect();
+    let mut text = format!("{{\"__metadata__\":{{{}}}", entries.join(","));
+    let mut begin = 0;
+    for part in parts {
+        let end = begin + part.bytes();
+        let (name, dtype, shape) = (quoted(&part.name), part.dtype, &part.shape);
+        // Writing into a `String` cannot fail.
+        let _ = write!(
+            text,
+            ",{name}:{{\"dtype\":\"{dtype:?}\",\"shape\":{shape:?},\"data_offsets\":[{begin},{end}]}}"
+        );
+        begin = end;
+    }
+    text.push('}');
+    // The elements begin at a multiple of eight bytes.
+    while !text.len().is_multiple_of(8) {
+        text.push(' ');
+    }
+    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
+}

@@ -1,0 +1,159 @@
+//! A checkpoint that is read: a single file, or a folder with several files and an index.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pytree_transform::{Tensor, TensorError};
+use safetensors::tensor::TensorInfo;
+
+use crate::checkpoint::CheckpointError;
+use crate::checkpoint::bytes::dtype_of;
+use crate::checkpoint::file::StoredFile;
+use crate::checkpoint::matching::Plan;
+use crate::checkpoint::metadata::Metadata;
+use crate::checkpoint::names::Arrangement;
+use crate::checkpoint::reading::{Part, Reading};
+use crate::checkpoint::sharded::{Index, StoredFolder, index_path};
+
+/// A checkpoint whose headers were read.
+#[derive(Debug)]
+pub(super) enum Source {
+    File(StoredFile),
+    Folder(StoredFolder),
+}
+
+/// The leaves of a template, which decide where the loaded tensors are.
+#[derive(Clone, Copy)]
+pub(super) struct Places<'t> {
+    pub(super) names: &'t [String],
+    pub(super) leaves: &'t [Tensor],
+}
+
+impl Source {
+    /// Opens the checkpoint at a path: a folder or its index, or else a file.
+    pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
+        match index_path(path) {
+            Some(index) => StoredFolder::open(&index).map(Self::Folder),
+            None => StoredFile::open(path).map(Self::File),
+        }
+    }
+
+    /// Returns the path of the file or of the index.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::File(file) => file.path(),
+            Self::Folder(folder) => folder.path(),
+        }
+    }
+
+    /// Returns the metadata of the file or of the index, after a check of the version.
+    pub(super) fn metadata(&self) -> Result<Metadata, CheckpointError> {
+        match self {
+            Self::File(file) => file.metadata(),
+            Self::Folder(folder) => Ok(folder.metadata().clone()),
+        }
+    }
+
+    /// Returns the dtype and the shape of each tensor by its name.
+    pub(super) fn tensors(&self) -> BTreeMap<String, TensorInfo> {
+        match self {
+            Self::File(file) => file.tensors(),
+            Self::Folder(folder) => folder.tensors(),
+        }
+    }
+
+    /// Reads all numbers, and compares the checksums.
+    pub(super) fn check_all(&mut self, metadata: &Metadata) -> Result<(), CheckpointError> {
+        match self {
+            Self::File(file) => file.read_all(metadata, |_, _, _| Ok(())),
+            Self::Folder(folder) => folder.check_all(),
+        }
+    }
+
+    /// Reads all tensors whose dtypes this library has, to the host.
+    pub(super) fn read_wholes(
+        &mut self,
+        metadata: &Metadata,
+        mut each: impl FnMut(&str, Tensor),
+    ) -> Result<(), CheckpointError> {
+        let whole = |info: &TensorInfo| {
+            let parts = vec![Part {
+                leaf: 0,
+                shape: info.shape.clone(),
+                arrangement: Arrangement::same(&info.shape),
+            }];
+            dtype_of(info.dtype).map(|dtype| Reading { dtype, parts })
+        };
+        match self {
+            Self::File(file) => file.read_all(metadata, |name, info, bytes| {
+                if let Some(reading) = whole(info) {
+                    let read = reading.read(info, bytes)?;
+                    read.into_iter().for_each(|tensor| each(name, tensor));
+                }
+                Ok(())
+            }),
+            Self::Folder(folder) => {
+                for (name, info) in folder.tensors() {
+                    if let Some(reading) = whole(&info) {
+                        let read = reading.read_wholes(folder, &name)?;
+                        read.into_iter().for_each(|tensor| each(&name, tensor));
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the tensors of a plan, one by one. Calls `each` with the position of the leaf in the model and its tensor, which is
+    /// where the template has it.
+    pub(super) fn read(
+        &mut self,
+        metadata: &Metadata,
+        mut plan: Plan,
+        places: Places<'_>,
+        mut each: impl FnMut(usize, Tensor),
+    ) -> Result<(), CheckpointError> {
+        match self {
+            Self::File(file) => file.read_all(metadata, |name, info, bytes| {
+                for reading in plan.remove(name).unwrap_or_default() {
+                    let tensors = reading.read(info, bytes)?;
+                    for (part, tensor) in reading.parts.iter().zip(tensors) {
+                        each(part.leaf, places.put(part.leaf, &tensor)?);
+                    }
+                }
+                Ok(())
+            }),
+            Self::Folder(folder) => {
+                for (name, readings) in plan {
+                    for reading in readings {
+                        reading.read_parts(folder, &name, places, &mut each)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Places<'_> {
+    /// Puts a tensor of the host where the template has the leaf.
+    pub(super) fn put(self, leaf: usize, tensor: &Tensor) -> Result<Tensor, CheckpointError> {
+        let put = tensor.try_put_like(&self.leaves[leaf]);
+        put.map_err(|source| self.failed(leaf, source))
+    }
+
+    pub(super) fn failed(self, leaf: usize, source: TensorError) -> CheckpointError {
+        CheckpointError::Place {
+            name: self.names[leaf].clone(),
+            source: Box::new(source),
+        }
+    }
+}
+
+/// Reads the metadata of a checkpoint, and nothing else.
+pub(super) fn metadata_at(path: &Path) -> Result<Metadata, CheckpointError> {
+    match index_path(path) {
+        Some(index) => Ok(Index::read(&index)?.metadata),
+        None => StoredFile::open(path)?.metadata(),
+    }
+}
