@@ -3,7 +3,7 @@
 use pytree::collectives::{all_gather, axis_index, pmax, pmean, psum};
 use pytree::device::{Device, Mesh, device_put};
 
-use crate::threads::in_threads;
+use crate::threads::{calls, in_threads};
 use crate::*;
 
 fn message<R>(action: impl FnOnce() -> R) -> String {
@@ -251,4 +251,70 @@ fn processes_with_different_constants_communicate_alike() {
     for (one, other) in found {
         assert_eq!((one, other), (vec![2.0, 4.0], vec![2.0, 5.0]));
     }
+}
+
+/// Sums of several shapes. Some depend on others.
+fn sums(x: Tensor) -> Tensor {
+    let sum = |x: &Tensor| psum(x, "data");
+    let row = sum(&x.sum_axes([0]));
+    let whole = sum(&x);
+    let count = sum(&Tensor::ones(DType::I32, [2])).sum();
+    let scaled = sum(&(x.cos() * &row));
+    let mean = pmean(&(x.mean(), x.max_axes([1])), "data");
+    scaled + whole * row + mean.0 * count.convert(DType::F32) + mean.1.reshape([4, 1])
+}
+
+#[test]
+fn small_sums_are_one_exchange() {
+    let x = examples(3, &[4, 5]);
+    check("sums", &x, sums);
+    let of_all = in_threads(3, |all| {
+        let mesh = Mesh::new(all, [("data", 3)]);
+        let part = |x: Tensor| sums(x.reshape([4, 5])).reshape([1, 4, 5]);
+        let f = spmd(part).over(&mesh);
+        let f = f.in_axes("data", 0).out_axes("data", 0);
+        let _first = f(x.clone());
+        calls();
+        let _second = f(x.clone());
+        calls()
+    });
+    for calls in of_all {
+        assert_eq!(
+            calls,
+            [
+                "psum axes=('data',) of i32[2]",
+                "psum axes=('data',) of f32[30]",
+                "psum axes=('data',) of f32[4,5]"
+            ]
+        );
+    }
+}
+
+#[test]
+fn large_sums_are_not_joined() {
+    let of_all = in_threads(2, |all| {
+        let mesh = Mesh::new(all, [("data", 2)]);
+        let f = spmd(|(x, y, z): (Tensor, Tensor, Tensor)| psum_of(&[x, y, z])).over(&mesh);
+        let zeros = |length: usize| Tensor::zeros(DType::F32, [length]);
+        let results = f((zeros(3), zeros(4000), zeros(5)));
+        assert!(
+            results
+                .iter()
+                .all(|result| result.sum().item::<f32>() == 0.0)
+        );
+        calls()
+    });
+    for calls in of_all {
+        assert_eq!(
+            calls,
+            [
+                "psum axes=('data',) of f32[4000]",
+                "psum axes=('data',) of f32[8]"
+            ]
+        );
+    }
+}
+
+fn psum_of(tensors: &[Tensor]) -> Vec<Tensor> {
+    tensors.iter().map(|tensor| psum(tensor, "data")).collect()
 }

@@ -1,6 +1,6 @@
 //! A communicator between threads, which stand for processes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,6 +10,16 @@ use pytree::collectives::{CollectiveCall, Communicator};
 
 /// How long a thread waits for the others. If they do something else, the test fails and does not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+thread_local! {
+    /// What this thread did together with others.
+    static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns what this thread has done together with others since the last call of this function.
+pub(crate) fn calls() -> Vec<String> {
+    CALLS.take()
+}
 
 /// The values that the threads exchange.
 #[derive(Debug)]
@@ -61,6 +71,7 @@ impl Member {
 
     /// Gives a value to all threads, and returns the values of all threads.
     fn exchange(&self, call: &CollectiveCall<'_>, own: &[u8]) -> Arc<Vec<(u64, Vec<u8>)>> {
+        CALLS.with_borrow_mut(|calls| calls.push(call.to_string()));
         let exchange = &*self.exchange;
         let mut state = exchange.state.lock().unwrap();
         let number = state.ended;

@@ -5,8 +5,10 @@
 
 mod common_subexpressions;
 mod constant_folding;
+mod joined_sums;
 mod simplify;
 
+pub(crate) use self::joined_sums::joined_sums;
 use crate::jaxpr::debug_verify;
 use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 

@@ -60,6 +60,10 @@ pub(super) fn reduced(
     axes.sort_by_key(|(position, _)| std::cmp::Reverse(*position));
     let mut operand = operand;
     for (_, communicator) in axes {
+        if communicator.size() == 1 {
+            // The sum and the maximum of one example are this example.
+            continue;
+        }
         operand = Arc::new(reduced_over(
             primitive,
             &operand,

@@ -17,6 +17,7 @@ use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
 use crate::executor;
 use crate::operations::indexing::Index;
+use crate::passes::joined_sums;
 use crate::primitives::body::program::Slots;
 use crate::primitives::collectives::processes::stacked;
 use crate::tensor::Tensor;
@@ -92,9 +93,13 @@ impl ProcessEngine {
         inputs: Vec<Sharding>,
         outputs: Vec<Sharding>,
     ) -> Arc<dyn Executable> {
+        let executable = match self.0.mesh.replicas() {
+            1 => executor::Executable::new(jaxpr),
+            _ => executor::Executable::new(&joined_sums(jaxpr.clone())),
+        };
         Arc::new(ProcessProgram {
             engine: self.clone(),
-            executable: executor::Executable::new(jaxpr),
+            executable,
             inputs,
             outputs,
         })
