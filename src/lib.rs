@@ -183,8 +183,10 @@ pub mod debug {
 /// Devices: where tensors are and programs run, and the interface that an engine for other hardware implements.
 pub mod device {
     pub use pytree_transform::device::{
-        Buffer, Device, DeviceError, Engine, Executable, Input, Mesh, MeshDevices,
-        ParallelFunction, PartMaker, Shard, Sharding, device_put, try_device_put, try_wait, wait,
+        Buffer, CompiledShardings, Device, DeviceError, Engine, Executable, Input, LeafSharding,
+        Mesh, MeshDevices, NamedSharding, ParallelFunction, PartMaker, PartitionSpec, Partitioned,
+        PartitionedFunction, Placement, Shard, Sharding, ShardingRules, Shardings, SpecAxis,
+        device_put, shard, try_device_put, try_shard, try_wait, visualize_sharding, wait,
         with_device,
     };
 }

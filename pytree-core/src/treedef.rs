@@ -23,6 +23,7 @@ mod dynamic;
 mod edit;
 mod keys;
 mod missing;
+mod part;
 mod prefix;
 mod serial;
 mod statics;
@@ -30,7 +31,7 @@ mod walk;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) use self::aliases::Aliases;
 pub(crate) use self::axes::Stacking;
@@ -44,6 +45,7 @@ pub(crate) use self::display::Notation;
 use self::display::write_tree;
 use self::dynamic::DynamicShapes;
 pub(crate) use self::keys::key_below;
+use self::part::Nodes;
 pub(crate) use self::prefix::{Fit, Meeting};
 pub(crate) use self::walk::Step;
 use crate::base::bug::expect_at;
@@ -76,11 +78,13 @@ const NOTHING: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Inner {
-    nodes: Vec<Node>,
-    aux: Vec<StaticBox>,
+    nodes: Nodes,
+    aux: Arc<[StaticBox]>,
     /// The shapes created at run time.
-    dynamic: Vec<Arc<DynamicShape>>,
+    dynamic: Arc<[Arc<DynamicShape>]>,
     leaves: usize,
+    /// The number of absent leaves.
+    absent: usize,
     /// An upper bound of the depth, in nodes. The bound is often exact.
     depth: usize,
     /// The number of shared nodes and references. Aliases refer to these nodes.
@@ -91,10 +95,11 @@ struct Inner {
     numbered_at: OnceLock<Box<[usize]>>,
 }
 
-/// The number of leaves, the depth, and the number of shared nodes and references of a treedef.
+/// The numbers of leaves and absent leaves, the depth, and the number of shared nodes and references of a treedef.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     leaves: usize,
+    absent: usize,
     depth: usize,
     numbered: usize,
 }
@@ -119,12 +124,27 @@ struct Counts {
 #[derive(Clone)]
 pub struct TreeDef(Arc<Inner>);
 
+/// A treedef that is not kept alive.
+pub(crate) struct WeakTreeDef(Weak<Inner>);
+
+impl WeakTreeDef {
+    /// Returns the treedef, if it is still in use.
+    pub(crate) fn upgrade(&self) -> Option<TreeDef> {
+        self.0.upgrade().map(TreeDef)
+    }
+}
+
 impl TreeDef {
     /// Returns the treedef of a single leaf.
     pub fn leaf() -> Self {
         let mut builder = Builder::default();
         builder.leaf(&shape::LEAF);
         builder.finish()
+    }
+
+    /// Returns a handle that does not keep the treedef alive.
+    pub(crate) fn downgrade(&self) -> WeakTreeDef {
+        WeakTreeDef(Arc::downgrade(&self.0))
     }
 
     /// Returns the number of leaves.
@@ -233,6 +253,7 @@ impl TreeDef {
             kinds.filter(|&kind| counts(kind)).count()
         };
         let leaves = count(|kind| kind == NodeKind::Leaf);
+        let absent = count(|kind| kind == NodeKind::Absent);
         let numbered = count(NodeKind::is_numbered);
         let mut depth = 0;
         let mut ends: Vec<usize> = Vec::new();
@@ -247,18 +268,19 @@ impl TreeDef {
         }
         let counts = Counts {
             leaves,
+            absent,
             depth,
             numbered,
         };
-        Self::from_counted(nodes, aux, dynamic, counts)
+        Self::from_counted(nodes.into(), aux.into(), dynamic.into(), counts)
     }
 
     /// Creates a treedef from nodes and their counts, which include a bound of the depth; see
     /// [`from_parts`](Self::from_parts).
     fn from_counted(
-        nodes: Vec<Node>,
-        aux: Vec<StaticBox>,
-        dynamic: Vec<Arc<DynamicShape>>,
+        nodes: Nodes,
+        aux: Arc<[StaticBox]>,
+        dynamic: Arc<[Arc<DynamicShape>]>,
         counts: Counts,
     ) -> Self {
         Self(Arc::new(Inner {
@@ -266,6 +288,7 @@ impl TreeDef {
             aux,
             dynamic,
             leaves: counts.leaves,
+            absent: counts.absent,
             depth: counts.depth,
             numbered: counts.numbered,
             hash: OnceLock::new(),
@@ -276,13 +299,14 @@ impl TreeDef {
     /// Returns a copy of this treedef with other nodes and static values. `leaves` is the number of leaves among the
     /// nodes. The copy must have the same depth, the same shapes created at run time, and as many shared nodes and
     /// references.
-    fn with_nodes(&self, nodes: Vec<Node>, aux: Vec<StaticBox>, leaves: usize) -> Self {
+    fn with_nodes(&self, nodes: Vec<Node>, aux: Arc<[StaticBox]>, leaves: usize) -> Self {
         let counts = Counts {
             leaves,
+            absent: self.0.absent,
             depth: self.0.depth,
             numbered: self.0.numbered,
         };
-        Self::from_counted(nodes, aux, self.0.dynamic.clone(), counts)
+        Self::from_counted(nodes.into(), aux, Arc::clone(&self.0.dynamic), counts)
     }
 
     /// Returns the number of shared nodes and references. Aliases refer to these nodes.
@@ -302,14 +326,6 @@ impl TreeDef {
     pub(crate) fn leads_back(&self) -> bool {
         let mut kinds = self.0.nodes.iter().map(|node| node.shape.kind);
         kinds.any(|kind| matches!(kind, NodeKind::Reference | NodeKind::Weak))
-    }
-
-    /// Returns whether any leaf is absent.
-    pub(crate) fn has_absent(&self) -> bool {
-        self.0
-            .nodes
-            .iter()
-            .any(|node| node.shape.kind == NodeKind::Absent)
     }
 
     /// Writes the tree in the given notation. Calls `leaf` to write each leaf.
@@ -366,7 +382,7 @@ impl Inner {
 
     /// Returns whether two treedefs have the same nodes, ignoring static values.
     fn has_nodes_of(&self, other: &Self) -> bool {
-        let pairs = || self.nodes.iter().zip(&other.nodes);
+        let pairs = || self.nodes.iter().zip(other.nodes.iter());
         if self.nodes.len() != other.nodes.len() {
             return false;
         }
@@ -408,7 +424,7 @@ fn hash_parts(treedef: &Inner) -> u64 {
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
     let mut hash = treedef.nodes.len() as u64;
     let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
-    for node in &treedef.nodes {
+    for node in treedef.nodes.iter() {
         let shape = treedef.shape_of(node);
         let target = if shape.is_dynamic() { 0 } else { node.target };
         mix((u64::from(node.arity ^ target) << 32) | shape.kind() as u64);
@@ -418,7 +434,7 @@ fn hash_parts(treedef: &Inner) -> u64 {
             mix(name.len() as u64 ^ (byte(name.first()) << 32) ^ (byte(name.last()) << 40));
         }
     }
-    for value in &treedef.aux {
+    for value in treedef.aux.iter() {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
         mix(hasher.finish());

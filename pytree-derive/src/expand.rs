@@ -193,6 +193,7 @@ fn pytree(input: &Input<'_>) -> TokenStream {
         });
     let visit = match_self(input, arms);
     let unflatten = unflatten(input);
+    let is_uniform = is_uniform(input);
     implementation(
         input,
         &TokenStream::new(),
@@ -207,8 +208,33 @@ fn pytree(input: &Input<'_>) -> TokenStream {
             ) -> ::core::result::Result<Self, #root::TreeError> {
                 #unflatten
             }
+            #is_uniform
         },
     )
+}
+
+/// Generates `__is_uniform` for a struct whose values may all have the same structure. A struct with static fields, an
+/// enum and a recursive struct use the default function.
+fn is_uniform(input: &Input<'_>) -> TokenStream {
+    let mut fields = input.variants.iter().flat_map(|variant| &variant.fields);
+    if input.is_enum || fields.any(|field| field.is_static() || field.mentions.itself) {
+        return TokenStream::new();
+    }
+    let root = &input.root;
+    let children = input.children().map(|field| {
+        let ty = &field.ty;
+        if field.mentions.parameters {
+            quote!(&& <#ty as #root::Pytree>::__is_uniform())
+        } else {
+            quote!(&& #root::field::Probe::<#ty>::is_uniform())
+        }
+    });
+    quote! {
+        #[inline]
+        fn __is_uniform() -> bool {
+            true #(#children)*
+        }
+    }
 }
 
 /// Generates a match over the variants of `self`. For an enum without variants, the match has no arms.

@@ -2,7 +2,8 @@
 //!
 //! The program starts itself with `mpiexec`, with the given number of processes or 2, and one thread in each. The processes
 //! sum tensors of several sizes with `psum`. It prints a line for each size, and from the smallest and the largest
-//! size the latency and the bandwidth of `time = latency + bytes / bandwidth`.
+//! size the latency and the bandwidth of `time = latency + bytes / bandwidth`. From these it estimates the sums of more
+//! processes, see [`estimate`].
 
 #![allow(
     clippy::unwrap_used,
@@ -77,7 +78,23 @@ fn measure() {
             "{size} processes: latency {:.2} µs, bandwidth {bandwidth:.3} GB/s",
             latency * 1e6
         );
+        // The bytes of the gradients of the training cases C1, C2 and C3.
+        for bytes in [105_000.0, 2_680_000.0, 23_300_000.0] {
+            for count in [8.0, 64.0, 1000.0] {
+                let seconds = estimate(count, bytes, latency, bandwidth * 1e9);
+                println!(
+                    "estimate: {count} processes sum {bytes} bytes in {:.2} ms",
+                    seconds * 1e3
+                );
+            }
+        }
     }
+}
+
+/// Returns the estimated time of a sum of more than two processes. Each process sends the parts that others sum, and then its
+/// own sum: two exchanges, each of `(n - 1) / n` of the bytes, in messages whose number grows with the logarithm of `n`.
+fn estimate(count: f64, bytes: f64, latency: f64, bandwidth: f64) -> f64 {
+    2.0 * (count.log2().ceil() * latency + (count - 1.0) / count * bytes / bandwidth)
 }
 
 /// Returns the median time of a call that sums a tensor so many times, each time the result of the sum before.

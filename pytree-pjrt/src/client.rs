@@ -187,7 +187,7 @@ impl Client {
         options: &CompileOptions,
     ) -> Result<Executable, PjrtError> {
         let device = self.device(options.device, "compile a program")?;
-        let encoded = options.encode(&[&[device.id()]]);
+        let encoded = options.encode(&[&[device.id()]], None);
         let make = |handle| Executable::new(handle, self.devices());
         self.compile_as(program, &encoded, make, Executable::handle)
     }
@@ -204,11 +204,34 @@ impl Client {
         let devices = &self.devices()[..replicas];
         let ids: Vec<[i32; 1]> = devices.iter().map(|device| [device.id()]).collect();
         let rows: Vec<&[i32]> = ids.iter().map(|row| &row[..]).collect();
-        let encoded = options.encode(&rows);
-        // The devices of a CPU share the threads of the plugin. If one of them ran ahead, it could fill all threads with
-        // programs that wait for the other devices, which would then wait for a thread forever.
-        let waits = self.platform_name() == "cpu";
-        let make = |handle| ParallelExecutable::new(handle, devices.to_vec(), waits);
+        let encoded = options.encode(&rows, None);
+        let make = |handle| ParallelExecutable::new(handle, devices.to_vec(), self.waits());
+        self.compile_as(program, &encoded, make, ParallelExecutable::handle)
+    }
+
+    /// Returns whether the start of a program on several devices waits for the end of the run.
+    ///
+    /// The devices of a CPU share the threads of the plugin. If one of them ran ahead, it could fill all threads with
+    /// programs that wait for the other devices, which would then wait for a thread forever.
+    fn waits(&self) -> bool {
+        self.platform_name() == "cpu"
+    }
+
+    /// Compiles a program that XLA divides among the first `partitions` devices. For each result, `open_results` says
+    /// whether XLA chooses how the result is divided. If the client has a cache, first looks for the program there. The
+    /// device of `options` is ignored.
+    pub(crate) fn compile_partitioned(
+        &self,
+        program: &str,
+        options: &CompileOptions,
+        partitions: usize,
+        open_results: &[bool],
+    ) -> Result<ParallelExecutable, PjrtError> {
+        self.device(partitions.saturating_sub(1), "compile a program")?;
+        let devices = &self.devices()[..partitions];
+        let ids: Vec<i32> = devices.iter().map(Device::id).collect();
+        let encoded = options.encode(&[&ids], Some(open_results));
+        let make = |handle| ParallelExecutable::new(handle, devices.to_vec(), self.waits());
         self.compile_as(program, &encoded, make, ParallelExecutable::handle)
     }
 

@@ -52,6 +52,7 @@ mod executable;
 mod mesh;
 mod options;
 mod parallel;
+mod partitions;
 mod plugin;
 mod proto;
 mod signature;

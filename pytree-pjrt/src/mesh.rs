@@ -1,22 +1,25 @@
 //! A mesh: several devices of a client as one device for tensors.
 //!
-//! A program for a mesh has one replica for each device. A tensor on a mesh has one buffer for each device.
+//! A tensor on a mesh has one buffer for each device. A program of `spmd` has one replica for each device. A program that
+//! XLA divides has one partition for each device.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use pytree_transform::device::{
-    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, PartMaker, Sharding,
+    self, DeviceError, Engine, Input, MeshDevices, ParallelFunction, PartMaker, Partitioned,
+    PartitionedFunction, Sharding,
 };
 use pytree_transform::indexing::Index;
-use pytree_transform::{AbstractArray, Jaxpr, Tensor};
+use pytree_transform::{AbstractArray, Jaxpr, StableHlo, Tensor};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::convert::{device_error, tensor};
 use crate::engine::{compile_options, not_lowered, transfer};
 use crate::error::PjrtError;
+use crate::options::CompileOptions;
 use crate::parallel::ParallelExecutable;
 
 impl MeshDevices for Client {
@@ -34,6 +37,9 @@ impl MeshDevices for Client {
             let what = format!("a mesh of {expected} devices, because the client has {found}");
             return Err(DeviceError::unsupported(what, fix));
         }
+        let named = axes.iter();
+        let named = named.map(|(name, length)| ((*name).to_owned(), *length));
+        let named: Vec<(String, usize)> = named.collect();
         let whole = Sharding::whole(axes);
         let axes = axes
             .iter()
@@ -43,17 +49,22 @@ impl MeshDevices for Client {
         Ok(device::Device::new(MeshEngine {
             client: self.without_places(),
             name: name.into(),
+            axes: named.into(),
             devices: expected,
             whole,
         }))
     }
 }
 
+/// The option of XLA that replaces the representation of shardings in which Shardy's attributes are passed.
+const NEW_SHARDINGS: &str = "xla_enable_hlo_sharding_v3";
+
 /// The first devices of a client, which run recorded functions together.
 #[derive(Clone)]
 struct MeshEngine {
     client: Client,
     name: Arc<str>,
+    axes: Arc<[(String, usize)]>,
     devices: usize,
     /// The sharding of tensors whose elements are on all devices.
     whole: Sharding,
@@ -86,6 +97,17 @@ impl Engine for MeshEngine {
         function: &ParallelFunction<'_>,
     ) -> Result<Arc<dyn device::Executable>, DeviceError> {
         self.compile_replicas(function.jaxpr, function.inputs, function.outputs)
+    }
+
+    fn divides_programs(&self) -> bool {
+        true
+    }
+
+    fn compile_partitioned(
+        &self,
+        function: &PartitionedFunction<'_>,
+    ) -> Result<Partitioned, DeviceError> {
+        self.compile_partitions(function)
     }
 
     fn put_sharded(
@@ -143,6 +165,74 @@ impl MeshEngine {
             inputs: inputs.to_vec(),
             outputs: outputs.to_vec(),
         }))
+    }
+
+    /// Compiles a function that XLA divides. XLA chooses how the results are divided. If axes of the mesh cannot describe
+    /// what it has chosen, the function is compiled again with these results on all devices.
+    fn compile_partitions(
+        &self,
+        function: &PartitionedFunction<'_>,
+    ) -> Result<Partitioned, DeviceError> {
+        let ranks = function.jaxpr().outputs();
+        let ranks: Vec<usize> = ranks.iter().map(|output| output.shape.len()).collect();
+        let (mut executable, module) = self.partitioned(function, None)?;
+        let mut found = executable.partitions(&self.axes, &ranks);
+        let chosen = found.as_ref().map(|found| &found.results[..]);
+        let chosen: Vec<Option<Sharding>> = chosen.map_or(vec![None; ranks.len()], <[_]>::to_vec);
+        let is_known = chosen.iter().all(Option::is_some);
+        let whole = || self.whole.clone();
+        let outputs = chosen.into_iter().map(|known| known.unwrap_or_else(whole));
+        let outputs: Vec<Sharding> = outputs.collect();
+        if !is_known {
+            executable = self.partitioned(function, Some(&outputs))?.0;
+            found = executable.partitions(&self.axes, &ranks);
+        }
+        let parts = found.map(|found| {
+            let own = found.parameters.into_iter().take(function.inputs().len());
+            own.map(|part| part.dims).collect()
+        });
+        let constants = module.constants().iter();
+        let constants = constants
+            .map(|constant| self.transfer(constant, &self.whole))
+            .collect::<Result<_, _>>()?;
+        let executable = Arc::new(Program {
+            engine: self.clone(),
+            executable,
+            constants,
+            inputs: function.inputs().to_vec(),
+            outputs: outputs.clone(),
+        });
+        Ok(Partitioned {
+            executable,
+            outputs,
+            parts,
+        })
+    }
+
+    fn partitioned(
+        &self,
+        function: &PartitionedFunction<'_>,
+        outputs: Option<&[Sharding]>,
+    ) -> Result<(ParallelExecutable, StableHlo), DeviceError> {
+        let module = function.try_to_stablehlo(outputs).map_err(not_lowered)?;
+        let text = if function.jaxpr().equations().len() > 1 {
+            module.text_with_donors()
+        } else {
+            module.text_without_locations().to_owned()
+        };
+        let open = vec![outputs.is_none(); module.outputs().len()];
+        let options = compile_options(&self.client);
+        let compile = |options: &CompileOptions| {
+            let client = &self.client;
+            client.compile_partitioned(&text, options, self.devices, &open)
+        };
+        // Without this option, XLA warns that it reads shardings in this form.
+        let executable = match compile(&options.clone().set(NEW_SHARDINGS, false)) {
+            // Older plugins do not have the option.
+            Err(error) if error.to_string().contains(NEW_SHARDINGS) => compile(&options),
+            outcome => outcome,
+        };
+        Ok((executable.map_err(device_error)?, module))
     }
 
     /// Begins to transfer the parts of a tensor to the devices.

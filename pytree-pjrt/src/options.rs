@@ -116,7 +116,10 @@ impl CompileOptions {
     ///
     /// The field numbers are from `xla/pjrt/proto/compile_options.proto`. The field numbers of the device assignment
     /// are from `xla/xla_data.proto`.
-    pub(crate) fn encode(&self, devices: &[&[i32]]) -> Vec<u8> {
+    ///
+    /// If there are several partitions, XLA's partitioner divides the program, with the shardings of the dialect `sdy`.
+    /// `open_results` has an entry for each result: whether the partitioner chooses how the result is divided.
+    pub(crate) fn encode(&self, devices: &[&[i32]], open_results: Option<&[bool]>) -> Vec<u8> {
         let replicas = devices.len();
         let partitions = devices.first().map_or(0, |row| row.len());
         let mut options = Writer::default();
@@ -125,6 +128,12 @@ impl CompileOptions {
             // ExecutableBuildOptionsProto: device_ordinal (-1 means that it is not set), num_replicas, num_partitions.
             build.int(1, -1);
             build.count(4, replicas).count(5, partitions);
+            if let Some(open) = open_results {
+                // ExecutableBuildOptionsProto: use_spmd_partitioning, allow_spmd_sharding_propagation_to_output,
+                // use_shardy_partitioner.
+                let open: Vec<i64> = open.iter().map(|&open| open.into()).collect();
+                build.int(6, 1).packed(12, &open).int(19, 1);
+            }
             // ExecutableBuildOptionsProto.device_assignment
             build.message(9, |assignment| {
                 // DeviceAssignmentProto: replica_count, computation_count, computation_devices (one for each
@@ -189,7 +198,7 @@ mod tests {
             .set("xla_cpu_enable_fast_math", false)
             .set("xla_dump_to", "d")
             .set("x", 1.5_f32);
-        let encoded = options.encode(&[&[3]]);
+        let encoded = options.encode(&[&[3]], None);
         let build = values(&encoded, 3);
         let [Value::Bytes(build)] = build[..] else {
             panic!("one message: {build:?}");
@@ -208,6 +217,24 @@ mod tests {
             Value::Bytes(b"\x0a\x01x\x12\x09\x21\x00\x00\x00\x00\x00\x00\xf8\x3f"),
         ];
         assert_eq!(values(&encoded, 7), flags);
+    }
+
+    /// The expected bytes are those of jaxlib 0.12.0 for four partitions and these results.
+    /// `tests/golden/compile_options.py` prints them.
+    #[test]
+    fn partitions_are_encoded_as_by_jax() {
+        let encoded = CompileOptions::new().encode(&[&[0, 1, 2, 3]], Some(&[true, false]));
+        let build = values(&encoded, 3);
+        let [Value::Bytes(build)] = build[..] else {
+            panic!("one message: {build:?}");
+        };
+        assert_eq!(values(build, 4), [Value::Int(1)]);
+        assert_eq!(values(build, 5), [Value::Int(4)]);
+        assert_eq!(values(build, 6), [Value::Int(1)]);
+        let assignment = b"\x08\x01\x10\x04\x1a\x03\x0a\x01\x00\x1a\x03\x0a\x01\x01\x1a\x03\x0a\x01\x02\x1a\x03\x0a\x01\x03";
+        assert_eq!(values(build, 9), [Value::Bytes(assignment)]);
+        assert_eq!(values(build, 12), [Value::Bytes(b"\x01\x00")]);
+        assert_eq!(values(build, 19), [Value::Int(1)]);
     }
 
     #[test]

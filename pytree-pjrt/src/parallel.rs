@@ -8,13 +8,15 @@ use crate::device::Device;
 use crate::element::ArrayType;
 use crate::error::PjrtError;
 use crate::executable::output_types;
+use crate::partitions::{Axes, Partitions};
 use crate::sys::{BufferHandle, ExecutableHandle, Failure};
 
-/// A compiled program that runs on several devices at the same time. Each device is a replica.
+/// A compiled program that runs on several devices at the same time. The devices are replicas, or partitions of one
+/// replica.
 pub(crate) struct ParallelExecutable {
     handle: ExecutableHandle,
     name: Arc<str>,
-    /// The device of each replica.
+    /// The device of each replica or partition.
     devices: Vec<Device>,
     /// The types of the results of one device.
     outputs: Vec<Arc<ArrayType>>,
@@ -56,6 +58,13 @@ impl ParallelExecutable {
 
     pub(crate) fn handle(&self) -> &ExecutableHandle {
         &self.handle
+    }
+
+    /// Returns the shardings of the results, and what one device holds of each parameter. `ranks` has the number of axes of
+    /// each result. Returns `None` if the plugin does not return the compiled program.
+    pub(crate) fn partitions(&self, mesh: Axes<'_>, ranks: &[usize]) -> Option<Partitions> {
+        let (format, bytes) = self.handle.optimized_program().ok()?;
+        Partitions::decode((&format, &bytes), mesh, ranks)
     }
 
     /// Starts the program on all devices. `inputs` has a list of buffers for each device. The inputs at the positions

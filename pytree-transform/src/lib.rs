@@ -83,9 +83,13 @@ pub mod device {
     pub use crate::base::device_error::DeviceError;
     pub use crate::tensor::device::{
         Buffer, Device, Engine, Executable, Input, Mesh, MeshDevices, ParallelFunction, PartMaker,
-        Shard, Sharding, with_device,
+        PartitionSpec, Partitioned, PartitionedFunction, Shard, Sharding, SpecAxis,
+        visualize_sharding, with_device,
     };
-    pub use crate::transformations::device_put::{device_put, try_device_put};
+    pub use crate::transformations::compiled_shardings::{CompiledShardings, LeafSharding};
+    pub use crate::transformations::device_put::{Placement, device_put, try_device_put};
+    pub use crate::transformations::shard::{shard, try_shard};
+    pub use crate::transformations::sharding_rules::{NamedSharding, ShardingRules, Shardings};
     pub use crate::transformations::wait::{try_wait, wait};
 }
 

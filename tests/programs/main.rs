@@ -65,6 +65,7 @@ mod p53_lora;
 mod p54_vae_ensemble;
 mod p55_gaussian_process;
 mod p56_data_parallel;
+mod p57_sharded_transformer;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.

@@ -58,6 +58,8 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     weak: Vec<(usize, NodeIdentity)>,
     /// The positions of the nodes of dynamic trees, if the caller needs them.
     trees: Option<Vec<Range<usize>>>,
+    /// Whether the leaves are not needed, so that the nodes of children with the same structure can be copied.
+    repeats: bool,
 }
 
 /// Panics, because a deeper traversal would overflow the stack.
@@ -65,6 +67,16 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
 fn too_deep(builder: &Builder, limit: usize) -> ! {
     let path = builder.path_to(builder.num_open().saturating_sub(1));
     refuse(TreeError::TooDeep { limit, path });
+}
+
+impl<'a> Flatten<'a, fn(&'a dyn Leaf)> {
+    /// Creates a visitor that builds a treedef and ignores the leaves.
+    pub(crate) fn structure(sharing: Sharing) -> Self {
+        Self {
+            repeats: true,
+            ..Self::new(sharing, |_| ())
+        }
+    }
 }
 
 impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
@@ -82,6 +94,7 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Flatten<'a, F> {
             inside: Vec::new(),
             weak: Vec::new(),
             trees: None,
+            repeats: false,
         }
     }
 
@@ -205,6 +218,12 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Flatten<'a, F> {
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
         self.builder.leaf(leaf.leaf_shape());
         (self.on_leaf)(leaf);
+    }
+    fn __repeat(&mut self, count: usize) -> bool {
+        if self.repeats {
+            self.builder.repeat(count);
+        }
+        self.repeats
     }
     fn exit(&mut self) {
         self.builder.exit();

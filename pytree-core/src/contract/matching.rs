@@ -46,10 +46,23 @@ pub(crate) struct Match<'a, 't, F: FnMut(&'a dyn Leaf)> {
     references: References,
     /// The indices of the shared nodes whose handles are requested; `None` requests all.
     wanted: Option<&'t [u32]>,
+    /// Whether the treedef was built from a value of the same type, and the leaves are not needed.
+    is_again: bool,
     /// For each weak edge, the identity of its target in the value, and the index of its target among the shared nodes
     /// and references of the treedef. The walk compares the two targets at its end, because the walk may visit a target
     /// after the edge.
     weak: Vec<(Option<NodeIdentity>, Option<usize>)>,
+}
+
+impl<'a, 't> Match<'a, 't, fn(&'a dyn Leaf)> {
+    /// Compares a value with the structure of another value of the same type, and ignores the leaves. The structures
+    /// match only if their static values cannot be distinguished.
+    pub(crate) fn again(treedef: &'t TreeDef) -> Self {
+        Self {
+            is_again: true,
+            ..Self::new(treedef, Sharing::Preserve, |_| ())
+        }
+    }
 }
 
 impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
@@ -69,6 +82,7 @@ impl<'a, 't, F: FnMut(&'a dyn Leaf)> Match<'a, 't, F> {
             writer: None,
             references: References::default(),
             wanted: None,
+            is_again: false,
             weak: Vec::new(),
         }
     }
@@ -249,7 +263,17 @@ impl<'a, F: FnMut(&'a dyn Leaf)> Visitor<'a> for Match<'a, '_, F> {
         self.references.skip(treedef.num_numbered());
     }
     fn aux(&mut self, value: StaticRef<'a>) {
+        if self.is_again && !value.is_exact() {
+            self.matches = false;
+        }
         self.next_is(|next| next.pass_static(&value));
+    }
+    fn __repeat(&mut self, count: usize) -> bool {
+        // The node that contains the children was compared, and the type of the children determines their structure.
+        if self.is_again && self.matches {
+            self.next.pass_siblings(count);
+        }
+        self.is_again
     }
     fn leaf(&mut self, leaf: &'a dyn Leaf) {
         if self.matches {

@@ -8,5 +8,6 @@ pub(crate) mod handles;
 pub(crate) mod matching;
 pub(crate) mod obstacle;
 pub(crate) mod pytree;
+pub(crate) mod recent;
 pub(crate) mod turn;
 pub(crate) mod unflatten;

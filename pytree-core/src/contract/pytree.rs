@@ -49,6 +49,17 @@ pub trait Pytree: 'static {
     fn __single(&self) -> Single<'_> {
         Single::Visit
     }
+
+    /// Returns whether all values of the type have the same structure: no static values, lengths, variants or shared
+    /// nodes differ. A walk that needs only the structure then visits one of several such values.
+    #[doc(hidden)]
+    #[inline]
+    fn __is_uniform() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
 }
 
 /// The shape of a value that has at most one leaf.
@@ -97,6 +108,15 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         false
     }
 
+    /// Returns whether values of the type consist only of leaves of the type `L` and nodes whose structure is known, so
+    /// no value contains shared nodes, references, trait objects or dynamic trees. [`each_leaf`](Self::each_leaf) then
+    /// visits the same leaves as [`Pytree::visit`], also in the graph form.
+    #[doc(hidden)]
+    #[inline]
+    fn __is_plain() -> bool {
+        false
+    }
+
     /// Applies `function` to each leaf in order and returns the value with the new leaves. Copies a shared node to each
     /// of its paths.
     ///
@@ -114,23 +134,31 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
         })
         .with_arena(&arena)
         .run(self);
-        rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+        rebuilt(unflatten_unchecked(&treedef, leaves))
     }
 }
 
 /// Returns the leaf as an `L`. Panics if the leaf has another type, which is possible only inside a trait object or in
 /// a tree of mixed leaves.
+#[inline]
 #[track_caller]
 pub(crate) fn typed<L: Leaf>(leaf: &dyn Leaf) -> &L {
     // The direct downcast saves a virtual call. `downcast_ref` of `dyn Leaf` also finds the leaf inside an `AnyLeaf`.
     let direct: &dyn std::any::Any = leaf;
     match direct.downcast_ref().or_else(|| leaf.downcast_ref()) {
         Some(leaf) => leaf,
-        None => refuse(TreeError::LeafType {
-            expected: short_name(std::any::type_name::<L>()),
-            found: short_name(leaf.type_name()),
-        }),
+        None => other_type::<L>(leaf),
     }
+}
+
+/// Panics because a leaf is not an `L`.
+#[cold]
+#[track_caller]
+fn other_type<L>(leaf: &dyn Leaf) -> ! {
+    refuse(TreeError::LeafType {
+        expected: short_name(std::any::type_name::<L>()),
+        found: short_name(leaf.type_name()),
+    });
 }
 
 /// Returns the value of `outcome`, the result of unflattening a tree that was just flattened. Panics if `outcome` is an
@@ -276,6 +304,15 @@ pub trait Visitor<'a> {
 
     /// Receives a leaf.
     fn leaf(&mut self, leaf: &'a dyn Leaf);
+
+    /// Receives `count` more children of the innermost node. They have the structure of the last child, so a visitor that
+    /// needs no leaves need not visit them. Returns whether the children were received. If not, which is the default,
+    /// the caller visits them.
+    #[doc(hidden)]
+    fn __repeat(&mut self, count: usize) -> bool {
+        let _ = count;
+        false
+    }
 
     /// Receives an absent leaf: the tree is a part of a partitioned tree, and another part holds the leaf.
     fn absent(&mut self) {

@@ -21,8 +21,11 @@ use crate::node::shape::{self, NodeKind, NodeShape, Shape};
 use crate::node::statics::{StaticBox, StaticData, StaticValue};
 use crate::treedef::{NodeView, TreeDef};
 
-/// The source of the leaves while a value is unflattened.
-trait LeafSource {
+/// The source of the leaves while a value is unflattened: the iterator of a `Vec` of leaves.
+///
+/// [`Unflattener::leaf`] takes a leaf of the expected type directly from the iterator. These methods find a leaf of
+/// another type, or the leaf inside of an [`AnyLeaf`].
+trait LeafSource: Any {
     /// Moves the next leaf, if there is one, into `slot`, an empty `Option` of the expected type. If the leaf has
     /// another type, returns the leaf.
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Option<Box<dyn Leaf>>;
@@ -31,7 +34,7 @@ trait LeafSource {
     fn next_type(&mut self) -> Option<(TypeId, &'static str)>;
 }
 
-impl<L: Leaf + Clone, I: Iterator<Item = L>> LeafSource for I {
+impl<L: Leaf + Clone> LeafSource for std::vec::IntoIter<L> {
     fn next_leaf(&mut self, slot: &mut dyn Any) -> Option<Box<dyn Leaf>> {
         let leaf = self.next()?;
         if let Some(slot) = slot.downcast_mut::<Option<L>>() {
@@ -174,12 +177,10 @@ impl<'a> Unflattener<'a> {
     ///
     /// # Errors
     /// [`TreeError::NodeType`] if the next node of the treedef has another shape.
-    #[inline]
     pub fn enter(&mut self, shape: &'static NodeShape) -> Result<usize, TreeError> {
         self.enter_as(shape, false)
     }
 
-    #[inline]
     fn enter_as(&mut self, shape: &'static NodeShape, is_fixed: bool) -> Result<usize, TreeError> {
         match self.treedef.node(self.node) {
             Some(node) if node.becomes(shape) => {
@@ -241,11 +242,24 @@ impl<'a> Unflattener<'a> {
     /// # Errors
     /// - [`TreeError::NodeType`] if the next node of the treedef has another shape.
     /// - [`TreeError::Arity`] if the next node has a different number of children.
+    #[inline]
     pub fn enter_fixed(
         &mut self,
         shape: &'static NodeShape,
         arity: usize,
     ) -> Result<(), TreeError> {
+        let next = self.treedef.node(self.node);
+        if !self.tracks && next.is_some_and(|next| next.is(shape, arity)) {
+            self.node += 1;
+            return Ok(());
+        }
+        self.enter_other(shape, arity)
+    }
+
+    /// Begins a node like [`enter_fixed`](Self::enter_fixed), also if its shape has another address or if the walk
+    /// tracks the open nodes.
+    #[inline(never)]
+    fn enter_other(&mut self, shape: &'static NodeShape, arity: usize) -> Result<(), TreeError> {
         let path_node = self.node;
         let found = self.enter_as(shape, true)?;
         if found == arity {
@@ -269,11 +283,20 @@ impl<'a> Unflattener<'a> {
 
     /// Ends a node, and returns the value that was built for it. Call this in a handwritten impl of `Pytree`, so that
     /// the node can be replaced and edited like a derived node.
-    pub fn exit<T: 'static>(&mut self, value: T) -> T {
+    #[inline]
+    pub fn exit<T: 'static>(&mut self, mut value: T) -> T {
+        if self.on_exit.is_some() {
+            self.report(&mut value);
+        }
+        value
+    }
+
+    /// Calls `on_exit` with a built node.
+    #[cold]
+    fn report<T: 'static>(&mut self, value: &mut T) {
         let Some(on_exit) = &mut self.on_exit else {
-            return value;
+            return;
         };
-        let mut value = value;
         // Skips inner nodes whose handwritten impl of `Pytree` does not call `exit`. The type of such a node is not
         // `T`.
         while let Some(OpenNode { start, end, .. }) = self.open.pop() {
@@ -282,11 +305,10 @@ impl<'a> Unflattener<'a> {
             let fits =
                 !is_struct || shape.is_dynamic() || shape.type_name() == std::any::type_name::<T>();
             if end == self.node && fits {
-                on_exit(start, &mut value);
+                on_exit(start, value);
                 break;
             }
         }
-        value
     }
 
     /// Returns the error that the next node is not `expected`, for instance because no variant of an enum matches.
@@ -354,7 +376,24 @@ impl<'a> Unflattener<'a> {
     /// # Errors
     /// - [`TreeError::NodeType`] if the next node of the treedef is not a leaf.
     /// - [`TreeError::LeafTypes`] if the leaf is not of type `L`.
+    #[inline]
     pub fn leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
+        let next = self.treedef.node(self.node);
+        let leaves: &mut dyn Any = self.leaves;
+        if self.on_exit.is_none()
+            && next.is_some_and(|next| next.kind() == NodeKind::Leaf)
+            && let Some(leaves) = leaves.downcast_mut::<std::vec::IntoIter<L>>()
+            && let Some(leaf) = leaves.next()
+        {
+            self.node += 1;
+            return Ok(leaf);
+        }
+        self.other_leaf()
+    }
+
+    /// Returns the next leaf like [`leaf`](Self::leaf), also if it is in an [`AnyLeaf`] or must be reported.
+    #[inline(never)]
+    fn other_leaf<L: Leaf>(&mut self) -> Result<L, TreeError> {
         match self.treedef.node(self.node) {
             Some(node) if node.kind() == NodeKind::Leaf => {}
             _ => return Err(self.wrong_node(&short_name(std::any::type_name::<L>()))),

@@ -214,8 +214,16 @@ macro_rules! __leaf_is_pytree {
             fn __single(&self) -> $crate::__derive_0_1::Single<'_> {
                 $crate::__derive_0_1::Single::Leaf($crate::Leaf::array_shape(self))
             }
+            #[inline]
+            fn __is_uniform() -> bool {
+                true
+            }
         }
         impl<$($generics)*> $crate::PytreeOf<$leaf> for $leaf $(where $($bounds)*)? {
+            #[inline]
+            fn __is_plain() -> bool {
+                true
+            }
             fn each_leaf<'__a, __F: ::std::ops::FnMut(&'__a Self)>(&'__a self, visit: &mut __F) {
                 visit(self);
             }

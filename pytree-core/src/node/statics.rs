@@ -16,6 +16,8 @@ pub use self::data::{FloatBits, StaticData};
 /// The operations of a treedef on a static value: compare, hash, copy and display.
 #[derive(Debug)]
 pub(crate) struct StaticOperations {
+    /// Whether equal values cannot be distinguished.
+    is_exact: bool,
     eq: fn(&dyn Any, &dyn Any) -> bool,
     hash: fn(&dyn Any, &mut dyn Hasher),
     share: fn(&dyn Any) -> Arc<dyn Any + Send + Sync>,
@@ -27,6 +29,7 @@ impl StaticOperations {
     /// Returns the operations of a type that implements [`StaticValue`].
     pub(crate) const fn of<T: StaticValue>() -> Self {
         Self {
+            is_exact: T::__IS_EXACT,
             eq: |left, right| match (left.downcast_ref::<T>(), right.downcast_ref::<T>()) {
                 (Some(left), Some(right)) => left.static_eq(right),
                 _ => false,
@@ -53,6 +56,7 @@ impl StaticOperations {
     pub(crate) const fn of_debug<T: PartialEq + Clone + fmt::Debug + Send + Sync + 'static>() -> Self
     {
         Self {
+            is_exact: false,
             eq: eq::<T>,
             hash: |_, mut hasher| std::any::type_name::<T>().hash(&mut hasher),
             share: share::<T>,
@@ -168,6 +172,11 @@ impl<'a> StaticRef<'a> {
         (self.operations.data)(self.value)
     }
 
+    /// Returns whether no function can distinguish the value from an equal value of the same type.
+    pub(crate) fn is_exact(self) -> bool {
+        self.operations.is_exact
+    }
+
     /// Returns whether two values of different types have equal data. For instance, a `String` key equals a `&str` key,
     /// and a value equals the value that was read from its bytes. Opaque values are never equal, because different
     /// values may have the same text.
@@ -279,6 +288,10 @@ impl fmt::Debug for StaticBox {
     note = "instead of a closure or a function, pass a function pointer: `name as fn(&Tensor) -> Tensor`"
 )]
 pub trait StaticValue: Clone + Send + Sync + 'static {
+    /// Whether equal values cannot be distinguished. Then a structure with one of them stands for the other.
+    #[doc(hidden)]
+    const __IS_EXACT: bool = false;
+
     /// Returns whether two values are equal. Every value must equal itself.
     fn static_eq(&self, other: &Self) -> bool;
     /// Adds the value to a hash. Equal values must have equal hashes.

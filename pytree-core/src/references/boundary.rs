@@ -211,12 +211,7 @@ pub fn unflatten_with_new_references<L: Leaf + Clone, T: Pytree>(
     leaves: Vec<L>,
 ) -> Result<(T, References), TreeError> {
     treedef.check_count(leaves.len())?;
-    unflatten::build(
-        treedef,
-        leaves.into_iter(),
-        Outside::default(),
-        T::unflatten,
-    )
+    unflatten::build(treedef, leaves, Outside::default(), T::unflatten)
 }
 
 /// Copies a value. The leaves of the copy are clones. The references and shared nodes of the copy are those of `value`,
@@ -268,7 +263,7 @@ pub(crate) fn unflatten_part<L: Leaf + Clone, T: Pytree>(
         read: Some(read),
         ..Outside::default()
     };
-    unflatten::build(treedef, leaves.into_iter(), outside, T::unflatten).map(|(value, _)| value)
+    unflatten::build(treedef, leaves, outside, T::unflatten).map(|(value, _)| value)
 }
 
 /// Unflattens a flattened value after some of its leaves have changed.

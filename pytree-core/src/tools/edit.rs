@@ -415,7 +415,7 @@ fn rebuild<M: Pytree>(
     mut change: impl FnMut(usize, &mut dyn Any),
 ) -> Result<M, TreeError> {
     let change = Box::new(|node, value: &mut dyn Any| change(node, value));
-    unflatten_with(treedef, leaves.into_iter(), Some(change)).map_err(not_rebuilt)
+    unflatten_with(treedef, leaves, Some(change)).map_err(not_rebuilt)
 }
 
 /// Returns `value` as an `N`, if it is an `N` or an [`AnyLeaf`] that contains an `N`.

@@ -232,7 +232,7 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)
     let mut nodes: Vec<(usize, N)> = Vec::new();
     let _: M = unflatten_with(
         &treedef,
-        leaves.into_iter(),
+        leaves,
         Some(Box::new(|node, value: &mut dyn Any| {
             let inside = value.downcast_ref::<AnyLeaf>().map(Leaf::as_any);
             let found = value.downcast_ref().or_else(|| inside?.downcast_ref());
@@ -272,7 +272,7 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)
 #[must_use]
 pub fn try_copy<T: Pytree>(model: &T) -> Result<T, TreeError> {
     let (leaves, treedef) = graph::try_flatten_any(model)?;
-    unflatten_unchecked(&treedef, leaves.into_iter()).map_err(not_rebuilt)
+    unflatten_unchecked(&treedef, leaves).map_err(not_rebuilt)
 }
 
 /// The paths of each shared node or reference that is at several paths, in order. The display has the layout of Flax

@@ -115,7 +115,7 @@ impl<M: Pytree, E: Element> Unravel<M, E> {
                 .for_each(|(place, element)| *place = element);
             leaf
         });
-        unflatten_unchecked(&self.treedef, leaves)
+        unflatten_unchecked(&self.treedef, leaves.collect())
     }
 }
 

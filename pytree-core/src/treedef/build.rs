@@ -18,6 +18,7 @@ pub(crate) struct Builder {
     dynamic: DynamicShapes,
     open: Vec<u32>,
     leaves: usize,
+    absent: usize,
     depth: usize,
     /// The number of shared nodes and references that were added.
     numbered: usize,
@@ -75,6 +76,7 @@ impl Builder {
         self.open.push(count(self.nodes.len()));
         self.depth = self.depth.max(self.open.len());
         self.numbered += usize::from(shape.kind.is_numbered());
+        self.absent += usize::from(shape.kind == NodeKind::Absent);
         self.push(shape, arity, target);
     }
 
@@ -93,6 +95,7 @@ impl Builder {
     }
 
     pub(crate) fn absent(&mut self) {
+        self.absent += 1;
         self.push(&shape::ABSENT, 0, 0);
     }
 
@@ -156,6 +159,7 @@ impl Builder {
     /// Adds a copy of `treedef` as the next child.
     pub(crate) fn subtree(&mut self, treedef: &TreeDef) {
         self.leaves += treedef.num_leaves();
+        self.absent += treedef.0.absent;
         self.depth = self.depth.max(self.open.len() + treedef.depth());
         let offset = count(self.aux.len());
         self.nodes.extend(treedef.0.nodes.iter().map(|node| Node {
@@ -172,6 +176,23 @@ impl Builder {
                 }
             }
             self.numbered += treedef.0.numbered;
+        }
+    }
+
+    /// Adds `count` copies of the only child of the innermost open node. The child must contain no static values, aliases,
+    /// shared nodes or references.
+    pub(crate) fn repeat(&mut self, count: usize) {
+        let first = self.open.last().map_or(0, |&open| open as usize + 1);
+        let child = &self.nodes[first..];
+        let leaves = child
+            .iter()
+            .filter(|node| node.shape.kind == NodeKind::Leaf);
+        self.leaves += count * leaves.count();
+        let end = self.nodes.len() + count * child.len();
+        self.nodes.reserve(end - self.nodes.len());
+        while self.nodes.len() < end {
+            let copied = (end - self.nodes.len()).min(self.nodes.len() - first);
+            self.nodes.extend_from_within(first..first + copied);
         }
     }
 
@@ -233,11 +254,12 @@ impl Builder {
 
     pub(crate) fn finish(self) -> TreeDef {
         TreeDef::from_counted(
-            self.nodes,
-            self.aux,
-            self.dynamic.into_table(),
+            self.nodes.into(),
+            self.aux.into(),
+            self.dynamic.into_table().into(),
             Counts {
                 leaves: self.leaves,
+                absent: self.absent,
                 depth: self.depth,
                 numbered: self.numbered,
             },

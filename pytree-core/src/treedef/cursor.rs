@@ -177,6 +177,13 @@ impl<'t> Cursor<'t> {
         self.treedef.shape_of(node) == Shape::Static(shape)
     }
 
+    /// Advances past the next `count` siblings, which have equal sizes.
+    #[inline]
+    pub(crate) fn pass_siblings(&mut self, count: usize) {
+        let next = self.treedef.nodes.get(self.node);
+        self.node += next.map_or(0, |node| count * node.size as usize);
+    }
+
     /// Advances past the next node if it is a leaf of any type. Returns whether the cursor advanced.
     #[inline]
     pub(crate) fn pass_leaf(&mut self) -> bool {
@@ -241,6 +248,12 @@ impl<'a> NodeView<'a> {
     #[inline]
     pub fn shape(&self) -> Shape<'a> {
         self.treedef.0.shape_of(self.node)
+    }
+
+    /// Returns whether the node has exactly this constant as its shape, and `arity` children.
+    #[inline]
+    pub(crate) fn is(&self, shape: &'static NodeShape, arity: usize) -> bool {
+        std::ptr::eq(self.node.shape, shape) && self.num_children() == arity
     }
 
     /// Returns whether a value with the shape `built` can be built from the node.

@@ -68,7 +68,7 @@ impl Inner {
             let addresses = (address(left), address(right));
             equal.contains(&addresses) || (left == right && equal.insert(addresses))
         };
-        let pairs = self.nodes.iter().zip(&other.nodes);
+        let pairs = self.nodes.iter().zip(other.nodes.iter());
         pairs.into_iter().all(|(a, b)| same(a, b))
     }
 }

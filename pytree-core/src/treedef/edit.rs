@@ -6,85 +6,11 @@ use super::dynamic::DynamicShapes;
 use super::{Builder, Node, NodeView, TreeDef, count};
 use crate::node::shape::{self, DynamicShape, NodeKind, StandIn};
 
-/// Replacing leaves by absent leaves or `None`, and the reverse.
+/// Replacing leaves by `None`, and the reverse.
 impl TreeDef {
-    /// Returns a copy in which other leaves are present. Calls `keep` for each leaf, present or absent, in order.
-    /// `keep` receives whether the leaf is present in this treedef, and returns whether it is present in the copy.
-    pub(crate) fn with_presence(&self, mut keep: impl FnMut(bool) -> bool) -> Self {
-        let mut nodes = self.0.nodes.clone();
-        let mut leaves = 0;
-        for node in nodes.iter_mut().filter(|node| node.is_place()) {
-            let present = node.shape.kind == NodeKind::Leaf;
-            let kept = keep(present);
-            leaves += usize::from(kept);
-            match kept {
-                true if present => {}
-                true => node.shape = &shape::LEAF,
-                false => node.shape = &shape::ABSENT,
-            }
-        }
-        self.with_nodes(nodes, self.0.aux.clone(), leaves)
-    }
-
-    /// Returns the treedefs of `N` parts. For each leaf, `assigned` contains the index of its part. In all other parts
-    /// the leaf is absent.
-    pub(crate) fn split<const N: usize>(&self, assigned: &[u32]) -> [Self; N] {
-        std::array::from_fn(|part| {
-            let mut leaves = 0;
-            let mut assigned = assigned.iter();
-            let nodes = self.0.nodes.iter().map(|node| {
-                if node.shape.kind != NodeKind::Leaf {
-                    return *node;
-                }
-                if assigned.next().is_some_and(|&owner| owner as usize == part) {
-                    leaves += 1;
-                    return *node;
-                }
-                Node {
-                    shape: &shape::ABSENT,
-                    ..*node
-                }
-            });
-            let nodes = nodes.collect();
-            self.with_nodes(nodes, self.0.aux.clone(), leaves)
-        })
-    }
-
-    /// Returns a copy in which each absent leaf is present if it is present in `other`. Both treedefs have the same
-    /// nodes.
-    pub(crate) fn with_leaves_of(&self, other: &Self) -> Self {
-        let mut nodes = self.0.nodes.clone();
-        let mut leaves = 0;
-        for (node, other) in nodes.iter_mut().zip(&other.0.nodes) {
-            if node.is_place() && other.shape.kind == NodeKind::Leaf {
-                node.shape = other.shape;
-            }
-            leaves += usize::from(node.shape.kind == NodeKind::Leaf);
-        }
-        self.with_nodes(nodes, self.0.aux.clone(), leaves)
-    }
-
-    /// Returns whether two treedefs are equal if all absent leaves are treated as present.
-    pub(crate) fn is_same_but_for_presence(&self, other: &Self) -> bool {
-        let (a, b) = (&self.0, &other.0);
-        if a.nodes.len() != b.nodes.len() || a.aux != b.aux {
-            return false;
-        }
-        if a.dynamic.is_empty() && b.dynamic.is_empty() {
-            return a.nodes.iter().zip(&b.nodes).all(|(a, b)| {
-                a.arity == b.arity
-                    && a.target == b.target
-                    && (std::ptr::eq(a.shape, b.shape)
-                        || (a.is_place() && b.is_place())
-                        || a.shape == b.shape)
-            });
-        }
-        self.with_presence(|_| true) == other.with_presence(|_| true)
-    }
-
     /// Returns the treedef with each `None` replaced by a leaf.
     pub(crate) fn with_none_as_leaves(&self) -> Self {
-        let mut nodes = self.0.nodes.clone();
+        let mut nodes = self.0.nodes.to_vec();
         let mut leaves = 0;
         for node in &mut nodes {
             if node.shape.kind == NodeKind::None {
@@ -92,13 +18,13 @@ impl TreeDef {
             }
             leaves += usize::from(node.shape.kind == NodeKind::Leaf);
         }
-        self.with_nodes(nodes, self.0.aux.clone(), leaves)
+        self.with_nodes(nodes, Arc::clone(&self.0.aux), leaves)
     }
 
     /// Returns the treedef with some leaves replaced by `None`. Calls `is_none` for each leaf in order. A leaf is
     /// replaced if `is_none` returns `true`.
     pub(crate) fn with_leaves_as_none(&self, mut is_none: impl FnMut() -> bool) -> Self {
-        let mut nodes = self.0.nodes.clone();
+        let mut nodes = self.0.nodes.to_vec();
         let mut leaves = 0;
         for node in nodes
             .iter_mut()
@@ -110,7 +36,7 @@ impl TreeDef {
                 leaves += 1;
             }
         }
-        self.with_nodes(nodes, self.0.aux.clone(), leaves)
+        self.with_nodes(nodes, Arc::clone(&self.0.aux), leaves)
     }
 }
 
@@ -168,7 +94,7 @@ impl TreeDef {
         &self,
         mut function: impl FnMut(NodeView<'_>) -> Option<Arc<DynamicShape>>,
     ) -> Self {
-        let mut nodes = self.0.nodes.clone();
+        let mut nodes = self.0.nodes.to_vec();
         let mut dynamic = DynamicShapes::default();
         dynamic.adopt(&mut nodes, &self.0);
         for (node, before) in nodes.iter_mut().zip(self.nodes()) {
@@ -177,7 +103,7 @@ impl TreeDef {
                 node.target = dynamic.position(&shape);
             }
         }
-        Self::from_parts(nodes, self.0.aux.clone(), dynamic.into_table())
+        Self::from_parts(nodes, self.0.aux.to_vec(), dynamic.into_table())
     }
 
     /// Returns the treedef with the subtree at `position` replaced by `new`.
@@ -199,7 +125,7 @@ impl TreeDef {
                 ..*node
             }
         }));
-        let mut inserted: Vec<Node> = new.0.nodes.clone();
+        let mut inserted: Vec<Node> = new.0.nodes.to_vec();
         for node in &mut inserted {
             node.aux += count(aux_start);
         }

@@ -26,7 +26,7 @@ impl TreeDef {
             Some(changed) => StaticBox::new(changed),
             None => value.clone(),
         });
-        self.with_nodes(self.0.nodes.clone(), aux.collect(), self.0.leaves)
+        self.with_nodes(self.0.nodes.to_vec(), aux.collect(), self.0.leaves)
     }
 
     /// Replaces the value of each static field of a struct by `value`, if the field has the given name and the type

@@ -190,7 +190,7 @@ impl TreeDef {
         // For each node that contains the current node: its shape, the number of visited children, the number of all
         // children, and the result of `decide` for the outermost field that contains the node, if any.
         let mut open: Vec<(Shape<'_>, u32, u32, Option<T>)> = Vec::new();
-        for node in &self.0.nodes {
+        for node in self.0.nodes.iter() {
             let mut decision = None;
             if let Some((shape, over, _, inherited)) = open.last_mut() {
                 decision = *inherited;

@@ -34,6 +34,10 @@ macro_rules! part_is_partition {
 /// Generates the methods of [`PytreeOf`], which walk over the leaves, for a sequence.
 macro_rules! walk_items {
     () => {
+        #[inline]
+        fn __is_plain() -> bool {
+            T::__is_plain()
+        }
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.iter().for_each(|item| item.each_leaf(visit));
         }
@@ -54,6 +58,10 @@ macro_rules! walk_items {
 /// leaves.
 macro_rules! walk_entries {
     () => {
+        #[inline]
+        fn __is_plain() -> bool {
+            T::__is_plain()
+        }
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.values().for_each(|value| value.each_leaf(visit));
         }
@@ -72,6 +80,10 @@ part_is_partition! {
     [T: PytreeOf<L>] Vec<T> { walk_items!(); }
     [T: PytreeOf<L>] VecDeque<T> { walk_items!(); }
     [T: PytreeOf<L>, const N: usize] [T; N] {
+        #[inline]
+        fn __is_plain() -> bool {
+            T::__is_plain()
+        }
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.iter().for_each(|item| item.each_leaf(visit));
         }
@@ -83,6 +95,10 @@ part_is_partition! {
         }
     }
     [T: PytreeOf<L>] Option<T> {
+        #[inline]
+        fn __is_plain() -> bool {
+            T::__is_plain()
+        }
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             self.iter().for_each(|value| value.each_leaf(visit));
         }
@@ -113,6 +129,10 @@ part_is_partition! {
     [T: PytreeOf<L> + Send + Sync] crate::references::reference::WeakRef<T> {}
     [K: StaticValue + Ord, T: PytreeOf<L>] BTreeMap<K, T> { walk_entries!(); }
     [K: StaticValue + Ord + Hash, T: PytreeOf<L>, S: BuildHasher + Default + 'static] HashMap<K, T, S> {
+        #[inline]
+        fn __is_plain() -> bool {
+            T::__is_plain()
+        }
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
             sorted(self).into_iter().for_each(|(_, value)| value.each_leaf(visit));
         }
@@ -130,6 +150,10 @@ part_is_partition! {
         walk_entries!();
     }
     [T: ?Sized + 'static] PhantomData<T> {
+        #[inline]
+        fn __is_plain() -> bool {
+            true
+        }
         fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, _: &mut F) {}
         fn each_pair<'a, F: FnMut(&'a L, &'a L)>(&'a self, _: &'a Self, _: &mut F) -> bool {
             true
@@ -159,11 +183,27 @@ fn sorted<K: Ord, T, S>(map: &HashMap<K, T, S>) -> Vec<(&K, &T)> {
     entries
 }
 
+/// Visits the items of a sequence. If all items have the same structure, the visitor may ask for only one of them.
+fn visit_items<'a, T: Pytree>(
+    mut items: impl ExactSizeIterator<Item = &'a T>,
+    visitor: &mut dyn Visitor<'a>,
+) {
+    visitor.enter(&shape::LIST, items.len());
+    if T::__is_uniform()
+        && let Some(first) = items.next()
+    {
+        first.visit(visitor);
+        if visitor.__repeat(items.len()) {
+            return visitor.exit();
+        }
+    }
+    items.for_each(|item| item.visit(visitor));
+    visitor.exit();
+}
+
 impl<T: Pytree> Pytree for Vec<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(&shape::LIST, self.len());
-        self.iter().for_each(|item| item.visit(visitor));
-        visitor.exit();
+        visit_items(self.iter(), visitor);
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         let arity = source.enter(&shape::LIST)?;
@@ -177,9 +217,7 @@ impl<T: Pytree> Pytree for Vec<T> {
 
 impl<T: Pytree> Pytree for VecDeque<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(&shape::LIST, self.len());
-        self.iter().for_each(|item| item.visit(visitor));
-        visitor.exit();
+        visit_items(self.iter(), visitor);
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         let arity = source.enter(&shape::LIST)?;
@@ -192,9 +230,11 @@ impl<T: Pytree> Pytree for VecDeque<T> {
 
 impl<T: Pytree, const N: usize> Pytree for [T; N] {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
-        visitor.enter(&shape::LIST, N);
-        self.iter().for_each(|item| item.visit(visitor));
-        visitor.exit();
+        visit_items(self.iter(), visitor);
+    }
+    #[inline]
+    fn __is_uniform() -> bool {
+        T::__is_uniform()
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         source.enter_fixed(&shape::LIST, N)?;
@@ -250,8 +290,16 @@ macro_rules! pointers {
             fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
                 T::unflatten(source).map(Self::new)
             }
+            #[inline]
+            fn __is_uniform() -> bool {
+                T::__is_uniform()
+            }
         }
         impl<L: Leaf + Clone, T: PytreeOf<L>> PytreeOf<L> for $pointer<T> {
+            #[inline]
+            fn __is_plain() -> bool {
+                T::__is_plain()
+            }
             fn each_leaf<'a, F: FnMut(&'a L)>(&'a self, visit: &mut F) {
                 (**self).each_leaf(visit);
             }
@@ -281,6 +329,10 @@ impl<T: ?Sized + 'static> Pytree for PhantomData<T> {
     fn visit<'a>(&'a self, visitor: &mut dyn Visitor<'a>) {
         visitor.enter(&shape::TUPLE, 0);
         visitor.exit();
+    }
+    #[inline]
+    fn __is_uniform() -> bool {
+        true
     }
     fn unflatten(source: &mut Unflattener<'_>) -> Result<Self, TreeError> {
         source.enter_fixed(&shape::TUPLE, 0)?;
@@ -381,8 +433,16 @@ macro_rules! tuples {
                 let built = ($($name::unflatten(source)?,)*);
                 Ok(source.exit(built))
             }
+            #[inline]
+            fn __is_uniform() -> bool {
+                true $(&& $name::__is_uniform())*
+            }
         }
         impl<Leaf_: Leaf + Clone, $($name: PytreeOf<Leaf_>),*> PytreeOf<Leaf_> for ($($name,)*) {
+            #[inline]
+            fn __is_plain() -> bool {
+                true $(&& $name::__is_plain())*
+            }
             fn each_leaf<'a, F_: FnMut(&'a Leaf_)>(&'a self, _visit: &mut F_) {
                 $(self.$index.each_leaf(_visit);)*
             }

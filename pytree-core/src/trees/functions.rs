@@ -13,6 +13,7 @@ use crate::contract::flatten::{Flatten, Handles, Sharing};
 use crate::contract::matching::Match;
 use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
+use crate::contract::recent;
 use crate::contract::unflatten::unflatten_unchecked;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
@@ -44,7 +45,7 @@ pub(crate) fn any_leaves<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> Vec<
 #[inline]
 pub(crate) fn structure<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> TreeDef {
     let arena = Arena::default();
-    Flatten::new(sharing, |_| ()).with_arena(&arena).run(tree)
+    Flatten::structure(sharing).with_arena(&arena).run(tree)
 }
 
 /// Flattens a value without cloning its leaves. `arena` keeps the leaves behind references alive.
@@ -81,6 +82,12 @@ fn flatten_mapped<L: Leaf + Clone, T: PytreeOf<L>, U>(
     tree: &T,
     mut function: impl FnMut(&L) -> U,
 ) -> (Vec<U>, TreeDef) {
+    if T::__is_plain() {
+        let treedef = recent::structure(tree);
+        let mut leaves = Vec::with_capacity(treedef.num_leaves());
+        tree.each_leaf(&mut |leaf| leaves.push(function(leaf)));
+        return (leaves, treedef);
+    }
     let mut leaves = Vec::new();
     let arena = Arena::default();
     let treedef = Flatten::new(sharing, |leaf| leaves.push(function(typed::<L>(leaf))))
@@ -95,14 +102,12 @@ pub(crate) fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(
     sharing: Sharing,
     tree: &T,
 ) -> (Vec<L>, TreeDef) {
-    match sharing {
-        Sharing::Duplicate => flatten_mapped(sharing, tree, L::clone),
-        // All references are read at one instant.
-        Sharing::Preserve => {
-            let (leaves, treedef, _) = flatten_collecting(&tree, Handles::References);
-            (leaves, treedef)
-        }
+    if sharing == Sharing::Duplicate || T::__is_plain() {
+        return flatten_mapped(sharing, tree, L::clone);
     }
+    // All references are read at one instant.
+    let (leaves, treedef, _) = flatten_collecting(&tree, Handles::References);
+    (leaves, treedef)
 }
 
 #[inline]
@@ -146,7 +151,7 @@ pub(crate) fn map<L: Leaf + Clone, T: PytreeOf<L>>(
         Sharing::Duplicate => tree.map_leaves(&mut function),
         Sharing::Preserve => {
             let (leaves, treedef) = flatten_mapped(sharing, tree, function);
-            rebuilt(unflatten_unchecked(&treedef, leaves.into_iter()))
+            rebuilt(unflatten_unchecked(&treedef, leaves))
         }
     }
 }
@@ -173,7 +178,7 @@ pub(crate) fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     let paths = treedef.leaf_paths();
     let leaves = paths.iter().zip(&leaves);
     let mapped: Vec<L> = leaves.map(|(path, leaf)| function(path, leaf)).collect();
-    rebuilt(unflatten_unchecked(&treedef, mapped.into_iter()))
+    rebuilt(unflatten_unchecked(&treedef, mapped))
 }
 
 #[inline]
@@ -216,7 +221,7 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
         }
     })?;
     let pairs = left.into_iter().zip(right.into_iter().map(typed::<M>));
-    let leaves = pairs.map(|(left, right)| function(left, right));
+    let leaves = pairs.map(|(left, right)| function(left, right)).collect();
     unflatten_unchecked(&treedef, leaves)
 }
 
@@ -255,7 +260,7 @@ pub(crate) fn map2_any<T: Pytree, U: Pytree + ?Sized>(
     let arena = Arena::default();
     let right = matching_leaves(sharing, &treedef, left.len(), other, &arena)?;
     let pairs = left.into_iter().zip(right);
-    let leaves = pairs.map(|(left, right)| function(left, right));
+    let leaves = pairs.map(|(left, right)| function(left, right)).collect();
     unflatten_unchecked(&treedef, leaves)
         .map_err(|error: TreeError| error.while_doing("cannot map two trees together"))
 }

@@ -24,6 +24,7 @@ mod options;
 mod paths;
 mod prefix;
 mod reduce;
+mod structures;
 mod subtree;
 mod transpose;
 mod unflatten;

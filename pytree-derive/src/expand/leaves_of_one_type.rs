@@ -97,7 +97,15 @@ fn walks(input: &Input<'_>) -> TokenStream {
         quote!(#of::each_pair(#left, #right, __visit))
     });
     let map = match_self(input, maps);
+    let plain = input.children().map(|field| {
+        let of = of(field);
+        quote!(&& #of::__is_plain())
+    });
     quote! {
+        #[inline]
+        fn __is_plain() -> bool {
+            true #(#plain)*
+        }
         #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
         fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(&'__a self, __visit: &mut __F) {

@@ -329,6 +329,13 @@ const _: () = {
         for<'__a> Option<Tensor>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
     {
         #[inline]
+        fn __is_plain() -> bool {
+            true && <Tensor as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+                && <Option<
+                    Tensor,
+                > as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+        }
+        #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
         fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(
             &'__a self,

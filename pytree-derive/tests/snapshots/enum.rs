@@ -373,6 +373,11 @@ const _: () = {
         for<'__a> f32: ::pytree_core::__derive_0_1::PytreeOf<__L>,
     {
         #[inline]
+        fn __is_plain() -> bool {
+            true && <Linear as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+                && <f32 as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+        }
+        #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
         fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(
             &'__a self,

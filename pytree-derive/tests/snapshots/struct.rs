@@ -624,6 +624,20 @@ const _: () = {
         for<'__a> Array1<f32>: ::pytree_core::__derive_0_1::PytreeOf<__L>,
     {
         #[inline]
+        fn __is_plain() -> bool {
+            true
+                && <Vec<
+                    Linear,
+                > as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+                && <Array2<
+                    f32,
+                > as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+                && <u32 as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+                && <Array1<
+                    f32,
+                > as ::pytree_core::__derive_0_1::PytreeOf<__L>>::__is_plain()
+        }
+        #[inline]
         #[allow(unused_variables, reason = "an item may have no children")]
         fn each_leaf<'__a, __F: ::core::ops::FnMut(&'__a __L)>(
             &'__a self,

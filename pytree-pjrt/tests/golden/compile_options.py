@@ -1,6 +1,6 @@
 """Prints the parts of a CompileOptionsProto that `src/options.rs` writes, as jaxlib 0.10.2 writes them.
 
-`python compile_options.py` needs jax alone. The whole message also has flags with their defaults, which are left out here.
+`python compile_options.py` needs jax alone. The part for several partitions was printed with jaxlib 0.12.0. The whole message also has flags with their defaults, which are left out here.
 """
 
 import numpy as np
@@ -46,3 +46,15 @@ for number, value in fields(options.SerializeAsString()):
         for inner, part in fields(value):
             if inner in (1, 4, 5, 9):
                 print("executable_build_options", inner, part)
+
+options = xc.CompileOptions()
+options.num_replicas, options.num_partitions = 1, 4
+options.device_assignment = xc.DeviceAssignment.create(np.array([[0, 1, 2, 3]]))
+build = options.executable_build_options
+build.use_spmd_partitioning = build.use_shardy_partitioner = True
+build.allow_spmd_sharding_propagation_to_output = [True, False]
+for number, value in fields(options.SerializeAsString()):
+    if number == 3:
+        for inner, part in fields(value):
+            if inner in (4, 5, 6, 9, 12, 19):
+                print("executable_build_options with partitions", inner, part)

@@ -14,7 +14,9 @@ mod collectives;
 mod common;
 mod errors;
 mod gradients;
+mod partitions;
 mod placement;
+mod sharding_errors;
 mod shards;
 
 use std::sync::OnceLock;

@@ -203,6 +203,16 @@ pub enum TensorError {
         /// How to fix the division.
         fix: &'static str,
     },
+    /// Tensors cannot be divided among the devices of a mesh as a spec or a rule says.
+    #[error("cannot {operation}: {problem}; {fix}")]
+    Division {
+        /// The operation as a verb phrase for messages, for instance `shard the value`.
+        operation: Box<str>,
+        /// All problems as text, each with the tensor, its shape, and the names and lengths of the axes.
+        problem: Box<str>,
+        /// How to fix the problems.
+        fix: Box<str>,
+    },
     /// The operands are not on one device.
     #[error(
         "cannot {operation} {}: all tensors must be on one device; move them, for instance with `device_put(&x, &device)`",
@@ -281,6 +291,16 @@ impl TensorError {
         Self::Devices {
             operation: operation.into(),
             found: found.into(),
+        }
+    }
+
+    /// Creates the error for tensors that cannot be divided among devices. The error lists all mistakes.
+    pub(crate) fn division(operation: impl Into<Box<str>>, mistakes: Vec<Mistake>) -> Self {
+        let all = Mistake::joined(mistakes);
+        Self::Division {
+            operation: operation.into(),
+            problem: all.problem.into(),
+            fix: all.fix.into(),
         }
     }
 

@@ -16,7 +16,7 @@ use pytree_core::bug::{expect_some, pairs};
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
-use crate::passes::optimize;
+use crate::passes::optimize_for_host;
 use crate::primitives::body::program::{Program, Slots};
 use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable, constant_array};
@@ -66,7 +66,7 @@ impl Program for Executable {
 impl Executable {
     /// Optimizes a jaxpr with all compiler passes, and prepares it to run.
     pub(crate) fn optimized(jaxpr: &Jaxpr) -> Self {
-        Self::new(&optimize(jaxpr.clone()))
+        Self::new(&optimize_for_host(jaxpr.clone()))
     }
 
     /// Prepares a jaxpr to run without compiler passes.

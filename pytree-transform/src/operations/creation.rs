@@ -1,14 +1,22 @@
 //! Constructors of tensors, for instance zeros, ranges and identity matrices.
 
+use pytree_core::bug::expect_next;
+
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{called, or_panic};
+use crate::executor::compile;
 use crate::operations::axes::axis_of;
+use crate::primitives::body::Body;
+use crate::primitives::call::call;
 use crate::primitives::convert::convert;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
+use crate::primitives::sharding::sharding_constraint;
 use crate::tensor::Tensor;
-use crate::tensor::device::beside;
+use crate::tensor::device::{Sharding, beside, on_host};
 use crate::tensor::elementwise::Comparison;
+use crate::tensor::stage::stage;
+use crate::tensor::trace::Recorder;
 
 impl Tensor {
     /// Returns a tensor of the given dtype and shape with all elements equal to `value`. For an integer dtype, `value`
@@ -96,7 +104,8 @@ impl Tensor {
         Self::full_like(tensor, 1.0)
     }
 
-    /// Returns a tensor with the dtype, the shape and the device of `tensor` and all elements equal to `value`.
+    /// Returns a tensor with the dtype, the shape and the device of `tensor` and all elements equal to `value`. On a mesh,
+    /// the result is also divided like `tensor`.
     ///
     /// # Panics
     /// Panics if the allocation fails.
@@ -111,7 +120,10 @@ impl Tensor {
     pub fn full_like(tensor: &Self, value: f64) -> Self {
         let _called = called("full_like");
         let _device = beside([tensor]);
-        Self::full(tensor.dtype(), tensor.shape(), value)
+        match tensor.sharding() {
+            Some(sharding) if !sharding.is_replicated() => divided(tensor, value, sharding),
+            _ => Self::full(tensor.dtype(), tensor.shape(), value),
+        }
     }
 
     /// Returns the numbers 0, 1, …, `length - 1` as a tensor of shape `[length]`.
@@ -175,4 +187,24 @@ impl Tensor {
             dtype,
         ))
     }
+}
+
+/// Returns a tensor that is filled with `value` and divided among the devices of a mesh like `tensor`. The creation and the
+/// division are one program, so no device holds all elements.
+#[track_caller]
+fn divided(tensor: &Tensor, value: f64, sharding: &Sharding) -> Tensor {
+    let device = or_panic(tensor.try_device());
+    if !device.divides_programs() {
+        let _host = on_host();
+        let whole = Tensor::full(tensor.dtype(), tensor.shape(), value);
+        return or_panic(device.put_sharded(&whole, sharding));
+    }
+    let (jaxpr, _, ()) = stage(Recorder::Jit, &[], |_| {
+        let whole = Tensor::full(tensor.dtype(), tensor.shape(), value);
+        let divided = or_panic(sharding_constraint(&whole, &sharding.spec()));
+        (vec![divided], ())
+    });
+    let body = Body::named(Recorder::Jit, "full_like".to_owned(), jaxpr, compile);
+    let mut results = call(&body, &[]).into_iter();
+    expect_next(&mut results, "the result of a program with one output")
 }

@@ -65,7 +65,9 @@ fn fold(jaxpr: &Jaxpr, equation: &Equation, known: &mut [Option<Known>]) -> Opti
     let [output] = equation.outputs[..] else {
         return None;
     };
-    let special = equation.primitive.has_effect() || !equation.primitive.axis_names().is_empty();
+    let special = equation.primitive.has_effect()
+        || equation.primitive.is_sharding_constraint()
+        || !equation.primitive.axis_names().is_empty();
     if special || !equation.primitive.bodies().is_empty() {
         return None;
     }

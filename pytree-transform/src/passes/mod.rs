@@ -34,6 +34,34 @@ pub(crate) fn optimize(jaxpr: Jaxpr) -> Jaxpr {
     })
 }
 
+/// Returns a jaxpr for the executor of the host: without the equations that divide values among devices, and with fewer
+/// equations.
+pub(crate) fn optimize_for_host(jaxpr: Jaxpr) -> Jaxpr {
+    optimize(without_constraints(jaxpr))
+}
+
+/// Replaces the result of each equation that divides a value among devices by the value itself.
+fn without_constraints(mut jaxpr: Jaxpr) -> Jaxpr {
+    let is_constraint = |equation: &Equation| equation.primitive.is_sharding_constraint();
+    if !jaxpr.equations.iter().any(is_constraint) {
+        return jaxpr;
+    }
+    let mut replacements = Replacements::none(&jaxpr);
+    jaxpr.equations.retain_mut(|equation| {
+        replacements.in_inputs(equation);
+        let is_removed = is_constraint(equation);
+        if let (true, &[input], &[output]) =
+            (is_removed, &equation.inputs[..], &equation.outputs[..])
+        {
+            replacements.replace(output, input);
+        }
+        !is_removed
+    });
+    replacements.in_outputs(&mut jaxpr);
+    debug_verify(&jaxpr, "removal of sharding constraints");
+    jaxpr
+}
+
 /// Returns the jaxpr after each pass alone, and after all passes in order, each with a name. Only tests use this
 /// function.
 #[doc(hidden)]

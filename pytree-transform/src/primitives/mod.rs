@@ -20,6 +20,7 @@ pub(crate) mod reduce;
 pub(crate) mod reduce_window;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod sharding;
 pub(crate) mod slice;
 pub(crate) mod sliding;
 pub(crate) mod sort;

@@ -296,6 +296,12 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         None
     }
 
+    /// Returns whether the primitive says how its result is divided among the devices of a mesh. A device that is not a
+    /// mesh ignores the primitive.
+    fn is_sharding_constraint(&self) -> bool {
+        false
+    }
+
     /// Returns the names of the batch axes over which the primitive works. Most primitives have none. `bind` returns an
     /// error if a name is not bound.
     fn axis_names(&self) -> &[AxisName] {
@@ -368,6 +374,11 @@ pub(crate) trait LinearPrimitive:
     /// Returns the reduction and its axes; see [`Primitive::reduction`].
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None
+    }
+
+    /// Returns whether the primitive says how its result is divided; see [`Primitive::is_sharding_constraint`].
+    fn is_sharding_constraint(&self) -> bool {
+        false
     }
 
     /// Returns the names of the batch axes over which the primitive works; see [`Primitive::axis_names`].
@@ -455,6 +466,10 @@ impl<P: LinearPrimitive> Primitive for P {
 
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         LinearPrimitive::reduction(self)
+    }
+
+    fn is_sharding_constraint(&self) -> bool {
+        LinearPrimitive::is_sharding_constraint(self)
     }
 
     fn axis_names(&self) -> &[AxisName] {

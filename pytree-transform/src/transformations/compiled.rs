@@ -152,7 +152,7 @@ impl<T, E> Compiled<T, E> {
 
     /// Returns where the program of a cache entry runs on these leaves.
     #[inline]
-    fn place(&self, entry: &Entry, leaves: &[Tensor]) -> Place {
+    pub(crate) fn place(&self, entry: &Entry, leaves: &[Tensor]) -> Place {
         let is_free = self.device.is_none() && entry.devices.is_empty() && !device::is_chosen();
         if is_free && leaves.iter().all(|leaf| leaf.array().is_some()) {
             return Place::Host;
@@ -239,13 +239,22 @@ impl<T, E> Compiled<T, E> {
     /// Panics if the function is traced and returns an error.
     #[track_caller]
     pub(crate) fn shown(&self, given: &impl Visited<Tensor>) -> Arc<Entry> {
-        let Ok((entry, ..)) = self.entry(given, &mut Attempts::default()) else {
+        self.shown_with_leaves(given).0
+    }
+
+    /// Returns the cache entry for the arguments of a call, like [`shown`](Self::shown), and the leaves of the arguments.
+    #[track_caller]
+    pub(crate) fn shown_with_leaves(
+        &self,
+        given: &impl Visited<Tensor>,
+    ) -> (Arc<Entry>, Vec<Tensor>) {
+        let Ok((entry, leaves, _)) = self.entry(given, &mut Attempts::default()) else {
             panic!(
                 "cannot record the function of the {}: the function returned an `Err` for this argument; call the function to get the error",
                 self.origin
             )
         };
-        entry
+        (entry, leaves)
     }
 
     /// Returns the cache entry for the arguments of a call, and their leaves and references. On a cache miss, traces

@@ -2,13 +2,42 @@
 
 use std::cell::RefCell;
 
+use pytree_core::bug::{LEAVES, expect_next};
 use pytree_core::graph;
 use pytree_derive::panicking_twin;
 
 use crate::base::error::TensorError;
 use crate::tensor::Tensor;
-use crate::tensor::device::Device;
+use crate::tensor::device::{Device, PartitionSpec};
 use crate::tensor::traceable::Traceable;
+use crate::transformations::shard::placed;
+use crate::transformations::sharding_rules::NamedSharding;
+
+/// The target of [`device_put`]: a device, or a mesh with the shardings of the tensors.
+#[derive(Clone, Debug)]
+pub struct Placement(Target);
+
+#[derive(Clone, Debug)]
+enum Target {
+    Device(Device),
+    Sharding(NamedSharding),
+}
+
+impl<D: Into<Device>> From<D> for Placement {
+    fn from(device: D) -> Self {
+        Self(Target::Device(device.into()))
+    }
+}
+impl From<NamedSharding> for Placement {
+    fn from(sharding: NamedSharding) -> Self {
+        Self(Target::Sharding(sharding))
+    }
+}
+impl From<&NamedSharding> for Placement {
+    fn from(sharding: &NamedSharding) -> Self {
+        sharding.clone().into()
+    }
+}
 
 /// Returns a pytree whose tensors are on a device: a model, a batch, or one tensor.
 ///
@@ -17,8 +46,12 @@ use crate::tensor::traceable::Traceable;
 /// elements. [`Device::HOST`] moves tensors back to the host. A shared node stays shared. A reference becomes a new
 /// reference in the result.
 ///
+/// With [`Mesh::divided`](crate::device::Mesh::divided), the tensors are divided among the devices of a mesh. Tensors that
+/// are already on the mesh move between its devices, without the host.
+///
 /// # Panics
 /// Panics if a tensor is traced. Panics if the device reports an error, for instance because it has too little memory.
+/// Panics if a tensor cannot be divided; see [`shard`](crate::device::shard).
 ///
 /// # Examples
 /// ```
@@ -28,18 +61,42 @@ use crate::tensor::traceable::Traceable;
 /// let (x, _) = device_put(&pair, Device::HOST);
 /// assert!(x.device().is_host());
 /// ```
-#[panicking_twin(device_put, Traced | Device)]
+#[panicking_twin(device_put, Traced | Device | Division)]
 pub fn try_device_put<T: Traceable>(
     value: &T,
-    device: impl Into<Device>,
+    place: impl Into<Placement>,
 ) -> Result<T, TensorError> {
-    let device = device.into();
+    match place.into().0 {
+        Target::Device(device) => moved(value, |tensor| device.put(tensor)),
+        Target::Sharding(sharding) => divided(value, &sharding),
+    }
+}
+
+/// Returns a pytree whose tensors are divided among the devices of a mesh.
+fn divided<T: Traceable>(value: &T, sharding: &NamedSharding) -> Result<T, TensorError> {
+    let mesh = sharding.mesh.device();
+    let (leaves, treedef) = graph::flatten::<Tensor, T>(value);
+    let operation = format!("put the value on {mesh}");
+    let shardings = &sharding.shardings;
+    let specs = shardings.of_leaves(&operation, mesh.mesh(), &treedef, &leaves)?;
+    let specs: RefCell<std::vec::IntoIter<PartitionSpec>> = RefCell::new(specs.into_iter());
+    moved(value, |tensor| {
+        let spec = expect_next(&mut *specs.borrow_mut(), LEAVES);
+        placed(tensor, &spec, mesh)
+    })
+}
+
+/// Returns a pytree whose tensors are moved by `put`, which is called for each tensor in order until it fails.
+fn moved<T: Traceable>(
+    value: &T,
+    put: impl Fn(&Tensor) -> Result<Tensor, TensorError>,
+) -> Result<T, TensorError> {
     let failed = RefCell::new(None);
     let moved = graph::map(value, |tensor: &Tensor| {
         if failed.borrow().is_some() {
             return tensor.clone();
         }
-        device.put(tensor).unwrap_or_else(|error| {
+        put(tensor).unwrap_or_else(|error| {
             failed.replace(Some(error));
             tensor.clone()
         })

@@ -12,6 +12,7 @@ use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stablehlo::StableHlo;
 use crate::tensor::traceable::Traceable;
 use crate::transformations::compiled::{Compiled, compiled_options};
+use crate::transformations::compiled_shardings::CompiledShardings;
 use crate::transformations::function::Function;
 use crate::transformations::lowered::Lowered;
 use crate::transformations::returned::Returned;
@@ -127,6 +128,26 @@ impl<A: Traceable, R: 'static> Jit<A, R> {
     #[track_caller]
     pub fn lower(&self, argument: &A) -> Lowered {
         Lowered::new(&self.compiled.shown(&argument).body.jaxpr)
+    }
+
+    /// Compiles the function for an argument on a [`Mesh`](crate::device::Mesh), and returns how the leaves of the argument
+    /// and of the result are divided among the devices. What each device holds of an input comes from the compiled
+    /// program. Does not run the function. Equivalent to `input_shardings` and `output_shardings` in JAX.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::{Tensor, jit};
+    /// let f = jit(|x: Tensor| x.sin());
+    /// let shardings = f.shardings(&Tensor::from([1.0_f32, 2.0]));
+    /// assert_eq!(shardings.inputs[0].part, [2]);
+    /// assert_eq!(shardings.inputs[0].sharding, None, "the host is not a mesh");
+    /// ```
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`, or the device cannot compile it.
+    #[track_caller]
+    pub fn shardings(&self, argument: &A) -> CompiledShardings {
+        self.compiled.shardings(&argument)
     }
 
     /// Returns the function for the given argument as a module of StableHLO; see [`Jaxpr::to_stablehlo`].

@@ -11,6 +11,7 @@ use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stablehlo::StableHlo;
 use crate::transformations::cache::Entry;
 use crate::transformations::compiled::{Compiled, compiled_options};
+use crate::transformations::compiled_shardings::CompiledShardings;
 use crate::transformations::lowered::Lowered;
 use crate::transformations::returned::Returned;
 use crate::transformations::writing::{
@@ -142,6 +143,16 @@ impl<P: Arguments, R: 'static> JitMut<P, R> {
     pub fn lower(&self, arguments: P::Borrowed<'_>) -> Lowered {
         let entry = self.compiled.shown(&Borrowed::<P>(arguments));
         Lowered::new(&entry.body.jaxpr)
+    }
+
+    /// Compiles the function for the given arguments, and returns how their leaves and the leaves of the results are divided
+    /// among the devices of a mesh; see [`Jit::shardings`](crate::Jit::shardings). Does not run the function.
+    ///
+    /// # Panics
+    /// If the function panics or returns an `Err`, or the device cannot compile it.
+    #[track_caller]
+    pub fn shardings(&self, arguments: P::Borrowed<'_>) -> CompiledShardings {
+        self.compiled.shardings(&Borrowed::<P>(arguments))
     }
 
     /// Returns the function for the given arguments as a module of StableHLO; see [`Jaxpr::to_stablehlo`]. The module

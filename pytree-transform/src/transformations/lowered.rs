@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::executor::{Planned, plan};
-use crate::passes::optimize;
+use crate::passes::optimize_for_host;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 
 /// The program that a compiled function runs for arguments of one structure, shapes and dtypes. The display of a
@@ -59,7 +59,7 @@ pub struct Memory {
 
 impl Lowered {
     pub(crate) fn new(recorded: &Jaxpr) -> Self {
-        let jaxpr = optimize(recorded.clone());
+        let jaxpr = optimize_for_host(recorded.clone());
         let planned = plan(&jaxpr);
         let memory = memory(&jaxpr, &planned);
         let mut between = Between::new(&jaxpr);

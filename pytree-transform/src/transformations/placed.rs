@@ -7,7 +7,9 @@ use crate::base::error::TensorError;
 use crate::passes::optimize;
 use crate::tensor::Tensor;
 use crate::tensor::checks;
-use crate::tensor::device::{Device, Mixed, Program, chosen, described, of_tensors, on_host};
+use crate::tensor::device::{
+    Device, Layout, Mixed, Program, chosen, described, of_tensors, on_host,
+};
 use crate::transformations::cache::Entry;
 use crate::transformations::function::Origin;
 
@@ -47,9 +49,11 @@ impl Place {
             let program = None;
             return Ok(Self::Device(Placed { device, program }));
         }
-        let program = entry.programs.get_or_compile(&device, || {
+        let layout = Layout::of(leaves);
+        let program = entry.programs.get_or_compile(&device, &layout, || {
             let name = name_of(origin, entry);
-            Program::compile(attached, &name, optimize(entry.body.jaxpr.clone()))
+            let jaxpr = optimize(entry.body.jaxpr.clone());
+            Program::compile(attached, &name, jaxpr, &layout)
         })?;
         let program = Some(program);
         Ok(Self::Device(Placed { device, program }))
@@ -57,6 +61,11 @@ impl Place {
 }
 
 impl Placed {
+    /// Returns the program, or `None` while results are checked.
+    pub(crate) fn program(&self) -> Option<&Program> {
+        self.program.as_deref()
+    }
+
     /// Runs the program on leaves that are on the host or on the device.
     pub(crate) fn run(
         &self,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pytree_core::TreeDef;
 use pytree_core::boundary::{Outcome, flatten_with_references};
-use pytree_core::bug::expect_some;
+use pytree_core::bug::{expect_some, pairs};
 
 use self::differing::{Levels, check_equal};
 use self::sharded::{Division, parts_of, shardings};
@@ -21,7 +21,7 @@ use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::passes::optimize;
 use crate::tensor::Tensor;
-use crate::tensor::device::{Mesh, Program, described};
+use crate::tensor::device::{Device, Mesh, Program, Sharding, described};
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default};
 use crate::tensor::traceable::Traceable;
@@ -31,6 +31,7 @@ use crate::transformations::function::{
     Ending, Function, Known, Origin, call_inside, rebuild_result, transformed,
 };
 use crate::transformations::returned::Returned;
+use crate::transformations::shard::placed;
 
 /// Makes a function run on several devices at the same time: single program, multiple data.
 ///
@@ -198,6 +199,8 @@ struct AllRecorded {
 struct Recorded {
     signature: Signature,
     outcome: Outcome,
+    /// The sharding of each leaf of the argument.
+    inputs: Vec<Sharding>,
     program: Program,
 }
 
@@ -219,6 +222,7 @@ fn run<A: Traceable, R: Traceable, E>(
     };
     recorded.outcome.release(&mut references);
     let device = expect_some(options.mesh.device().attached(), "the engine of a mesh");
+    let leaves = moved(leaves, &recorded.inputs, options.mesh.device());
     let results = or_panic(recorded.program.run(device, leaves));
     let ending = Ending::of("spmd", options.line);
     Ok(rebuild_result(
@@ -227,6 +231,20 @@ fn run<A: Traceable, R: Traceable, E>(
         results,
         &references,
     ))
+}
+
+/// Moves leaves on the mesh between its devices, so that they have the shardings of the function. If the engine does not
+/// divide programs, the engine moves them when the program runs.
+fn moved(leaves: Vec<Tensor>, inputs: &[Sharding], mesh: &Device) -> Vec<Tensor> {
+    if !mesh.divides_programs() {
+        return leaves;
+    }
+    let leaves = pairs(leaves, inputs, "a sharding for each leaf");
+    let moved = leaves.map(|(leaf, expected)| match leaf.sharding() {
+        Some(found) if found != expected => placed(&leaf, &expected.spec(), mesh).unwrap_or(leaf),
+        _ => leaf,
+    });
+    moved.collect()
 }
 
 impl AllRecorded {
@@ -347,11 +365,12 @@ impl Options {
             &origin.to_string(),
             optimize(jaxpr),
             mesh,
-            (inputs, &outputs),
+            (inputs.clone(), &outputs),
         );
         let recorded = Arc::new(Recorded {
             signature,
             outcome,
+            inputs,
             program: or_panic(program),
         });
         self.recorded.insert(Arc::clone(&recorded));

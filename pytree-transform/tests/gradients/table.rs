@@ -1,6 +1,7 @@
 //! The cases: functions of tensors, and the domains of their operands.
 
 use pytree_transform::convolution::{Convolution, Padding};
+use pytree_transform::device::shard;
 use pytree_transform::indexing::{Index, Step};
 use pytree_transform::pooling::Pooling;
 use pytree_transform::{DType, Reversed, Tensor, einsum, grad, ix, jit, jvp, raw, vjp, vmap};
@@ -282,6 +283,9 @@ fn shapes() -> Vec<Case> {
         case("broadcast a middle axis", [(Real, &[2, 1, 3])], |x| x[0].broadcast_to([2, 2, 2, 3])),
         case("broadcast to no elements", [(Real, &[3])], |x| x[0].broadcast_to([0, 3])),
         case("reverse", [(Real, &[2, 3])], |x| x[0].reverse([0, -1])),
+        case("shard", [(Real, &[2, 3])], |x| {
+            shard(&x[0], (None, "model")) * 2.0
+        }),
     ]
 }
 

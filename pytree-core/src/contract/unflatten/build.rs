@@ -17,13 +17,13 @@ pub(crate) fn unflatten<T: Pytree, L: Leaf + Clone>(
     leaves: Vec<L>,
 ) -> Result<T, TreeError> {
     treedef.check_count(leaves.len())?;
-    unflatten_unchecked(treedef, leaves.into_iter())
+    unflatten_unchecked(treedef, leaves)
 }
 
 /// Builds a `T` without checking the number of leaves, which must agree with the treedef; see [`unflatten`].
 pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
-    leaves: impl Iterator<Item = L>,
+    leaves: Vec<L>,
 ) -> Result<T, TreeError> {
     unflatten_with(treedef, leaves, None)
 }
@@ -31,7 +31,7 @@ pub(crate) fn unflatten_unchecked<T: Pytree, L: Leaf + Clone>(
 /// Builds a `T` like [`unflatten_unchecked`], and calls `on_exit` for each built node.
 pub(crate) fn unflatten_with<'a, T: Pytree, L: Leaf + Clone>(
     treedef: &'a TreeDef,
-    leaves: impl Iterator<Item = L> + 'a,
+    leaves: Vec<L>,
     on_exit: Option<OnExit<'a>>,
 ) -> Result<T, TreeError> {
     let outside = Outside {
@@ -52,7 +52,7 @@ pub(crate) fn unflatten_converted<T: Pytree, L: Leaf + Clone>(
         numbers: Numbers::Converted,
         ..Outside::default()
     };
-    build(treedef, leaves.into_iter(), outside, T::unflatten).map(|(built, _)| built)
+    build(treedef, leaves, outside, T::unflatten).map(|(built, _)| built)
 }
 
 /// Builds a `T` and returns the positions of its nodes with a fixed number of children, such as arrays.
@@ -65,7 +65,7 @@ pub(crate) fn fixed_nodes<T: Pytree, L: Leaf + Clone>(
         fixed: Some(&mut fixed),
         ..Outside::default()
     };
-    build(treedef, leaves.iter().cloned(), outside, T::unflatten)?;
+    build(treedef, leaves.to_vec(), outside, T::unflatten)?;
     Ok(fixed)
 }
 
@@ -89,10 +89,11 @@ pub(crate) struct Outside<'a> {
 /// Builds a value from a treedef and exactly as many leaves as the treedef has. Returns the value and its references.
 pub(crate) fn build<'a, T, L: Leaf + Clone>(
     treedef: &'a TreeDef,
-    mut leaves: impl Iterator<Item = L> + 'a,
+    leaves: Vec<L>,
     outside: Outside<'a>,
     unflatten: impl FnOnce(&mut Unflattener<'_>) -> Result<T, TreeError>,
 ) -> Result<(T, References), TreeError> {
+    let mut leaves = leaves.into_iter();
     let mut source = Unflattener {
         treedef,
         leaves: &mut leaves,

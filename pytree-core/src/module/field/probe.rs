@@ -57,6 +57,11 @@ pub trait Fallback {
     /// Does nothing, because a compile error was reported for the field.
     fn visit<'a>(_: &'a Self::Value, _: &mut dyn Visitor<'a>) {}
 
+    /// Returns false, because a compile error was reported for the field.
+    fn is_uniform() -> bool {
+        false
+    }
+
     /// Fails, because a compile error was reported for the field.
     ///
     /// # Errors
@@ -140,6 +145,9 @@ impl<T: Pytree> Probe<T> {
     }
     pub fn unflatten(source: &mut Unflattener<'_>) -> Result<T, TreeError> {
         T::unflatten(source)
+    }
+    pub fn is_uniform() -> bool {
+        T::__is_uniform()
     }
 }
 impl<T: Leaf + Clone> Probe<T> {

@@ -11,6 +11,7 @@ use super::{FloatBits, Shown, StaticData, StaticValue, function_type};
 macro_rules! by_hash {
     ($($type:ty { $(show: $show:expr,)? data: $data:expr, from: $from:expr })*) => {$(
         impl StaticValue for $type {
+            const __IS_EXACT: bool = true;
             fn static_eq(&self, other: &Self) -> bool {
                 self == other
             }

@@ -228,8 +228,7 @@ impl Outcome {
             }
             Ok(result)
         };
-        unflatten::build(&self.whole, leaves.into_iter(), outside, unflatten)
-            .map(|(result, _)| result)
+        unflatten::build(&self.whole, leaves, outside, unflatten).map(|(result, _)| result)
     }
 
     /// Returns the structure of the result. If references were written, returns the structure of a tuple instead: the

@@ -72,7 +72,7 @@ pub(crate) fn replace<M: Pytree>(
         });
     }
     let treedef = visitor.inner.finish();
-    let changed = unflatten_unchecked(&treedef, leaves.into_iter())?;
+    let changed = unflatten_unchecked(&treedef, leaves)?;
     Ok((changed, treedef.has_axes()))
 }
 

@@ -22,7 +22,7 @@ pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
     let (leaves, treedef) = merged(parts)?.into_parts();
-    let whole = unflatten::unflatten_unchecked(&treedef, leaves.into_iter())?;
+    let whole = unflatten::unflatten_unchecked(&treedef, leaves)?;
     if treedef.has_axes() {
         shapes::check::<M>(&whole)?;
     }
@@ -53,7 +53,7 @@ pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     let (leaves, treedef) = graph::try_flatten::<L, M>(whole)?;
     let replaced = replaced(&treedef, leaves, part)?;
     replaced.check(whole, &treedef)?;
-    unflatten::unflatten_unchecked(&treedef, replaced.leaves.into_iter())
+    unflatten::unflatten_unchecked(&treedef, replaced.leaves)
 }
 
 /// The leaves of a tree after some of them were replaced.
@@ -96,9 +96,9 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
     let mut surplus = false;
     let mut is_reshaped = false;
     // Leaves may be absent in the whole value, too, if it contains a dynamic tree.
-    for (node, other) in treedef.nodes().zip(places.nodes()) {
-        match (node.kind(), other.kind()) {
-            (NodeKind::Leaf, NodeKind::Leaf) => {
+    for present in treedef.presence().iter().zip(&*places.presence()) {
+        match present {
+            (true, true) => {
                 let (own, value) = (
                     expect_next(&mut own, LEAVES),
                     expect_next(&mut values, LEAVES),
@@ -107,12 +107,12 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
                 *own = value.clone();
                 changed.push(true);
             }
-            (NodeKind::Leaf, _) => {
+            (true, false) => {
                 expect_next(&mut own, LEAVES);
                 changed.push(false);
             }
-            (_, NodeKind::Leaf) => surplus = true,
-            _ => {}
+            (false, true) => surplus = true,
+            (false, false) => {}
         }
     }
     if !surplus {
@@ -122,9 +122,7 @@ pub(crate) fn replaced<M, L: Leaf + Clone>(
             is_reshaped,
         });
     }
-    let mut nodes = treedef.nodes().filter(NodeView::is_place);
-    let is_leaf = |node: NodeView<'_>| node.kind() == NodeKind::Leaf;
-    let found = places.with_presence(|present| is_leaf(expect_next(&mut nodes, LEAVES)) || present);
+    let found = places.with_leaves_of(treedef);
     let differences = treedef.differences(&found).into_iter();
     Err(TreeError::Merge {
         problems: differences.map(MergeProblem::Structure).collect(),
@@ -193,33 +191,38 @@ pub(super) fn merge_two<L>(
     check_alike(&left_treedef, &right_treedef)?;
     let (mut left_leaves, mut right_leaves) = (left_leaves.into_iter(), right_leaves.into_iter());
     let mut leaves = Vec::with_capacity(left_leaves.len() + right_leaves.len());
-    let mut twice = Vec::new();
-    for (node, other) in left_treedef.nodes().zip(right_treedef.nodes()) {
-        match (node.kind(), other.kind()) {
-            (NodeKind::Leaf, NodeKind::Absent) => {
-                leaves.push(expect_next(&mut left_leaves, LEAVES));
-            }
-            (NodeKind::Absent, NodeKind::Leaf) => {
-                leaves.push(expect_next(&mut right_leaves, LEAVES));
-            }
-            (NodeKind::Leaf, NodeKind::Leaf) if overlap == Overlap::LaterWins => {
+    let (left_presence, right_presence) = (left_treedef.presence(), right_treedef.presence());
+    let mut is_twice = false;
+    for present in left_presence.iter().zip(&*right_presence) {
+        match present {
+            (true, false) => leaves.push(expect_next(&mut left_leaves, LEAVES)),
+            (false, true) => leaves.push(expect_next(&mut right_leaves, LEAVES)),
+            (true, true) => {
                 left_leaves.next();
                 leaves.push(expect_next(&mut right_leaves, LEAVES));
+                is_twice = true;
             }
-            (NodeKind::Leaf, NodeKind::Leaf) => {
-                twice.push(node.position());
-            }
-            _ => {}
+            (false, false) => {}
         }
     }
-    if !twice.is_empty() {
-        let paths = left_treedef.node_paths(&twice).into_iter();
-        return Err(TreeError::Merge {
-            problems: paths.map(MergeProblem::Twice).collect(),
-        });
+    if is_twice && overlap == Overlap::Refused {
+        return Err(present_twice(&left_treedef, &right_treedef));
     }
     Ok(Tree::from_parts(
         left_treedef.with_leaves_of(&right_treedef),
         leaves,
     ))
+}
+
+/// Returns the error that some leaves are present in both trees.
+#[cold]
+fn present_twice(left: &TreeDef, right: &TreeDef) -> TreeError {
+    let is_leaf = |node: NodeView<'_>| node.kind() == NodeKind::Leaf;
+    let pairs = left.nodes().zip(right.nodes());
+    let twice = pairs.filter(|&(node, other)| is_leaf(node) && is_leaf(other));
+    let twice: Vec<usize> = twice.map(|(node, _)| node.position()).collect();
+    let paths = left.node_paths(&twice).into_iter();
+    TreeError::Merge {
+        problems: paths.map(MergeProblem::Twice).collect(),
+    }
 }

@@ -86,7 +86,7 @@ fn pop_once<M: PytreeOf<L>, L: Leaf + Clone>(
     loop {
         plan.make();
         let rest = rest_of(&treedef, &leaves, &plan);
-        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.iter().cloned()) {
+        match unflatten_unchecked::<M, L>(&rest.treedef, rest.leaves.clone()) {
             Ok(_) if !plan.held.is_empty() => {
                 let nodes: Vec<usize> = plan.held.iter().copied().collect();
                 let paths = treedef.node_paths(&nodes);

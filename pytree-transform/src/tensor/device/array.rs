@@ -85,7 +85,7 @@ impl DeviceArray {
     }
 
     /// Returns how the array is divided among the devices of its mesh, or `None` if it is on a single device.
-    pub(super) fn sharding(&self) -> Option<&Sharding> {
+    pub(crate) fn sharding(&self) -> Option<&Sharding> {
         self.buffer.sharding()
     }
 
@@ -119,14 +119,19 @@ impl Attached {
         tensor: Tensor,
         sharding: &Sharding,
     ) -> Result<Arc<DeviceArray>, TensorError> {
-        let put = |tensor: Tensor| {
-            let _host = on_host();
-            self.array(tensor.info(), self.engine.put_sharded(&tensor, sharding))
-        };
         match tensor.into_device_array() {
             Ok(array) => Ok(array),
-            Err(tensor) => put(tensor).map(Arc::new),
+            Err(tensor) => self.put_sharded(&tensor, sharding).map(Arc::new),
         }
+    }
+
+    fn put_sharded(
+        self: &Arc<Self>,
+        tensor: &Tensor,
+        sharding: &Sharding,
+    ) -> Result<DeviceArray, TensorError> {
+        let _host = on_host();
+        self.array(tensor.info(), self.engine.put_sharded(tensor, sharding))
     }
 
     fn put(self: &Arc<Self>, tensor: &Tensor) -> Result<DeviceArray, TensorError> {
@@ -176,6 +181,25 @@ impl Device {
         match self.attached() {
             None => Ok(host),
             Some(attached) => Ok(Tensor::on_device(attached.array_of(host)?)),
+        }
+    }
+
+    /// Returns a tensor with the same elements on this device, which is a mesh. The tensor must not be on the mesh yet.
+    ///
+    /// # Errors
+    /// Returns the errors of [`put`](Self::put).
+    pub(crate) fn put_sharded(
+        &self,
+        tensor: &Tensor,
+        sharding: &Sharding,
+    ) -> Result<Tensor, TensorError> {
+        let host = Tensor::from_shared(Arc::clone(tensor.value()?));
+        match self.attached() {
+            None => Ok(host),
+            Some(attached) => {
+                let array = attached.put_sharded(&host, sharding)?;
+                Ok(Tensor::on_device(Arc::new(array)))
+            }
         }
     }
 }

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
+use crate::base::error::TensorError;
+use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::Tensor;
 use crate::tensor::device::Sharding;
 use crate::tensor::jaxpr::Jaxpr;
+use crate::tensor::stablehlo::{Partitioning, StableHlo};
 
 /// An engine: a device that compiles and runs recorded functions, and that holds arrays.
 ///
@@ -108,6 +111,28 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
         Err(not_a_mesh())
     }
 
+    /// Returns whether [`compile_partitioned`](Self::compile_partitioned) divides programs. The default is false: then all
+    /// devices of a mesh compute the same outside of [`spmd`](crate::spmd), and annotations of shardings are ignored.
+    fn divides_programs(&self) -> bool {
+        false
+    }
+
+    /// Compiles a function whose work the compiler divides among the devices of a mesh. Only the engine of a
+    /// [`Mesh`](crate::device::Mesh) whose [`divides_programs`](Self::divides_programs) is true implements this method. The library prepares the jaxpr as for
+    /// [`compile`](Self::compile). All inputs of a run have the shardings of `function`.
+    ///
+    /// The default returns an error.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError::Unsupported`] if the engine does not support an equation or a dtype, or does not divide
+    /// programs.
+    fn compile_partitioned(&self, _: &PartitionedFunction<'_>) -> Result<Partitioned, DeviceError> {
+        Err(DeviceError::unsupported(
+            "programs that the compiler divides among several devices",
+            "remove `shard` and shardings, or use a `Mesh` of the devices of one client",
+        ))
+    }
+
     /// Begins to transfer the parts of a tensor from the host to the devices of a mesh. Only the engine of a
     /// [`Mesh`](crate::device::Mesh) implements this method. The default returns an error.
     ///
@@ -162,6 +187,59 @@ pub struct ParallelFunction<'f> {
     pub inputs: &'f [Sharding],
     /// The sharding of each output.
     pub outputs: &'f [Sharding],
+}
+
+/// A function whose work the compiler divides among the devices of a mesh.
+#[derive(Debug)]
+pub struct PartitionedFunction<'f> {
+    /// The function. Its shapes are the shapes of whole tensors.
+    pub(crate) jaxpr: &'f Jaxpr,
+    pub(crate) mesh: &'f MeshAxes,
+    pub(crate) inputs: &'f [Sharding],
+}
+
+impl PartitionedFunction<'_> {
+    /// Returns the function. Its shapes are the shapes of whole tensors.
+    pub fn jaxpr(&self) -> &Jaxpr {
+        self.jaxpr
+    }
+
+    /// Returns the name and the length of each axis of the mesh.
+    pub fn mesh(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
+        let axes = self.mesh.axes().iter();
+        axes.map(|(name, length)| (&**name, *length))
+    }
+
+    /// Returns the sharding of each input.
+    pub fn inputs(&self) -> &[Sharding] {
+        self.inputs
+    }
+
+    /// Returns the function as a module of StableHLO. The shardings are attributes of the dialect `sdy` (Shardy). If
+    /// `outputs` is `None`, the compiler chooses the shardings of the results.
+    ///
+    /// # Errors
+    /// Returns [`TensorError::Lowering`] if StableHLO cannot express an equation, or if the spec of a `shard` does not fit
+    /// the mesh or the shape.
+    pub fn try_to_stablehlo(&self, outputs: Option<&[Sharding]>) -> Result<StableHlo, TensorError> {
+        self.jaxpr.to_partitioned_stablehlo(Partitioning {
+            mesh: self.mesh.clone(),
+            inputs: self.inputs.to_vec(),
+            outputs: outputs.map(<[Sharding]>::to_vec),
+        })
+    }
+}
+
+/// A compiled [`PartitionedFunction`].
+#[derive(Debug)]
+pub struct Partitioned {
+    /// The program for all devices.
+    pub executable: Arc<dyn Executable>,
+    /// The sharding of each output, which the compiler has chosen.
+    pub outputs: Vec<Sharding>,
+    /// The shape of the part that one device holds of each input, from the compiled program. `None` if the compiler does
+    /// not report it.
+    pub parts: Option<Vec<Vec<usize>>>,
 }
 
 /// A function that an [`Engine`] has compiled.

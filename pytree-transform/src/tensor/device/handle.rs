@@ -3,10 +3,11 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::RefUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Engine;
 use super::operations::Operations;
+use crate::base::mesh_axes::MeshAxes;
 
 /// The place of a tensor: the host, or a device with its own engine. A clone refers to the same device.
 ///
@@ -28,6 +29,8 @@ pub(crate) struct Attached {
     pub(super) operations: Operations,
     /// The name of the operation that transfers tensors, for messages.
     pub(super) put_by: Arc<str>,
+    /// The axes of the mesh. Empty if the device is not a mesh.
+    mesh: OnceLock<MeshAxes>,
 }
 
 impl Device {
@@ -42,6 +45,7 @@ impl Device {
             engine: Box::new(engine),
             operations: Operations::default(),
             put_by: "device_put".into(),
+            mesh: OnceLock::new(),
         })))
     }
 
@@ -60,6 +64,24 @@ impl Device {
         self.0.as_ref()
     }
 
+    /// Names the axes of a device that is a mesh.
+    pub(super) fn set_mesh(&self, axes: &MeshAxes) {
+        if let Some(attached) = &self.0 {
+            let _ = attached.mesh.set(axes.clone());
+        }
+    }
+
+    /// Returns the axes of a device that is a mesh, or `None` for another device.
+    pub(crate) fn mesh(&self) -> Option<&MeshAxes> {
+        self.0.as_ref()?.mesh()
+    }
+
+    /// Returns whether this is a mesh whose engine compiles programs that the compiler divides among the devices.
+    pub(crate) fn divides_programs(&self) -> bool {
+        let attached = self.0.as_ref();
+        attached.is_some_and(|attached| attached.divides_programs())
+    }
+
     /// Returns the address of the engine, which identifies the device.
     fn address(&self) -> usize {
         self.0
@@ -72,6 +94,15 @@ impl Device {
 impl RefUnwindSafe for Attached {}
 
 impl Attached {
+    pub(super) fn divides_programs(&self) -> bool {
+        self.engine.divides_programs()
+    }
+
+    /// Returns the axes of a device that is a mesh, or `None` for another device.
+    pub(super) fn mesh(&self) -> Option<&MeshAxes> {
+        self.mesh.get()
+    }
+
     /// Returns the handle of this device.
     pub(crate) fn device(self: &Arc<Self>) -> Device {
         Device(Some(Arc::clone(self)))

@@ -80,6 +80,7 @@ impl Mesh {
         let device = devices
             .together(&named)
             .map_err(|error| TensorError::of_device("make a mesh", &shown, error))?;
+        device.set_mesh(&axes);
         Ok(Self { device, axes })
     }
 

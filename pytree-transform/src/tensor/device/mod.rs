@@ -9,6 +9,9 @@
 //! - `program.rs`: a jaxpr that is compiled for a device
 //! - `mesh.rs`: several devices as one device
 //! - `sharding.rs`: the division of a tensor among the devices of a mesh
+//! - `spec.rs`: the spec of a sharding, which names axes of a mesh
+//! - `layout.rs`: the shardings of the operands of a program, and the check of a spec
+//! - `visualize.rs`: a picture of a sharding
 //! - `shards.rs`: the parts of a tensor that devices hold, one at a time
 //! - `operations.rs`: single operations
 //! - `structure.rs`: the comparison of single operations, which may have bodies
@@ -22,6 +25,7 @@ mod constants;
 mod current;
 mod engine;
 mod handle;
+mod layout;
 mod mesh;
 mod operations;
 mod placement;
@@ -29,14 +33,22 @@ mod program;
 mod sharding;
 mod shards;
 mod slot;
+mod spec;
 mod structure;
+mod visualize;
 
 pub(crate) use self::array::DeviceArray;
 pub use self::current::with_device;
 pub(crate) use self::current::{beside, chosen, is_chosen, on_host, within};
-pub use self::engine::{Buffer, Engine, Executable, Input, ParallelFunction, PartMaker};
+pub use self::engine::{
+    Buffer, Engine, Executable, Input, ParallelFunction, PartMaker, Partitioned,
+    PartitionedFunction,
+};
 use self::handle::Attached;
 pub use self::handle::Device;
+pub(crate) use self::layout::{
+    Layout, problems_of, problems_of_spec, problems_of_tensor, suggestion,
+};
 pub use self::mesh::{Mesh, MeshDevices};
 pub(crate) use self::operations::evaluate;
 pub(crate) use self::placement::{Mixed, described, of_jaxpr, of_tensors, uses_device};
@@ -44,3 +56,5 @@ pub(crate) use self::program::Program;
 pub use self::sharding::Sharding;
 pub use self::shards::Shard;
 pub(crate) use self::slot::Slots;
+pub use self::spec::{PartitionSpec, SpecAxis};
+pub use self::visualize::visualize_sharding;

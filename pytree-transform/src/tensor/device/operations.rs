@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::constants::{Constants, as_inputs, with_lifted_constants};
 use super::slot::Slot;
 use super::structure::{ByStructure, Structure};
-use super::{Program, chosen, of_tensors};
+use super::{Layout, Program, chosen, of_tensors};
 use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::TensorError;
@@ -44,6 +44,7 @@ struct Operation {
     hash: u64,
     structure: Structure,
     operands: SmallVec<[AbstractArray; 2]>,
+    layout: Layout,
     positions: SmallVec<[usize; 4]>,
     slot: Arc<Slot>,
     used: u64,
@@ -56,7 +57,7 @@ impl Operations {
     fn of(
         &self,
         primitive: &dyn Primitive,
-        operands: &[&Tensor],
+        (operands, layout): (&[&Tensor], &Layout),
         positions: &[usize],
     ) -> Arc<Slot> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,11 +65,12 @@ impl Operations {
         let now = known.clock;
         let infos: SmallVec<[&AbstractArray; 4]> = operands.iter().map(|it| it.info()).collect();
         let hash = {
-            let key = Key(ByStructure(primitive), &infos, positions);
+            let key = Key(ByStructure(primitive), &infos, layout, positions);
             known.hasher.hash_one(key)
         };
         let is_same = |operation: &Operation| {
             operation.operands.iter().eq(infos.iter().copied())
+                && operation.layout == *layout
                 && *operation.positions == *positions
                 && operation.structure.is_of(primitive)
         };
@@ -82,6 +84,7 @@ impl Operations {
             hash,
             structure: Structure::of(primitive),
             operands: infos.into_iter().cloned().collect(),
+            layout: layout.clone(),
             positions: positions.into(),
             slot: Arc::clone(&slot),
             used: now,
@@ -94,10 +97,15 @@ impl Operations {
     }
 }
 
-/// The key of an operation: the parameters, the equations of the bodies, the shapes and dtypes of the operands, and for
-/// each constant in the bodies its operand.
+/// The key of an operation: the parameters, the equations of the bodies, the shapes and dtypes of the operands, their
+/// shardings, and for each constant in the bodies its operand.
 #[derive(Hash)]
-struct Key<'a>(ByStructure<'a>, &'a [&'a AbstractArray], &'a [usize]);
+struct Key<'a>(
+    ByStructure<'a>,
+    &'a [&'a AbstractArray],
+    &'a Layout,
+    &'a [usize],
+);
 
 impl Known {
     /// Removes the least recently used operation if the cache is full.
@@ -139,14 +147,15 @@ pub(crate) fn evaluate(
         return results.map(|result| device.put(&result)).collect();
     }
     let operations = &attached.operations;
-    let slot = operations.of(primitive, &all, &constants.positions);
+    let layout = Layout::of(all.iter().copied());
+    let slot = operations.of(primitive, (&all, &layout), &constants.positions);
     let program = slot.get_or_compile(|| {
         let mut jaxpr = alone(primitive, operands, results, line);
         if !constants.tensors.is_empty() {
             jaxpr = with_lifted_constants(jaxpr, |_| true);
             as_inputs(&mut jaxpr, &constants.tensors);
         }
-        Program::compile(attached, primitive.name(), jaxpr)
+        Program::compile(attached, primitive.name(), jaxpr, &layout)
     })?;
     let operands = all.into_iter().cloned().collect();
     Ok(program.run(attached, operands)?.into())

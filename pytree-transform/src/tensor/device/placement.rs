@@ -86,7 +86,13 @@ pub(crate) fn described(tensor: &Tensor) -> String {
 impl Mixed {
     /// Returns the error for an operation on these tensors.
     pub(crate) fn error(self, operation: &'static str, operands: &[&Tensor]) -> TensorError {
-        let found = [self.0, self.1].map(|position| described(operands[position]));
+        let mut found = [self.0, self.1].map(|position| described(operands[position]));
+        let [first, second] = [self.0, self.1].map(|position| operands[position].try_device());
+        if let (Ok(first), Ok(second)) = (first, second)
+            && first.name() == second.name()
+        {
+            found[1].push_str(", another device of this name");
+        }
         TensorError::devices(name_of(operation), found)
     }
 }

@@ -12,7 +12,8 @@ use pytree_core::bug::{expect_some, pairs};
 
 use super::constants::with_lifted_constants;
 use super::{
-    Attached, Buffer, DeviceArray, Executable, Input, ParallelFunction, Sharding, on_host,
+    Attached, Buffer, DeviceArray, Executable, Input, Layout, ParallelFunction, Partitioned,
+    PartitionedFunction, Sharding, on_host,
 };
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
@@ -42,6 +43,13 @@ pub(crate) struct Program {
     captured: Vec<Arc<DeviceArray>>,
     /// The results of the equations.
     results: Vec<AbstractArray>,
+    /// The axes of the device, if it is a mesh.
+    mesh: Option<MeshAxes>,
+    /// The shardings of the results of the equations. Empty if all devices hold all elements.
+    divided: Vec<Sharding>,
+    /// The shape of the part that one device of a mesh holds of each operand that the equations read, and of each captured
+    /// tensor, if the engine reports it.
+    parts: Option<Vec<Vec<usize>>>,
     outputs: Vec<Output>,
     /// The sharding of each operand, if the device is a mesh and each of its devices runs the program on its own parts.
     shardings: Option<Vec<Sharding>>,
@@ -56,11 +64,13 @@ enum Output {
 }
 
 impl Program {
-    /// Compiles a jaxpr for a device. The constants of the jaxpr must be on the host or on this device.
+    /// Compiles a jaxpr for a device. The constants of the jaxpr must be on the host or on this device. `layout` holds the
+    /// shardings that the operands of each run have.
     pub(crate) fn compile(
         device: &Arc<Attached>,
         name: &str,
         mut jaxpr: Jaxpr,
+        layout: &Layout,
     ) -> Result<Self, TensorError> {
         let arity = jaxpr.inputs.len();
         let (outputs, computed) = outputs(device, &jaxpr)?;
@@ -68,8 +78,21 @@ impl Program {
         let mut jaxpr = with_lifted_constants(jaxpr.without_dead_code(), is_operand);
         let read = keep_read_inputs(&mut jaxpr);
         let captured = captured_as_inputs(device, &mut jaxpr)?;
+        let (mut divided, mut parts) = (Vec::new(), None);
         let executable = if jaxpr.equations.is_empty() {
             None
+        } else if let Some(mesh) = device.mesh()
+            && device.divides_programs()
+            && is_partitioned(&jaxpr, layout, &captured)
+        {
+            let operands = read.iter().map(|&at| layout.sharding(at, mesh));
+            let captured = captured
+                .iter()
+                .filter_map(|array| array.sharding().cloned());
+            let inputs: Vec<Sharding> = operands.chain(captured).collect();
+            let partitioned = device.compile_partitioned(name, &jaxpr, mesh, &inputs)?;
+            (divided, parts) = (partitioned.outputs, partitioned.parts);
+            Some(partitioned.executable)
         } else {
             Some(device.compile(name, &jaxpr)?)
         };
@@ -87,6 +110,9 @@ impl Program {
             read,
             captured,
             results: jaxpr.output_infos().cloned().collect(),
+            mesh: device.mesh().cloned(),
+            divided,
+            parts,
             outputs,
             shardings: None,
         })
@@ -114,7 +140,7 @@ impl Program {
             outputs,
         };
         let executable = device.compile_parallel(name, &function)?;
-        let parts = pairs(jaxpr.outputs(), outputs, RESULTS);
+        let returned = pairs(jaxpr.outputs(), outputs, RESULTS);
         Ok(Self {
             name: name.into(),
             arity,
@@ -122,9 +148,12 @@ impl Program {
             read,
             is_plain: false,
             captured,
-            results: parts
+            results: returned
                 .map(|(part, sharding)| sharding.whole_of(part))
                 .collect(),
+            mesh: Some(mesh.clone()),
+            divided: outputs.to_vec(),
+            parts: None,
             outputs: (0..outputs.len()).map(Output::Result).collect(),
             shardings: Some(operands),
         })
@@ -168,6 +197,37 @@ impl Program {
         };
         let outputs = pairs(&self.outputs, forwarded, "a place for each output");
         Ok(outputs.map(output).map(Tensor::on_device).collect())
+    }
+
+    /// Returns for each operand the shape of the part that one device of a mesh holds in the compiled program. The entry is
+    /// `None` if the equations do not read the operand, or the engine does not report it.
+    pub(crate) fn parts(&self) -> Vec<Option<Vec<usize>>> {
+        let mut parts = vec![None; self.arity];
+        for (&position, part) in self.read.iter().zip(self.parts.iter().flatten()) {
+            parts[position] = Some(part.clone());
+        }
+        parts
+    }
+
+    /// Returns the sharding that an operand has while the program runs, or `None` if the device is not a mesh.
+    pub(crate) fn input_sharding(&self, position: usize, operand: &Tensor) -> Option<Sharding> {
+        if let Some(shardings) = &self.shardings {
+            return shardings.get(position).cloned();
+        }
+        let whole = || self.mesh.as_ref().map(Sharding::replicated);
+        operand.sharding().cloned().or_else(whole)
+    }
+
+    /// Returns the sharding of an output, or `None` if the device is not a mesh.
+    pub(crate) fn output_sharding(&self, position: usize, operands: &[Tensor]) -> Option<Sharding> {
+        match self.outputs.get(position)? {
+            Output::Operand(operand) => self.input_sharding(*operand, operands.get(*operand)?),
+            Output::Captured(array) => array.sharding().cloned(),
+            Output::Result(result) => {
+                let whole = || self.mesh.as_ref().map(Sharding::replicated);
+                self.divided.get(*result).cloned().or_else(whole)
+            }
+        }
     }
 
     /// Returns the operands that the program reads or returns, as arrays on the device.
@@ -269,9 +329,51 @@ impl Attached {
         compiled.map_err(|error| self.not_compiled(name, error))
     }
 
+    fn compile_partitioned(
+        self: &Arc<Self>,
+        name: &str,
+        jaxpr: &Jaxpr,
+        mesh: &MeshAxes,
+        inputs: &[Sharding],
+    ) -> Result<Partitioned, TensorError> {
+        let _host = on_host();
+        let function = PartitionedFunction {
+            jaxpr,
+            mesh,
+            inputs,
+        };
+        let compiled = self.engine.compile_partitioned(&function);
+        let compiled = compiled.and_then(|compiled| {
+            let (found, expected) = (compiled.outputs.len(), jaxpr.outputs.len());
+            if found == expected {
+                return Ok(compiled);
+            }
+            Err(DeviceError::failed(format!(
+                "its engine returned {found} shardings for {expected} outputs; this is a mistake in the engine"
+            )))
+        });
+        compiled.map_err(|error| self.not_compiled(name, error))
+    }
+
     fn not_compiled(self: &Arc<Self>, name: &str, error: DeviceError) -> TensorError {
         TensorError::of_device(format!("compile `{name}`"), &self.device(), error)
     }
+}
+
+/// Returns whether the compiler divides the work of a jaxpr among the devices of a mesh, because an operand or a captured
+/// tensor is divided, or because an equation says how its result is divided. Otherwise all devices compute the same.
+fn is_partitioned(jaxpr: &Jaxpr, layout: &Layout, captured: &[Arc<DeviceArray>]) -> bool {
+    let is_divided =
+        |array: &Arc<DeviceArray>| array.sharding().is_some_and(|own| !own.is_replicated());
+    !layout.is_whole() || captured.iter().any(is_divided) || has_constraint(jaxpr)
+}
+
+fn has_constraint(jaxpr: &Jaxpr) -> bool {
+    jaxpr.equations.iter().any(|equation| {
+        let bodies = equation.primitive.bodies();
+        equation.primitive.is_sharding_constraint()
+            || bodies.into_iter().any(|(_, body)| has_constraint(body))
+    })
 }
 
 /// Returns the sources of all outputs. Also returns the variables of the outputs that equations compute, each once.

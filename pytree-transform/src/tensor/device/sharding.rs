@@ -9,12 +9,13 @@ use smallvec::SmallVec;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::mesh_axes::MeshAxes;
+use crate::tensor::device::{PartitionSpec, SpecAxis};
 
 /// How a tensor is divided among the devices of a [`Mesh`](crate::device::Mesh).
 ///
 /// An axis of the mesh either divides one axis of the tensor into parts of equal length, or none. In the second case the
 /// devices along this axis of the mesh hold the same elements. If several axes of the mesh divide the same axis of the
-/// tensor, the position on the last of them changes fastest.
+/// tensor, they have an order, and the position on the last of them changes fastest.
 ///
 /// The devices are numbered in row-major order: between neighbours, the position on the last axis of the mesh changes
 /// fastest.
@@ -29,6 +30,8 @@ struct ShardedAxis {
     name: AxisName,
     devices: usize,
     divided: Option<usize>,
+    /// The number of axes of the mesh that divide the same axis of the tensor and are outside of this one.
+    depth: usize,
 }
 
 impl Sharding {
@@ -38,6 +41,7 @@ impl Sharding {
             name: name.clone(),
             devices: *devices,
             divided: None,
+            depth: 0,
         };
         Self {
             axes: mesh.axes().iter().map(whole).collect(),
@@ -59,9 +63,40 @@ impl Sharding {
         Self::replicated(&MeshAxes::new(vec![("devices".into(), devices)]))
     }
 
-    /// Divides an axis of the tensor by the axis of the mesh at `position`.
+    /// Returns the sharding that a spec describes on a mesh with these axes. Returns `None` if the spec names an axis that
+    /// the mesh does not have, or an axis twice. A member of the spec that leaves the choice to the compiler divides
+    /// nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::device::{PartitionSpec, Sharding};
+    /// let mesh = [("data", 2), ("model", 4)];
+    /// let sharding = Sharding::of_spec(&mesh, &PartitionSpec::from((None, "model"))).unwrap();
+    /// assert_eq!((sharding.parts(0), sharding.parts(1)), (1, 4));
+    /// assert_eq!(Sharding::of_spec(&mesh, &PartitionSpec::from("pipeline")), None);
+    /// ```
+    pub fn of_spec<N: AsRef<str>>(mesh: &[(N, usize)], spec: &PartitionSpec) -> Option<Self> {
+        let axes = mesh.iter();
+        let axes = axes.map(|(name, length)| (AxisName::from(name.as_ref()), *length));
+        let mut sharding = Self::replicated(&MeshAxes::new(axes.collect()));
+        for (divided, axis) in spec.axes().iter().enumerate() {
+            for name in axis.names() {
+                let position = sharding.axes.iter().position(|own| own.name == *name)?;
+                if sharding.divided(position).is_some() {
+                    return None;
+                }
+                sharding.divide(position, divided);
+            }
+        }
+        Some(sharding)
+    }
+
+    /// Divides an axis of the tensor by the axis of the mesh at `position`. Axes of the mesh that already divide the same
+    /// axis are outside of this one.
     pub(crate) fn divide(&mut self, position: usize, divided: usize) {
-        self.axes[position].divided = Some(divided);
+        let depth = self.dividing(divided).len();
+        let axis = &mut self.axes[position];
+        (axis.divided, axis.depth) = (Some(divided), depth);
     }
 
     /// Returns the axis of the tensor that the axis of the mesh at `position` divides.
@@ -87,21 +122,42 @@ impl Sharding {
 
     /// Returns the number of parts along an axis of the tensor.
     pub fn parts(&self, axis: usize) -> usize {
-        self.dividing(axis).map(|axis| axis.devices).product()
+        let dividing = self.axes.iter().filter(|own| own.divided == Some(axis));
+        dividing.map(|own| own.devices).product()
     }
 
     /// Returns the position of a device's part along an axis of the tensor. The position is less than the number of
     /// [`parts`](Self::parts).
     pub fn position(&self, device: usize, axis: usize) -> usize {
-        let (mut stride, mut parts, mut position) = (1, 1, 0);
-        for own in self.axes.iter().rev() {
-            if own.divided == Some(axis) {
-                position += device / stride % own.devices * parts;
-                parts *= own.devices;
-            }
-            stride *= own.devices;
-        }
-        position
+        let place = |own: &ShardedAxis| {
+            let inner = self
+                .axes
+                .iter()
+                .rev()
+                .take_while(|other| other.name != own.name);
+            let stride: usize = inner.map(|other| other.devices).product();
+            device / stride % own.devices
+        };
+        let dividing = self.dividing(axis).into_iter();
+        dividing.fold(0, |position, own| position * own.devices + place(own))
+    }
+
+    /// Returns the spec of the sharding.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::device::{PartitionSpec, Sharding};
+    /// let spec = PartitionSpec::from((None, ("model", "data")));
+    /// let sharding = Sharding::of_spec(&[("data", 2), ("model", 4)], &spec).unwrap();
+    /// assert_eq!(sharding.spec(), spec);
+    /// ```
+    pub fn spec(&self) -> PartitionSpec {
+        let divided = self.axes.iter().filter_map(|axis| axis.divided);
+        let count = divided.max().map_or(0, |last| last + 1);
+        let names = |axis| self.dividing(axis).into_iter().map(|own| own.name.clone());
+        (0..count)
+            .map(|axis| SpecAxis::Along(names(axis).collect()))
+            .collect()
     }
 
     /// Returns the range of each axis of a tensor that a device holds. `shape` is the shape of the whole tensor. The
@@ -137,13 +193,17 @@ impl Sharding {
 
     /// Returns the names of the axes of the mesh that divide an axis of the tensor, for messages.
     pub(crate) fn names(&self, axis: usize) -> String {
-        let names = self.dividing(axis).map(|axis| format!("`{}`", axis.name));
+        let names = self.dividing(axis).into_iter();
+        let names = names.map(|axis| format!("`{}`", axis.name));
         names.collect::<Vec<_>>().join(" × ")
     }
 
-    fn dividing(&self, axis: usize) -> impl Iterator<Item = &ShardedAxis> {
-        let is_dividing = move |own: &&ShardedAxis| own.divided == Some(axis);
-        self.axes.iter().filter(is_dividing)
+    /// Returns the axes of the mesh that divide an axis of the tensor, the outermost first.
+    fn dividing(&self, axis: usize) -> SmallVec<[&ShardedAxis; 2]> {
+        let own = self.axes.iter().filter(|own| own.divided == Some(axis));
+        let mut own: SmallVec<[&ShardedAxis; 2]> = own.collect();
+        own.sort_by_key(|own| own.depth);
+        own
     }
 
     /// Returns the shape of a part, or the first axis whose length is not a multiple of its number of parts.
@@ -218,6 +278,18 @@ mod tests {
         let same = sharding([Some(1), Some(1)]);
         assert_eq!(positions(&same, 1), [0, 1, 2, 3, 4, 5]);
         assert_eq!(positions(&same, 0), [0; 6]);
+    }
+
+    #[test]
+    fn first_named_axis_is_outermost() {
+        let mesh = [("data", 2), ("model", 3)];
+        let of = |spec: PartitionSpec| Sharding::of_spec(&mesh, &spec).unwrap();
+        let inner = of([["model", "data"]].into());
+        assert_eq!(positions(&inner, 0), [0, 2, 4, 1, 3, 5]);
+        assert_eq!(inner.names(0), "`model` × `data`");
+        assert_ne!(inner, of([["data", "model"]].into()));
+        assert_eq!(of([["data", "model"]].into()), sharding([Some(0), Some(0)]));
+        assert_eq!(Sharding::of_spec(&mesh, &["data", "data"].into()), None);
     }
 
     #[test]

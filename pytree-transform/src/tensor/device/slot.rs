@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Device, Program};
+use super::{Device, Layout, Program};
 use crate::base::error::TensorError;
 
 /// A program that is compiled when it is first needed. Other threads that need the program wait until it is compiled.
@@ -26,27 +26,31 @@ impl Slot {
     }
 }
 
-/// The programs of a recorded function, one for each device that has run it.
+/// The programs of a recorded function, one for each device that has run it, and on a mesh one for each layout of the
+/// operands.
 #[derive(Default)]
-pub(crate) struct Slots(Mutex<Vec<(Device, Arc<Slot>)>>);
+pub(crate) struct Slots(Mutex<Vec<(Device, Layout, Arc<Slot>)>>);
 
 impl Slots {
-    /// Returns the program for a device. Compiles it if necessary.
+    /// Returns the program for a device and operands with a layout. Compiles it if necessary.
     pub(crate) fn get_or_compile(
         &self,
         device: &Device,
+        layout: &Layout,
         compile: impl FnOnce() -> Result<Program, TensorError>,
     ) -> Result<Arc<Program>, TensorError> {
-        self.of(device).get_or_compile(compile)
+        self.of(device, layout).get_or_compile(compile)
     }
 
-    fn of(&self, device: &Device) -> Arc<Slot> {
+    fn of(&self, device: &Device, layout: &Layout) -> Arc<Slot> {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, slot)) = slots.iter().find(|(known, _)| known == device) {
+        let mut known = slots.iter();
+        let known = known.find(|(known, of, _)| known == device && of == layout);
+        if let Some((.., slot)) = known {
             return Arc::clone(slot);
         }
         let slot = Arc::default();
-        slots.push((device.clone(), Arc::clone(&slot)));
+        slots.push((device.clone(), layout.clone(), Arc::clone(&slot)));
         slot
     }
 }

@@ -98,6 +98,12 @@ impl<'m> Block<'m> {
         &self.module.mesh
     }
 
+    /// Returns the axes of the mesh among whose devices the compiler divides the module, or `None` if it does not.
+    pub(super) fn partition_mesh(&self) -> Option<&MeshAxes> {
+        let partitioning = self.module.partitioning.as_ref();
+        partitioning.map(|partitioning| &partitioning.mesh)
+    }
+
     /// Returns the error for an equation that StableHLO cannot express.
     pub(crate) fn refused(
         &self,
@@ -205,11 +211,22 @@ impl<'m> Block<'m> {
 
     /// Appends the arguments of a function or a region with their types.
     pub(super) fn declare(&mut self, arguments: &[Value]) {
+        self.declare_with(arguments, |_, _| String::new());
+    }
+
+    /// Appends the arguments of a function with their types and attributes.
+    pub(super) fn declare_with(
+        &mut self,
+        arguments: &[Value],
+        attributes: impl Fn(usize, &AbstractArray) -> String,
+    ) {
         for (position, argument) in arguments.iter().enumerate() {
             self.separate(position);
             self.name(argument);
             self.function.text.push_str(": ");
             write_type(&mut self.function.text, &argument.info);
+            let attributes = attributes(position, &argument.info);
+            self.function.text.push_str(&attributes);
         }
     }
 

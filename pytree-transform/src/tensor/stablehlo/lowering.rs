@@ -15,6 +15,7 @@ use crate::tensor::jaxpr::{Equation, INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, co
 use crate::tensor::primitive::{Lowered, Outputs, Primitive};
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, Value};
 use crate::tensor::stablehlo::module::{FunctionKey, Module, StableHlo};
+use crate::tensor::stablehlo::partitioning::Partitioning;
 
 impl Jaxpr {
     /// Returns a module of StableHLO that computes the same results as the jaxpr, as input for XLA and other compilers.
@@ -38,13 +39,25 @@ impl Jaxpr {
     /// line.
     #[panicking_twin(to_stablehlo, Lowering)]
     pub fn try_to_stablehlo(&self) -> Result<StableHlo, TensorError> {
+        self.to_module(None)
+    }
+
+    /// Returns the module of StableHLO with the shardings of its inputs. XLA divides the work among the devices of a mesh.
+    pub(crate) fn to_partitioned_stablehlo(
+        &self,
+        partitioning: Partitioning,
+    ) -> Result<StableHlo, TensorError> {
+        self.to_module(Some(partitioning))
+    }
+
+    fn to_module(&self, partitioning: Option<Partitioning>) -> Result<StableHlo, TensorError> {
         let lines = self.equations.iter().map(|equation| equation.line);
         let equation = CurrentEquation {
             primitive: "jaxpr",
             line: lines.clone().next().unwrap_or(Location::caller()),
         };
         let inputs: Vec<AbstractArray> = self.inputs().into_iter().cloned().collect();
-        let module = Module::new(MeshAxes::new(self.batch_axes.clone()));
+        let module = Module::new(MeshAxes::new(self.batch_axes.clone()), partitioning);
         module.finish(inputs, equation, |block, arguments| {
             block.lower(self, arguments)
         })

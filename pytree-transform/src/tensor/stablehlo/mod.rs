@@ -14,10 +14,12 @@ mod literals;
 mod lowering;
 mod module;
 mod operations;
+mod partitioning;
 mod types;
 
 pub(crate) use self::block::{Block, Value};
 pub(crate) use self::literals::{number, table};
 pub use self::module::StableHlo;
 pub(crate) use self::operations::GatherAxes;
+pub(crate) use self::partitioning::Partitioning;
 pub(crate) use self::types::{Array64, Bound, NumberKind, Padding, all_bits, bound, number_kind};

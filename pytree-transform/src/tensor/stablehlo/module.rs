@@ -14,6 +14,7 @@ use crate::tensor::Tensor;
 use crate::tensor::jaxpr::constant_array;
 use crate::tensor::stablehlo::block::{Block, CurrentEquation, FunctionText, Value};
 use crate::tensor::stablehlo::literals;
+use crate::tensor::stablehlo::partitioning::Partitioning;
 use crate::tensor::stablehlo::types::TensorType;
 
 /// A program in StableHLO, the input language of XLA and other compilers.
@@ -86,6 +87,7 @@ impl StableHlo {
     /// ```
     pub fn text_with_donors(&self) -> String {
         const DONOR: &str = " {jax.buffer_donor = true}";
+        const FIRST_DONOR: &str = " {jax.buffer_donor = true, ";
         let mut text = String::with_capacity(self.text.len() + self.inputs.len() * DONOR.len());
         let mut rest = &self.text[..];
         for input in &self.inputs {
@@ -94,8 +96,14 @@ impl StableHlo {
             let end = rest.find(&declared).map(|at| at + declared.len());
             let (before, after) = rest.split_at(expect_some(end, "the type of each input"));
             text.push_str(before);
-            text.push_str(DONOR);
-            rest = after;
+            // The type may be followed by other attributes.
+            if let Some(others) = after.strip_prefix(" {") {
+                text.push_str(FIRST_DONOR);
+                rest = others;
+            } else {
+                text.push_str(DONOR);
+                rest = after;
+            }
         }
         text.push_str(rest);
         text
@@ -272,7 +280,10 @@ pub(super) struct FunctionHead {
 /// A module while it is written.
 #[derive(Debug, Default)]
 pub(super) struct Module {
+    /// The named axes of the replicas.
     pub(super) mesh: MeshAxes,
+    /// How the compiler divides the module among devices. `None` means that one device computes everything.
+    pub(super) partitioning: Option<Partitioning>,
     /// The position in `heads` of each function that other functions call.
     pub(super) functions: HashMap<FunctionKey, usize>,
     heads: Vec<FunctionHead>,
@@ -284,9 +295,10 @@ pub(super) struct Module {
 }
 
 impl Module {
-    pub(super) fn new(mesh: MeshAxes) -> Self {
+    pub(super) fn new(mesh: MeshAxes, partitioning: Option<Partitioning>) -> Self {
         Self {
             mesh,
+            partitioning,
             ..Self::default()
         }
     }
@@ -352,8 +364,15 @@ impl Module {
             .chain(constants.iter().map(|(_, value)| value));
         let all: Vec<Value> = all.cloned().collect();
         // The head is written last, because all constants are known only after the body is written.
+        let partitioning = match visibility {
+            "public" => self.partitioning.clone(),
+            _ => None,
+        };
         let mut head = Block::new(self, equation);
-        head.declare(&all);
+        match &partitioning {
+            Some(own) => head.declare_with(&all, |at, info| own.of_input(at, info)),
+            None => head.declare(&all),
+        }
         let (parameters, _) = head.finish();
         let name = self.function_name(visibility, name);
         let results: Vec<AbstractArray> = results.into_iter().map(|value| value.info).collect();
@@ -361,6 +380,9 @@ impl Module {
         for (position, result) in results.iter().enumerate() {
             let comma = if position == 0 { "" } else { ", " };
             let _ = write!(text, "{comma}{}", TensorType(result));
+            if let Some(own) = &partitioning {
+                text.push_str(&own.of_output(position, result));
+            }
         }
         text.push_str(") {\n");
         let moved = text.len();
@@ -417,7 +439,13 @@ impl Module {
                 " attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = {replicas} : i32}}"
             );
         }
+        let partitioning = self.partitioning.as_ref().map(Partitioning::head);
+        let (attributes, mesh) = partitioning.unwrap_or_default();
+        if !attributes.is_empty() {
+            let _ = write!(text, " attributes {{{attributes}}}");
+        }
         text.push_str(" {\n");
+        text.push_str(&mesh);
         let mut marks = Vec::new();
         for function in std::iter::once(main).chain(self.texts) {
             let moved = text.len();
