@@ -14,7 +14,11 @@
 
 mod checkpoints;
 mod exports;
+mod folders;
 mod treedefs;
+
+#[path = "../shards/mesh.rs"]
+mod mesh;
 
 use std::path::PathBuf;
 

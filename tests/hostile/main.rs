@@ -17,6 +17,7 @@
 mod builder;
 mod checkpoints;
 mod einsums;
+mod folders;
 mod indices;
 mod killed;
 mod memory;

@@ -13,12 +13,15 @@ fn folder() -> std::path::PathBuf {
 pub fn stored(beginning: &str) -> Vec<Vec<u8>> {
     let entries = std::fs::read_dir(folder()).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    // Checkpoints by shards are folders.
     paths.retain(|path| {
-        path.file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with(beginning)
+        path.is_file()
+            && path
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with(beginning)
     });
     paths.sort();
     assert!(!paths.is_empty());

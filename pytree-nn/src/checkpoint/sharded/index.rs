@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -202,6 +202,14 @@ impl Index {
         Ok(Some(described))
     }
 
+    /// Returns whether a file belongs to the checkpoint, also if it has no tensors.
+    fn lists(&self, file: &str) -> bool {
+        let lines = self.metadata.get(FILES_KEY).unwrap_or_default().lines();
+        let mut described = lines.filter_map(|line| line.split_once('\t'));
+        described.any(|(name, _)| name == file)
+            || self.weight_map.values().any(|known| known == file)
+    }
+
     pub(super) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
@@ -225,39 +233,31 @@ fn is_plain(name: &str) -> bool {
 
 /// Removes the files of earlier or unfinished saves that no index needs and no writer has locked.
 pub(super) fn remove_unused(directory: &Path) {
+    let index = directory.join(NAME);
+    let is_used = |name: &str| match Index::read(&index) {
+        Ok(index) => index.lists(name),
+        // An index that cannot be read may need the file.
+        Err(CheckpointError::Io { source, .. }) => source.kind() != io::ErrorKind::NotFound,
+        Err(_) => true,
+    };
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
+    let known = Index::read(&index).ok();
+    let is_known = |name: &str| known.as_ref().is_some_and(|index| index.lists(name));
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| is_own(name)) else {
-            continue;
-        };
-        files::remove_unless_locked(&entry.path(), || {
-            // Another save may have written its index meanwhile. An index that cannot be read may need the file.
-            match Index::read(&directory.join(NAME)) {
-                Ok(index) => {
-                    index.weight_map.values().any(|file| file == name) || index.lists(name)
-                }
-                Err(CheckpointError::Io { source, .. }) => {
-                    source.kind() != std::io::ErrorKind::NotFound
-                }
-                Err(_) => true,
-            }
-        });
-    }
-}
-
-impl Index {
-    fn lists(&self, file: &str) -> bool {
-        let described = self.described().ok().flatten();
-        described.is_some_and(|files| files.contains_key(file))
+        let name = name.to_str().filter(|name| is_own(name));
+        if let Some(name) = name.filter(|name| !is_known(name)) {
+            // Another save may have written its index meanwhile, so the index is read again.
+            files::remove_unless_locked(&entry.path(), || is_used(name));
+        }
     }
 }
 
 /// Removes a checkpoint by shards. The index is removed first, so that nothing loads a part of it. Files of other programs
 /// remain, and so does their folder.
-pub(in crate::checkpoint) fn remove(directory: &Path) -> std::io::Result<()> {
+pub(in crate::checkpoint) fn remove(directory: &Path) -> io::Result<()> {
     fs::remove_file(directory.join(NAME))?;
     remove_unused(directory);
     // A folder with other files is not removed.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::BLOCK;
 use super::grid::defect;
-use super::index::Index;
+use super::index::{Described, Index};
 use super::part::{PARTS_KEY, PartPlace, of_json, part_name};
 use super::writing::BLOCKS_KEY;
 use crate::checkpoint::CheckpointError;
@@ -66,7 +66,7 @@ impl StoredFolder {
     /// Opens the files of an index.
     pub(super) fn of(index: Index) -> Result<Self, CheckpointError> {
         let mut files = Vec::new();
-        let mut wholes: BTreeMap<String, Whole> = BTreeMap::new();
+        let mut wholes = BTreeMap::new();
         let mut by_file: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (stored, file) in &index.weight_map {
             by_file.entry(file).or_default().push(stored);
@@ -74,7 +74,7 @@ impl StoredFolder {
         let described = index.described()?;
         for (name, stored) in by_file {
             let path = index.directory().join(name);
-            if stored.is_empty() || !path.exists() {
+            if !path.exists() {
                 return Err(damaged(
                     path,
                     stored[0],
@@ -86,37 +86,10 @@ impl StoredFolder {
                 let Some(expected) = described.get(name) else {
                     return Err(damaged(path, stored[0], "the index does not list the file"));
                 };
-                if expected.length != file.len() {
-                    return Err(CheckpointError::Length {
-                        path,
-                        expected: usize::try_from(expected.length).unwrap_or(usize::MAX),
-                        found: usize::try_from(file.len()).unwrap_or(usize::MAX),
-                    });
-                }
-                if expected.header != file.header_checksum() {
-                    return Err(CheckpointError::Checksum {
-                        path,
-                        expected: expected.header.clone(),
-                        found: file.header_checksum().to_owned(),
-                    });
-                }
+                compare(&file, expected)?;
             }
-            for (tensor, shape, piece) in pieces(&file, files.len(), &stored, described.is_some())?
-            {
-                let dtype = piece.info.dtype;
-                let whole = wholes.entry(tensor).or_insert_with(|| Whole {
-                    dtype,
-                    shape: shape.clone(),
-                    pieces: Vec::new(),
-                });
-                if whole.dtype != dtype || whole.shape != shape {
-                    let problem = format!(
-                        "the file has a part of a tensor {dtype:?} {shape:?}, but another part belongs to a tensor {:?} {:?}",
-                        whole.dtype, whole.shape
-                    );
-                    return Err(damaged(path, &piece.name, &problem));
-                }
-                whole.pieces.push(piece);
+            for (tensor, piece) in pieces(&file, files.len(), &stored, described.is_some())? {
+                add_piece(&mut wholes, &path, tensor, piece)?;
             }
             files.push(file);
         }
@@ -192,26 +165,71 @@ pub(super) fn damaged(path: PathBuf, name: &str, problem: &str) -> CheckpointErr
     }
 }
 
-/// Returns the parts that an index expects in a file, each with the name and the shape of its tensor.
+/// Compares a file with what the index knows of it.
+fn compare(file: &StoredFile, expected: &Described) -> Result<(), CheckpointError> {
+    let path = file.path().to_owned();
+    if expected.length != file.len() {
+        return Err(CheckpointError::Length {
+            path,
+            expected: usize::try_from(expected.length).unwrap_or(usize::MAX),
+            found: usize::try_from(file.len()).unwrap_or(usize::MAX),
+        });
+    }
+    if expected.header != file.header_checksum() {
+        return Err(CheckpointError::Checksum {
+            path,
+            expected: expected.header.clone(),
+            found: file.header_checksum().to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// The name and the shape of a tensor, of which a file has a part.
+type Tensor = (String, Vec<usize>);
+
+/// Adds a part to its tensor.
+fn add_piece(
+    wholes: &mut BTreeMap<String, Whole>,
+    path: &Path,
+    (tensor, shape): Tensor,
+    piece: Piece,
+) -> Result<(), CheckpointError> {
+    let dtype = piece.info.dtype;
+    let whole = wholes.entry(tensor).or_insert_with(|| Whole {
+        dtype,
+        shape: shape.clone(),
+        pieces: Vec::new(),
+    });
+    if whole.dtype != dtype || whole.shape != shape {
+        let problem = format!(
+            "the file has a part of a tensor {dtype:?} {shape:?}, but another part belongs to a tensor {:?} {:?}",
+            whole.dtype, whole.shape
+        );
+        return Err(damaged(path.to_owned(), &piece.name, &problem));
+    }
+    whole.pieces.push(piece);
+    Ok(())
+}
+
+/// Returns the parts that an index expects in a file, each with its tensor. `position` is the position of the file.
 fn pieces(
     file: &StoredFile,
     position: usize,
     stored: &[&str],
     has_blocks: bool,
-) -> Result<Vec<(String, Vec<usize>, Piece)>, CheckpointError> {
+) -> Result<Vec<(Tensor, Piece)>, CheckpointError> {
     let refused = |name: &str, problem: &str| damaged(file.path().to_owned(), name, problem);
     let invalid = |key: &str| {
-        refused(
-            stored[0],
-            &format!("the metadata `{key}` of the file is invalid"),
-        )
+        let problem = format!("the metadata `{key}` of the file is invalid");
+        refused(stored[0], &problem)
     };
     let mut tensors = file.tensors();
     let places = match file.entry(PARTS_KEY) {
         Some(text) => of_json(text).ok_or_else(|| invalid(PARTS_KEY))?,
         None => BTreeMap::new(),
     };
-    let blocks = match file.entry(BLOCKS_KEY) {
+    let mut blocks = match file.entry(BLOCKS_KEY) {
         Some(text) if has_blocks => of_blocks(text).ok_or_else(|| invalid(BLOCKS_KEY))?,
         None if has_blocks => return Err(invalid(BLOCKS_KEY)),
         _ => BTreeMap::new(),
@@ -219,57 +237,48 @@ fn pieces(
     let mut pieces = Vec::with_capacity(stored.len());
     for &name in stored {
         let Some(info) = tensors.remove(name) else {
-            return Err(refused(
-                name,
-                "the index says that this file has it, but the file has not",
-            ));
+            let problem = "the index says that this file has it, but the file has not";
+            return Err(refused(name, problem));
         };
-        let blocks = match (has_blocks, blocks.get(name)) {
-            (false, _) => None,
-            (true, Some(own))
-                if own.len() == (info.data_offsets.1 - info.data_offsets.0).div_ceil(BLOCK) =>
-            {
-                Some(own.clone())
-            }
-            (true, _) => {
-                return Err(refused(
-                    name,
-                    "the file has not as many checksums as it has blocks",
-                ));
-            }
+        let blocks = blocks.remove(name);
+        let count = (info.data_offsets.1 - info.data_offsets.0).div_ceil(BLOCK);
+        if has_blocks && blocks.as_ref().is_none_or(|blocks| blocks.len() != count) {
+            let problem = "the file has not as many checksums as it has blocks";
+            return Err(refused(name, problem));
+        }
+        let (tensor, ranges) = if let Some(place) = places.get(name) {
+            let ranges = placed(name, place, &info);
+            let ranges = ranges.map_err(|problem| refused(name, &problem))?;
+            ((place.tensor.clone(), place.shape.clone()), ranges)
+        } else {
+            let ranges = info.shape.iter().map(|&length| 0..length).collect();
+            ((name.to_owned(), info.shape.clone()), ranges)
         };
-        let (tensor, shape, ranges) = match places.get(name) {
-            None => {
-                let ranges = info.shape.iter().map(|&length| 0..length).collect();
-                (name.to_owned(), info.shape.clone(), ranges)
-            }
-            Some(place) => {
-                let Some(ranges) = ranges_of(place, &info) else {
-                    let problem = format!(
-                        "its shape {:?} at {:?} is not inside of its tensor {:?}",
-                        info.shape, place.begin, place.shape
-                    );
-                    return Err(refused(name, &problem));
-                };
-                if part_name(&place.tensor, &ranges, &place.shape) != name {
-                    return Err(refused(name, "its name is not that of its place"));
-                }
-                (place.tensor.clone(), place.shape.clone(), ranges)
-            }
+        let name = name.to_owned();
+        let piece = Piece {
+            file: position,
+            name,
+            info,
+            ranges,
+            blocks,
         };
-        pieces.push((
-            tensor,
-            shape,
-            Piece {
-                file: position,
-                name: name.to_owned(),
-                info,
-                ranges,
-                blocks,
-            },
-        ));
+        pieces.push((tensor, piece));
     }
     Ok(pieces)
+}
+
+/// Returns the ranges of a part, or the problem of its place.
+fn placed(name: &str, place: &PartPlace, info: &TensorInfo) -> Result<Vec<Range<usize>>, String> {
+    let Some(ranges) = ranges_of(place, info) else {
+        return Err(format!(
+            "its shape {:?} at {:?} is not inside of its tensor {:?}",
+            info.shape, place.begin, place.shape
+        ));
+    };
+    if part_name(&place.tensor, &ranges, &place.shape) != name {
+        return Err("its name is not that of its place".to_owned());
+    }
+    Ok(ranges)
 }
 
 /// Returns the ranges of a part, or `None` if the part is not inside of its tensor.

@@ -164,6 +164,10 @@ fn write_own(
         path: save.path.to_owned(),
         source,
     })?;
+    if writers.rank() == 0 {
+        // What killed saves have left. The other processes have locked their files.
+        remove_unused(save.path);
+    }
     let own_names = names(treedef);
     let shapes = leaves.iter().map(Tensor::shape);
     let places = places(treedef, shapes, options.names.as_ref());
