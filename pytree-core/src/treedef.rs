@@ -22,6 +22,7 @@ mod display;
 mod dynamic;
 mod edit;
 mod keys;
+mod kinds;
 mod missing;
 mod part;
 mod prefix;
@@ -45,11 +46,11 @@ pub(crate) use self::display::Notation;
 use self::display::write_tree;
 use self::dynamic::DynamicShapes;
 pub(crate) use self::keys::key_below;
+use self::kinds::Kinds;
 use self::part::Nodes;
 pub(crate) use self::prefix::{Fit, Meeting};
 pub(crate) use self::walk::Step;
 use crate::base::bug::expect_at;
-use crate::base::kind::LeafKind;
 use crate::base::path::{KeyPath, PathKey};
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape, Shape, StandIn};
 use crate::node::statics::StaticBox;
@@ -93,6 +94,10 @@ struct Inner {
     hash: OnceLock<u64>,
     /// The positions of the shared nodes and references, computed at the first request.
     numbered_at: OnceLock<Box<[usize]>>,
+    /// The kinds of the leaves, computed at the first request. A part uses the kinds of its whole.
+    kinds: OnceLock<Kinds>,
+    /// Whether a module declares named axes, computed at the first request.
+    has_axes: OnceLock<bool>,
 }
 
 /// The numbers of leaves and absent leaves, the depth, and the number of shared nodes and references of a treedef.
@@ -182,20 +187,6 @@ impl TreeDef {
             }
         });
         paths
-    }
-
-    /// Returns the kinds of the leaves, in order.
-    pub fn leaf_kinds(&self) -> Vec<Option<LeafKind>> {
-        let mut kinds = Vec::with_capacity(self.num_leaves());
-        self.walk_decisions(
-            |field| field,
-            |holds_leaf, field| {
-                if holds_leaf {
-                    kinds.push(field.and_then(LeafKind::below_field));
-                }
-            },
-        );
-        kinds
     }
 
     /// Returns for each leaf, in order, whether there are only tuples above it.
@@ -293,6 +284,8 @@ impl TreeDef {
             numbered: counts.numbered,
             hash: OnceLock::new(),
             numbered_at: OnceLock::new(),
+            kinds: OnceLock::new(),
+            has_axes: OnceLock::new(),
         }))
     }
 

@@ -90,8 +90,10 @@ impl TreeDef {
     /// Returns whether a module declares named axes.
     pub(crate) fn has_axes(&self) -> bool {
         // If a shape was created at run time, `node.shape` is a stand-in, which has no fields.
-        let mut nodes = self.0.nodes.iter();
-        nodes.any(|node| node.arity > 0 && node.shape.has_axes())
+        *self.0.has_axes.get_or_init(|| {
+            let mut nodes = self.0.nodes.iter();
+            nodes.any(|node| node.arity > 0 && node.shape.has_axes())
+        })
     }
 
     /// Compares the shapes of leaves with the named axes of the modules. Each module has a scope of its own. `trees`

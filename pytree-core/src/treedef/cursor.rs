@@ -114,6 +114,7 @@ impl TreeDef {
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'t> {
     treedef: &'t Inner,
+    nodes: &'t [Node],
     node: usize,
     aux: usize,
 }
@@ -124,6 +125,7 @@ impl<'t> Cursor<'t> {
     pub(crate) fn new(treedef: &'t TreeDef) -> Self {
         Self {
             treedef: &treedef.0,
+            nodes: &treedef.0.nodes,
             node: 0,
             aux: 0,
         }
@@ -144,9 +146,10 @@ impl<'t> Cursor<'t> {
             a.arity == b.arity && of_a == of_b && (of_a.is_dynamic() || a.target == b.target)
         };
         let is_same =
-            treedef.nodes.iter().zip(nodes).all(same_node) && treedef.aux[..self.aux] == *aux;
+            self.nodes.iter().zip(nodes).all(same_node) && treedef.aux[..self.aux] == *aux;
         is_same.then_some(Self {
             treedef: other,
+            nodes: &other.nodes,
             ..self
         })
     }
@@ -154,14 +157,14 @@ impl<'t> Cursor<'t> {
     /// Returns whether the cursor has passed all nodes and all static values.
     #[inline]
     pub(crate) fn is_at_end(self) -> bool {
-        self.node == self.treedef.nodes.len() && self.aux == self.treedef.aux.len()
+        self.node == self.nodes.len() && self.aux == self.treedef.aux.len()
     }
 
     /// Advances past the next node if it has the given shape and number of children. Returns whether the cursor
     /// advanced.
     #[inline]
     pub(crate) fn pass_node(&mut self, shape: &'static NodeShape, arity: usize) -> bool {
-        let Some(node) = self.treedef.nodes.get(self.node) else {
+        let Some(node) = self.nodes.get(self.node) else {
             return false;
         };
         let is_next = node.arity as usize == arity
@@ -180,14 +183,14 @@ impl<'t> Cursor<'t> {
     /// Advances past the next `count` siblings, which have equal sizes.
     #[inline]
     pub(crate) fn pass_siblings(&mut self, count: usize) {
-        let next = self.treedef.nodes.get(self.node);
+        let next = self.nodes.get(self.node);
         self.node += next.map_or(0, |node| count * node.size as usize);
     }
 
     /// Advances past the next node if it is a leaf of any type. Returns whether the cursor advanced.
     #[inline]
     pub(crate) fn pass_leaf(&mut self) -> bool {
-        let next = self.treedef.nodes.get(self.node);
+        let next = self.nodes.get(self.node);
         let is_next = next.is_some_and(|node| node.shape.kind == NodeKind::Leaf);
         self.node += usize::from(is_next);
         is_next
@@ -196,7 +199,7 @@ impl<'t> Cursor<'t> {
     /// Advances past the next node if it has the given number of children and the given shape, which was created at run
     /// time. Returns whether the cursor advanced.
     pub(crate) fn pass_dynamic(&mut self, shape: &Arc<DynamicShape>, arity: usize) -> bool {
-        let next = self.treedef.nodes.get(self.node);
+        let next = self.nodes.get(self.node);
         let has_shape = |node: &Node| self.treedef.shape_of(node) == Shape::Dynamic(shape);
         let is_next = next.is_some_and(|node| node.arity as usize == arity && has_shape(node));
         self.node += usize::from(is_next);
@@ -219,7 +222,7 @@ impl<'t> Cursor<'t> {
     /// references, or `None` if the alias has no target.
     #[inline]
     pub(crate) fn passed_target(self) -> Option<usize> {
-        self.treedef.nodes.get(self.node.checked_sub(1)?)?.target()
+        self.nodes.get(self.node.checked_sub(1)?)?.target()
     }
 
     /// Advances past the next static value or key if it equals `value`. Returns whether the cursor advanced.

@@ -93,7 +93,7 @@ impl TreeDef {
     }
 
     /// Returns the whole that this part shares. A treedef that is not a part is its own whole.
-    fn whole(&self) -> &Self {
+    pub(super) fn whole(&self) -> &Self {
         match &self.0.nodes.part {
             Some(part) => &part.whole,
             None => self,

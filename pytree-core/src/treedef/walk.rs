@@ -177,46 +177,6 @@ impl TreeDef {
         });
         Some((places, leaves, is_leaf(at)))
     }
-
-    /// Calls `visit` for each leaf, present or absent, in order. `visit` receives whether the leaf is present, and the
-    /// result of `decide` for the field that determines the leaf's kind. `decide` is called once for each outermost
-    /// field whose kind is `Param` or `State`, and once for all leaves outside of these fields.
-    pub(crate) fn walk_decisions<'a, T: Copy>(
-        &'a self,
-        mut decide: impl FnMut(Option<&'a FieldKind>) -> T,
-        mut visit: impl FnMut(bool, T),
-    ) {
-        let without_kind = decide(None);
-        // For each node that contains the current node: its shape, the number of visited children, the number of all
-        // children, and the result of `decide` for the outermost field that contains the node, if any.
-        let mut open: Vec<(Shape<'_>, u32, u32, Option<T>)> = Vec::new();
-        for node in self.0.nodes.iter() {
-            let mut decision = None;
-            if let Some((shape, over, _, inherited)) = open.last_mut() {
-                decision = *inherited;
-                if decision.is_none() {
-                    decision = shape
-                        .field_kind(*over as usize)
-                        .filter(|kind| kind.decides())
-                        .map(|kind| decide(Some(kind)));
-                }
-                *over += 1;
-            }
-            if node.arity > 0 {
-                open.push((self.0.shape_of(node), 0, node.arity, decision));
-                continue;
-            }
-            if node.is_place() {
-                visit(
-                    node.shape.kind == NodeKind::Leaf,
-                    decision.unwrap_or(without_kind),
-                );
-            }
-            while open.last().is_some_and(|(_, over, arity, _)| over == arity) {
-                open.pop();
-            }
-        }
-    }
 }
 
 impl Inner {

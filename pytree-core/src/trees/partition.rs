@@ -21,7 +21,6 @@ pub(crate) use self::update::merge_state_trees;
 pub use self::update::{merge_state, update};
 use crate::base::bug::{LEAVES, bug, expect_next};
 use crate::base::error::TreeError;
-use crate::base::kind::LeafKind;
 use crate::base::path::{AsKeyPath, KeyPath};
 use crate::contract::pytree::{Pytree, PytreeOf, Visitor};
 use crate::contract::unflatten::Unflattener;
@@ -291,19 +290,14 @@ fn split_leaves<M, L: Leaf, const N: usize>(
     filters: &[Filter; N],
 ) -> Result<[Partition<M, L>; N], TreeError> {
     let assigned = assign_each(treedef, &leaves, filters)?;
-    let mut counts = [0; N];
-    for &part in &assigned {
-        counts[checked::<N>(part)] += 1;
-    }
-    let mut kept: [Vec<L>; N] = counts.map(Vec::with_capacity);
+    let mut parts = treedef.split::<N>(&assigned).map(|part| {
+        let kept = Vec::with_capacity(part.num_leaves());
+        (part, kept)
+    });
     for (leaf, &part) in leaves.into_iter().zip(&assigned) {
-        kept[checked::<N>(part)].push(leaf);
+        parts[checked::<N>(part)].1.push(leaf);
     }
-    let mut kept = kept.into_iter();
-    Ok(treedef.split::<N>(&assigned).map(|part| {
-        let leaves = expect_next(&mut kept, "leaves for each part");
-        Partition::from_tree(Tree::from_parts(part, leaves))
-    }))
+    Ok(parts.map(|(part, kept)| Partition::from_tree(Tree::from_parts(part, kept))))
 }
 
 /// Converts the position of a part to an index below `N`.
@@ -357,25 +351,14 @@ fn assign<L: Leaf>(
     filters
         .iter()
         .try_for_each(|filter| filter.check(treedef))?;
-    let mut assigned = Vec::with_capacity(leaves.len());
-    let mut unassigned = Vec::new();
     if filters.iter().all(Filter::is_by_kind) {
-        treedef.walk_decisions(
-            |field| {
-                let kind = field.and_then(LeafKind::below_field);
-                first_of(filters, |filter| filter.accepts_kind(kind.as_ref()))
-            },
-            |holds_leaf, part| {
-                if holds_leaf {
-                    assigned.push(part);
-                }
-            },
-        );
+        let assigned = treedef
+            .decide_by_kind(|kind| first_of(filters, |filter| filter.accepts_kind(kind.as_ref())));
         if !assigned.contains(&NO_PART) {
-            return Ok((assigned, unassigned));
+            return Ok((assigned, Vec::new()));
         }
-        assigned.clear();
     }
+    let (mut assigned, mut unassigned) = (Vec::with_capacity(leaves.len()), Vec::new());
     let filters: Vec<_> = filters
         .iter()
         .map(|filter| filter.resolved(treedef))
