@@ -1,14 +1,19 @@
-//! The program of `docs/devices.md` that needs a plugin: it compiles with the feature `pjrt`.
+//! The programs of `docs/devices.md` that need a plugin or MPI: they compile with the features `pjrt` and `mpi`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::items_after_statements,
+    clippy::type_complexity,
+    reason = "a test fails by panicking, and programs are written as on the page"
+)]
 
 use std::fs;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/devices.md");
 
-/// The program with all that the page leaves out. A test checks that it contains the page's lines.
+/// The programs with all that the page leaves out. A test checks that they contain the page's lines.
 #[cfg(feature = "pjrt")]
-mod program {
+mod programs {
     #![allow(dead_code, reason = "only a user with a plugin can run it")]
 
     use std::error::Error;
@@ -49,25 +54,124 @@ mod program {
         let model = device_put(&model, &client);
         Ok((model, optimizer))
     }
+
+    type Stepped = ((Mlp, Optimizer<Mlp>), Tensor);
+
+    fn several_devices(
+        plugin: &str,
+        (model, optimizer): State,
+        (x, y): (Tensor, Tensor),
+    ) -> Result<Stepped, Box<dyn Error>> {
+        use pytree::collectives::pmean;
+        use pytree::device::Mesh;
+        use pytree::pjrt::{Client, Options};
+        use pytree::spmd;
+
+        let client = Client::load_with(plugin, &Options::new().set("cpu_device_count", 4))?;
+        let mesh = Mesh::new(&client, [("data", 4)]);
+
+        let step = spmd(
+            |(mut model, mut optimizer, x, y): (Mlp, Optimizer<Mlp>, Tensor, Tensor)| {
+                let (loss, gradient) =
+                    value_and_grad(|model: &Mlp| mse(&model.forward(&x), &y))(&model);
+                let (loss, gradient) = pmean(&(loss, gradient), "data");
+                optimizer.update(&mut model, &gradient);
+                ((model, optimizer), loss)
+            },
+        );
+        // Axis 0 of `x` and `y` is divided. The model and the optimizer are on all devices.
+        let step = step.over(&mesh).in_axes("data", (None, None, 0, 0));
+        let ((model, optimizer), loss) = step((model, optimizer, x, y));
+        Ok(((model, optimizer), loss))
+    }
+
+    type Divided = (
+        pytree::nn::TransformerBlock,
+        Optimizer<pytree::nn::TransformerBlock>,
+    );
+
+    fn divided_model(
+        client: &pytree::pjrt::Client,
+        mut rngs: Rngs,
+        step: fn(
+            (
+                pytree::nn::TransformerBlock,
+                Optimizer<pytree::nn::TransformerBlock>,
+                Tensor,
+                Tensor,
+            ),
+        ) -> Divided,
+        batches: Vec<(Tensor, Tensor)>,
+    ) -> Divided {
+        use pytree::nn::TransformerBlock;
+
+        let client = client.clone();
+        // The page begins here.
+        use pytree::device::{Mesh, ShardingRules, device_put, visualize_sharding};
+
+        let mesh = Mesh::new(&client, [("data", 2), ("model", 2)]);
+        let rules = ShardingRules::new()
+            .axis("heads", "model")
+            .axis_where(Filter::path("mlp.layers[0]"), "out", "model")
+            .axis_where(Filter::path("mlp.layers[1]"), "in", "model");
+
+        let mut model = device_put(
+            &TransformerBlock::causal(16, 4, &mut rngs),
+            mesh.divided(rules),
+        );
+        let mut optimizer = Optimizer::new(&model, adam(1e-3)); // The moments are divided like the parameters.
+        let step = jit(step).on(&mesh);
+        for (x, y) in batches {
+            let (x, y) = device_put(&(x, y), mesh.divided("data"));
+            (model, optimizer) = step((model, optimizer, x, y));
+        }
+        println!("{}", visualize_sharding(&model.attention.query.weight));
+        (model, optimizer)
+    }
+}
+
+/// The program for processes, with all that the page leaves out.
+#[cfg(feature = "mpi")]
+mod processes {
+    #![allow(
+        dead_code,
+        reason = "only programs that `mpiexec` starts use processes"
+    )]
+
+    use pytree::device::Mesh;
+    use pytree::prelude::*;
+    use pytree::spmd;
+
+    fn program(
+        step: fn((Tensor, Tensor, Tensor, Tensor)) -> Tensor,
+    ) -> Result<Tensor, Box<dyn std::error::Error>> {
+        use pytree::mpi::Processes;
+
+        let processes = Processes::start()?;
+        let mesh = Mesh::new(&processes, [("data", processes.size())]);
+        let step = spmd(step).over(&mesh).in_axes("data", (None, None, 0, 0));
+        let number = || Tensor::from([1.0]);
+        Ok(step((number(), number(), number(), number())))
+    }
 }
 
 #[test]
-fn program_with_a_plugin_is_the_compiled_one() {
+fn programs_with_devices_are_the_compiled_ones() {
     let page = fs::read_to_string(PAGE).unwrap();
-    let (_, rest) = page.split_once("```rust,ignore\n").unwrap();
-    let (program, rest) = rest.split_once("```\n").unwrap();
-    assert!(
-        !rest.contains("rust,ignore"),
-        "another program is not compiled"
-    );
     let lines = |text: &str| -> Vec<String> {
         let lines = text.lines().map(|line| line.trim().to_owned());
         lines.filter(|line| !line.is_empty()).collect()
     };
-    let (program, compiled) = (lines(program), lines(include_str!("devices_page.rs")));
-    assert!(program.len() > 5, "{program:?}");
-    assert!(
-        compiled.windows(program.len()).any(|part| part == program),
-        "change the program in `tests/devices_page.rs`, too: {program:#?}"
-    );
+    let compiled = lines(include_str!("devices_page.rs"));
+    let programs = page.split("```rust,ignore\n").skip(1);
+    let programs: Vec<Vec<String>> = programs
+        .map(|rest| lines(rest.split_once("```").unwrap().0))
+        .collect();
+    assert_eq!(programs.len(), 4, "{programs:#?}");
+    for program in programs {
+        assert!(
+            compiled.windows(program.len()).any(|part| part == program),
+            "change the program in `tests/devices_page.rs`, too: {program:#?}"
+        );
+    }
 }

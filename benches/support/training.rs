@@ -117,6 +117,10 @@ fn step<M: Module + Traceable + SelectPart<Tensor> + Clone>(
     (model, optimizer, loss)
 }
 
+#[allow(
+    clippy::redundant_closure,
+    reason = "a compiled function can be called, but is not a closure"
+)]
 fn run<M: Module + Traceable + SelectPart<Tensor> + Clone + 'static>(
     model: M,
     batches: &[(Tensor, Tensor)],
