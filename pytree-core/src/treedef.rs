@@ -74,6 +74,14 @@ struct Node {
     target: u32,
 }
 
+/// Moves a list into an `Arc`. All empty lists share one, without an allocation.
+fn shared<T>(list: Vec<T>) -> Arc<[T]> {
+    if list.is_empty() {
+        return Arc::default();
+    }
+    list.into()
+}
+
 /// The value of [`Node::target`] for an alias without a target.
 const NOTHING: u32 = u32::MAX;
 
@@ -263,7 +271,7 @@ impl TreeDef {
             depth,
             numbered,
         };
-        Self::from_counted(nodes.into(), aux.into(), dynamic.into(), counts)
+        Self::from_counted(nodes.into(), shared(aux), shared(dynamic), counts)
     }
 
     /// Creates a treedef from nodes and their counts, which include a bound of the depth; see

@@ -207,6 +207,8 @@ macro_rules! __leaf_is_pytree {
             fn visit<'__a>(&'__a self, visitor: &mut dyn $crate::Visitor<'__a>) {
                 visitor.leaf(self);
             }
+            // Inlined, because a leaf that is returned in a `Result` in memory costs as much as the rest of its move.
+            #[inline]
             fn unflatten(source: &mut $crate::Unflattener<'_>) -> ::std::result::Result<Self, $crate::TreeError> {
                 source.leaf()
             }

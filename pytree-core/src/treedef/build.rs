@@ -2,7 +2,7 @@
 
 use super::dynamic::DynamicShapes;
 use super::keys::key_below;
-use super::{Counts, NOTHING, Node, NodeView, TreeDef};
+use super::{Counts, NOTHING, Node, NodeView, TreeDef, shared};
 use std::sync::Arc;
 
 use crate::base::bug::bug;
@@ -255,8 +255,8 @@ impl Builder {
     pub(crate) fn finish(self) -> TreeDef {
         TreeDef::from_counted(
             self.nodes.into(),
-            self.aux.into(),
-            self.dynamic.into_table().into(),
+            shared(self.aux),
+            shared(self.dynamic.into_table()),
             Counts {
                 leaves: self.leaves,
                 absent: self.absent,

@@ -1,5 +1,7 @@
 //! The kinds of the leaves.
 
+use smallvec::SmallVec;
+
 use super::TreeDef;
 use crate::base::identity::{IdentityMap, NodeIdentity};
 use crate::base::kind::{FieldKind, LeafKind};
@@ -28,7 +30,7 @@ impl TreeDef {
     ) -> Vec<T> {
         let whole = self.whole();
         let kinds = whole.0.kinds.get_or_init(|| whole.find_kinds());
-        let decisions: Vec<T> = kinds.kinds.iter().copied().map(decide).collect();
+        let decisions: SmallVec<[T; 8]> = kinds.kinds.iter().copied().map(decide).collect();
         let of_leaves = kinds.of_leaves.iter().map(|&kind| decisions[kind as usize]);
         if !self.has_absent() {
             return of_leaves.collect();

@@ -348,9 +348,6 @@ fn assign<L: Leaf>(
     leaves: &[L],
     filters: &[Filter],
 ) -> Result<Assignment, TreeError> {
-    filters
-        .iter()
-        .try_for_each(|filter| filter.check(treedef))?;
     if filters.iter().all(Filter::is_by_kind) {
         let assigned = treedef
             .decide_by_kind(|kind| first_of(filters, |filter| filter.accepts_kind(kind.as_ref())));
@@ -358,6 +355,9 @@ fn assign<L: Leaf>(
             return Ok((assigned, Vec::new()));
         }
     }
+    filters
+        .iter()
+        .try_for_each(|filter| filter.check(treedef))?;
     let (mut assigned, mut unassigned) = (Vec::with_capacity(leaves.len()), Vec::new());
     let filters: Vec<_> = filters
         .iter()

@@ -179,6 +179,9 @@ impl<'a> Unflattener<'a> {
 
     /// Checks that the target of every weak edge was built, then writes the existing references.
     pub(super) fn finish(mut self) -> Result<References, TreeError> {
+        if self.numbered.is_empty() && self.staged.is_empty() {
+            return Ok(self.references);
+        }
         let missing = self
             .numbered
             .iter()
