@@ -17,7 +17,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pytree::device::Mesh;
+use pytree::device::{Mesh, device_put};
 use pytree::nn::{Initializer, LinearOptions};
 use pytree::prelude::*;
 
@@ -83,12 +83,12 @@ fn model() -> (Mlp, Optimizer<Mlp>) {
 /// Divides both axes of each tensor by the axes of a mesh, where the lengths fit.
 fn divided(mesh: &Mesh) -> (Mlp, Optimizer<Mlp>) {
     graph::map(&model(), |x: &Tensor| {
-        let axes = mesh.axes().enumerate();
-        let fits = axes.filter_map(|(axis, (name, devices))| {
-            let length = x.shape().get(axis)?;
-            length.is_multiple_of(devices).then_some((name, axis))
+        let axes = mesh.axes().zip(x.shape());
+        let fits = axes.map(|((name, devices), length)| {
+            let fits = length.is_multiple_of(devices);
+            fits.then_some(name)
         });
-        mesh.put(x, &mesh.sharding(fits))
+        device_put(x, mesh.divided(fits.collect::<Vec<_>>()))
     })
 }
 

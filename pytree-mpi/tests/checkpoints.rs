@@ -18,7 +18,7 @@ use pytree_mpi::Processes;
 use pytree_nn::checkpoint::{self, CheckpointFolder};
 use pytree_nn::{Activation, Mlp, Optimizer, Rngs, adam};
 use pytree_transform::Tensor;
-use pytree_transform::device::Mesh;
+use pytree_transform::device::{Mesh, device_put};
 
 /// The variables that tell a started process where the checkpoints are, and whether it saves.
 const FOLDER: &str = "PYTREE_MPI_FOLDER";
@@ -35,12 +35,12 @@ fn state(seed: u64) -> State {
 /// Divides the axes of each tensor by the axes of a mesh, where the lengths fit.
 fn divided(value: &State, mesh: &Mesh) -> State {
     graph::map(value, |x: &Tensor| {
-        let axes = mesh.axes().enumerate();
-        let fits = axes.filter_map(|(axis, (name, devices))| {
-            let length = x.shape().get(axis)?;
-            length.is_multiple_of(devices).then_some((name, axis))
+        let axes = mesh.axes().zip(x.shape());
+        let fits = axes.map(|((name, devices), length)| {
+            let fits = length.is_multiple_of(devices);
+            fits.then_some(name)
         });
-        mesh.put(x, &mesh.sharding(fits))
+        device_put(x, mesh.divided(fits.collect::<Vec<_>>()))
     })
 }
 

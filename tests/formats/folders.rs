@@ -1,6 +1,6 @@
 //! Checkpoints by shards of all versions.
 
-use pytree::device::Mesh;
+use pytree::device::{Mesh, device_put};
 use pytree::prelude::*;
 
 use crate::fixture;
@@ -14,8 +14,8 @@ fn state(mesh: &Mesh, factor: f32) -> (Tensor, Tensor, Tensor) {
     );
     let vector = Tensor::new([4], [1_i64, -1, i64::MAX, i64::MIN]);
     (
-        mesh.put(&matrix, &mesh.sharding([("data", 0), ("model", 1)])),
-        mesh.put(&vector, &mesh.sharding([("model", 0)])),
+        device_put(&matrix, mesh.divided(("data", "model"))),
+        device_put(&vector, mesh.divided("model")),
         Tensor::from(7_u32),
     )
 }

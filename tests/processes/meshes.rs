@@ -119,10 +119,9 @@ fn process_data_is_used_without_communication() {
     let of_all = in_threads(4, |all| {
         let mesh = Mesh::new(all, [("data", 2), ("model", 2)]);
         let own = Tensor::full(DType::F32, [3, 2], (all.rank() / 2) as f64);
-        let by_rows = mesh.sharding([("data", 0)]);
-        let x = mesh.tensor_from_process_data(&own, &by_rows);
+        let x = mesh.tensor_from_process_data(&own, "data");
         assert_eq!(x.shape(), [6, 2]);
-        assert_eq!(x.sharding(), Some(&by_rows));
+        assert_eq!(x.sharding().unwrap().spec(), "data".into());
         let double = spmd(|x: Tensor| x * 2.0).over(&mesh);
         let double = double.in_axes("data", 0).out_axes("data", 0);
         let doubled = double(x);
@@ -142,9 +141,8 @@ fn tensor_is_read_by_shards_and_whole() {
     let x = examples(4, &[6]);
     let of_all = in_threads(4, |all| {
         let mesh = Mesh::new(all, [("data", 2), ("model", 2)]);
-        let sharding = mesh.sharding([("data", 1), ("model", 0)]);
-        let put = mesh.put(&x, &sharding);
-        let from = mesh.tensor_from_callback(x.info(), &sharding, |index| {
+        let put = device_put(&x, mesh.divided(("model", "data")));
+        let from = mesh.tensor_from_callback(x.info(), ("model", "data"), |index| {
             x.index([index[0].clone().into(), index[1].clone().into()])
         });
         [

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use pytree::device::device_put;
 use pytree::prelude::*;
 
 use crate::{Scratch, assert_same_bits, mesh};
@@ -17,7 +18,7 @@ fn saved(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     let mesh = mesh([("i", 2), ("j", 2)]);
     let mut model = state();
-    model.weight = mesh.put(&model.weight, &mesh.sharding([("i", 0), ("j", 1)]));
+    model.weight = device_put(&model.weight, mesh.divided(("i", "j")));
     checkpoint::save_sharded(&scratch, &model).unwrap();
     scratch
 }

@@ -20,7 +20,7 @@ mod writers;
 use std::path::{Path, PathBuf};
 
 use pytree::data::{Batches, Position};
-use pytree::device::Mesh;
+use pytree::device::{Mesh, PartitionSpec, device_put};
 use pytree::prelude::*;
 
 /// A folder that is removed at the end of the test.
@@ -86,17 +86,19 @@ pub fn run(seed: u64) -> Run {
 
 /// Divides the axes of each tensor by the axes of a mesh, where the lengths fit.
 pub fn divided<T: pytree::transform::Traceable>(value: &T, mesh: &Mesh) -> T {
-    graph::map(value, |x: &Tensor| mesh.put(x, &sharding(x, mesh)))
+    graph::map(value, |x: &Tensor| {
+        device_put(x, mesh.divided(spec(x, mesh)))
+    })
 }
 
-/// Returns the sharding of a tensor that [`divided`] chooses.
-pub fn sharding(x: &Tensor, mesh: &Mesh) -> pytree::device::Sharding {
-    let axes = mesh.axes().enumerate();
-    let fits = axes.filter_map(|(axis, (name, devices))| {
-        let length = x.shape().get(axis)?;
-        length.is_multiple_of(devices).then_some((name, axis))
+/// Returns the spec of a tensor that [`divided`] chooses.
+pub fn spec(x: &Tensor, mesh: &Mesh) -> PartitionSpec {
+    let axes = mesh.axes().zip(x.shape());
+    let fits = axes.map(|((name, devices), length)| {
+        let fits = length.is_multiple_of(devices);
+        fits.then_some(name)
     });
-    mesh.sharding(fits)
+    fits.collect::<Vec<_>>().into()
 }
 
 /// Checks that the leaves of two values have the same bits.

@@ -1,10 +1,11 @@
 //! A checkpoint that one mesh writes loads on other meshes and on the host, bit for bit.
 
 use pytree::checkpoint::{LoadOptions, SaveOptions, WeightNames};
-use pytree::device::{Device, device_put};
+use pytree::device::{Device, Mesh, PartitionSpec, device_put};
 use pytree::prelude::*;
 
-use crate::{Scratch, assert_same_bits, divided, mesh, run, sharding};
+use crate::mesh::Held;
+use crate::{Scratch, assert_same_bits, divided, mesh, run, spec};
 
 #[test]
 fn square_mesh_loads_on_other_meshes_and_the_host() {
@@ -22,7 +23,7 @@ fn square_mesh_loads_on_other_meshes_and_the_host() {
             .zip(graph::leaves::<Tensor, _>(&saved))
         {
             assert_eq!(leaf.device(), mesh.device());
-            assert_eq!(leaf.sharding(), Some(&sharding(expected, &mesh)));
+            assert_eq!(leaf.sharding().unwrap().spec(), spec(expected, &mesh));
         }
         assert_same_bits(&loaded, &saved);
     }
@@ -42,21 +43,21 @@ fn square_mesh_loads_on_other_meshes_and_the_host() {
 fn parts_of_many_blocks_are_assembled() {
     let scratch = Scratch::new("blocks");
     let x = Rngs::new(0).normal(DType::F32, [600, 360]);
-    let divisions: [&[(&str, usize)]; 5] = [
-        &[],
-        &[("i", 0)],
-        &[("i", 1)],
-        &[("j", 0), ("i", 1)],
-        &[("i", 1), ("j", 1)],
+    let specs: [PartitionSpec; 5] = [
+        ().into(),
+        "i".into(),
+        (None, "i").into(),
+        ("j", "i").into(),
+        (None, ("i", "j")).into(),
     ];
     let axes = [[2, 3], [3, 2], [1, 6], [6, 1]].map(|[i, j]| mesh([("i", i), ("j", j)]));
-    for (number, from) in divisions.iter().enumerate() {
+    for (number, from) in specs.iter().enumerate() {
         let own = &axes[number % 4];
-        let state = own.put(&x, &own.sharding(from.iter().copied()));
+        let state = device_put(&x, own.divided(from));
         checkpoint::save_sharded(&scratch, &state).unwrap();
         for mesh in &axes {
-            for to in divisions {
-                let template = mesh.put(&x, &mesh.sharding(to.iter().copied()));
+            for to in &specs {
+                let template = device_put(&x, mesh.divided(to));
                 let template = template.try_refilled(|index| {
                     let lengths: Vec<usize> = index.iter().map(|range| range.len()).collect();
                     Ok::<_, pytree::TensorError>(Tensor::zeros(DType::F32, lengths))
@@ -75,12 +76,12 @@ fn each_part_is_written_once() {
     let mesh = mesh([("data", 2), ("model", 3)]);
     let x = Rngs::new(0).normal(DType::F32, [12, 6]);
     let state = (
-        mesh.put(&x, &mesh.sharding([("model", 1)])),
-        mesh.put(&x, &mesh.sharding::<&str>([])),
+        device_put(&x, mesh.divided((None, "model"))),
+        device_put(&x, mesh.divided(())),
         x.clone(),
-        mesh.put(
+        device_put(
             &Tensor::zeros(DType::F32, [0, 6]),
-            &mesh.sharding([("data", 0), ("model", 1)]),
+            mesh.divided(("data", "model")),
         ),
     );
     checkpoint::save_sharded(&scratch, &state).unwrap();
@@ -252,8 +253,28 @@ fn single_file_loads_on_a_mesh() {
     checkpoint::save(&path, &divided(&model, &mesh)).unwrap();
     let loaded = checkpoint::load(&path, &divided(&run(1).0, &mesh)).unwrap();
     assert_eq!(
-        loaded.layers[0].weight.sharding(),
-        Some(&mesh.sharding([("data", 0), ("model", 1)]))
+        loaded.layers[0].weight.sharding().unwrap().spec(),
+        ("data", "model").into()
     );
     assert_same_bits(&device_put(&loaded, Device::HOST), &model);
+}
+
+/// The parts of this process may have gaps between them. Then its data is no block of the tensor.
+#[test]
+fn parts_with_gaps_are_made_one_by_one() {
+    let own = Mesh::new(&Held(0..2), [("data", 2), ("model", 2)]);
+    let x = Tensor::from([0.0_f32, 1.0, 2.0, 3.0]);
+    let spec = PartitionSpec::from([["model", "data"]]);
+    let error = own.try_tensor_from_process_data(&x, &spec).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot use f32[4] as the part of this process on mesh of arrays: the parts [0, 2] of this process on axis 0 along `model` × `data` have gaps; give the parts one by one, with `tensor_from_callback`"
+    );
+    let made = own.tensor_from_callback(x.info(), spec, |index| x.index([index[0].clone().into()]));
+    let parts: Vec<f32> = made
+        .shards()
+        .iter()
+        .map(|part| part.read().item())
+        .collect();
+    assert_eq!(parts, [0.0, 2.0]);
 }

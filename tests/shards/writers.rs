@@ -5,7 +5,7 @@ use std::sync::Barrier;
 
 use pytree::checkpoint::{CheckpointFolder, SaveOptions};
 use pytree::collectives::Communicator;
-use pytree::device::Mesh;
+use pytree::device::{Mesh, device_put};
 use pytree::prelude::*;
 
 use crate::mesh::Held;
@@ -119,7 +119,7 @@ fn absent_process_is_an_error() {
     let scratch = Scratch::new("absent");
     let x = Rngs::new(0).normal(DType::F32, [8, 4]);
     let own = Mesh::new(&Held(0..1), [("i", 4)]);
-    let state = own.put(&x, &own.sharding([("i", 0)]));
+    let state = device_put(&x, own.divided("i"));
     let error = checkpoint::save_sharded(&scratch, &state).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("another process holds a part"), "{error}");

@@ -14,12 +14,12 @@ type Run = (Mlp, Optimizer<Mlp>, Position);
 /// Divides the axes of each tensor by the axes of a mesh, where the lengths fit.
 fn divided<T: Traceable>(value: &T, mesh: &Mesh) -> T {
     graph::map(value, |x: &Tensor| {
-        let axes = mesh.axes().enumerate();
-        let fits = axes.filter_map(|(axis, (name, devices))| {
-            let length = x.shape().get(axis)?;
-            length.is_multiple_of(devices).then_some((name, axis))
+        let axes = mesh.axes().zip(x.shape());
+        let fits = axes.map(|((name, devices), length)| {
+            let fits = length.is_multiple_of(devices);
+            fits.then_some(name)
         });
-        mesh.put(x, &mesh.sharding(fits))
+        device_put(x, mesh.divided(fits.collect::<Vec<_>>()))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pytree_transform::device::{Device, device_put};
+use pytree_transform::device::{Device, PartitionSpec, device_put};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix, spmd};
 
 use crate::{mesh, numbers, panic_of};
@@ -13,9 +13,8 @@ fn shards_have_index_replica_and_elements() {
         return;
     };
     let whole = numbers(&[4, 6]);
-    let columns = mesh.sharding([("model", 1)]);
-    let x = mesh.put(&whole, &columns);
-    assert_eq!(x.sharding(), Some(&columns));
+    let x = device_put(&whole, mesh.divided((None, "model")));
+    assert_eq!(x.sharding().unwrap().spec(), (None, "model").into());
     let shards = x.shards();
     let found: Vec<_> = shards
         .iter()
@@ -35,7 +34,7 @@ fn shards_have_index_replica_and_elements() {
         .in_axes("data", 0)
         .out_axes("data", 0);
     let y = f(x.clone());
-    assert_eq!(y.sharding(), Some(&mesh.sharding([("data", 0)])));
+    assert_eq!(y.sharding().unwrap().spec(), "data".into());
     let second = y.shards().pop().unwrap();
     assert_eq!((second.index(), second.replica()), (&[2..4, 0..6][..], 1));
     assert_eq!(second.read(), whole.index(ix![2..4]) * 2.0);
@@ -69,24 +68,23 @@ fn tensor_is_made_from_parts() {
     };
     let whole = numbers(&[4, 6]);
     let mut asked: Vec<Vec<Range<usize>>> = Vec::new();
-    let rows = mesh.sharding([("data", 0)]);
-    let x = mesh.tensor_from_callback(whole.info(), &rows, |index| {
+    let x = mesh.tensor_from_callback(whole.info(), "data", |index| {
         asked.push(index.to_vec());
         whole.index(ix![index[0].clone(), index[1].clone()])
     });
     assert_eq!(asked, [[0..2, 0..6], [2..4, 0..6]]);
-    assert_eq!(x.sharding(), Some(&rows));
+    assert_eq!(x.sharding().unwrap().spec(), "data".into());
     assert_eq!(device_put(&x, Device::HOST), whole);
     // All devices get a tensor that nothing divides.
-    let replicated = mesh.put(&whole, &mesh.sharding::<&str>([]));
+    let replicated = device_put(&whole, mesh.divided(()));
     assert_eq!(replicated.shards()[3].read(), whole);
     assert_eq!(replicated.sharding(), device_put(&whole, &mesh).sharding());
     // This process holds all parts, so its data is the whole tensor.
-    let data = mesh.tensor_from_process_data(&whole, &rows);
-    assert_eq!(data.sharding(), Some(&rows));
+    let data = mesh.tensor_from_process_data(&whole, ("data", None));
+    assert_eq!(data.sharding(), x.sharding());
     assert_eq!(device_put(&data, Device::HOST), whole);
     // Another sharding of the same mesh.
-    let moved = mesh.put(&x, &mesh.sharding([("data", 1), ("model", 0)]));
+    let moved = device_put(&x, mesh.divided(("model", "data")));
     assert_eq!(moved.shards()[1].index(), [2..4, 0..3]);
     assert_eq!(device_put(&moved, Device::HOST), whole);
 }
@@ -97,32 +95,37 @@ fn parts_that_do_not_fit_are_refused() {
         return;
     };
     let x = numbers(&[4, 3]);
-    let found = panic_of(|| mesh.sharding([("time", 0)]));
-    let expected = "cannot divide a tensor among the mesh (data: 2, model: 2): it has no axis `time`; name an axis of the mesh";
-    assert_eq!(found, expected);
-    assert!(panic_of(|| mesh.sharding([("data", 0), ("data", 1)])).contains("is given twice"));
-    let found = panic_of(|| mesh.put(&x, &mesh.sharding([("model", 1)])));
-    assert!(
-        found.contains(
-            "axis 1 of f32[4,3] has length 3, which is not a multiple of the 2 devices of `model`"
-        ),
-        "{found}"
-    );
-    let found = panic_of(|| mesh.put(&x, &mesh.sharding([("model", 2)])));
-    assert!(
-        found.contains("`model` divides axis 2, which f32[4,3] has not"),
-        "{found}"
-    );
-    let Some(other) = crate::mesh([("data", 4)]) else {
-        return;
+    let made = |spec: PartitionSpec| {
+        panic_of(|| mesh.tensor_from_callback(x.info(), spec, |_| unreachable!()))
     };
-    let found = panic_of(|| other.put(&x, &mesh.sharding([("data", 0)])));
-    assert!(
-        found.contains("belongs to a mesh with other axes"),
-        "{found}"
+    assert_eq!(
+        made("modle".into()),
+        "cannot make f32[4,3] on cpu mesh (data: 2, model: 2): the spec (\"modle\",) names the axis `modle`, but the mesh has the axes (data: 2, model: 2) (did you mean `model`?); name axes of the mesh"
     );
-    let rows = mesh.sharding([("data", 0)]);
-    let found = panic_of(|| mesh.tensor_from_callback(x.info(), &rows, |_| x.clone()));
+    assert_eq!(
+        made(("data", "data").into()),
+        "cannot make f32[4,3] on cpu mesh (data: 2, model: 2): the spec (\"data\", \"data\") names the axis `data` of the mesh twice; axis 1 of the tensor (f32[4,3]) has length 3, which is not a multiple of the 2 devices of `data`; name each axis of the mesh once in a spec, because it divides only one axis of a tensor; pad the axis, or write `None` for it"
+    );
+    assert_eq!(
+        made((None, None, "model").into()),
+        "cannot make f32[4,3] on cpu mesh (data: 2, model: 2): the spec (None, None, \"model\") has 3 members, but the tensor (f32[4,3]) has 2 axes; write at most one member for each axis of the tensor"
+    );
+    let found = panic_of(|| mesh.tensor_from_process_data(&x, ("data", "model")));
+    assert_eq!(
+        found,
+        "cannot use f32[4,3] as the part of this process on cpu mesh (data: 2, model: 2): axis 1 of the data has length 3, which is not a multiple of the 2 parts of this process along `model`; pass data of another length"
+    );
+    let found = panic_of(|| mesh.tensor_from_process_data(&x, (None, None, "time")));
+    assert_eq!(
+        found,
+        "cannot use f32[4,3] as the part of this process on cpu mesh (data: 2, model: 2): the spec (None, None, \"time\") names the axis `time`, but the mesh has the axes (data: 2, model: 2); the spec (None, None, \"time\") has 3 members, but the data (f32[4,3]) has 2 axes; name axes of the mesh; write at most one member for each axis of the tensor"
+    );
+    let template = device_put(&numbers(&[4, 6]), mesh.divided((None, "model")));
+    assert_eq!(
+        panic_of(|| x.put_like(&template)),
+        "cannot put f32[4,3] where f32[4,6] is on cpu mesh (data: 2, model: 2): axis 1 of the tensor (f32[4,3]) has length 3, which is not a multiple of the 2 devices of `model`; put it on one device, or divide another axis"
+    );
+    let found = panic_of(|| mesh.tensor_from_callback(x.info(), "data", |_| x.clone()));
     let expected = "cannot use as a part f32[4,3]: the part [0..2, 0..3] of f32[4,3] is f32[2,3]; return the elements of the given ranges";
     assert!(found.ends_with(expected), "{found}");
 }
@@ -143,13 +146,12 @@ fn callback_error_is_returned() {
     let Some(mesh) = mesh([("data", 2)]) else {
         return;
     };
-    let rows = mesh.sharding([("data", 0)]);
     let whole = AbstractArray::new(DType::F32, [4]);
-    let found = mesh.try_tensor_from_callback(&whole, &rows, |index| match index[0].start {
+    let found = mesh.try_tensor_from_callback(&whole, "data", |index| match index[0].start {
         0 => Ok(Tensor::from([1.0_f32, 2.0])),
         start => Err(Failure::Missing(start)),
     });
     assert_eq!(found.unwrap_err(), Failure::Missing(2));
-    let found = mesh.try_tensor_from_callback(&whole, &rows, |_| Ok::<_, Failure>(numbers(&[3])));
+    let found = mesh.try_tensor_from_callback(&whole, "data", |_| Ok::<_, Failure>(numbers(&[3])));
     assert!(matches!(found.unwrap_err(), Failure::Tensor(text) if text.contains("a part f32[3]")));
 }

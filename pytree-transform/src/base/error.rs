@@ -193,19 +193,9 @@ pub enum TensorError {
         /// How to fix the axes.
         fix: &'static str,
     },
-    /// A tensor cannot be divided among the devices of a mesh.
-    #[error("cannot divide a tensor among the mesh ({axes}): {problem}; {fix}")]
-    Sharding {
-        /// The names and lengths of the axes of the mesh, as text.
-        axes: Box<str>,
-        /// The reason why the tensor cannot be divided.
-        problem: Box<str>,
-        /// How to fix the division.
-        fix: &'static str,
-    },
     /// Tensors cannot be divided among the devices of a mesh as a spec or a rule says.
     #[error("cannot {operation}: {problem}; {fix}")]
-    Division {
+    Sharding {
         /// The operation as a verb phrase for messages, for instance `shard the value`.
         operation: Box<str>,
         /// All problems as text, each with the tensor, its shape, and the names and lengths of the axes.
@@ -295,9 +285,9 @@ impl TensorError {
     }
 
     /// Creates the error for tensors that cannot be divided among devices. The error lists all mistakes.
-    pub(crate) fn division(operation: impl Into<Box<str>>, mistakes: Vec<Mistake>) -> Self {
+    pub(crate) fn sharding(operation: impl Into<Box<str>>, mistakes: Vec<Mistake>) -> Self {
         let all = Mistake::joined(mistakes);
-        Self::Division {
+        Self::Sharding {
             operation: operation.into(),
             problem: all.problem.into(),
             fix: all.fix.into(),

@@ -5,10 +5,10 @@ use std::ops::Range;
 use pytree_derive::panicking_twin;
 
 use crate::base::dtype::AbstractArray;
-use crate::base::error::TensorError;
+use crate::base::error::{Mistake, TensorError};
 use crate::operations::indexing::Index;
 use crate::tensor::Tensor;
-use crate::tensor::device::{Mesh, Sharding};
+use crate::tensor::device::{Mesh, PartitionSpec, Sharding, problems_of_spec, problems_of_tensor};
 
 impl Mesh {
     /// Returns a tensor on this mesh from the data of this process, for instance its part of a batch. JAX calls this
@@ -19,8 +19,9 @@ impl Mesh {
     /// `local`. All processes pass tensors of the same dtype and shape.
     ///
     /// # Panics
-    /// Panics if the tensor is traced, if the sharding belongs to another mesh, if the parts of this process are not next
-    /// to each other, if the length of an axis is not a multiple of the number of parts, or if a device reports an error.
+    /// Panics if the tensor is traced, if the spec names an axis that the mesh does not have or has more members than
+    /// `local` has axes, if the parts of this process are not next to each other, if the length of an axis is not a
+    /// multiple of the number of parts, or if a device reports an error.
     ///
     /// # Examples
     /// On a mesh of four processes, the result would have twelve rows:
@@ -28,42 +29,78 @@ impl Mesh {
     /// use pytree_transform::device::{Device, Mesh};
     /// use pytree_transform::{DType, Tensor};
     /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
-    /// let own = Tensor::ones(DType::F32, [3, 2]);
-    /// let x = mesh.tensor_from_process_data(&own, &mesh.sharding([("data", 0)]));
+    /// let rows = Tensor::ones(DType::F32, [3, 2]);
+    /// let x = mesh.tensor_from_process_data(&rows, "data");
     /// assert_eq!(x.shape(), [3, 2]);
     /// ```
     #[panicking_twin(tensor_from_process_data, Sharding | Traced | Device)]
     pub fn try_tensor_from_process_data(
         &self,
         local: &Tensor,
-        sharding: &Sharding,
+        spec: impl Into<PartitionSpec>,
     ) -> Result<Tensor, TensorError> {
-        let local = local.try_to_host()?;
-        let mut shape = local.shape().to_vec();
-        let mut starts = vec![0; shape.len()];
-        for (axis, length) in shape.iter_mut().enumerate() {
-            let own = self.own_positions(sharding, axis)?;
-            if !length.is_multiple_of(own.len()) {
-                let (names, count, info) = (sharding.names(axis), own.len(), local.info());
-                let problem = format!(
-                    "axis {axis} of {info} has length {length}, which is not a multiple of the {count} parts of this process along {names}"
-                );
-                return Err(self.not_divided(problem, "pass data of another length"));
-            }
-            let part = *length / own.len();
-            starts[axis] = own.start * part;
-            *length = part * sharding.parts(axis);
-        }
-        let whole = AbstractArray::new(local.dtype(), shape);
-        self.try_tensor_from_callback(&whole, sharding, |index| {
+        let (local, spec) = (local.try_to_host()?, spec.into());
+        let (whole, starts) = self.around(local.info(), &spec).map_err(|mistakes| {
+            let operation = format!("use {} as the part of this process on {self}", local.info());
+            TensorError::sharding(operation, mistakes)
+        })?;
+        self.try_tensor_from_callback(&whole, spec, |index| {
             let ranges = index.iter().zip(&starts);
             let ranges = ranges.map(|(range, start)| range.start - start..range.end - start);
             local.try_index(ranges.map(Index::from).collect::<Vec<_>>())
         })
     }
 
+    /// Returns the whole tensor of which this process holds the part `local`, and where the part starts on each axis.
+    fn around(
+        &self,
+        local: &AbstractArray,
+        spec: &PartitionSpec,
+    ) -> Result<(AbstractArray, Vec<usize>), Vec<Mistake>> {
+        let axes = self.mesh_axes();
+        let mut mistakes = problems_of_spec(spec, Some(axes));
+        mistakes.extend(problems_of_tensor(spec, None, ("the data", local)));
+        let sharding = match Sharding::of_spec(axes.axes(), spec) {
+            Some(sharding) if mistakes.is_empty() => sharding,
+            _ => return Err(mistakes),
+        };
+        let mut whole = local.clone();
+        let mut starts = vec![0; local.rank()];
+        for (axis, length) in whole.shape.iter_mut().enumerate() {
+            match self.along(&sharding, axis, *length) {
+                Ok(found) => (starts[axis], *length) = found,
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
+        if mistakes.is_empty() {
+            Ok((whole, starts))
+        } else {
+            Err(mistakes)
+        }
+    }
+
+    /// Returns where the part of this process starts on an axis of the tensor, and the length of the whole axis. `length` is
+    /// the length of the part.
+    fn along(
+        &self,
+        sharding: &Sharding,
+        axis: usize,
+        length: usize,
+    ) -> Result<(usize, usize), Mistake> {
+        let own = self.own_positions(sharding, axis)?;
+        if length.is_multiple_of(own.len()) {
+            let part = length / own.len();
+            return Ok((own.start * part, part * sharding.parts(axis)));
+        }
+        let (names, count) = (sharding.names(axis), own.len());
+        let problem = format!(
+            "axis {axis} of the data has length {length}, which is not a multiple of the {count} parts of this process along {names}"
+        );
+        Err(Mistake::new(problem, "pass data of another length"))
+    }
+
     /// Returns the positions along an axis of the tensor of the parts that this process holds.
-    fn own_positions(&self, sharding: &Sharding, axis: usize) -> Result<Range<usize>, TensorError> {
+    fn own_positions(&self, sharding: &Sharding, axis: usize) -> Result<Range<usize>, Mistake> {
         let own = self.own_devices();
         let mut positions: Vec<usize> = own.map(|device| sharding.position(device, axis)).collect();
         positions.sort_unstable();
@@ -77,8 +114,10 @@ impl Mesh {
             return Ok(range);
         }
         let names = sharding.names(axis);
-        let problem = format!("the parts {positions:?} of this process along {names} have gaps");
+        let problem = format!(
+            "the parts {positions:?} of this process on axis {axis} along {names} have gaps"
+        );
         let fix = "give the parts one by one, with `tensor_from_callback`";
-        Err(self.not_divided(problem, fix))
+        Err(Mistake::new(problem, fix))
     }
 }

@@ -41,7 +41,7 @@ impl LinearPrimitive for ShardingConstraint {
         if mistakes.is_empty() {
             Ok(operand.clone())
         } else {
-            Err(TensorError::division(format!("shard {operand}"), mistakes))
+            Err(TensorError::sharding(format!("shard {operand}"), mistakes))
         }
     }
 

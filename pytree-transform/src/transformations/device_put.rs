@@ -61,7 +61,7 @@ impl From<&NamedSharding> for Placement {
 /// let (x, _) = device_put(&pair, Device::HOST);
 /// assert!(x.device().is_host());
 /// ```
-#[panicking_twin(device_put, Traced | Device | Division)]
+#[panicking_twin(device_put, Traced | Device | Sharding)]
 pub fn try_device_put<T: Traceable>(
     value: &T,
     place: impl Into<Placement>,

@@ -5,7 +5,6 @@ use pytree_core::graph;
 use pytree_derive::panicking_twin;
 
 use crate::base::error::{Mistake, TensorError};
-use crate::base::mesh_axes::MeshAxes;
 use crate::primitives::sharding::sharding_constraint;
 use crate::tensor::Tensor;
 use crate::tensor::device::{Device, PartitionSpec, Sharding, chosen};
@@ -37,7 +36,7 @@ use crate::transformations::sharding_rules::Shardings;
 /// // The host ignores the annotation.
 /// assert_eq!(f(Tensor::ones(DType::F32, [4, 2])), Tensor::full(DType::F32, [4, 2], 2.0));
 /// ```
-#[panicking_twin(shard, Division | Device | Lowering)]
+#[panicking_twin(shard, Sharding | Device | Lowering)]
 #[track_caller]
 pub fn try_shard<T: Traceable>(
     value: &T,
@@ -86,13 +85,14 @@ pub(crate) fn placed(
     spec: &PartitionSpec,
     mesh: &Device,
 ) -> Result<Tensor, TensorError> {
-    let sharding = mesh.mesh().and_then(|axes| sharding_on(axes, spec));
+    let axes = mesh.mesh();
+    let sharding = axes.and_then(|axes| Sharding::of_spec(axes.axes(), spec));
     let Some(sharding) = sharding else {
         let mistake = Mistake::new(
             format!("the spec {spec} does not fit {mesh}"),
             "name axes of the mesh",
         );
-        return Err(TensorError::division("shard", vec![mistake]));
+        return Err(TensorError::sharding("shard", vec![mistake]));
     };
     if tensor.try_device()? != mesh {
         return mesh.put_sharded(tensor, &sharding);
@@ -104,13 +104,4 @@ pub(crate) fn placed(
         return mesh.put_sharded(tensor, &sharding);
     }
     sharding_constraint(tensor, spec)
-}
-
-fn sharding_on(axes: &MeshAxes, spec: &PartitionSpec) -> Option<Sharding> {
-    let axes: Vec<(&str, usize)> = axes
-        .axes()
-        .iter()
-        .map(|(name, length)| (&**name, *length))
-        .collect();
-    Sharding::of_spec(&axes, spec)
 }

@@ -275,7 +275,7 @@ impl Shardings {
         if mistakes.is_empty() {
             return Ok(specs);
         }
-        Err(TensorError::division(operation, mistakes))
+        Err(TensorError::sharding(operation, mistakes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The processes that write one checkpoint together.
 
-use pytree_transform::device::Mesh;
+use pytree_transform::device::{Mesh, SpecAxis};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError};
 
 /// The processes that write one checkpoint together: those of the mesh on which the tensors are.
@@ -58,11 +58,10 @@ impl Writers {
         let Some((mesh, own)) = &self.mesh else {
             return Ok(vec![number]);
         };
-        let names: Vec<String> = mesh.axes().map(|(name, _)| name.to_owned()).collect();
-        let sharding = mesh.try_sharding(names.iter().map(|name| (name, 0)))?;
+        let along_all = SpecAxis::Along(mesh.axes().map(|(name, _)| name.into()).collect());
         let whole = AbstractArray::new(DType::I64, [mesh.devices()]);
         let part = |_: &[_]| Ok::<Tensor, TensorError>(Tensor::from([number]));
-        let numbers = mesh.try_tensor_from_callback(&whole, &sharding, part)?;
+        let numbers = mesh.try_tensor_from_callback(&whole, [along_all], part)?;
         let numbers = numbers.try_to_vec::<i64>()?;
         Ok(numbers.into_iter().step_by(*own).collect())
     }

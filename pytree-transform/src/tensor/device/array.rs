@@ -184,7 +184,8 @@ impl Device {
         }
     }
 
-    /// Returns a tensor with the same elements on this device, which is a mesh. The tensor must not be on the mesh yet.
+    /// Returns a tensor with the same elements on this device, which is a mesh. A tensor that is not on the host is
+    /// transferred through the host.
     ///
     /// # Errors
     /// Returns the errors of [`put`](Self::put).

@@ -11,7 +11,8 @@ use crate::base::dtype::AbstractArray;
 use crate::base::mesh_axes::MeshAxes;
 use crate::tensor::device::{PartitionSpec, SpecAxis};
 
-/// How a tensor is divided among the devices of a [`Mesh`](crate::device::Mesh).
+/// How a tensor is divided among the devices of a [`Mesh`](crate::device::Mesh): a [`PartitionSpec`] on a mesh. The library
+/// makes it from a spec; only engines need its functions other than [`spec`](Self::spec).
 ///
 /// An axis of the mesh either divides one axis of the tensor into parts of equal length, or none. In the second case the
 /// devices along this axis of the mesh hold the same elements. If several axes of the mesh divide the same axis of the
@@ -57,12 +58,6 @@ impl Sharding {
         Self::replicated(&MeshAxes::new(axes.collect()))
     }
 
-    /// Returns the sharding of a tensor whose elements are on all of `devices` devices. The axes of the mesh do not
-    /// matter.
-    pub fn on_all(devices: usize) -> Self {
-        Self::replicated(&MeshAxes::new(vec![("devices".into(), devices)]))
-    }
-
     /// Returns the sharding that a spec describes on a mesh with these axes. Returns `None` if the spec names an axis that
     /// the mesh does not have, or an axis twice. A member of the spec that leaves the choice to the compiler divides
     /// nothing.
@@ -102,12 +97,6 @@ impl Sharding {
     /// Returns the axis of the tensor that the axis of the mesh at `position` divides.
     pub(crate) fn divided(&self, position: usize) -> Option<usize> {
         self.axes[position].divided
-    }
-
-    /// Returns an axis that is divided although a tensor with `rank` axes does not have it.
-    pub(crate) fn first_outside(&self, rank: usize) -> Option<usize> {
-        let divided = self.axes.iter().filter_map(|axis| axis.divided);
-        divided.filter(|&axis| axis >= rank).min()
     }
 
     /// Returns the number of devices.
@@ -185,12 +174,6 @@ impl Sharding {
         MeshAxes::new(axes.map(|axis| (axis.name.clone(), axis.devices)).collect())
     }
 
-    /// Returns whether this is a sharding for a mesh with the given axes.
-    pub(crate) fn is_of(&self, mesh: &MeshAxes) -> bool {
-        let own = self.axes.iter().map(|axis| (&axis.name, axis.devices));
-        own.eq(mesh.axes().iter().map(|(name, devices)| (name, *devices)))
-    }
-
     /// Returns the names of the axes of the mesh that divide an axis of the tensor, for messages.
     pub(crate) fn names(&self, axis: usize) -> String {
         let names = self.dividing(axis).into_iter();
@@ -233,17 +216,9 @@ impl Sharding {
 }
 
 impl fmt::Debug for Sharding {
-    /// Writes, for instance, `Sharding(data: 0, model: None)`.
+    /// Writes the spec and the axes of the mesh, for instance `Sharding((None, "model") on data: 2, model: 4)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sharding(")?;
-        for (position, axis) in self.axes.iter().enumerate() {
-            let comma = if position == 0 { "" } else { ", " };
-            match axis.divided {
-                Some(divided) => write!(f, "{comma}{}: {divided}", axis.name)?,
-                None => write!(f, "{comma}{}: None", axis.name)?,
-            }
-        }
-        f.write_str(")")
+        write!(f, "Sharding({} on {})", self.spec(), self.mesh_axes())
     }
 }
 
@@ -315,7 +290,8 @@ mod tests {
         assert_eq!(both.whole_of(&array([2, 5])), array([12, 5]));
         assert_eq!(both.part_of(&array([9, 5])), Err(0));
         assert_eq!(both.names(0), "`data` × `model`");
-        assert_eq!(format!("{both:?}"), "Sharding(data: 0, model: 0)");
+        let shown = r#"Sharding((("data", "model"),) on data: 2, model: 3)"#;
+        assert_eq!(format!("{both:?}"), shown);
         assert!(sharding([None, None]).is_replicated() && !both.is_replicated());
     }
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use pytree_core::bug::expect_some;
 use pytree_derive::panicking_twin;
 
-use super::{Attached, Device, DeviceArray, Mesh, Sharding};
+use super::{Attached, Device, DeviceArray, Mesh, PartitionSpec, Sharding, problems_of};
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
-use crate::base::error::{TensorError, or_panic};
+use crate::base::error::{Mistake, TensorError, or_panic};
 use crate::tensor::Tensor;
 
 /// The part of a tensor that one device holds: see [`Tensor::shards`].
@@ -81,7 +81,16 @@ fn part_at(whole: &AbstractArray, index: &[Range<usize>]) -> AbstractArray {
 
 impl Tensor {
     /// Returns how the tensor is divided among the devices of its mesh. Returns `None` for a tensor that is traced, on
-    /// the host, or on a single device.
+    /// the host, or on a single device. [`Sharding::spec`] returns the spec.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_transform::Tensor;
+    /// use pytree_transform::device::{Device, Mesh, device_put};
+    /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
+    /// let x = device_put(&Tensor::from([1.0_f32, 2.0]), mesh.divided("data"));
+    /// assert_eq!(x.sharding().unwrap().spec(), "data".into());
+    /// ```
     pub fn sharding(&self) -> Option<&Sharding> {
         self.device_array()?.sharding()
     }
@@ -99,9 +108,9 @@ impl Tensor {
     /// With a mesh of one device, which holds both halves of the tensor:
     /// ```
     /// use pytree_transform::Tensor;
-    /// use pytree_transform::device::{Device, Mesh};
+    /// use pytree_transform::device::{Device, Mesh, device_put};
     /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
-    /// let x = mesh.put(&Tensor::from([1.0_f32, 2.0]), &mesh.sharding([("data", 0)]));
+    /// let x = device_put(&Tensor::from([1.0_f32, 2.0]), mesh.divided("data"));
     /// let own = &x.shards()[0];
     /// assert_eq!((own.device(), own.index()), (0, &[0..2][..]));
     /// assert_eq!(own.read().to_vec::<f32>(), [1.0, 2.0]);
@@ -192,22 +201,23 @@ impl Tensor {
         let Some(array) = other.device_array() else {
             return self.try_to_host();
         };
-        let (Some(device), Some(sharding)) = (array.device.attached(), array.sharding()) else {
+        let Some(sharding) = array.sharding() else {
             return array.device.put(self);
         };
         if self.sharding() == Some(sharding) && self.try_device()? == &array.device {
             return Ok(self.clone());
         }
-        if let Some(problem) = misfit(self.info(), sharding) {
+        let mesh = sharding.mesh_axes();
+        let mistakes = problems_of(&sharding.spec(), Some(&mesh), ("the tensor", self.info()));
+        if !mistakes.is_empty() {
+            let (own, other, device) = (self.info(), other.info(), &array.device);
+            let operation = format!("put {own} where {other} is on {device}");
             let fix = "put it on one device, or divide another axis";
-            let axes = array.device.name().into();
-            let problem = problem.into();
-            return Err(TensorError::Sharding { axes, problem, fix });
+            let mistake = Mistake::new(Mistake::joined(mistakes).problem, fix);
+            return Err(TensorError::sharding(operation, vec![mistake]));
         }
         let host = self.try_to_host()?;
-        device
-            .sharded_array_of(host, sharding)
-            .map(Tensor::on_device)
+        array.device.put_sharded(&host, sharding)
     }
 }
 
@@ -229,25 +239,6 @@ fn checked(
         &[part.info()],
         problem,
         fix,
-    ))
-}
-
-/// Returns the reason why a sharding does not divide an array into equal parts.
-fn misfit(whole: &AbstractArray, sharding: &Sharding) -> Option<String> {
-    if let Some(axis) = sharding.first_outside(whole.rank()) {
-        let names = sharding.names(axis);
-        return Some(format!(
-            "{names} divides axis {axis}, which {whole} has not"
-        ));
-    }
-    let axis = sharding.part_of(whole).err()?;
-    let (names, parts, length) = (
-        sharding.names(axis),
-        sharding.parts(axis),
-        whole.shape[axis],
-    );
-    Some(format!(
-        "axis {axis} of {whole} has length {length}, which is not a multiple of the {parts} devices of {names}"
     ))
 }
 
@@ -322,70 +313,17 @@ impl Mesh {
         (0..self.devices()).filter(|&device| self.device().is_addressable(device))
     }
 
-    /// Returns the sharding that divides axes of a tensor. Each pair is the name of an axis of this mesh and the axis of
-    /// the tensor that is divided along it. Other axes of the mesh divide nothing: their devices hold the same elements.
-    ///
-    /// # Panics
-    /// Panics if the mesh has no axis of this name, or if an axis of the mesh is given twice.
-    ///
-    /// # Examples
-    /// ```
-    /// use pytree_transform::device::{Device, Mesh};
-    /// let mesh = Mesh::new(&Device::HOST, [("data", 1), ("model", 1)]);
-    /// let by_columns = mesh.sharding([("model", 1)]);
-    /// assert_eq!(format!("{by_columns:?}"), "Sharding(data: None, model: 1)");
-    /// ```
-    #[panicking_twin(sharding, Sharding)]
-    pub fn try_sharding<N: AsRef<str>>(
-        &self,
-        divided: impl IntoIterator<Item = (N, usize)>,
-    ) -> Result<Sharding, TensorError> {
-        let mut sharding = Sharding::replicated(self.mesh_axes());
-        for (name, axis) in divided {
-            let name = name.as_ref();
-            let Some(position) = self.axes().position(|(known, _)| known == name) else {
-                let problem = format!("it has no axis `{name}`");
-                return Err(self.not_divided(problem, "name an axis of the mesh"));
-            };
-            if sharding.divided(position).is_some() {
-                let problem = format!("its axis `{name}` is given twice");
-                let fix = "divide one axis of the tensor along each axis of the mesh";
-                return Err(self.not_divided(problem, fix));
-            }
-            sharding.divide(position, axis);
-        }
-        Ok(sharding)
-    }
-
-    /// Returns a tensor with the same elements, which is divided among the devices of this mesh. A tensor that has this
-    /// sharding is returned unchanged. A tensor on another device, or with another sharding, is transferred through the
-    /// host.
-    ///
-    /// # Panics
-    /// Panics if the tensor is traced, if the sharding belongs to another mesh, if it divides an axis that the tensor has
-    /// not, if the length of an axis is not a multiple of its number of parts, or if a device reports an error.
-    #[panicking_twin(put, Sharding | Traced | Device)]
-    pub fn try_put(&self, tensor: &Tensor, sharding: &Sharding) -> Result<Tensor, TensorError> {
-        self.check(tensor.info(), sharding)?;
-        if tensor.try_device()? == self.device() && tensor.sharding() == Some(sharding) {
-            return Ok(tensor.clone());
-        }
-        let host = tensor.try_to_host()?;
-        let device = expect_some(self.device().attached(), "the engine of a mesh");
-        device
-            .sharded_array_of(host, sharding)
-            .map(Tensor::on_device)
-    }
-
     /// Returns a tensor on this mesh from its parts. `part` is called with the range of each axis, once for each part
     /// that devices of this process hold, and returns the elements of these ranges. So no process needs the memory of the
     /// whole tensor. JAX calls this function `make_array_from_callback`.
     ///
-    /// `whole` is the dtype and the shape of the whole tensor.
+    /// `whole` is the dtype and the shape of the whole tensor. The spec has a member for each axis of the tensor, as in
+    /// [`Mesh::divided`].
     ///
     /// # Panics
-    /// Panics if the sharding belongs to another mesh or does not divide `whole` into equal parts, if `part` returns a
-    /// tensor of another dtype or shape, or if a device reports an error.
+    /// Panics if the spec names an axis that the mesh does not have or has more members than `whole` has axes, if a length
+    /// is not a multiple of the number of devices, if `part` returns a tensor of another dtype or shape, or if a device
+    /// reports an error.
     ///
     /// # Examples
     /// On a mesh of four devices, the function would be called four times, each time for two rows:
@@ -394,7 +332,7 @@ impl Mesh {
     /// use pytree_transform::{AbstractArray, DType, Tensor};
     /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
     /// let whole = AbstractArray::new(DType::F32, [8, 100]);
-    /// let x = mesh.tensor_from_callback(&whole, &mesh.sharding([("data", 0)]), |index| {
+    /// let x = mesh.tensor_from_callback(&whole, "data", |index| {
     ///     // A program would read these rows of a file.
     ///     Tensor::ones(DType::F32, [index[0].len(), 100])
     /// });
@@ -403,49 +341,38 @@ impl Mesh {
     pub fn tensor_from_callback(
         &self,
         whole: &AbstractArray,
-        sharding: &Sharding,
+        spec: impl Into<PartitionSpec>,
         mut part: impl FnMut(&[Range<usize>]) -> Tensor,
     ) -> Tensor {
-        or_panic(self.try_tensor_from_callback(whole, sharding, |index| {
-            Ok::<Tensor, TensorError>(part(index))
-        }))
+        or_panic(
+            self.try_tensor_from_callback(whole, spec, |index| {
+                Ok::<Tensor, TensorError>(part(index))
+            }),
+        )
     }
 
     /// Like [`tensor_from_callback`](Self::tensor_from_callback), with a function that may fail.
     ///
     /// # Errors
-    /// Returns the error of `part`, [`TensorError::Sharding`] if the sharding or a part does not fit, or
-    /// [`TensorError::Device`] if a device reports an error.
+    /// Returns the error of `part`, [`TensorError::Sharding`] if the spec does not fit the mesh or `whole`,
+    /// [`TensorError::Shape`] if `part` returns a tensor of another dtype or shape, or [`TensorError::Device`] if a device
+    /// reports an error.
     pub fn try_tensor_from_callback<E: From<TensorError>>(
         &self,
         whole: &AbstractArray,
-        sharding: &Sharding,
+        spec: impl Into<PartitionSpec>,
         part: impl FnMut(&[Range<usize>]) -> Result<Tensor, E>,
     ) -> Result<Tensor, E> {
-        self.check(whole, sharding)?;
-        let device = expect_some(self.device().attached(), "the engine of a mesh");
-        device.tensor_from_parts(whole, sharding, part)
-    }
-
-    /// Checks that a sharding belongs to this mesh and divides an array into equal parts.
-    fn check(&self, whole: &AbstractArray, sharding: &Sharding) -> Result<(), TensorError> {
-        if !sharding.is_of(self.mesh_axes()) {
-            let problem = format!("{sharding:?} belongs to a mesh with other axes");
-            return Err(self.not_divided(problem, "create it with `Mesh::sharding` of this mesh"));
-        }
-        match misfit(whole, sharding) {
-            Some(problem) => {
-                Err(self.not_divided(problem, "divide another axis, or change its length"))
+        let (spec, axes) = (spec.into(), self.mesh_axes());
+        let mistakes = problems_of(&spec, Some(axes), ("the tensor", whole));
+        let sharding = match Sharding::of_spec(axes.axes(), &spec) {
+            Some(sharding) if mistakes.is_empty() => sharding,
+            _ => {
+                let operation = format!("make {whole} on {self}");
+                return Err(TensorError::sharding(operation, mistakes).into());
             }
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn not_divided(&self, problem: String, fix: &'static str) -> TensorError {
-        TensorError::Sharding {
-            axes: self.mesh_axes().to_string().into(),
-            problem: problem.into(),
-            fix,
-        }
+        };
+        let device = expect_some(self.device().attached(), "the engine of a mesh");
+        device.tensor_from_parts(whole, &sharding, part)
     }
 }

@@ -1,6 +1,7 @@
 //! The spec of a sharding: for each axis of a tensor, the axes of a mesh that divide it. A spec belongs to no mesh.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use smallvec::SmallVec;
 
@@ -109,13 +110,22 @@ impl<A: AsRef<str>, B: AsRef<str>> From<(A, B)> for SpecAxis {
 /// // All devices hold all elements.
 /// assert_eq!(PartitionSpec::from(()).to_string(), "()");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+///
+/// Specs that differ only in members `None` at the end are equal.
+#[derive(Clone, Default)]
 pub struct PartitionSpec(SmallVec<[SpecAxis; 4]>);
 
 impl PartitionSpec {
     /// Returns the members of the spec, one for each of the first axes of a tensor.
     pub fn axes(&self) -> &[SpecAxis] {
         &self.0
+    }
+
+    /// Returns the members without those at the end that divide nothing.
+    fn dividing(&self) -> &[SpecAxis] {
+        let divides = |axis: &SpecAxis| !matches!(axis, SpecAxis::Along(names) if names.is_empty());
+        let count = self.0.iter().rposition(divides).map_or(0, |last| last + 1);
+        &self.0[..count]
     }
 
     /// Returns the spec of a batch of tensors with this spec. The compiler chooses how the batch axis is divided.
@@ -134,6 +144,20 @@ impl PartitionSpec {
         let names: SmallVec<[&AxisName; 4]> = self.0.iter().flat_map(SpecAxis::names).collect();
         let mut repeated = names.iter().enumerate();
         repeated.find_map(|(at, name)| names[..at].contains(name).then_some(*name))
+    }
+}
+
+impl PartialEq for PartitionSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.dividing() == other.dividing()
+    }
+}
+
+impl Eq for PartitionSpec {}
+
+impl Hash for PartitionSpec {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.dividing().hash(hasher);
     }
 }
 
@@ -202,6 +226,8 @@ mod tuples {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -214,6 +240,17 @@ mod tests {
             r#"(("data", "model"), None)"#
         );
         assert_eq!(shown(["data", "model"].into()), r#"("data", "model")"#);
+    }
+
+    #[test]
+    fn undivided_axes_at_the_end_make_no_difference() {
+        let rows = PartitionSpec::from(("data", None));
+        assert_eq!(rows, "data".into());
+        assert_eq!(PartitionSpec::from((None, None)), ().into());
+        assert_ne!(PartitionSpec::from((None, "data")), "data".into());
+        assert_ne!(PartitionSpec::default().batched(0), ().into());
+        let specs = HashSet::from([rows, "data".into()]);
+        assert_eq!(specs.len(), 1);
     }
 
     #[test]
