@@ -10,6 +10,7 @@
 
 #![allow(
     clippy::pedantic,
+    clippy::redundant_closure,
     clippy::unwrap_used,
     clippy::type_complexity,
     missing_docs,

@@ -20,9 +20,11 @@ pub fn samples(default: usize) -> usize {
     set.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+type Function<'a> = Box<dyn FnMut() + 'a>;
+
 /// Median time of a call in nanoseconds, of the functions in turn: each round samples every one once, so
 /// that noise of the machine falls on all alike.
-pub fn medians(functions: &mut [(&str, Box<dyn FnMut() + '_>)]) -> Vec<f64> {
+pub fn medians(functions: &mut [(&str, Function<'_>)]) -> Vec<f64> {
     const SAMPLE: f64 = 4e-3;
     let rounds = samples(41);
     let counts: Vec<u64> = functions
