@@ -23,8 +23,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_
 def measure(section, programs, rounds, core_counts, samples):
     """Measures a section. Returns a dictionary about the run, and its results."""
     core_counts = [min(core_counts)] if section.one_core else core_counts
-    load, results, reasons = Load(), [], {}
+    results, reasons = [], {}
     groups = [[program for program in group if _is_available(program, programs, reasons)] for group in section.groups]
+    # The programs are built by now.
+    load = Load()
     for number in range(rounds):
         for cores in core_counts:
             for group in groups:
