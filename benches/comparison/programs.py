@@ -23,9 +23,9 @@ class Unavailable(Exception):
 class Programs:
     """Finds commands, and builds what they need on first use."""
 
-    def __init__(self, pythons=()):
-        """`pythons` are existing environments, by kind, that replace those under target/compare."""
-        self.pythons = dict(pythons)
+    def __init__(self, pythons=(), without=()):
+        """`pythons` are existing environments, by kind, that replace those under target/compare. Kinds in `without` are left out."""
+        self.pythons, self.without = dict(pythons), without
         self.found = {}
         self.missing = {}
 
@@ -46,13 +46,20 @@ class Programs:
         return [*base, *program.arguments]
 
     def _find(self, program):
+        if program.kind in self.without:
+            raise Unavailable("left out by --without")
         match program.kind:
             case "bench" | "example":
                 return [self._target(program.kind, program.name)]
             case "rust":
                 return [self._peer(program.name)]
+            case kind if kind in self.pythons:
+                python = shutil.which(self.pythons[kind])
+                if not python:
+                    raise Unavailable(f"there is no program {self.pythons[kind]}")
+                return [python]
             case kind:
-                return [self.pythons.get(kind) or self._environment(kind)]
+                return [self._environment(kind)]
 
     def _target(self, kind, name):
         say(f"building the {kind} {name}")

@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from . import document, figures, machine, rounds, sections
+from . import document, figures, machine, programs, rounds, sections
 
 ABOUT = {"setting": ["a machine"], "date": "2026-01-02", "rounds": 3, "cores": [1], "cores_of_others": 0.25, "left_out": {}}
 
@@ -110,6 +110,28 @@ class Documents(unittest.TestCase):
             self.assertIsNone(rounds.load(Path(folder) / "results", section()))
             rounds.save(Path(folder) / "results", section(), ABOUT, [result("pytree", 3.0)])
             self.assertEqual(rounds.load(Path(folder) / "results", section()), (ABOUT, [result("pytree", 3.0)]))
+
+
+class Commands(unittest.TestCase):
+    def test_given_python_runs_the_file(self):
+        found = programs.Programs({"python": "sh"}).command(sections.python("jax_training", "C1"))
+        self.assertEqual(found[1:], [str(programs.HERE / "jax_training.py"), "C1"])
+
+    def test_missing_programs_have_a_reason(self):
+        found = programs.Programs({"torch": "/no/python"}, ["rust"])
+        for program, reason in [(sections.torch("torch_training"), "/no/python"), (sections.rust("peer-burn"), "--without")]:
+            for _ in range(2):
+                with self.assertRaisesRegex(programs.Unavailable, reason):
+                    found.command(program)
+
+    def test_reason_is_the_last_line(self):
+        self.assertEqual(programs.last_line(f"trace\nerror: {programs.ROOT}/a failed\n\n"), "error: ./a failed")
+        self.assertEqual(programs.last_line("\n"), "")
+
+    def test_cores_restrict_threads(self):
+        command, environment = rounds.restricted(["program"], 1)
+        self.assertEqual((command[:2], command[3:]), (["taskset", "-c"], ["program"]))
+        self.assertEqual((environment["OMP_NUM_THREADS"], environment["JAX_PLATFORMS"]), ("1", "cpu"))
 
 
 class Sections(unittest.TestCase):
