@@ -29,8 +29,14 @@ class Programs:
         self.found = {}
         self.missing = {}
 
+    def check(self, kind):
+        """Raises Unavailable if programs of a kind are left out."""
+        if kind in self.without:
+            raise Unavailable("left out by --without")
+
     def command(self, program):
         """Returns the command of a program. Raises Unavailable."""
+        self.check(program.kind)
         key = (program.kind, program.name if program.kind in ("bench", "example", "rust") else "")
         if key in self.missing:
             raise Unavailable(self.missing[key])
@@ -46,8 +52,6 @@ class Programs:
         return [*base, *program.arguments]
 
     def _find(self, program):
-        if program.kind in self.without:
-            raise Unavailable("left out by --without")
         match program.kind:
             case "bench" | "example":
                 return [self._target(program.kind, program.name)]

@@ -11,7 +11,7 @@ import re
 import subprocess
 import time
 
-from . import figures
+from . import builds, figures
 from .machine import Load
 from .programs import ROOT, Unavailable, last_line, say
 
@@ -22,9 +22,13 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_
 
 def measure(section, programs, rounds, core_counts, samples):
     """Measures a section. Returns a dictionary about the run, and its results."""
-    core_counts = [min(core_counts)] if section.one_core else core_counts
+    if section.builds:
+        # cargo takes all cores.
+        core_counts = [os.cpu_count()]
+    elif section.one_core:
+        core_counts = [min(core_counts)]
     results, reasons = [], {}
-    groups = [[program for program in group if _is_available(program, programs, reasons)] for group in section.groups]
+    groups = [[it for it in group if _is_available(section, it, programs, reasons)] for group in section.groups]
     # The programs are built by now.
     load = Load()
     for number in range(rounds):
@@ -72,17 +76,29 @@ def restricted(command, cores):
     return ["taskset", "-c", ",".join(map(str, numbers)), *command], environment
 
 
-def _is_available(program, programs, reasons):
+def _is_available(section, program, programs, reasons):
+    """Builds or finds a program, unless the section measures builds. Ends the comparison if one of ours cannot be built."""
     try:
-        programs.command(program)
+        programs.check(program.kind)
+        if not section.builds:
+            programs.command(program)
         return True
     except Unavailable as error:
-        reasons.setdefault(program.shown(), str(error))
+        if program.kind in ("bench", "example"):
+            raise SystemExit(f"compare: {program.shown()}: {error}") from error
+        reasons[program.shown()] = str(error)
         return False
 
 
 def _run(section, program, programs, cores, number, samples, reasons):
     """Runs a program and returns its results. If it fails, adds the reason."""
+    if section.builds:
+        try:
+            found = whole(section, program, "digits", builds.measure(program))
+            return [result | {"cores": cores, "round": number} for result in found]
+        except Unavailable as error:
+            reasons[program.shown()] = str(error)
+            return []
     command, environment = restricted(programs.command(program), cores)
     if samples:
         environment["BENCH_SAMPLES"] = str(samples)
@@ -106,7 +122,11 @@ def whole_process(section, program, output, seconds):
     accuracy = re.search(r"accuracy:? ([0-9.]+)\s*$", output)
     if not accuracy:
         return []
+    return whole(section, program, "digits", [("seconds", "s", seconds), ("accuracy", "", float(accuracy[1]))])
+
+
+def whole(section, program, workload, values):
+    """Returns the results of a whole program: `values` has operations, their units and figures."""
     peer = figures.OURS if program.kind == "example" else program.name.removeprefix("peer-").removesuffix("_digits")
-    values = [("seconds", "s", seconds), ("accuracy", "", float(accuracy[1]))]
-    common = {"section": section.name, "workload": "digits", "peer": peer}
+    common = {"section": section.name, "workload": workload, "peer": peer}
     return [common | {"op": op, "unit": unit, "median": value, "min": value} for op, unit, value in values]

@@ -46,6 +46,8 @@ class Section(NamedTuple):
     one_core: bool = False
     # Whether the driver measures the whole process, whose last line is like `test accuracy: 0.9750`.
     whole_process: bool = False
+    # Whether the driver measures the builds of the programs, and does not run them. Such a section runs only if it is named.
+    builds: bool = False
     # Whether a larger figure is better.
     is_rate: bool = False
 
@@ -152,6 +154,22 @@ SECTIONS = [
         {"seconds": "seconds"},
         {"accuracy": 0.006},
         whole_process=True,
+    ),
+    Section(
+        "E",
+        "Building a program that trains",
+        "From nothing, with the sources fetched before, and again after a change of `main.rs`. The programs of burn and candle also have "
+        "the transformer of C4.",
+        [[Program("example", "digits"), rust("peer-burn"), rust("peer-candle")]],
+        {
+            "clean build, s": "from nothing, s",
+            "clean build, processor s": "from nothing, processor time, s",
+            "rebuild, s": "after a change, s",
+            "rebuild, processor s": "after a change, processor time, s",
+            "crates": "compiled packages",
+        },
+        {},
+        builds=True,
     ),
     Section(
         "F",

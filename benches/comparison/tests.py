@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from . import document, figures, machine, programs, rounds, sections
+from . import builds, document, figures, machine, programs, rounds, sections
 
 ABOUT = {"setting": ["a machine"], "date": "2026-01-02", "rounds": 3, "cores": [1], "cores_of_others": 0.25, "left_out": {}}
 
@@ -127,6 +127,10 @@ class Commands(unittest.TestCase):
     def test_reason_is_the_last_line(self):
         self.assertEqual(programs.last_line(f"trace\nerror: {programs.ROOT}/a failed\n\n"), "error: ./a failed")
         self.assertEqual(programs.last_line("\n"), "")
+
+    def test_compiled_packages_are_counted_once(self):
+        lines = ['{"reason":"compiler-artifact","package_id":"a"}'] * 2 + ['{"reason":"build-finished"}', "text"]
+        self.assertEqual(builds.crates("\n".join(lines)), 1)
 
     def test_cores_restrict_threads(self):
         command, environment = rounds.restricted(["program"], 1)
