@@ -8,7 +8,7 @@ HEAD = """\
 
 Written by `benches/compare` from programs that ran in turn; do not edit it by hand. A cell has the median over the rounds. In
 parentheses are our figure divided by that of the peer, as the median over the rounds, and the quartiles of this ratio: below 1, ours
-takes less time. Each section names the command that measured it, and its programs, which can also be run alone.
+takes less time. The last column has the ratio to the best of the other libraries. Each section names the command that measured it, and its programs, which can also be run alone.
 """
 
 
@@ -67,7 +67,7 @@ def _section(section, about, results, limits):
     rate = " A larger figure is better, so a ratio above 1 is ours." if section.is_rate else ""
     lines += [f"`{_command(section, about)}`, {about['date']}; {_others(about)}.{rate}"]
     for operation, title in section.operations.items():
-        lines += _table(kept, operation, title)
+        lines += _table(kept, operation, title, max if section.is_rate else min)
     if section.name == "C":
         lines += _shares(kept, limits)
     lines += _agreement(kept, section, disagreements)
@@ -88,7 +88,7 @@ def _others(about):
     return f"other processes used {cores:.2f} cores meanwhile"
 
 
-def _table(results, operation, title):
+def _table(results, operation, title, best):
     found = results.figures(operation)
     if not found:
         return []
@@ -96,8 +96,16 @@ def _table(results, operation, title):
     rows = []
     for figure in found:
         cells = [_cell(results, figure, peer) for peer in peers]
-        rows.append([f"{figure.workload}, {cores_shown(figure.cores)}", *cells])
-    return ["", *table([title, *peers], rows)]
+        rows.append([f"{figure.workload}, {cores_shown(figure.cores)}", *cells, _beside_best(results, figure, peers, best)])
+    return ["", *table([title, *peers, "× the best peer"], rows)]
+
+
+def _beside_best(results, figure, peers, best):
+    """Returns our figure divided by that of the best library. A handwritten walk is none."""
+    medians = {peer: results.spread(figure, peer) for peer in peers if peer not in (figures.OURS, "by hand")}
+    medians = {peer: found.median for peer, found in medians.items() if found}
+    quotient = results.ratio(figure, best(medians, key=medians.get)) if medians else None
+    return f"{quotient.median:.2f}" if quotient else "–"
 
 
 def _cell(results, figure, peer):

@@ -78,16 +78,22 @@ class Documents(unittest.TestCase):
     def test_table(self):
         lines = [result("jax", 4.0), result("pytree", 3.0), result("pytree", 1.0, "loss_step1"), result("jax", 1.0, "loss_step1")]
         text = self.write(lines)
-        self.assertIn("| a step, µs | pytree | jax |\n|---|---:|---:|\n| C1, 1 core | 3 [3 to 3] | 4 (0.75, 0.75 to 0.75) |\n", text)
+        self.assertIn("| a step, µs | pytree | jax | × the best peer |\n|---|---:|---:|---:|\n| C1, 1 core | 3 [3 to 3] | 4 (0.75, 0.75 to 0.75) | 0.75 |\n", text)
         self.assertIn("`benches/compare --sections C --rounds 3 --cores 1`, 2026-01-02; other processes used 0.25 cores", text)
         self.assertIn("C1 loss step1 1", text)
         self.assertIn("`cargo bench --bench training -- C1`", text)
+
+    def test_best_peer(self):
+        lines = [result(peer, value) for peer, value in [("pytree", 3.0), ("jax", 4.0), ("torch", 2.0), ("by hand", 1.0)]]
+        self.assertIn("| 1.50 |\n", self.write(lines))
+        self.assertIn("| 0.75 |\n", self.write(lines, section={"is_rate": True}))
+        self.assertIn("| – |\n", self.write(lines[:1]))
 
     def test_disagreement_is_named(self):
         lines = [result("pytree", 1.0, "loss_step1"), result("jax", 1.5, "loss_step1"), result("jax", 4.0), result("pytree", 3.0)]
         text = self.write(lines)
         self.assertIn("**jax is left out of C1 on 1 core**: its loss step1 is 1.5, ours is 1.", text)
-        self.assertNotIn("| jax |", text)
+        self.assertNotIn("| jax ", text)
 
     def test_program_left_out_is_named(self):
         text = self.write([result("pytree", 3.0)], left_out={"python benches/torch_training.py eager C1": "no torch"})

@@ -145,7 +145,7 @@ fn measure<M: Module + 'static, X>(
         loss.inner()
     };
     let number = |loss: &Tensor<1>| f64::from(loss.clone().into_scalar::<f32>());
-    support::measure_steps(["C", case, "burn-flex"], advance, number);
+    support::measure_steps(["C", case, "burn"], advance, number);
 }
 
 fn train(case: &str) {

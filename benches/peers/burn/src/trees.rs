@@ -109,7 +109,7 @@ fn of_tree<M: Module>(name: &str, model: M) {
     model.visit(&mut count);
     let leaves = count.0 as f64;
     let report = |operation: &str, unit: &str, value: f64| {
-        support::report(["A", name, operation, "burn-flex"], unit, value, value);
+        support::report(["A", name, operation, "burn"], unit, value, value);
     };
     report("leaves", "", leaves);
     let mut moved = Some(model.clone());
