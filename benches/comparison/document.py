@@ -8,7 +8,8 @@ HEAD = """\
 
 Written by `benches/compare` from programs that ran in turn; do not edit it by hand. A cell has the median over the rounds. In
 parentheses are our figure divided by that of the peer, as the median over the rounds, and the quartiles of this ratio: below 1, ours
-takes less time. The last column has the ratio to the best of the other libraries. Each section names the command that measured it, and its programs, which can also be run alone.
+takes less time. The last column has the ratio to the best of the other libraries. Each section names the command that measured it, and
+its programs, which can also be run alone.
 """
 
 
