@@ -47,8 +47,12 @@ def number(value):
 
 def ratio(value):
     """Returns a ratio and its quartiles."""
-    median, low, high = (f"{part:.2f}" if part >= 0.1 else f"{part:.2g}" for part in (value.median, value.low, value.high))
-    return f"{median}, {low} to {high}"
+    return f"{quotient(value.median)}, {quotient(value.low)} to {quotient(value.high)}"
+
+
+def quotient(value):
+    """Returns a ratio with two digits after the point, or two digits that are not zero."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def table(heads, rows):
@@ -105,8 +109,8 @@ def _beside_best(results, figure, peers, best):
     """Returns our figure divided by that of the best library. A handwritten walk is none."""
     medians = {peer: results.spread(figure, peer) for peer in peers if peer not in (figures.OURS, "by hand")}
     medians = {peer: found.median for peer, found in medians.items() if found}
-    quotient = results.ratio(figure, best(medians, key=medians.get)) if medians else None
-    return f"{quotient.median:.2f}" if quotient else "–"
+    found = results.ratio(figure, best(medians, key=medians.get)) if medians else None
+    return quotient(found.median) if found else "–"
 
 
 def _cell(results, figure, peer):
@@ -115,8 +119,8 @@ def _cell(results, figure, peer):
         return "–"
     if peer == figures.OURS:
         return f"{number(found.median)} [{number(found.low)} to {number(found.high)}]"
-    quotient = results.ratio(figure, peer)
-    return number(found.median) + (f" ({ratio(quotient)})" if quotient else "")
+    beside = results.ratio(figure, peer)
+    return number(found.median) + (f" ({ratio(beside)})" if beside else "")
 
 
 def _shares(results, limits):
