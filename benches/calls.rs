@@ -1,5 +1,5 @@
 //! Calls of compiled functions: with trees of 6, 148 and 2,000 leaves, per-example gradients and a Hessian;
-//! and operations that are not compiled. `cargo bench --bench calls`
+//! and operations that are not compiled. `cargo bench --bench calls [-- B F eager]`
 //!
 //! Prints one JSON object a line, as the peers do, with the values that show that the same was computed.
 
@@ -29,9 +29,7 @@ use pytree::transform::Traceable;
 type Timed<'a> = (&'static str, Box<dyn FnMut() + 'a>);
 
 fn report(section: &str, workload: &str, operation: &str, unit: &str, value: f64) {
-    println!(
-        "{{\"section\":\"{section}\",\"workload\":\"{workload}\",\"op\":\"{operation}\",\"peer\":\"pytree\",\"unit\":\"{unit}\",\"median\":{value},\"min\":{value}}}"
-    );
+    support::report([section, workload, operation, "pytree"], unit, value, value);
 }
 
 fn report_all(section: &str, workload: &str, mut timed: Vec<Timed<'_>>) {
@@ -172,9 +170,20 @@ fn eager() {
 }
 
 fn main() {
-    trees("A1", &models::a1());
-    trees("A2", &models::a2());
-    trees("A3", &models::a3());
-    derivatives();
-    eager();
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
+    let is_wanted = |section: &str| named.is_empty() || named.iter().any(|it| it == section);
+    if is_wanted("B") {
+        trees("A1", &models::a1());
+        trees("A2", &models::a2());
+        trees("A3", &models::a3());
+    }
+    if is_wanted("F") {
+        derivatives();
+    }
+    if is_wanted("eager") {
+        eager();
+    }
 }

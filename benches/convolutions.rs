@@ -12,6 +12,7 @@
     reason = "a benchmark is read as a script"
 )]
 
+mod support;
 #[allow(dead_code, reason = "the labels are for other benchmarks")]
 #[path = "../examples/digits/workload.rs"]
 mod workload;
@@ -66,9 +67,7 @@ fn cases() -> Vec<Case> {
 }
 
 fn report(name: &str, operation: &str, unit: &str, median: f64, min: f64) {
-    println!(
-        "{{\"section\":\"V\",\"workload\":\"{name}\",\"op\":\"{operation}\",\"peer\":\"pytree\",\"unit\":\"{unit}\",\"median\":{median},\"min\":{min}}}"
-    );
+    support::report(["V", name, operation, "pytree"], unit, median, min);
 }
 
 /// Reports the median and the least time of a call.
@@ -80,7 +79,7 @@ fn measure(name: &str, operation: &str, mut call: impl FnMut()) {
         warm += 1;
     }
     let inner = ((0.03 / (start.elapsed().as_secs_f64() / f64::from(warm))) as usize).max(1);
-    let mut times: Vec<f64> = (0..20)
+    let mut times: Vec<f64> = (0..support::samples(20))
         .map(|_| {
             let start = Instant::now();
             (0..inner).for_each(|_| call());

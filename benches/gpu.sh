@@ -14,8 +14,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-jax=0.12.0.1
-optax=0.2.8
+# The versions of the comparison on CPUs.
+version() { sed -n "s/^$1==//p" benches/comparison/requirements.txt; }
+jax=$(version jax)
+optax=$(version optax)
 plugin="" cuda=13 rounds=3 dtypes="f32 bf16" cases="C1 C2 C3 C4 mlp4096 transformer1024"
 while [ $# -gt 0 ]; do
   case "$1" in

@@ -76,11 +76,9 @@ fn beside(operation: &str, mut timed: Vec<Timed<'_>>) {
     }
     let medians = support::medians(&mut timed);
     for ((model, _), nanoseconds) in timed.iter().zip(&medians) {
-        println!(
-            "{{\"op\":\"{operation}\",\"model\":\"{model}\",\"us\":{:.1},\"times_the_tree\":{:.2}}}",
-            nanoseconds / 1e3,
-            nanoseconds / medians[0]
-        );
+        let microseconds = nanoseconds / 1e3;
+        let names = ["R", model, operation, "pytree"];
+        support::report(names, "us", microseconds, microseconds);
     }
 }
 

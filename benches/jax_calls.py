@@ -1,38 +1,26 @@
 """Calls of functions compiled by JAX, as in benches/calls.rs: trees in and out, per-example gradients, a Hessian.
 
-Usage: python jax_calls.py; needs the packages of tests/golden/requirements.txt. Prints the lines that
+Usage: python jax_calls.py [B F]; needs the packages of benches/comparison/requirements.txt. Prints the lines that
 `cargo bench --bench calls` prints.
 """
 
-import json
-import time
+import sys
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from jax_training import linear, uniform, words
-
-ROUNDS, SAMPLE = 21, 4e-3
+import measure
+from measure import labels, linear, microseconds, samples, uniform
 
 
 def report(section, workload, operation, unit, value):
-    print(json.dumps({"section": section, "workload": workload, "op": operation, "peer": "jax", "unit": unit, "median": value, "min": value}))
+    measure.report(section, workload, operation, "jax", unit, value)
 
 
 def median_us(call):
-    call()
-    start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < SAMPLE or count < 3:
-        call()
-        count += 1
-    samples = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        samples.append((time.perf_counter() - start) * 1e6 / count)
-    return sorted(samples)[ROUNDS // 2]
+    times = microseconds(call, samples(21))
+    return times[len(times) // 2]
 
 
 leaf = lambda: jnp.full((1,), 0.5, jnp.float32)
@@ -44,18 +32,16 @@ TREES = {
     "A3": {"layers": [lin() for _ in range(1000)]},
 }
 
-zero = jnp.float32(0)
-for name, tree in TREES.items():
-    scalar = jax.jit(lambda tree, s: s + 1)
-    identity = jax.jit(lambda tree, s: (tree, s + 1))
-    update = jax.jit(lambda tree, s: (jax.tree.map(lambda leaf: leaf + 1, tree), s + 1))
-    report("B", name, "scalar", "us", median_us(lambda: scalar(tree, zero).block_until_ready()))
-    report("B", name, "identity", "us", median_us(lambda: identity(tree, zero)[1].block_until_ready()))
-    report("B", name, "update", "us", median_us(lambda: update(tree, zero)[1].block_until_ready()))
 
-sizes = (64, 128, 128, 10)
-parameters = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(3)]
-x, y = jnp.asarray(uniform(10, (64, 64), 1.0)), jnp.asarray((words(20, 64) % 10).astype("int32"))
+def trees():
+    zero = jnp.float32(0)
+    for name, tree in TREES.items():
+        scalar = jax.jit(lambda tree, s: s + 1)
+        identity = jax.jit(lambda tree, s: (tree, s + 1))
+        update = jax.jit(lambda tree, s: (jax.tree.map(lambda leaf: leaf + 1, tree), s + 1))
+        report("B", name, "scalar", "us", median_us(lambda: scalar(tree, zero).block_until_ready()))
+        report("B", name, "identity", "us", median_us(lambda: identity(tree, zero)[1].block_until_ready()))
+        report("B", name, "update", "us", median_us(lambda: update(tree, zero)[1].block_until_ready()))
 
 
 def loss(parameters, x, y):
@@ -70,11 +56,23 @@ def valley(v):
     return (1 - a) ** 2 + 100 * (b - a * a) ** 2 + 100 * (c - b * b) ** 2 + jnp.sin(a * b * c)
 
 
-per_example = jax.jit(jax.vmap(jax.grad(loss), (None, 0, 0)))
-second = jax.jit(jax.hessian(valley))
-point = jnp.array([0.5, 0.7, -0.3])
-gradients, name = per_example(parameters, x, y), "per-example grads C1 b64"
-report("F", name, "sum of squares", "", float(sum((g**2).sum() for g in jax.tree.leaves(gradients))))
-report("F", "hessian, 3 parameters", "entry [0][0]", "", float(second(point)[0, 0]))
-report("F", name, "us_per_call", "us", median_us(lambda: jax.block_until_ready(per_example(parameters, x, y))))
-report("F", "hessian, 3 parameters", "us_per_call", "us", median_us(lambda: jax.block_until_ready(second(point))))
+def derivatives():
+    sizes = (64, 128, 128, 10)
+    parameters = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(3)]
+    x, y = jnp.asarray(uniform(10, (64, 64), 1.0)), jnp.asarray(labels(20, 64, 10))
+    per_example = jax.jit(jax.vmap(jax.grad(loss), (None, 0, 0)))
+    second = jax.jit(jax.hessian(valley))
+    point = jnp.array([0.5, 0.7, -0.3])
+    gradients, name = per_example(parameters, x, y), "per-example grads C1 b64"
+    report("F", name, "sum of squares", "", float(sum((g**2).sum() for g in jax.tree.leaves(gradients))))
+    report("F", "hessian, 3 parameters", "entry [0][0]", "", float(second(point)[0, 0]))
+    report("F", name, "us_per_call", "us", median_us(lambda: jax.block_until_ready(per_example(parameters, x, y))))
+    report("F", "hessian, 3 parameters", "us_per_call", "us", median_us(lambda: jax.block_until_ready(second(point))))
+
+
+if __name__ == "__main__":
+    sections = sys.argv[1:] or ["B", "F"]
+    if "B" in sections:
+        trees()
+    if "F" in sections:
+        derivatives()

@@ -1,18 +1,17 @@
 """Convolutions and pooling in JAX, on the data of benches/convolutions.rs.
 
-Usage: python jax_convolutions.py [depthwise conv3x3 ...]; needs the packages of tests/golden/requirements.txt. Prints
+Usage: python jax_convolutions.py [depthwise conv3x3 ...]; needs the packages of benches/comparison/requirements.txt. Prints
 the lines that `cargo bench --bench convolutions` prints. For one thread, run both under `taskset -c 0`.
 """
 
-import json
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jax_training import uniform
+import measure
+from measure import uniform
 
 
 def conv(strides, groups=1):
@@ -42,25 +41,14 @@ CASES = {
 }
 
 
-def report(name, operation, unit, median, least):
-    line = {"section": "V", "workload": name, "op": operation, "peer": "jax", "unit": unit, "median": median, "min": least}
-    print(json.dumps(line), flush=True)
+def report(name, operation, unit, median, least=None):
+    measure.report("V", name, operation, "jax", unit, median, least)
 
 
-def measure(name, operation, call):
-    start, warm = time.perf_counter(), 0
-    while time.perf_counter() - start < 0.2 or warm < 3:
-        jax.block_until_ready(call())
-        warm += 1
-    inner = max(int(0.03 / ((time.perf_counter() - start) / warm)), 1)
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        for _ in range(inner):
-            result = call()
-        jax.block_until_ready(result)
-        times.append((time.perf_counter() - start) * 1e6 / inner)
-    report(name, operation, "us", sorted(times)[10], min(times))
+def time_calls(name, operation, call):
+    # XLA runs some calls after they return, so each is waited for.
+    times = measure.microseconds(lambda: jax.block_until_ready(call()), measure.samples(20), 0.03)
+    report(name, operation, "us", times[len(times) // 2], times[0])
 
 
 def run(name):
@@ -69,9 +57,9 @@ def run(name):
     forward = jax.jit(apply)
     gradient = jax.jit(jax.grad(lambda *x: jnp.mean(apply(*x) ** 2), argnums=tuple(range(len(x)))))
     total = float(sum(jnp.abs(part).sum() for part in gradient(*x)))
-    report(name, "sum_of_gradients", "", total, total)
-    measure(name, "forward", lambda: forward(*x))
-    measure(name, "gradient", lambda: gradient(*x))
+    report(name, "sum_of_gradients", "", total)
+    time_calls(name, "forward", lambda: forward(*x))
+    time_calls(name, "gradient", lambda: gradient(*x))
 
 
 if __name__ == "__main__":

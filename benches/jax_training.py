@@ -1,70 +1,22 @@
 """The training steps of benches/training.rs in JAX and optax, on the same data.
 
 Usage: python jax_training.py [--bf16] [--devices N] [C1 C2 C3 C4 mlp4096 transformer1024]; needs the packages of
-tests/golden/requirements.txt. Prints the lines that `cargo bench --bench training` prints. Without names, the cases C1 to
+benches/comparison/requirements.txt. Prints the lines that `cargo bench --bench training` prints. Without names, the cases C1 to
 C4 run. `--bf16` converts parameters and inputs to bfloat16. With `--devices`, `jax.shard_map` divides each batch among N
 devices.
 """
 
-import json
-import resource
 import sys
-import time
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.extend import backend
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-CASES = {
-    "C1": ((64, 128, 128, 10), 64),
-    "C2": ((784, 512, 512, 10), 128),
-    "C3": ((784, 2048, 2048, 10), 256),
-    "mlp4096": ((4096, 4096, 4096, 10), 4096),
-}
-
-
-class Sizes(NamedTuple):
-    """The lengths of the axes of a transformer and of its input."""
-
-    batch: int
-    tokens: int
-    width: int
-    heads: int
-    hidden: int
-    classes: int
-    blocks: int
-
-
-TRANSFORMERS = {
-    "C4": Sizes(8, 64, 256, 4, 1024, 256, 2),
-    "transformer1024": Sizes(8, 512, 1024, 16, 4096, 256, 12),
-}
-
-
-def words(stream, count):
-    """The scrambled counters of a stream."""
-    with np.errstate(over="ignore"):
-        z = ((np.uint64(stream) << np.uint64(32)) + np.arange(count, dtype=np.uint64) + np.uint64(1)) * np.uint64(
-            0x9E3779B97F4A7C15
-        )
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-def uniform(stream, shape, bound):
-    unit = (words(stream, int(np.prod(shape))) >> np.uint64(40)).astype(np.float32) / np.float32(16777216)
-    return ((np.float32(2) * unit - np.float32(1)) * np.float32(bound)).reshape(shape)
-
-
-def linear(layer, inputs, outputs):
-    bound = np.float32(1 / np.sqrt(np.float64(inputs)))
-    return uniform(100 + 2 * layer, (inputs, outputs), bound), uniform(101 + 2 * layer, (outputs,), bound)
+import measure
+from measure import LEARNING_RATE, MLPS, TRANSFORMERS, linear, measure_steps, report
 
 
 def transformer(sizes):
@@ -119,19 +71,14 @@ def mlp_logits(parameters, x):
 def run(name, dtype, devices):
     if name in TRANSFORMERS:
         sizes = TRANSFORMERS[name]
-        parameters, labels, classes = transformer(sizes), sizes.batch * sizes.tokens, sizes.classes
-        logits, shape = partial(transformer_logits, sizes), (sizes.batch, sizes.tokens, sizes.width)
+        parameters, logits = transformer(sizes), partial(transformer_logits, sizes)
     else:
-        sizes, labels = CASES[name]
-        parameters = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(3)]
-        logits, shape, classes = mlp_logits, (labels, sizes[0]), 10
+        sizes = MLPS[name][0]
+        parameters, logits = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(3)], mlp_logits
     parameters = jax.tree.map(lambda leaf: leaf.astype(dtype), parameters)
-    optimizer = optax.adam(1e-3)
+    optimizer = optax.adam(LEARNING_RATE)
     state = optimizer.init(parameters)
-    batches = [
-        (jnp.asarray(uniform(10 + k, shape, 1.0), dtype), jnp.asarray((words(20 + k, labels) % np.uint64(classes)).astype(np.int32)))
-        for k in range(4)
-    ]
+    batches = [(jnp.asarray(x, dtype), jnp.asarray(y)) for x, y in measure.batches(name)]
 
     def loss(parameters, x, y):
         return optax.softmax_cross_entropy_with_integer_labels(logits(parameters, x), y).mean()
@@ -154,9 +101,6 @@ def run(name, dtype, devices):
         batches = jax.device_put(batches, NamedSharding(mesh, part))
     step = jax.jit(step, donate_argnums=(0, 1))
 
-    def report(operation, unit, median, least):
-        print(json.dumps({"section": "C", "workload": name, "op": operation, "peer": "jax", "unit": unit, "median": median, "min": least}))
-
     count = 0
 
     def advance():
@@ -165,34 +109,11 @@ def run(name, dtype, devices):
         count += 1
         return value
 
-    start = time.perf_counter()
-    first = float(advance())
-    first_step = (time.perf_counter() - start) * 1e3
-    twentieth = float([advance() for _ in range(19)][-1])
-    report("loss_step1", "", first, first)
-    report("loss_step20", "", twentieth, twentieth)
-    report("first_step_ms", "ms", first_step, first_step)
-    start, warm = time.perf_counter(), 0
-    while time.perf_counter() - start < 0.3 or warm < 3:
-        advance().block_until_ready()
-        warm += 1
-    inner = max(1, int(0.05 / ((time.perf_counter() - start) / warm)))
-    processor = time.process_time()
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        [advance() for _ in range(inner)][-1].block_until_ready()
-        times.append((time.perf_counter() - start) * 1e6 / inner)
-    report("us_per_step", "us", sorted(times)[10], min(times))
-    processor = (time.process_time() - processor) * 1e6 / (20 * inner)
-    report("processor_us_per_step", "us", processor, processor)
-    # Linux reports the peak in KiB.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    report("peak_mb", "MB", peak, peak)
+    measure_steps("C", name, "jax", advance, float)
     device = jax.devices()[0].memory_stats() or {}
     if "peak_bytes_in_use" in device:
         peak = device["peak_bytes_in_use"] / 2**20
-        report("device_peak_mb", "MB", peak, peak)
+        report("C", name, "device_peak_mb", "jax", "MB", peak)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,14 @@
 
     python benches/nnx_graphs.py
 
-Prints one JSON object a line: microseconds for the whole model, medians of 15 samples of at least 20 ms. Needs
-`tests/golden/requirements.txt`.
+Prints the lines that `cargo bench --bench graphs` prints: microseconds for the whole model, medians of 15 samples of at least
+20 ms. Needs the packages of `benches/comparison/requirements.txt`.
 """
-
-import json
-import statistics
-import time
 
 import jax.numpy as jnp
 from flax import nnx
+
+from measure import microseconds, report, samples
 
 
 class Lin(nnx.Module):
@@ -36,20 +34,6 @@ class Tied(nnx.Module):
         self.again = nnx.List(layers)
 
 
-def median(function):
-    start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < 20e-3 or count < 2:
-        function()
-        count += 1
-    samples = []
-    for _ in range(15):
-        start = time.perf_counter()
-        for _ in range(count):
-            function()
-        samples.append((time.perf_counter() - start) / count)
-    return statistics.median(samples) * 1e6
-
-
 for name, model in [("tree", Tree()), ("shared", Tied())]:
     graphdef, params, rest = nnx.split(model, nnx.Param, ...)
     s = jnp.float32(0.0)
@@ -63,4 +47,5 @@ for name, model in [("tree", Tree()), ("shared", Tied())]:
         "jitted call, model in and out": lambda: through(model, s)[1].block_until_ready(),
     }
     for operation, function in timed.items():
-        print(json.dumps({"op": operation, "model": name, "peer": "nnx", "us": round(median(function), 1)}))
+        times = microseconds(function, samples(15), 20e-3)
+        report("R", name, operation, "nnx", "us", times[len(times) // 2])

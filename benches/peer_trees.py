@@ -2,14 +2,14 @@
 
     python benches/peer_trees.py
 
-Times are nanoseconds a leaf: medians of 41 samples of at least 4 ms. Needs `tests/golden/requirements.txt`.
+Prints the lines that `cargo bench --bench trees` prints: nanoseconds a leaf, medians of 41 samples of at least 4 ms. Needs the
+packages of `benches/comparison/requirements.txt`.
 """
-
-import statistics
-import time
 
 import jax
 import optree
+
+from measure import microseconds, report, samples
 
 LEAF = object()
 
@@ -37,41 +37,29 @@ TREES = {
 }
 
 
-def median(function):
-    start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < 4e-3 or count < 3:
-        function()
-        count += 1
-    samples = []
-    for _ in range(41):
-        start = time.perf_counter()
-        for _ in range(count):
-            function()
-        samples.append((time.perf_counter() - start) / count)
-    return statistics.median(samples) * 1e9
-
-
 def identity(leaf):
     return leaf
 
 
 for name, tree in TREES.items():
-    print(f"{name}: {len(jax.tree.leaves(tree))} leaves")
     for peer, flatten, unflatten, map_ in [
         ("jax", jax.tree.flatten, jax.tree.unflatten, jax.tree.map),
         ("optree", optree.tree_flatten, optree.tree_unflatten, optree.tree_map),
     ]:
         leaves, treedef = flatten(tree)
         other = flatten(tree)[1]
+        structure = {"jax": jax.tree.structure, "optree": optree.tree_structure}[peer]
         with_path = {"jax": jax.tree.flatten_with_path, "optree": optree.tree_flatten_with_path}[peer]
+        report("A", name, "leaves", peer, "", len(leaves))
         timed = {
-            "flatten": lambda: flatten(tree),
+            "flatten to handles": lambda: flatten(tree),
             "unflatten": lambda: unflatten(treedef, leaves),
             "map identity": lambda: map_(identity, tree),
             "map first of two trees": lambda: map_(lambda left, _: left, tree, tree),
             "flatten with path": lambda: with_path(tree),
             "structure equality": lambda: treedef == other,
-            "structure hash": lambda: hash(treedef),
+            "structure and its hash": lambda: hash(structure(tree)),
         }
-        for label, function in timed.items():
-            print(f"  {peer + ': ' + label:<34} {median(function) / len(leaves):>8.2f} ns a leaf")
+        for operation, function in timed.items():
+            times = microseconds(function, samples(41))
+            report("A", name, operation, peer, "ns a leaf", times[len(times) // 2] * 1e3 / len(leaves))

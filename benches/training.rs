@@ -10,6 +10,7 @@
 
 #![allow(
     clippy::pedantic,
+    clippy::redundant_closure,
     clippy::unwrap_used,
     clippy::type_complexity,
     missing_docs,
@@ -18,10 +19,9 @@
     reason = "a benchmark is read as a script"
 )]
 
+mod support;
 #[path = "support/training.rs"]
 mod training;
-
-use std::time::Instant;
 
 use pytree::DType;
 use pytree::device::Device;
@@ -40,45 +40,12 @@ struct Target {
 fn run(name: &str, target: &Target) {
     let mut advance = training::steps(name, target.dtype, &target.place)
         .unwrap_or_else(|| panic!("expected one of {SMALL:?} and {LARGE:?}, found `{name}`"));
-    let report = |operation: &str, unit: &str, median: f64, min: f64| {
-        println!(
-            "{{\"section\":\"C\",\"workload\":\"{name}\",\"op\":\"{operation}\",\"peer\":\"{}\",\"unit\":\"{unit}\",\"median\":{median},\"min\":{min}}}",
-            target.peer
-        );
+    let (first, twentieth) = support::measure_steps(["C", name, target.peer], &mut advance, number);
+    let report = |operation: &str, unit: &str, value: f64| {
+        support::report(["C", name, operation, target.peer], unit, value, value);
     };
-    let start = Instant::now();
-    let first = number(&advance());
-    let first_step = start.elapsed().as_secs_f64() * 1e3;
-    let twentieth = (1..20).map(|_| advance()).last();
-    let twentieth = number(&twentieth.unwrap());
-    report("loss_step1", "", first, first);
-    report("loss_step20", "", twentieth, twentieth);
-    report("first_step_ms", "ms", first_step, first_step);
-    let start = Instant::now();
-    let mut warm = 0;
-    while start.elapsed().as_secs_f64() < 0.3 || warm < 3 {
-        number(&advance());
-        warm += 1;
-    }
-    let inner = ((0.05 / (start.elapsed().as_secs_f64() / f64::from(warm))) as usize).max(1);
-    let processor = processor_time();
-    let mut times: Vec<f64> = (0..20)
-        .map(|_| {
-            let start = Instant::now();
-            // The last step depends on all others, so its loss is read when all of them have run.
-            let last = (0..inner).map(|_| advance()).last();
-            number(&last.unwrap());
-            start.elapsed().as_secs_f64() * 1e6 / inner as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    report("us_per_step", "us", times[times.len() / 2], times[0]);
-    let processor = (processor_time() - processor) * 1e6 / (20 * inner) as f64;
-    report("processor_us_per_step", "us", processor, processor);
-    let peak = peak_memory();
-    report("peak_mb", "MB", peak, peak);
     if let Some(peak) = (target.device_peak)() {
-        report("device_peak_mb", "MB", peak, peak);
+        report("device_peak_mb", "MB", peak);
     }
     if !target.place.device().is_host() && SMALL.contains(&name) {
         let mut advance = training::steps(name, target.dtype, &Place::One(Device::HOST)).unwrap();
@@ -86,28 +53,9 @@ fn run(name: &str, target: &Target) {
         for (step, found, expected) in [(1, first, host[0]), (20, twentieth, host[19])] {
             let difference = (found / expected - 1.0).abs();
             let operation = format!("loss_step{step}_differs_from_host_by");
-            report(&operation, "of 1", difference, difference);
+            report(&operation, "of 1", difference);
         }
     }
-}
-
-/// The seconds for which all threads of the process have computed, where the system tells it. Other programs on the machine change
-/// this time less than the time of a clock.
-fn processor_time() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    // The fields 14 and 15 of the line, in hundredths of a second.
-    let ticks = after_name.split_whitespace().skip(11).take(2);
-    let ticks: f64 = ticks.filter_map(|field| field.parse::<f64>().ok()).sum();
-    ticks / 100.0
-}
-
-/// The most memory the process has held, in MB, where the system tells it.
-fn peak_memory() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
-    kib.unwrap_or(f64::NAN) / 1024.0
 }
 
 #[cfg(feature = "pjrt")]

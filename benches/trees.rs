@@ -1,5 +1,7 @@
 //! Tree operations on the trees A1 to A4 of the peers' benchmarks, beside the walk one would write by
 //! hand: `cargo bench --bench trees`. Times are nanoseconds a leaf.
+//!
+//! Prints one JSON object a line, as `peer_trees.py` does, with the peer `pytree` or `by hand`.
 
 #![allow(
     clippy::pedantic,
@@ -211,7 +213,7 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
             }),
         ),
         (
-            "flatten to handles and treedef",
+            "flatten to handles",
             Box::new(|| {
                 black_box(tree::flatten::<Tensor, T>(model));
             }),
@@ -300,7 +302,7 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
             }),
         ),
         (
-            "structure hash, by hand",
+            "structure and its hash, by hand",
             Box::new(|| {
                 let mut hasher = DefaultHasher::new();
                 model.hash_structure(&mut hasher);
@@ -327,14 +329,18 @@ fn measure<T: Walk + PytreeOf<Tensor>>(name: &str, model: &T) {
         ),
     ];
     let times = support::medians(&mut timed);
-    println!("{name}: {count} leaves");
-    let mut by_hand = None;
+    let report = |peer: &str, operation: &str, unit: &str, value: f64| {
+        support::report(["A", name, operation, peer], unit, value, value);
+    };
+    let mut by_hand = Vec::new();
+    model.handles(&mut by_hand);
+    report("pytree", "leaves", "", count);
+    report("by hand", "leaves", "", by_hand.len() as f64);
     for ((label, _), time) in timed.iter().zip(times) {
-        let ratio = by_hand.map_or(String::new(), |hand: f64| {
-            format!("  x{:.2} of by hand", time / hand)
-        });
-        println!("  {label:<34} {:>8.2} ns a leaf{ratio}", time / count);
-        by_hand = label.ends_with("by hand").then_some(time);
+        match label.strip_suffix(", by hand") {
+            Some(operation) => report("by hand", operation, "ns a leaf", time / count),
+            None => report("pytree", label, "ns a leaf", time / count),
+        }
     }
 }
 

@@ -1,0 +1,279 @@
+"""What is compared: the sections, their workloads, and the programs that run them.
+
+A section has a group of programs for each part of it: ours first, then those of the peers. `rounds` runs each program in turn.
+"""
+
+from typing import NamedTuple
+
+
+class Program(NamedTuple):
+    """A program of one framework, with its arguments.
+
+    `kind` says how it is found: `bench` and `example` are targets of this package, `python` and `torch` are files in `benches/` for
+    one of the two environments, and `rust` is a package in `benches/peers`.
+    """
+
+    kind: str
+    name: str
+    arguments: tuple = ()
+
+    def shown(self):
+        """Returns the command with which a reader runs the program alone."""
+        arguments = " ".join(self.arguments)
+        commands = {
+            "bench": f"cargo bench --bench {self.name}" + (" --" if arguments else ""),
+            "example": f"cargo run --release --example {self.name}" + (" --" if arguments else ""),
+            "python": f"python benches/{self.name}.py",
+            "torch": f"python benches/{self.name}.py",
+            "rust": f"cargo run --release --manifest-path benches/peers/Cargo.toml -p {self.name}" + (" --" if arguments else ""),
+        }
+        return f"{commands[self.kind]} {arguments}".strip()
+
+
+class Section(NamedTuple):
+    """Workloads that are measured together and make one table of the document."""
+
+    name: str
+    title: str
+    note: str
+    # The groups of programs. The programs of a group run in turn, and each of them runs in a process of its own.
+    groups: list
+    # The operations in the document, with their names there.
+    operations: dict
+    # The largest difference between a peer's value and ours, relative to ours, for operations whose values must agree.
+    checks: dict
+    # Whether one core is enough, because nothing in the section uses threads.
+    one_core: bool = False
+    # Whether the driver measures the whole process, whose last line is like `test accuracy: 0.9750`.
+    whole_process: bool = False
+    # Whether the driver measures the builds of the programs, and does not run them. Such a section runs only if it is named.
+    builds: bool = False
+    # Whether a larger figure is better.
+    is_rate: bool = False
+
+
+LOSSES = {"loss_step1": 1e-4, "loss_step20": 2e-3}
+TRAINING = {
+    "us_per_step": "a step, µs",
+    "processor_us_per_step": "processor time of a step, µs",
+    "first_step_ms": "the first step, ms",
+    "peak_mb": "peak memory, MB",
+}
+
+
+def bench(name, *arguments):
+    return Program("bench", name, arguments)
+
+
+def python(name, *arguments):
+    return Program("python", name, arguments)
+
+
+def torch(name, *arguments):
+    return Program("torch", name, arguments)
+
+
+def rust(name, *arguments):
+    return Program("rust", name, arguments)
+
+
+def training(case):
+    """The programs of a training case."""
+    of_jax = [python("jax_training", case)] + [python("nnx_training", peer, case) for peer in ("nnx", "nnx-split", "equinox")]
+    of_torch = [torch("torch_training", peer, case) for peer in ("eager", "compile")]
+    return [bench("training", case), *of_jax, *of_torch, rust("peer-burn", "train", case), rust("peer-candle", "train", case)]
+
+
+def models(case, operations=None, checks=LOSSES, title="", **options):
+    """A section with one program of benches/models.rs and its counterpart in JAX."""
+    groups = [[bench("models", case), python("jax_models", case)]]
+    return Section(case, title, "", groups, operations or TRAINING, checks, **options)
+
+
+SECTIONS = [
+    Section(
+        "A",
+        "Tree operations",
+        "The trees have 6 (A1), 148 (A2), 2,000 (A3) and 100,000 leaves (A4). *By hand* is a handwritten walk over the same structs.",
+        [[bench("trees"), python("peer_trees"), python("equinox_trees"), rust("peer-burn", "trees")]],
+        {
+            operation: f"{operation}, ns a leaf"
+            for operation in (
+                "flatten to references",
+                "flatten to handles",
+                "unflatten",
+                "flatten with path",
+                "map identity",
+                "map first of two trees",
+                "partition by kind",
+                "merge",
+                "structure equality",
+                "structure and its hash",
+                "match a stored treedef",
+                "graph: flatten to handles",
+            )
+        },
+        {"leaves": 0.0},
+        one_core=True,
+    ),
+    Section(
+        "B",
+        "Calls of a compiled function with a tree",
+        "The trees are A1 to A3, with one number in each leaf. Each call waits for its result.",
+        [[bench("calls", "B"), python("jax_calls", "B")]],
+        {
+            "scalar": "tree in, µs",
+            "identity": "tree in and out, µs",
+            "identity, tree moved in and out": "tree moved in and out, µs",
+            "update": "every leaf + 1, µs",
+        },
+        {},
+    ),
+    Section(
+        "C",
+        "A training step",
+        "C1, C2 and C3 are MLPs 64-128-128-10, 784-512-512-10 and 784-2048-2048-10 with batches of 64, 128 and 256 examples. C4 is a "
+        "transformer with two blocks of width 256 and 8 × 64 tokens.",
+        [training(case) for case in ("C1", "C2", "C3", "C4")],
+        TRAINING,
+        LOSSES,
+    ),
+    Section(
+        "D",
+        "Digits, from the start of the process to its end",
+        "660 steps of case C1 on scanned digits, and the accuracy on 360 other digits.",
+        [
+            [
+                Program("example", "digits", ("--workload-d", "--quiet")),
+                python("nnx_digits"),
+                torch("torch_digits"),
+                rust("peer-burn", "digits"),
+                rust("peer-candle", "digits"),
+            ]
+        ],
+        {"seconds": "seconds"},
+        {"accuracy": 0.006},
+        whole_process=True,
+    ),
+    Section(
+        "E",
+        "Building a program that trains",
+        "From nothing, with the sources fetched before, and again after a change of `main.rs`. The programs of burn and candle also have "
+        "the transformer of C4.",
+        [[Program("example", "digits"), rust("peer-burn"), rust("peer-candle")]],
+        {
+            "clean build, s": "from nothing, s",
+            "clean build, processor s": "from nothing, processor time, s",
+            "rebuild, s": "after a change, s",
+            "rebuild, processor s": "after a change, processor time, s",
+            "crates": "compiled packages",
+        },
+        {},
+        builds=True,
+    ),
+    Section(
+        "F",
+        "Transformed functions",
+        "Gradients of the loss of C1 for each of 64 examples, and the Hessian of a function of three numbers.",
+        [[bench("calls", "F"), python("jax_calls", "F")]],
+        {"us_per_call": "a call, µs"},
+        {"sum of squares": 1e-4, "entry [0][0]": 1e-5},
+    ),
+    Section(
+        "G",
+        "What the machine can do",
+        "Products of f32 matrices and a copy of 256 MB, whose bytes count twice because they are read and written. The largest rates are "
+        "the limits in section C.",
+        [[bench("limits"), python("peer_products", "numpy"), python("peer_products", "jax"), torch("peer_products", "torch")]],
+        {"product": "product, GFLOP/s", "copy": "copy, GB/s"},
+        {},
+        is_rate=True,
+    ),
+    models("H1", title="A training step of `digits_cnn`"),
+    models(
+        "H2",
+        title="A training step of `char_gpt`, and a letter that it writes with a cache",
+        operations={**TRAINING, "us_per_letter": "a letter, µs"},
+        checks={**LOSSES, "sum_of_largest_logits": 1e-4},
+    ),
+    models("H3", title="A training step of a GRU under `scan`"),
+    models("H4", title="A step of meta-learning"),
+    Section(
+        "H5",
+        "A depthwise convolution with its gradient",
+        "64 channels of 8 images with 32 × 32 pixels, and kernels of 3 × 3.",
+        [[bench("convolutions", "depthwise"), python("jax_convolutions", "depthwise")]],
+        {"forward": "forward, µs", "gradient": "gradient, µs"},
+        {"sum_of_gradients": 1e-3},
+    ),
+    models("H6", title="A training step that is not compiled"),
+    Section(
+        "H7",
+        "The first call of a compiled function",
+        "The number in a name is the number of equations: a chain of products and sines of 16 numbers.",
+        [[bench("models", f"H7-{count}"), python("jax_models", f"H7-{count}")] for count in (100, 1000, 10000)],
+        {"first_call_ms": "the first call, ms"},
+        {"sum": 1e-3},
+    ),
+    Section(
+        "R",
+        "Models with shared nodes",
+        "A model of 2,000 leaves: as a tree, with each layer at two places, and with a reference for each leaf.",
+        [[bench("graphs"), python("nnx_graphs")]],
+        {
+            operation: f"{operation}, µs"
+            for operation in ("split", "merge", "update", "jitted call, model in", "jitted call, model in and out")
+        },
+        {},
+        one_core=True,
+    ),
+    Section(
+        "V",
+        "Convolutions and pooling",
+        "Other convolutions than that of section H5.",
+        [
+            [bench("convolutions", case), python("jax_convolutions", case)]
+            for case in ("conv3x3", "strided", "first_layer", "conv1x1", "conv1d", "max_pool", "average_pool")
+        ],
+        {"forward": "forward, µs", "gradient": "gradient, µs"},
+        {"sum_of_gradients": 1e-3},
+    ),
+]
+
+
+def named(names):
+    """Returns the sections with some names, in the order of the document. Raises ValueError for an unknown name."""
+    known = [section.name for section in SECTIONS]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"expected sections among {', '.join(known)}, found {', '.join(unknown)}")
+    return [section for section in SECTIONS if section.name in names]
+
+
+def flops(case):
+    """Returns the operations of the products in a training step of case C1 to C4, or None for another workload.
+
+    A product of [m, k] and [k, n] has 2mkn operations. Each layer has one forward, one for the gradient of its weight, and one for
+    that of its input, which the first layer of an MLP does not need.
+    """
+    mlps = {"C1": ((64, 128, 128, 10), 64), "C2": ((784, 512, 512, 10), 128), "C3": ((784, 2048, 2048, 10), 256)}
+    if case in mlps:
+        widths, batch = mlps[case]
+        layers = [2 * batch * inputs * outputs for inputs, outputs in zip(widths, widths[1:])]
+        return 3 * sum(layers) - layers[0]
+    if case != "C4":
+        return None
+    tokens, width, hidden, classes, length, blocks = 512, 256, 1024, 256, 64, 2
+    layers = blocks * (3 * width + width + 2 * hidden) * width + width * classes
+    # Two products for each token: with all keys, and with all values.
+    attention = blocks * 2 * length * width
+    return 3 * 2 * tokens * (layers + attention)
+
+
+def adam_bytes(case):
+    """Returns the bytes that a step of Adam must read and write in case C1 to C4, or None for another workload.
+
+    Adam reads a parameter, its gradient and two moments, and writes all but the gradient: 7 numbers of 4 bytes.
+    """
+    counts = {"C1": 26122, "C2": 669706, "C3": 5824522, "C4": 1645824}
+    return 28 * counts[case] if case in counts else None
