@@ -19,7 +19,7 @@ pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
 /// Returns the name of a batch axis that a trace level binds, and the length of the axis.
 fn binding(level: &Level) -> Option<(&AxisName, usize)> {
     match &Content::of(level)?.interpreter {
-        Interpreter::Batch(BatchAxis { name, size }) => name.as_ref().map(|name| (name, *size)),
+        Interpreter::Batch(BatchAxis { name, size, .. }) => name.as_ref().map(|name| (name, *size)),
         _ => None,
     }
 }

@@ -26,6 +26,7 @@ impl Levels {
             Trace::begin(Interpreter::Batch(BatchAxis {
                 size: *length,
                 name: Some(std::sync::Arc::clone(name)),
+                is_mesh: true,
             }))
         };
         Self(mesh.axes().iter().map(level).collect())
