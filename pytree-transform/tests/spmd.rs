@@ -9,6 +9,8 @@
 
 #[path = "spmd/agreement.rs"]
 mod agreement;
+#[path = "spmd/checks.rs"]
+mod checks;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

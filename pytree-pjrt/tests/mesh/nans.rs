@@ -1,9 +1,9 @@
 //! NaN, infinities and the sign of zero in maxima between devices, compared with the host.
 
 use pytree_transform::device::{Device, device_put};
-use pytree_transform::{DType, Tensor, jit, pmax, pmin, spmd, vmap};
+use pytree_transform::{DType, Tensor, debug_nans, jit, pmax, pmin, psum, spmd, vmap};
 
-use crate::mesh;
+use crate::{mesh, panic_of};
 
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;
@@ -136,4 +136,36 @@ fn zeros_of_different_signs_are_ordered() {
         assert!(x.max().item::<f32>().is_sign_positive());
         assert!(x.min().item::<f32>().is_sign_negative());
     }
+}
+
+/// The devices run a compiled program, so the function is checked on the host.
+#[test]
+fn first_nan_is_reported_with_its_line() {
+    let Some(mesh) = mesh([("data", 2), ("model", 2)]) else {
+        return;
+    };
+    let line = line!() + 2;
+    let f = spmd(|(x, scale): (Tensor, Tensor)| {
+        let y = (x * scale).log();
+        // The NaN does not reach the result.
+        let known = y.greater(-1.0).convert(DType::F32);
+        psum(&known.sum(), ("data", "model"))
+    });
+    let f = f.over(&mesh);
+    let f = f.in_axes("data", (0, None)).in_axes("model", (1, 0));
+    let scale = Tensor::from([1.0_f32, 2.0]);
+    let mut x = [[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]];
+    let good = (device_put(&Tensor::from(x), &mesh), scale.clone());
+    assert_eq!(debug_nans(|| f(good)).item::<f32>(), 8.0);
+    x[3][1] = -8.0;
+    let bad = (Tensor::from(x), scale);
+    assert_eq!(f(bad.clone()).item::<f32>(), 7.0);
+    let message = panic_of(|| debug_nans(|| f(bad)));
+    let expected = format!("`log` at pytree-pjrt/tests/mesh/nans.rs:{line}:");
+    assert!(message.starts_with(&expected), "{message}");
+    assert!(
+        message.contains("returned NaN in 1 of 8 elements"),
+        "{message}"
+    );
+    assert!(message.contains("with values from -16 to 12"), "{message}");
 }

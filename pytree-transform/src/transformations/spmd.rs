@@ -3,6 +3,7 @@
 //! The function is recorded once, on the shapes of parts. While it is recorded, each axis of the mesh has the trace
 //! level of a `vmap`, which binds the name. So collectives and derivatives of collectives need no rules of their own.
 
+mod checked;
 mod differing;
 mod processes;
 mod sharded;
@@ -21,7 +22,9 @@ use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::passes::optimize;
 use crate::tensor::Tensor;
+use crate::tensor::checks;
 use crate::tensor::device::{Device, Mesh, Program, Sharding, described};
+use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default};
 use crate::tensor::traceable::Traceable;
@@ -44,8 +47,8 @@ use crate::transformations::shard::placed;
 /// return a `Result`; see [`Returned`].
 ///
 /// The function takes its argument by value, and reuses the memory of tensors that have no other handle. It runs inside
-/// of no other transformation, and does not write references. Results are not checked by
-/// [`debug_nans`](crate::debug_nans).
+/// of no other transformation, and does not write references. While [`debug_nans`](crate::debug_nans) is on, a call checks
+/// the results of all operations: on processes as they run, and for a plugin by computing the function on the host, too.
 ///
 /// # Examples
 /// The mean of a vector that is divided among the devices of a mesh. This mesh is the host alone;
@@ -202,6 +205,8 @@ struct Recorded {
     outcome: Outcome,
     /// The sharding of each leaf of the argument.
     inputs: Vec<Sharding>,
+    /// The function of one device as it was recorded.
+    jaxpr: Jaxpr,
     program: Program,
 }
 
@@ -223,6 +228,12 @@ fn run<A: Traceable, R: Traceable, E>(
     };
     recorded.outcome.release(&mut references);
     let device = expect_some(options.mesh.device().attached(), "the engine of a mesh");
+    if checks::active() && !device.checks_results() {
+        let mesh = options.mesh.mesh_axes();
+        at_line_by_default(options.line, || {
+            checked::check(mesh, &recorded.jaxpr, &recorded.inputs, &leaves);
+        });
+    }
     let leaves = moved(leaves, &recorded.inputs, options.mesh.device());
     let results = or_panic(recorded.program.run(device, leaves));
     let ending = Ending::of("spmd", options.line);
@@ -364,7 +375,7 @@ impl Options {
         let program = Program::compile_parallel(
             device,
             &origin.to_string(),
-            optimize(jaxpr),
+            optimize(jaxpr.clone()),
             mesh,
             (inputs.clone(), &outputs),
         );
@@ -372,6 +383,7 @@ impl Options {
             signature,
             outcome,
             inputs,
+            jaxpr,
             program: or_panic(program),
         });
         self.recorded.insert(Arc::clone(&recorded));

@@ -21,15 +21,35 @@ use crate::transformations::function::Origin;
 pub(super) struct Levels(Vec<Trace>);
 
 impl Levels {
+    /// Begins the levels to record a function, or to find the values that differ between devices.
     pub(super) fn begin(mesh: &MeshAxes) -> Self {
+        Self::of(mesh, true)
+    }
+
+    /// Begins the levels to compute the function of all devices as one batch.
+    pub(super) fn batched(mesh: &MeshAxes) -> Self {
+        Self::of(mesh, false)
+    }
+
+    fn of(mesh: &MeshAxes, is_mesh: bool) -> Self {
         let level = |(name, length): &(_, usize)| {
             Trace::begin(Interpreter::Batch(BatchAxis {
                 size: *length,
                 name: Some(std::sync::Arc::clone(name)),
-                is_mesh: true,
+                is_mesh,
             }))
         };
         Self(mesh.axes().iter().map(level).collect())
+    }
+}
+
+impl Levels {
+    /// Returns the part of a device. `stacked` has the parts of all devices, with a leading axis for each axis of the mesh
+    /// that divides the tensor.
+    pub(super) fn part(&self, stacked: Tensor, sharding: &Sharding) -> Tensor {
+        let levels = self.0.iter().enumerate();
+        let divided = levels.filter(|(position, _)| sharding.divided(*position).is_some());
+        divided.fold(stacked, |tensor, (_, level)| level.batched(tensor, 0))
     }
 }
 
@@ -103,10 +123,7 @@ fn differing(mesh: &MeshAxes, jaxpr: &Jaxpr, inputs: &[Sharding]) -> Vec<Vec<boo
     let (.., differing) = stage(Recorder::Jit, &stacked, |tensors| {
         let mut levels = Levels::begin(mesh);
         let parts: Vec<Tensor> = pairs(tensors, inputs, INPUTS)
-            .map(|(tensor, sharding)| {
-                let positions = divides(sharding).into_iter();
-                positions.fold(tensor, |tensor, at| levels.0[at].batched(tensor, 0))
-            })
+            .map(|(tensor, sharding)| levels.part(tensor, sharding))
             .collect();
         let mut results = jaxpr.apply(&parts);
         drop(parts);
