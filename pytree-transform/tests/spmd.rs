@@ -11,6 +11,8 @@
 mod agreement;
 #[path = "spmd/checks.rs"]
 mod checks;
+#[path = "spmd/messages.rs"]
+mod messages;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

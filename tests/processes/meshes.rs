@@ -175,11 +175,11 @@ fn host_alone_is_mesh() {
     });
     assert_eq!(
         message(|| Mesh::new(&Device::HOST, [("data", 4)])),
-        "cannot make a mesh on the mesh (data: 4): the device does not support a mesh of 4 devices, because the host is one device; choose the length 1 for each axis, or make the mesh of a client or of processes"
+        "cannot make the mesh (data: 4) on these devices: the device does not support a mesh of 4 devices, because the host is one device; choose the length 1 for each axis, or make the mesh of a client or of processes"
     );
     assert_eq!(
         message(|| Mesh::new(mesh.device(), [("data", 1)])),
-        "cannot make a mesh on the mesh (data: 1): the device does not support a mesh of host mesh (data: 1, model: 1) alone; make the mesh of the client of the device"
+        "cannot make the mesh (data: 1) on these devices: the device does not support a mesh of another mesh, the host mesh (data: 1, model: 1); pass the client of the devices, the processes, or `Device::HOST`, as in `Mesh::new(&client, [(\"data\", 4)])`"
     );
 }
 
@@ -188,7 +188,7 @@ fn mesh_has_all_processes() {
     let messages = in_threads(3, |all| message(|| Mesh::new(all, [("data", 2)])));
     assert_eq!(
         messages[0],
-        "cannot make a mesh on the mesh (data: 2): the device does not support a mesh of 2 processes, because the run has 3; choose lengths whose product is 3, or start 2 processes"
+        "cannot make the mesh (data: 2) on these devices: the device does not support a mesh of 2 processes, because the run has 3; choose lengths whose product is 3, or start 2 processes"
     );
 }
 

@@ -23,7 +23,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::passes::optimize;
 use crate::tensor::Tensor;
 use crate::tensor::checks;
-use crate::tensor::device::{Device, Mesh, Program, Sharding, described};
+use crate::tensor::device::{Device, Mesh, Program, Sharding, described, suggestion};
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default};
@@ -296,8 +296,9 @@ impl Options {
         let axes = self.mesh.mesh_axes().axes();
         let known = axes.iter().find(|(known, _)| **known == *name);
         let Some((known, _)) = known else {
+            let nearest = suggestion(name, axes.iter().map(|(known, _)| &**known));
             panic!(
-                "cannot set `.{option}(\"{name}\", …)`: the mesh has the axes ({}), but no axis `{name}`; name an axis of the mesh",
+                "cannot set `.{option}(\"{name}\", …)`: the mesh has the axes ({}), but no axis `{name}`{nearest}; name an axis of the mesh",
                 self.mesh.mesh_axes()
             )
         };
@@ -320,7 +321,7 @@ impl Options {
             if device != mesh && !device.is_host() {
                 let found = [format!("{} at {}", described(leaf), path())];
                 let error = TensorError::devices(format!("call spmd on {mesh} with"), found);
-                panic!("{error}");
+                panic!("{error} ({})", self.origin());
             }
         }
     }
@@ -368,6 +369,7 @@ impl Options {
             "cannot call spmd: its function captured a traced {}, and spmd runs inside of no other transformation; apply the other transformation inside of the function ({origin})",
             captured[0].info()
         );
+        self.check_shard(&jaxpr);
         let mut jaxpr = jaxpr.without_dead_code();
         jaxpr.batch_axes = mesh.axes().to_vec();
         check_equal(origin, mesh, &jaxpr, (&inputs, &outputs), outcome.result());
@@ -390,14 +392,35 @@ impl Options {
         Ok(recorded)
     }
 
+    /// Panics if the function calls `shard`. Tensors are parts there, on all kinds of devices.
+    fn check_shard(&self, jaxpr: &Jaxpr) {
+        if let Some(line) = constraint(jaxpr) {
+            panic!(
+                "cannot call `shard` at {line} inside of spmd: a tensor is the part of one device there, and is divided by `.in_axes` and `.out_axes`; remove `shard`, or compile the function with `jit(f).on(&mesh)` ({})",
+                self.origin()
+            )
+        }
+    }
+
     /// Panics if the function has written references, because the values of devices may differ.
     fn check_references(&self, treedef: &TreeDef, outcome: &Outcome) {
         if let Some((position, _)) = outcome.written().next() {
             panic!(
-                "cannot write the reference at {} inside of spmd; return the value instead ({})",
+                "cannot write the reference at {} inside of spmd: the devices may write different values; return the value, made equal for instance by `pmean`, and write the reference after the call ({})",
                 treedef.references()[position].path.or_root(),
                 self.origin()
             )
         }
     }
+}
+
+/// Returns the line of the first equation that says how its result is divided.
+fn constraint(jaxpr: &Jaxpr) -> Option<&'static Location<'static>> {
+    jaxpr.equations.iter().find_map(|equation| {
+        if equation.primitive.is_sharding_constraint() {
+            return Some(equation.line);
+        }
+        let mut bodies = equation.primitive.bodies().into_iter();
+        bodies.find_map(|(_, body)| constraint(body))
+    })
 }
