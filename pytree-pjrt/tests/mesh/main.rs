@@ -14,6 +14,7 @@ mod collectives;
 mod common;
 mod errors;
 mod gradients;
+mod layers;
 mod nans;
 mod partitions;
 mod pictures;
