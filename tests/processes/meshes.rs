@@ -1,6 +1,7 @@
 //! Meshes with several axes, reads, other divisions, and mistakes.
 
 use pytree::collectives::{all_gather, axis_index, pmax, pmean, psum};
+use pytree::debug::debug_nans;
 use pytree::device::{Device, Mesh, device_put};
 
 use crate::threads::{calls, in_threads};
@@ -315,4 +316,29 @@ fn large_sums_are_not_joined() {
 
 fn psum_of(tensors: &[Tensor]) -> Vec<Tensor> {
     tensors.iter().map(|tensor| psum(tensor, "data")).collect()
+}
+
+/// Each process checks the results of its own operations.
+#[test]
+fn processes_check_their_results() {
+    let line = line!() + 4;
+    let messages = in_threads(2, |all| {
+        let mesh = Mesh::new(all, [("data", 2)]);
+        let f = spmd(|x: Tensor| {
+            let y = x.log();
+            psum(&y.sum(), "data")
+        });
+        let f = f.over(&mesh).in_axes("data", 0);
+        assert_eq!(
+            debug_nans(|| f(Tensor::ones(DType::F32, [4]))).item::<f32>(),
+            0.0
+        );
+        message(|| debug_nans(|| f(Tensor::from([1.0_f32, -2.0, -3.0, -4.0]))))
+    });
+    for (message, count) in messages.iter().zip([1, 2]) {
+        let expected = format!("`log` at tests/processes/meshes.rs:{line}:");
+        assert!(message.starts_with(&expected), "{message}");
+        let expected = format!("returned NaN in {count} of 2 elements");
+        assert!(message.contains(&expected), "{message}");
+    }
 }

@@ -351,7 +351,7 @@ impl Options {
         let parts = parts_of(origin, &signature, &inputs);
         self.recorded.traces.fetch_add(1, Ordering::Relaxed);
         let levels = Levels::begin(mesh);
-        let (jaxpr, captured, outcome) = stage(Recorder::Jit, &parts, |tensors| {
+        let (jaxpr, captured, outcome) = stage(Recorder::Spmd, &parts, |tensors| {
             let (results, outcome) =
                 call_inside(Known::References, &signature.treedef, tensors, function);
             let outcome = outcome.map(|outcome| {

@@ -79,6 +79,18 @@ fn writes_of_references_say_why() {
 }
 
 #[test]
+fn values_that_are_not_known_are_those_of_spmd() {
+    let total = Ref::new(Tensor::from(1.0_f32));
+    let of_reference = message_of(|x| x * total.get());
+    let expected =
+        "cannot read a reference inside of `spmd` if the reference was created outside: ";
+    assert!(of_reference.starts_with(expected), "{of_reference}");
+    let of_value = message_of(|x| if x.sum().item::<f32>() > 0.0 { x } else { -x });
+    let expected = "cannot read the value of a traced f32[]: inside spmd, ";
+    assert!(of_value.starts_with(expected), "{of_value}");
+}
+
+#[test]
 fn tensors_on_another_mesh_are_refused_as_arguments_and_moved_as_captured() {
     let other = device_put(
         &Tensor::from([1.0_f32, 2.0]),

@@ -120,7 +120,7 @@ fn differing(mesh: &MeshAxes, jaxpr: &Jaxpr, inputs: &[Sharding]) -> Vec<Vec<boo
             info
         })
         .collect();
-    let (.., differing) = stage(Recorder::Jit, &stacked, |tensors| {
+    let (.., differing) = stage(Recorder::Spmd, &stacked, |tensors| {
         let mut levels = Levels::begin(mesh);
         let parts: Vec<Tensor> = pairs(tensors, inputs, INPUTS)
             .map(|(tensor, sharding)| levels.part(tensor, sharding))
