@@ -67,6 +67,8 @@ fn batch_norm_with_the_name_of_the_axis_equals_that_of_the_whole_batch() {
         message.contains("[0].mean (f32[3]) differs between the devices of `data`"),
         "{message}"
     );
+    let fix = "; give the layer of these statistics the name of the axis, as in `norm.axis_name = Some(\"data\".into())`, or return the same value on all devices, such as a mean by `pmean`, or set the axis with `.out_axes(\"data\", …)` (spmd at ";
+    assert!(message.contains(fix), "{message}");
     let mut whole = norm.clone();
     let expected = whole.forward(&x);
     norm.axis_name = Some("data".into());

@@ -3,8 +3,9 @@
 //! The recorded function is batched abstractly, with a `vmap` for each axis of the mesh. A result that has the batch axis
 //! of such a `vmap` may differ between the devices along the axis.
 
-use pytree_core::TreeDef;
 use pytree_core::bug::pairs;
+use pytree_core::kind::{BatchStat, CollectionId};
+use pytree_core::{LeafKind, TreeDef};
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
@@ -74,7 +75,10 @@ pub(super) fn check_equal(
     let differing = differing(mesh, jaxpr, inputs);
     let mut problems = Vec::new();
     let mut options = Vec::new();
+    let mut statistics = String::new();
     let paths = result.leaf_paths();
+    let kinds = result.leaf_kinds();
+    let statistic = Some(LeafKind::State(CollectionId::of::<BatchStat>()));
     for (leaf, (sharding, differs)) in
         pairs(outputs, &differing, "a flag for each output").enumerate()
     {
@@ -87,6 +91,11 @@ pub(super) fn check_equal(
                 "{} ({info}) differs between the devices of `{name}`, but its axis is `None`",
                 paths[leaf].or_root()
             ));
+            if kinds[leaf] == statistic && statistics.is_empty() {
+                statistics = format!(
+                    "give the layer of these statistics the name of the axis, as in `norm.axis_name = Some(\"{name}\".into())`, or "
+                );
+            }
             let option = format!("`.out_axes(\"{name}\", …)`");
             if !options.contains(&option) {
                 options.push(option);
@@ -95,7 +104,7 @@ pub(super) fn check_equal(
     }
     assert!(
         problems.is_empty(),
-        "cannot return from spmd: {}; return the same value on all devices, such as a mean by `pmean`, or set the axis with {} ({origin})",
+        "cannot return from spmd: {}; {statistics}return the same value on all devices, such as a mean by `pmean`, or set the axis with {} ({origin})",
         problems.join("; "),
         options.join(" and ")
     );
