@@ -103,11 +103,10 @@ mod programs {
         ) -> Divided,
         batches: Vec<(Tensor, Tensor)>,
     ) -> Divided {
-        use pytree::nn::TransformerBlock;
-
         let client = client.clone();
         // The page begins here.
         use pytree::device::{Mesh, ShardingRules, device_put, visualize_sharding};
+        use pytree::nn::TransformerBlock;
 
         let mesh = Mesh::new(&client, [("data", 2), ("model", 2)]);
         let rules = ShardingRules::new()

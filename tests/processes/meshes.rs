@@ -1,6 +1,7 @@
 //! Meshes with several axes, reads, other divisions, and mistakes.
 
 use pytree::collectives::{all_gather, axis_index, pmax, pmean, psum};
+use pytree::debug::debug_nans;
 use pytree::device::{Device, Mesh, device_put};
 
 use crate::threads::{calls, in_threads};
@@ -175,11 +176,11 @@ fn host_alone_is_mesh() {
     });
     assert_eq!(
         message(|| Mesh::new(&Device::HOST, [("data", 4)])),
-        "cannot make a mesh on the mesh (data: 4): the device does not support a mesh of 4 devices, because the host is one device; choose the length 1 for each axis, or make the mesh of a client or of processes"
+        "cannot make the mesh (data: 4) on these devices: the device does not support a mesh of 4 devices, because the host is one device; choose the length 1 for each axis, or make the mesh of a client or of processes"
     );
     assert_eq!(
         message(|| Mesh::new(mesh.device(), [("data", 1)])),
-        "cannot make a mesh on the mesh (data: 1): the device does not support a mesh of host mesh (data: 1, model: 1) alone; make the mesh of the client of the device"
+        "cannot make the mesh (data: 1) on these devices: the device does not support a mesh of another mesh, the host mesh (data: 1, model: 1); pass the client of the devices, the processes, or `Device::HOST`, as in `Mesh::new(&client, [(\"data\", 4)])`"
     );
 }
 
@@ -188,7 +189,7 @@ fn mesh_has_all_processes() {
     let messages = in_threads(3, |all| message(|| Mesh::new(all, [("data", 2)])));
     assert_eq!(
         messages[0],
-        "cannot make a mesh on the mesh (data: 2): the device does not support a mesh of 2 processes, because the run has 3; choose lengths whose product is 3, or start 2 processes"
+        "cannot make the mesh (data: 2) on these devices: the device does not support a mesh of 2 processes, because the run has 3; choose lengths whose product is 3, or start 2 processes"
     );
 }
 
@@ -315,4 +316,29 @@ fn large_sums_are_not_joined() {
 
 fn psum_of(tensors: &[Tensor]) -> Vec<Tensor> {
     tensors.iter().map(|tensor| psum(tensor, "data")).collect()
+}
+
+/// Each process checks the results of its own operations.
+#[test]
+fn processes_check_their_results() {
+    let line = line!() + 4;
+    let messages = in_threads(2, |all| {
+        let mesh = Mesh::new(all, [("data", 2)]);
+        let f = spmd(|x: Tensor| {
+            let y = x.log();
+            psum(&y.sum(), "data")
+        });
+        let f = f.over(&mesh).in_axes("data", 0);
+        assert_eq!(
+            debug_nans(|| f(Tensor::ones(DType::F32, [4]))).item::<f32>(),
+            0.0
+        );
+        message(|| debug_nans(|| f(Tensor::from([1.0_f32, -2.0, -3.0, -4.0]))))
+    });
+    for (message, count) in messages.iter().zip([1, 2]) {
+        let expected = format!("`log` at tests/processes/meshes.rs:{line}:");
+        assert!(message.starts_with(&expected), "{message}");
+        let expected = format!("returned NaN in {count} of 2 elements");
+        assert!(message.contains(&expected), "{message}");
+    }
 }

@@ -14,6 +14,8 @@ mod collectives;
 mod common;
 mod errors;
 mod gradients;
+mod layers;
+mod nans;
 mod partitions;
 mod pictures;
 mod placement;

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use pytree_core::suggest::Effort;
 use thiserror::Error;
 
 use crate::base::device_error::DeviceError;
@@ -112,10 +113,7 @@ pub enum TensorError {
         fix: &'static str,
     },
     /// The name of a batch axis is not bound.
-    #[error(
-        "cannot {operation} over the batch axis `{name}`: {}; set this name with `.axis_name(\"{name}\")` on an enclosing `vmap`",
-        bound_names(.bound)
-    )]
+    #[error("cannot {operation} over the {}", unbound(.name, .bound, .mesh))]
     UnboundAxis {
         /// The operation as a verb phrase for messages.
         operation: &'static str,
@@ -123,6 +121,8 @@ pub enum TensorError {
         name: String,
         /// The names of batch axes that enclosing `vmap`s bind, innermost first.
         bound: Vec<String>,
+        /// The names of the axes of the mesh, inside of [`spmd`](crate::spmd).
+        mesh: Vec<String>,
     },
     /// A batch axis is named twice.
     #[error("cannot {operation} over the batch axis `{name}` twice; name each axis once")]
@@ -376,13 +376,37 @@ impl Mistake {
     }
 }
 
-/// Returns the text that lists the names of the bound batch axes.
-fn bound_names(bound: &[String]) -> String {
-    if bound.is_empty() {
-        return "no enclosing `vmap` names a batch axis".to_owned();
+/// Returns the text about an axis `name` that is not bound: the bound names, and what to do.
+fn unbound(name: &str, bound: &[String], mesh: &[String]) -> String {
+    let quoted = |names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    };
+    let of_vmaps = format!("the enclosing `vmap`s have the names {}", quoted(bound));
+    if mesh.is_empty() {
+        let bound = match bound {
+            [] => "no enclosing `vmap` names a batch axis",
+            _ => &of_vmaps,
+        };
+        return format!(
+            "batch axis `{name}`: {bound}; set this name with `.axis_name(\"{name}\")` on an enclosing `vmap`"
+        );
     }
-    let names: Vec<String> = bound.iter().map(|name| format!("`{name}`")).collect();
-    format!("the enclosing `vmap`s have the names {}", names.join(", "))
+    let vmaps = match bound {
+        [] => String::new(),
+        _ => format!(", and {of_vmaps}"),
+    };
+    let known = mesh.iter().chain(bound).map(|known| (known, known));
+    let nearest = match Effort::default().nearest(name, known) {
+        Some((nearest, edits)) if edits * 2 <= name.chars().count() => {
+            format!(" (did you mean `{nearest}`?)")
+        }
+        _ => String::new(),
+    };
+    format!(
+        "axis `{name}`: the mesh has the axes {}{vmaps}; name one of these axes{nearest}",
+        quoted(mesh)
+    )
 }
 
 /// Returns the number of elements of a shape as text, even if the number does not fit an integer.

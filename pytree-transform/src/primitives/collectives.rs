@@ -36,7 +36,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, LinearPrimitive, Lowered, Operands,
     Outputs, Primitive, WithTangents, alone, not_linear, one, take as only_operands,
 };
-use crate::tensor::stablehlo::{Block, Value, table};
+use crate::tensor::stablehlo::{Block, Bound, Value, table};
 use crate::tensor::trace::{axis_length, bind_one};
 
 /// Sums over all examples of a batch.
@@ -318,7 +318,12 @@ impl Primitive for PMax {
     }
 
     fn lower(&self, block: &mut Block<'_>, operands: &[Value], _: &[&AbstractArray]) -> Lowered {
-        lower_all_reduce(block, "stablehlo.maximum", &operands[0], &self.names).map(one)
+        let maximum = |block: &mut Block<'_>, keys: &[Value]| {
+            lower_all_reduce(block, "stablehlo.maximum", &keys[0], &self.names)
+        };
+        block
+            .extremum_with_nan(Bound::Greatest, &[&operands[0]], maximum)
+            .map(one)
     }
 
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -27,6 +27,7 @@ use crate::tensor::primitive::{
 };
 use crate::tensor::stablehlo::{Block, Bound, Value, all_bits, bound, number};
 use crate::tensor::trace::bind_one;
+use pytree_core::bug::expect_next;
 
 /// Sums a tensor over some axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -310,6 +311,29 @@ impl Primitive for Reduce {
             Reduction::And => ("stablehlo.and", all_bits(dtype)),
             Reduction::Or => ("stablehlo.or", number(dtype, 0.0)),
         };
+        let reaches = match self.reduction {
+            Reduction::Max => Some(Bound::Greatest),
+            Reduction::Min => Some(Bound::Least),
+            Reduction::Prod | Reduction::And | Reduction::Or => None,
+        };
+        // XLA may reduce between devices.
+        if let (Some(reaches), Some(_)) = (reaches, block.partition_mesh()) {
+            let element = AbstractArray::new(dtype, []);
+            let start = block.splat(&element, &start);
+            let reduce = |block: &mut Block<'_>, keys: &[Value]| {
+                let combine = |block: &mut Block<'_>, pair: &[Value]| {
+                    Ok(vec![block.binary(name, &pair[0], &pair[1])])
+                };
+                let results = block.reduced_by(&[&keys[0]], &keys[1..], &self.axes, combine)?;
+                Ok(expect_next(
+                    &mut results.into_iter(),
+                    "the result of a reduction",
+                ))
+            };
+            return block
+                .extremum_with_nan(reaches, &[operand, &start], reduce)
+                .map(one);
+        }
         block.reduced(name, operand, &start, &self.axes).map(one)
     }
 

@@ -321,12 +321,19 @@ pub(crate) struct BatchAxis {
     pub(crate) size: usize,
     /// The name of the batch axis. A batching rule receives the name only if the primitive works over this axis.
     pub(crate) name: Option<AxisName>,
+    /// Whether each example is a device of a mesh, which runs the function alone. Control flow is then checked: all devices
+    /// must take part in a collective.
+    pub(crate) is_mesh: bool,
 }
 
 impl BatchAxis {
     /// Creates a batch axis without a name. No collective can work over this axis.
     pub(crate) fn unnamed(size: usize) -> Self {
-        Self { size, name: None }
+        Self {
+            size,
+            name: None,
+            is_mesh: false,
+        }
     }
 }
 

@@ -166,6 +166,7 @@ impl Mapping {
         Trace::begin_vmap(BatchAxis {
             size,
             name: self.axis_name.clone(),
+            is_mesh: false,
         })
     }
 

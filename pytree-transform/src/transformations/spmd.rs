@@ -3,6 +3,7 @@
 //! The function is recorded once, on the shapes of parts. While it is recorded, each axis of the mesh has the trace
 //! level of a `vmap`, which binds the name. So collectives and derivatives of collectives need no rules of their own.
 
+mod checked;
 mod differing;
 mod processes;
 mod sharded;
@@ -21,7 +22,9 @@ use crate::base::axis_names::AxisName;
 use crate::base::error::{TensorError, or_panic};
 use crate::passes::optimize;
 use crate::tensor::Tensor;
-use crate::tensor::device::{Device, Mesh, Program, Sharding, described};
+use crate::tensor::checks;
+use crate::tensor::device::{Device, Mesh, Program, Sharding, described, suggestion};
+use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::{Recorder, at_line_by_default};
 use crate::tensor::traceable::Traceable;
@@ -44,8 +47,8 @@ use crate::transformations::shard::placed;
 /// return a `Result`; see [`Returned`].
 ///
 /// The function takes its argument by value, and reuses the memory of tensors that have no other handle. It runs inside
-/// of no other transformation, and does not write references. Results are not checked by
-/// [`debug_nans`](crate::debug_nans).
+/// of no other transformation, and does not write references. While [`debug_nans`](crate::debug_nans) is on, a call checks
+/// the results of all operations: on processes as they run, and for a plugin by computing the function on the host, too.
 ///
 /// # Examples
 /// The mean of a vector that is divided among the devices of a mesh. This mesh is the host alone;
@@ -60,7 +63,8 @@ use crate::transformations::shard::placed;
 ///
 /// # Panics
 /// A call panics if a leaf is traced or on another device, if a divided axis is not a multiple of the number of devices,
-/// if the function writes a reference, or if the mesh cannot compile or run the function.
+/// if the function writes a reference, if a collective is in a branch of a [`cond`](crate::cond) or in a
+/// [`while_loop`](crate::while_loop) whose predicate may differ between the devices, or if the mesh cannot compile or run the function.
 #[track_caller]
 pub fn spmd<'f, A, R, F, K, C>(function: F) -> SpmdFunction<'f, A, R::With<R::Value>>
 where
@@ -201,6 +205,8 @@ struct Recorded {
     outcome: Outcome,
     /// The sharding of each leaf of the argument.
     inputs: Vec<Sharding>,
+    /// The function of one device as it was recorded.
+    jaxpr: Jaxpr,
     program: Program,
 }
 
@@ -222,6 +228,12 @@ fn run<A: Traceable, R: Traceable, E>(
     };
     recorded.outcome.release(&mut references);
     let device = expect_some(options.mesh.device().attached(), "the engine of a mesh");
+    if checks::active() && !device.checks_results() {
+        let mesh = options.mesh.mesh_axes();
+        at_line_by_default(options.line, || {
+            checked::check(mesh, &recorded.jaxpr, &recorded.inputs, &leaves);
+        });
+    }
     let leaves = moved(leaves, &recorded.inputs, options.mesh.device());
     let results = or_panic(recorded.program.run(device, leaves));
     let ending = Ending::of("spmd", options.line);
@@ -284,8 +296,9 @@ impl Options {
         let axes = self.mesh.mesh_axes().axes();
         let known = axes.iter().find(|(known, _)| **known == *name);
         let Some((known, _)) = known else {
+            let nearest = suggestion(name, axes.iter().map(|(known, _)| &**known));
             panic!(
-                "cannot set `.{option}(\"{name}\", …)`: the mesh has the axes ({}), but no axis `{name}`; name an axis of the mesh",
+                "cannot set `.{option}(\"{name}\", …)`: the mesh has the axes ({}), but no axis `{name}`{nearest}; name an axis of the mesh",
                 self.mesh.mesh_axes()
             )
         };
@@ -308,7 +321,7 @@ impl Options {
             if device != mesh && !device.is_host() {
                 let found = [format!("{} at {}", described(leaf), path())];
                 let error = TensorError::devices(format!("call spmd on {mesh} with"), found);
-                panic!("{error}");
+                panic!("{error} ({})", self.origin());
             }
         }
     }
@@ -338,7 +351,7 @@ impl Options {
         let parts = parts_of(origin, &signature, &inputs);
         self.recorded.traces.fetch_add(1, Ordering::Relaxed);
         let levels = Levels::begin(mesh);
-        let (jaxpr, captured, outcome) = stage(Recorder::Jit, &parts, |tensors| {
+        let (jaxpr, captured, outcome) = stage(Recorder::Spmd, &parts, |tensors| {
             let (results, outcome) =
                 call_inside(Known::References, &signature.treedef, tensors, function);
             let outcome = outcome.map(|outcome| {
@@ -356,6 +369,7 @@ impl Options {
             "cannot call spmd: its function captured a traced {}, and spmd runs inside of no other transformation; apply the other transformation inside of the function ({origin})",
             captured[0].info()
         );
+        self.check_shard(&jaxpr);
         let mut jaxpr = jaxpr.without_dead_code();
         jaxpr.batch_axes = mesh.axes().to_vec();
         check_equal(origin, mesh, &jaxpr, (&inputs, &outputs), outcome.result());
@@ -363,7 +377,7 @@ impl Options {
         let program = Program::compile_parallel(
             device,
             &origin.to_string(),
-            optimize(jaxpr),
+            optimize(jaxpr.clone()),
             mesh,
             (inputs.clone(), &outputs),
         );
@@ -371,20 +385,42 @@ impl Options {
             signature,
             outcome,
             inputs,
+            jaxpr,
             program: or_panic(program),
         });
         self.recorded.insert(Arc::clone(&recorded));
         Ok(recorded)
     }
 
+    /// Panics if the function calls `shard`. Tensors are parts there, on all kinds of devices.
+    fn check_shard(&self, jaxpr: &Jaxpr) {
+        if let Some(line) = constraint(jaxpr) {
+            panic!(
+                "cannot call `shard` at {line} inside of spmd: a tensor is the part of one device there, and is divided by `.in_axes` and `.out_axes`; remove `shard`, or compile the function with `jit(f).on(&mesh)` ({})",
+                self.origin()
+            )
+        }
+    }
+
     /// Panics if the function has written references, because the values of devices may differ.
     fn check_references(&self, treedef: &TreeDef, outcome: &Outcome) {
         if let Some((position, _)) = outcome.written().next() {
             panic!(
-                "cannot write the reference at {} inside of spmd; return the value instead ({})",
+                "cannot write the reference at {} inside of spmd: the devices may write different values; return the value, made equal for instance by `pmean`, and write the reference after the call ({})",
                 treedef.references()[position].path.or_root(),
                 self.origin()
             )
         }
     }
+}
+
+/// Returns the line of the first equation that says how its result is divided.
+fn constraint(jaxpr: &Jaxpr) -> Option<&'static Location<'static>> {
+    jaxpr.equations.iter().find_map(|equation| {
+        if equation.primitive.is_sharding_constraint() {
+            return Some(equation.line);
+        }
+        let mut bodies = equation.primitive.bodies().into_iter();
+        bodies.find_map(|(_, body)| constraint(body))
+    })
 }

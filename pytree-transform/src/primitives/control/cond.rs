@@ -17,8 +17,10 @@ use crate::primitives::body::rules::{
 };
 use crate::primitives::body::{BODIES, Body, all_axis_names};
 use crate::primitives::call::call;
+use crate::primitives::control::agreement::check_agreement;
 use crate::primitives::create;
 use crate::primitives::elementwise::{compare_with, unary};
+use crate::primitives::reduce::{Reduction, reduce_by};
 use crate::primitives::select::select;
 use crate::primitives::shape::{batch_axis_first, broadcast_in_dim};
 use crate::tensor::Tensor;
@@ -174,6 +176,19 @@ impl Cond {
         }
     }
 
+    /// Checks that a branch contains no collective over a mesh axis along which the index may differ. Returns the index of
+    /// the first device: the caller needs only to know which results differ, and no device takes another branch than its
+    /// own.
+    fn of_first_device(&self, index: &Tensor, axis: usize, batch: &BatchAxis) -> Tensor {
+        let (chooser, place) = if self.branches.len() == 2 {
+            ("the predicate", "a branch of the `cond`")
+        } else {
+            ("the index", "a branch of the `switch`")
+        };
+        check_agreement(&self.branches, batch, chooser, place);
+        or_panic(reduce_by(Reduction::Max, index, &[axis]))
+    }
+
     /// Runs each branch for all examples, and selects the results of each example by the example's index.
     fn by_example(
         &self,
@@ -314,6 +329,15 @@ impl Primitive for Cond {
     }
 
     fn batch(&self, operands: &[Tensor], axes: &[Option<usize>], batch: &BatchAxis) -> Batched {
+        if let (Some(axis), true) = (axes[0], batch.is_mesh) {
+            let index = self.of_first_device(&operands[0], axis, batch);
+            let operands = [&[index], &operands[1..]].concat();
+            let all = vec![true; self.outputs().len()];
+            let batched = self.branches.iter();
+            let batched = batched.map(|body| body.batched(&axes[1..], batch, &all));
+            let branches = batched.map(|batched| Arc::clone(&batched.body)).collect();
+            return mapped_in_front(bind_all(&Self::new(branches), &operands), &all);
+        }
         if axes[0].is_some() {
             let results = self.by_example(operands, axes, batch);
             let mapped = vec![true; results.len()];

@@ -1,5 +1,6 @@
 //! Control flow that transformations can see: branches and loops over recorded functions.
 
+mod agreement;
 mod carry;
 pub(crate) mod cond;
 pub(crate) mod scan;

@@ -16,6 +16,7 @@ use crate::primitives::body::rules::{
 };
 use crate::primitives::body::{BODIES, Body, all_axis_names, in_places};
 use crate::primitives::call::call;
+use crate::primitives::control::agreement::check_agreement;
 use crate::primitives::control::carry::{
     CARRY, fixed_point, with_carry_tangents, with_mapped_carry,
 };
@@ -248,6 +249,10 @@ impl Primitive for While {
             (after, (condition, body, by_example))
         });
         let operands = with_mapped_carry(operands, axes, all, &carry, size);
+        if by_example && batch.is_mesh {
+            let bodies = [&self.condition, &self.body];
+            check_agreement(bodies, batch, "the condition", "the `while_loop`");
+        }
         let results = if by_example {
             let primitive = self.by_example(&condition.body, &body.body, size);
             // The body of the batched loop also evaluates the condition, so it takes the constants of the condition

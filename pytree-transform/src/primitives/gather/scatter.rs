@@ -21,7 +21,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, not_linear, one, take as take_operands,
 };
-use crate::tensor::stablehlo::{Block, Value};
+use crate::tensor::stablehlo::{Block, Bound, Value};
 use crate::tensor::trace::bind_one;
 
 /// How an update is combined with an element.
@@ -262,6 +262,20 @@ impl Primitive for Scatter {
         };
         let axes = self.take().gather_axes(operand.rank(), indices.rank());
         let indices = lower_positions(block, indices, operand.shape()[self.axis]);
+        let reaches = match self.by {
+            ScatterBy::Multiply => None,
+            ScatterBy::Max => Some(Bound::Greatest),
+            ScatterBy::Min => Some(Bound::Least),
+        };
+        // XLA may combine the updates between devices.
+        if let (Some(reaches), Some(_)) = (reaches, block.partition_mesh()) {
+            let scatter = |block: &mut Block<'_>, keys: &[Value]| {
+                block.scattered(name, &keys[0], &indices, &keys[1], &axes)
+            };
+            return block
+                .extremum_with_nan(reaches, &[operand, updates], scatter)
+                .map(one);
+        }
         block
             .scattered(name, operand, &indices, updates, &axes)
             .map(one)

@@ -117,6 +117,13 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
         false
     }
 
+    /// Returns whether the programs of [`compile_parallel`](Self::compile_parallel) check their results while
+    /// [`debug_nans`](crate::debug_nans) or [`debug_infs`](crate::debug_infs) is on. The default is false: then
+    /// [`spmd`](crate::spmd) also computes the function on the host, and checks the results there.
+    fn checks_results(&self) -> bool {
+        false
+    }
+
     /// Compiles a function whose work the compiler divides among the devices of a mesh. Only the engine of a
     /// [`Mesh`](crate::device::Mesh) whose [`divides_programs`](Self::divides_programs) is true implements this method. The library prepares the jaxpr as for
     /// [`compile`](Self::compile). All inputs of a run have the shardings of `function`.

@@ -98,6 +98,10 @@ impl Attached {
         self.engine.divides_programs()
     }
 
+    pub(crate) fn checks_results(&self) -> bool {
+        self.engine.checks_results()
+    }
+
     /// Returns the axes of a device that is a mesh, or `None` for another device.
     pub(super) fn mesh(&self) -> Option<&MeshAxes> {
         self.mesh.get()

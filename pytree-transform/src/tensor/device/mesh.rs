@@ -57,7 +57,7 @@ impl Mesh {
     /// changes fastest.
     ///
     /// # Panics
-    /// Panics if there are no axes, if two axes have the same name, if a length is 0, or if there are too few devices.
+    /// Panics if there are no axes, if a name is empty, if two axes have the same name, if a length is 0, or if there are too few devices.
     #[panicking_twin(new, Mesh | Device)]
     pub fn try_new<N: AsRef<str>>(
         devices: &impl MeshDevices,
@@ -76,10 +76,10 @@ impl Mesh {
             .iter()
             .map(|(name, length)| (&**name, *length))
             .collect();
-        let shown = format!("the mesh ({axes})");
+        let operation = format!("make the mesh ({axes})");
         let device = devices
             .together(&named)
-            .map_err(|error| TensorError::of_device("make a mesh", &shown, error))?;
+            .map_err(|error| TensorError::of_device(operation, &"these devices", error))?;
         device.set_mesh(&axes);
         Ok(Self { device, axes })
     }
@@ -119,6 +119,12 @@ fn problem(axes: &MeshAxes) -> Option<(String, &'static str)> {
         ));
     }
     for (position, (name, length)) in axes.iter().enumerate() {
+        if name.is_empty() {
+            return Some((
+                format!("axis {position} has the name \"\""),
+                "give each axis a name, for instance `data`",
+            ));
+        }
         if axes[..position].iter().any(|(other, _)| other == name) {
             return Some((
                 format!("two axes have the name `{name}`"),

@@ -119,7 +119,7 @@ impl Program {
     }
 
     /// Compiles a jaxpr for a mesh. Each device runs the jaxpr on its own parts of the operands. The constants of the
-    /// jaxpr must be on the host or on the mesh.
+    /// jaxpr are transferred to the mesh.
     pub(crate) fn compile_parallel(
         device: &Arc<Attached>,
         name: &str,
@@ -131,6 +131,12 @@ impl Program {
         let arity = jaxpr.inputs.len();
         let mut jaxpr = with_lifted_constants(jaxpr.without_dead_code(), is_operand);
         let read = keep_read_inputs(&mut jaxpr);
+        for (_, tensor) in &mut jaxpr.constants {
+            let is_elsewhere = *tensor.try_device()? != device.device();
+            if tensor.device_array().is_some() && is_elsewhere {
+                *tensor = Tensor::from_shared(Arc::clone(tensor.value()?));
+            }
+        }
         let captured = captured_as_inputs(device, &mut jaxpr)?;
         let mut inputs: Vec<Sharding> = read.iter().map(|&at| operands[at].clone()).collect();
         inputs.extend(captured.iter().map(|_| Sharding::replicated(mesh)));

@@ -99,7 +99,7 @@ impl<'m> Block<'m> {
     }
 
     /// Returns the axes of the mesh among whose devices the compiler divides the module, or `None` if it does not.
-    pub(super) fn partition_mesh(&self) -> Option<&MeshAxes> {
+    pub(crate) fn partition_mesh(&self) -> Option<&MeshAxes> {
         let partitioning = self.module.partitioning.as_ref();
         partitioning.map(|partitioning| &partitioning.mesh)
     }

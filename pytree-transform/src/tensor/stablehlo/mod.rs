@@ -14,6 +14,7 @@ mod literals;
 mod lowering;
 mod module;
 mod operations;
+mod ordered;
 mod partitioning;
 mod types;
 

@@ -19,7 +19,7 @@ pub(super) fn level_of(names: &[AxisName]) -> Option<usize> {
 /// Returns the name of a batch axis that a trace level binds, and the length of the axis.
 fn binding(level: &Level) -> Option<(&AxisName, usize)> {
     match &Content::of(level)?.interpreter {
-        Interpreter::Batch(BatchAxis { name, size }) => name.as_ref().map(|name| (name, *size)),
+        Interpreter::Batch(BatchAxis { name, size, .. }) => name.as_ref().map(|name| (name, *size)),
         _ => None,
     }
 }
@@ -50,7 +50,8 @@ pub(crate) fn axis_length(operation: &'static str, name: &AxisName) -> Result<us
         return Err(TensorError::UnboundAxis {
             operation,
             name: name.to_string(),
-            bound: bound_names(),
+            bound: bound_names(false),
+            mesh: bound_names(true),
         });
     };
     with_levels(|levels| {
@@ -89,15 +90,23 @@ pub(super) fn check_axes(
     Ok(())
 }
 
-/// Returns the bound names of batch axes, innermost first.
-fn bound_names() -> Vec<String> {
+/// Returns the bound names of batch axes, innermost first: those of `vmap`s, or those of the axes of a mesh.
+fn bound_names(of_mesh: bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     with_levels(|levels| {
-        for (name, _) in levels.iter().rev().filter_map(binding) {
-            if !names.iter().any(|known| **known == **name) {
+        for content in levels.iter().rev().filter_map(Content::of) {
+            let Interpreter::Batch(batch) = &content.interpreter else {
+                continue;
+            };
+            let name = batch.name.iter().find(|_| batch.is_mesh == of_mesh);
+            if let Some(name) = name.filter(|name| !names.iter().any(|known| **known == ***name)) {
                 names.push(name.to_string());
             }
         }
     });
+    if of_mesh {
+        // The first axis of a mesh is the outermost level.
+        names.reverse();
+    }
     names
 }

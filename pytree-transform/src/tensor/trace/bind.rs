@@ -192,6 +192,7 @@ fn interpret(
                 name: name
                     .filter(|name| primitive.axis_names().contains(name))
                     .cloned(),
+                is_mesh: batch.is_mesh,
             };
             let (results, axes) = primitive.batch(&values, &axes, &batch);
             Ok(

@@ -8,6 +8,7 @@ use pytree_core::level::LevelKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorder {
     Jit,
+    Spmd,
     MakeJaxpr,
     EvalShape,
     Linearize,
@@ -27,6 +28,7 @@ impl Recorder {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Jit => "jit",
+            Self::Spmd => "spmd",
             Self::MakeJaxpr => "make_jaxpr",
             Self::EvalShape => "eval_shape",
             Self::Linearize => "linearize",
@@ -47,7 +49,7 @@ impl Recorder {
     pub(super) fn level_kind(self) -> LevelKind {
         match self {
             Self::Jit => LevelKind::Compiling,
-            Self::MakeJaxpr => LevelKind::Recording,
+            Self::Spmd | Self::MakeJaxpr => LevelKind::Recording,
             Self::EvalShape
             | Self::Linearize
             | Self::Cond

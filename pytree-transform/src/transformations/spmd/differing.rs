@@ -3,8 +3,9 @@
 //! The recorded function is batched abstractly, with a `vmap` for each axis of the mesh. A result that has the batch axis
 //! of such a `vmap` may differ between the devices along the axis.
 
-use pytree_core::TreeDef;
 use pytree_core::bug::pairs;
+use pytree_core::kind::{BatchStat, CollectionId};
+use pytree_core::{LeafKind, TreeDef};
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
@@ -21,14 +22,35 @@ use crate::transformations::function::Origin;
 pub(super) struct Levels(Vec<Trace>);
 
 impl Levels {
+    /// Begins the levels to record a function, or to find the values that differ between devices.
     pub(super) fn begin(mesh: &MeshAxes) -> Self {
+        Self::of(mesh, true)
+    }
+
+    /// Begins the levels to compute the function of all devices as one batch.
+    pub(super) fn batched(mesh: &MeshAxes) -> Self {
+        Self::of(mesh, false)
+    }
+
+    fn of(mesh: &MeshAxes, is_mesh: bool) -> Self {
         let level = |(name, length): &(_, usize)| {
             Trace::begin(Interpreter::Batch(BatchAxis {
                 size: *length,
                 name: Some(std::sync::Arc::clone(name)),
+                is_mesh,
             }))
         };
         Self(mesh.axes().iter().map(level).collect())
+    }
+}
+
+impl Levels {
+    /// Returns the part of a device. `stacked` has the parts of all devices, with a leading axis for each axis of the mesh
+    /// that divides the tensor.
+    pub(super) fn part(&self, stacked: Tensor, sharding: &Sharding) -> Tensor {
+        let levels = self.0.iter().enumerate();
+        let divided = levels.filter(|(position, _)| sharding.divided(*position).is_some());
+        divided.fold(stacked, |tensor, (_, level)| level.batched(tensor, 0))
     }
 }
 
@@ -53,7 +75,10 @@ pub(super) fn check_equal(
     let differing = differing(mesh, jaxpr, inputs);
     let mut problems = Vec::new();
     let mut options = Vec::new();
+    let mut statistics = String::new();
     let paths = result.leaf_paths();
+    let kinds = result.leaf_kinds();
+    let statistic = Some(LeafKind::State(CollectionId::of::<BatchStat>()));
     for (leaf, (sharding, differs)) in
         pairs(outputs, &differing, "a flag for each output").enumerate()
     {
@@ -66,6 +91,11 @@ pub(super) fn check_equal(
                 "{} ({info}) differs between the devices of `{name}`, but its axis is `None`",
                 paths[leaf].or_root()
             ));
+            if kinds[leaf] == statistic && statistics.is_empty() {
+                statistics = format!(
+                    "give the layer of these statistics the name of the axis, as in `norm.axis_name = Some(\"{name}\".into())`, or "
+                );
+            }
             let option = format!("`.out_axes(\"{name}\", …)`");
             if !options.contains(&option) {
                 options.push(option);
@@ -74,7 +104,7 @@ pub(super) fn check_equal(
     }
     assert!(
         problems.is_empty(),
-        "cannot return from spmd: {}; return the same value on all devices, such as a mean by `pmean`, or set the axis with {} ({origin})",
+        "cannot return from spmd: {}; {statistics}return the same value on all devices, such as a mean by `pmean`, or set the axis with {} ({origin})",
         problems.join("; "),
         options.join(" and ")
     );
@@ -99,13 +129,10 @@ fn differing(mesh: &MeshAxes, jaxpr: &Jaxpr, inputs: &[Sharding]) -> Vec<Vec<boo
             info
         })
         .collect();
-    let (.., differing) = stage(Recorder::Jit, &stacked, |tensors| {
+    let (.., differing) = stage(Recorder::Spmd, &stacked, |tensors| {
         let mut levels = Levels::begin(mesh);
         let parts: Vec<Tensor> = pairs(tensors, inputs, INPUTS)
-            .map(|(tensor, sharding)| {
-                let positions = divides(sharding).into_iter();
-                positions.fold(tensor, |tensor, at| levels.0[at].batched(tensor, 0))
-            })
+            .map(|(tensor, sharding)| levels.part(tensor, sharding))
             .collect();
         let mut results = jaxpr.apply(&parts);
         drop(parts);

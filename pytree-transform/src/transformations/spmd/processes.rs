@@ -16,11 +16,13 @@ use crate::base::array::Array;
 use crate::base::device_error::DeviceError;
 use crate::base::dtype::AbstractArray;
 use crate::executor;
+use crate::jaxpr::run_checked;
 use crate::operations::indexing::Index;
 use crate::passes::joined_sums;
 use crate::primitives::body::program::Slots;
 use crate::primitives::collectives::processes::stacked;
 use crate::tensor::Tensor;
+use crate::tensor::checks;
 use crate::tensor::device::{
     Buffer, Engine, Executable, Input, ParallelFunction, PartMaker, Sharding,
 };
@@ -81,6 +83,10 @@ impl Engine for ProcessEngine {
         Ok(Box::new(self.buffer(array_of(part)?, sharding)))
     }
 
+    fn checks_results(&self) -> bool {
+        true
+    }
+
     fn is_addressable(&self, device: usize) -> bool {
         device == self.0.rank
     }
@@ -99,6 +105,7 @@ impl ProcessEngine {
         };
         Arc::new(ProcessProgram {
             engine: self.clone(),
+            jaxpr: jaxpr.clone(),
             executable,
             inputs,
             outputs,
@@ -192,6 +199,8 @@ impl Buffer for Part {
 /// A recorded function that is prepared for the executor of the host.
 struct ProcessProgram {
     engine: ProcessEngine,
+    /// The function, to be run equation by equation while results are checked.
+    jaxpr: Jaxpr,
     executable: executor::Executable,
     inputs: Vec<Sharding>,
     outputs: Vec<Sharding>,
@@ -211,7 +220,11 @@ impl Executable for ProcessProgram {
         let operands: Vec<Arc<Array>> = operands.collect::<Result<_, _>>()?;
         let results = {
             let _bound = bound(&axes);
-            self.executable.run_in(&mut Slots::new(), operands)
+            if checks::active() {
+                run_checked(&self.jaxpr, operands)
+            } else {
+                self.executable.run_in(&mut Slots::new(), operands)
+            }
         };
         let results = results.into_iter().zip(&self.outputs);
         let buffer =

@@ -45,8 +45,11 @@ impl MeshDevices for Device {
         let mesh = MeshAxes::new(named.collect());
         if !self.is_host() {
             return Err(DeviceError::unsupported(
-                format!("a mesh of {self} alone"),
-                "make the mesh of the client of the device",
+                match self.mesh() {
+                    Some(_) => format!("a mesh of another mesh, the {self}"),
+                    None => format!("a mesh of {self} alone"),
+                },
+                "pass the client of the devices, the processes, or `Device::HOST`, as in `Mesh::new(&client, [(\"data\", 4)])`",
             ));
         }
         if mesh.replicas() != 1 {
