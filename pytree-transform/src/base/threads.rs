@@ -1,7 +1,8 @@
 //! Worker threads, which share long work with the thread that calls [`run_parts`].
 //!
-//! Waking a thread takes about ten microseconds, so callers divide only work that takes at least a tenth of a
-//! millisecond.
+//! In a training step, one piece of work follows the other. A worker that has done its part of one piece therefore waits
+//! for the next one without sleeping, for [`WAIT`]. A waiting worker begins within a microsecond, so work of
+//! [`SHORTEST`] is already worth dividing. Callers estimate how long their work takes and ask [`are_worth`].
 //!
 //! Invariants:
 //! - A thread that waits in this module runs only parts of its own job. A waiting thread never runs a task of the user,
@@ -13,18 +14,35 @@
 //!   [`Loops::halves`](crate::primitives) for products.
 
 use std::any::Any;
+use std::hint;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// The environment variables that set the number of threads. The second variable is rayon's, which many machines set.
 const VARIABLES: [&str; 2] = ["PYTREE_NUM_THREADS", "RAYON_NUM_THREADS"];
 
-/// The number of times that a waiting thread yields to other threads before it sleeps. In a training step, the next
-/// fused kernel often begins before a sleeping thread would wake up.
-const YIELDS: usize = 64;
+/// How long a thread waits for work, or for the end of other threads' work, before it sleeps. To wake a sleeping thread
+/// takes ten microseconds or more on a virtual machine, and the equations between two pieces of divided work rarely take
+/// longer than this. While a thread waits, it lets other threads run.
+const WAIT: Duration = Duration::from_micros(200);
+
+/// The number of times that a waiting thread looks for work before it lets other threads run.
+const CHECKS: usize = 16;
+
+/// Work that takes one thread at least this number of nanoseconds is divided among threads.
+const SHORTEST: usize = 8_000;
+
+/// The least number of nanoseconds of a part, if work is divided into more parts than threads.
+pub(crate) const SHORTEST_PART: usize = SHORTEST / 4;
+
+/// Returns whether several threads should share work that takes one thread a number of nanoseconds.
+pub(crate) fn are_worth(nanoseconds: usize) -> bool {
+    nanoseconds >= SHORTEST && count() > 1
+}
 
 /// Returns the number of threads that share long work, including the calling thread. `PYTREE_NUM_THREADS` sets this
 /// number. If this environment variable is not set, `RAYON_NUM_THREADS` sets it. The default is the number of cores.
@@ -42,6 +60,15 @@ fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
         let count = environment(variable)?.trim().parse().ok()?;
         (count > 0).then_some(count)
     })
+}
+
+/// Runs a function on every part. Several threads share the parts if all of them together take one thread long enough.
+pub(crate) fn share<P: Send>(nanoseconds: usize, parts: Vec<P>, run: impl Fn(P) + Sync) {
+    if are_worth(nanoseconds) {
+        run_parts(parts, run);
+    } else {
+        parts.into_iter().for_each(run);
+    }
 }
 
 /// Runs a function on every part, and returns when all parts are done. Free workers share the parts with the caller.
@@ -205,12 +232,21 @@ impl Workers {
     }
 }
 
-/// Yields to other threads at most [`YIELDS`] times, until a condition holds. Returns whether the condition holds.
+/// Waits at most [`WAIT`] until a condition holds. Returns whether the condition holds.
 fn rest_until(holds: impl Fn() -> bool) -> bool {
-    (0..YIELDS).any(|_| {
+    let start = Instant::now();
+    loop {
+        for _ in 0..CHECKS {
+            if holds() {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        if start.elapsed() > WAIT {
+            return false;
+        }
         thread::yield_now();
-        holds()
-    })
+    }
 }
 
 /// A job that workers may run until this guard is dropped.

@@ -39,15 +39,11 @@ const TILE: usize = 512;
 /// If a repeated row has at most this many elements, a tile may hold whole repetitions of the row.
 const LONGEST_UNIT: usize = 1024;
 
-/// A kernel with at least this much work uses several threads. Work is the number of steps times the number of
-/// elements. One thread needs about a tenth of a millisecond for this much work.
-const PARALLEL: usize = 1 << 21;
+/// The number of elements for which one thread runs a step in a nanosecond.
+const PER_NANOSECOND: usize = 20;
 
-/// The least work of a chunk: the number of steps times the number of elements. A chunk consists of consecutive tiles
-/// that one thread runs.
-const SHORTEST_CHUNK: usize = PARALLEL / 4;
-
-/// The number of chunks per thread, if the chunks are long enough. With several chunks per thread, other threads can
+/// The number of chunks per thread, if the chunks are long enough. A chunk consists of consecutive tiles that one thread
+/// runs. With several chunks per thread, other threads can
 /// take over the work of a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
@@ -255,11 +251,11 @@ impl Kernel {
 
     /// Returns the number of elements of a chunk. If there is enough work, there is at least one chunk for each thread.
     fn chunk_length(&self, threads: usize) -> usize {
-        let work = self.length * self.steps.len();
-        if threads < 2 || work < PARALLEL {
+        let nanoseconds = self.length * self.steps.len() / PER_NANOSECOND;
+        if !threads::are_worth(nanoseconds) {
             return self.length;
         }
-        let chunks = (threads * CHUNKS_PER_THREAD).min(work / SHORTEST_CHUNK);
+        let chunks = (threads * CHUNKS_PER_THREAD).min(nanoseconds / threads::SHORTEST_PART);
         let shortest = self.length.div_ceil(chunks);
         shortest.next_multiple_of(self.grain)
     }

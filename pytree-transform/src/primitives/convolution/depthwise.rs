@@ -14,7 +14,7 @@ use super::problem::{Problem, WindowAxis};
 use crate::base::array::{give_back, reused};
 use crate::base::instructions::arch;
 use crate::base::threads;
-use crate::primitives::dot::matrix_product::{Factor, PARALLEL};
+use crate::primitives::dot::matrix_product::Factor;
 
 /// The number of partial sums of a kernel's gradient. Each partial sum adds a part of the rows.
 const SUMS: usize = 16;
@@ -27,9 +27,8 @@ const TERMS: usize = 64;
 /// parallel.
 const LANES: usize = 32;
 
-/// Several threads are used if there are at least `PARALLEL / SHARE` multiplications. A multiplication takes longer
-/// here than in a matrix product, so several threads pay off for less work.
-const SHARE: usize = 4;
+/// The number of multiplications that one thread does in a nanosecond. They take longer here than in a matrix product.
+const PER_NANOSECOND: usize = 12;
 
 /// A term of a sum: the offset of neighbouring features in the input, and the offset of their factors in the kernel.
 type Term = (usize, usize);
@@ -73,11 +72,7 @@ impl<T: Factor> Problem<'_, T> {
     }
 
     fn share_lines<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
-        if self.work() < PARALLEL / SHARE {
-            parts.into_iter().for_each(run);
-        } else {
-            threads::run_parts(parts, run);
-        }
+        threads::share(self.work() / PER_NANOSECOND, parts, run);
     }
 
     /// Returns the number of lines. A line has the rows at one position on all axes except the last.

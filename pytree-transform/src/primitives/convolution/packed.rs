@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::rows::Line;
 use crate::base::array::{give_back, reused};
 use crate::base::threads;
-use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PARALLEL, Write};
+use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PER_NANOSECOND, Write};
 
 /// The number of bytes of a block of windows, about half of a second-level cache.
 const BLOCK: usize = 512 << 10;
@@ -38,13 +38,9 @@ impl<T: Factor> Problem<'_, T> {
             .collect()
     }
 
-    /// Runs parts on parallel threads if there is enough work.
+    /// Runs parts of the convolution, on several threads if there is enough work.
     fn share<P: Send>(&self, parts: Vec<P>, run: impl Fn(P) + Sync) {
-        if self.work() < PARALLEL {
-            parts.into_iter().for_each(run);
-        } else {
-            threads::run_parts(parts, run);
-        }
+        threads::share(self.work() / PER_NANOSECOND, parts, run);
     }
 
     fn of_group(&self) -> usize {

@@ -14,9 +14,11 @@ use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
 use crate::base::threads;
 
-/// A product with at least this many multiplications runs on several threads. One thread needs about a tenth of a
-/// millisecond for this many multiplications.
-pub(in crate::primitives) const PARALLEL: usize = 8 << 20;
+/// The number of multiplications of a product that one thread does in a nanosecond.
+pub(in crate::primitives) const PER_NANOSECOND: usize = 50;
+
+/// The number of elements that one thread transposes in a nanosecond.
+const TURNED_PER_NANOSECOND: usize = 2;
 
 /// A right operand that is stored column by column is copied to another layout only if it has at least this many
 /// elements.
@@ -77,7 +79,8 @@ fn turn<T: TensorElement + Send + Sync>(
     threads: usize,
 ) {
     let rows = target.len() / width;
-    if threads < 2 || target.len() < PARALLEL / 64 || rows < 2 * BLOCK {
+    let nanoseconds = target.len() / TURNED_PER_NANOSECOND;
+    if threads < 2 || !threads::are_worth(nanoseconds) || rows < 2 * BLOCK {
         return turn_band(source, stride, target, width);
     }
     let band = rows.div_ceil(threads).next_multiple_of(BLOCK);
@@ -133,7 +136,8 @@ impl<T: Factor> Part<'_, T> {
     /// Divides this part into at most `threads` smaller parts. Does not divide a part that is too small for several
     /// threads.
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
-        let halves = (threads > 1 && self.loops.work() >= PARALLEL).then(|| self.loops.halves());
+        let is_long = threads::are_worth(self.loops.work() / PER_NANOSECOND);
+        let halves = (threads > 1 && is_long).then(|| self.loops.halves());
         let Some((first, second, [l, r, t])) = halves.flatten() else {
             return parts.push(self);
         };
@@ -424,7 +428,7 @@ mod tests {
             (1, 3000, 1, 3000),
         ] {
             let loops = loops(batch, rows, columns, depth);
-            assert!(loops.work() >= PARALLEL, "{loops:?}");
+            assert!(loops.work() / PER_NANOSECOND >= 100_000, "{loops:?}");
             let numbers = |count: usize| (0..count).map(|n| (n % 17) as f32 - 8.0).collect();
             let left: Vec<f32> = numbers(batch * rows * depth);
             let right: Vec<f32> = numbers(batch * depth * columns);

@@ -10,8 +10,8 @@ use crate::base::shape::{PerAxis, Shape};
 use crate::base::threads;
 use crate::primitives::sliding::Sliding;
 
-/// Several threads are used if all windows together have at least this many elements.
-const PARALLEL: usize = 1 << 20;
+/// The number of elements of windows that one thread reduces in a nanosecond.
+const PER_NANOSECOND: usize = 10;
 
 /// The windows of an array: `outer` subarrays, the axes over which windows slide, and `inner` neighbouring elements.
 /// Each of the `inner` elements belongs to its own window.
@@ -113,11 +113,7 @@ impl Windows {
             .map(|axis| axis.ranges.iter().map(Range::len).max().unwrap_or(0))
             .product();
         let work = self.outer * self.count() * self.inner * size;
-        if work < PARALLEL {
-            parts.into_iter().for_each(run);
-        } else {
-            threads::run_parts(parts, run);
-        }
+        threads::share(work / PER_NANOSECOND, parts, run);
     }
 }
 
