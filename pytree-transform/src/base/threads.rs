@@ -96,10 +96,10 @@ struct Workers {
     /// The thread whose job the workers currently run holds this lock.
     claimed: Mutex<()>,
     state: Mutex<State>,
-    /// The number of jobs so far. The number is written only while `state` is locked. A worker that waits for a job
-    /// reads the number without the lock before the worker sleeps.
-    jobs: AtomicUsize,
-    /// The number of workers that run the current job. Like `jobs`, this number is also read without the lock.
+    /// The number of workers that may still join the job. The number is written only while `state` is locked. A worker
+    /// that waits for a job reads the number without the lock, so workers that are not needed disturb nobody.
+    places: AtomicUsize,
+    /// The number of workers that run the current job. Like `places`, this number is also read without the lock.
     running: AtomicUsize,
     job_arrives: Condvar,
     job_finishes: Condvar,
@@ -107,8 +107,6 @@ struct Workers {
 
 struct State {
     job: Option<Job<'static>>,
-    /// The number of workers that may still join the job.
-    places: usize,
     sleeping: usize,
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -118,11 +116,10 @@ static WORKERS: Workers = Workers {
     claimed: Mutex::new(()),
     state: Mutex::new(State {
         job: None,
-        places: 0,
         sleeping: 0,
         panic: None,
     }),
-    jobs: AtomicUsize::new(0),
+    places: AtomicUsize::new(0),
     running: AtomicUsize::new(0),
     job_arrives: Condvar::new(),
     job_finishes: Condvar::new(),
@@ -136,7 +133,8 @@ impl Workers {
     /// Runs a job on this thread and on at most `helpers` workers. If the workers are busy, runs the job on this thread
     /// alone.
     fn run(&'static self, helpers: usize, job: Job<'_>) {
-        let helpers = helpers.min(if helpers > 0 { self.started() } else { 0 });
+        let started = if helpers > 0 { self.started() } else { 0 };
+        let helpers = helpers.min(started);
         let claimed = match self.claimed.try_lock() {
             _ if helpers == 0 => return job(),
             Err(TryLockError::WouldBlock) => return job(),
@@ -144,7 +142,7 @@ impl Workers {
             Ok(claimed) => claimed,
         };
         let posted = Posted(self);
-        self.post(helpers, job);
+        self.post(helpers, started, job);
         job();
         drop(posted);
         let panic = locked(&self.state).panic.take();
@@ -173,17 +171,17 @@ impl Workers {
         unsafe_code,
         reason = "threads that outlive the call are given a job that borrows from it"
     )]
-    fn post(&'static self, places: usize, job: Job<'_>) {
+    fn post(&'static self, places: usize, started: usize, job: Job<'_>) {
         // SAFETY: only the lifetime changes. The caller holds a `Posted`. When the `Posted` is dropped, it removes the
         // job and waits until no worker runs the job, even if the caller unwinds. So no worker has the reference after
         // this borrow ends.
         let job = unsafe { std::mem::transmute::<Job<'_>, Job<'static>>(job) };
         let mut state = locked(&self.state);
         state.job = Some(job);
-        state.places = places;
         state.panic = None;
-        self.jobs.fetch_add(1, Ordering::Release);
-        let woken = places.min(state.sleeping);
+        self.places.store(places, Ordering::Release);
+        // The workers that do not sleep find the job without being woken.
+        let woken = places.saturating_sub(started - state.sleeping);
         drop(state);
         (0..woken).for_each(|_| self.job_arrives.notify_one());
     }
@@ -205,13 +203,16 @@ impl Workers {
 
     /// Waits for a job that more workers may join, and joins this job.
     fn next_job(&self) -> Job<'static> {
-        let mut state = locked(&self.state);
+        // A worker that no job needs for a while sleeps, even if other workers get jobs meanwhile.
+        let start = Instant::now();
         let mut rested = false;
+        let mut state = locked(&self.state);
         loop {
+            let places = self.places.load(Ordering::Relaxed);
             if let Some(job) = state.job
-                && state.places > 0
+                && places > 0
             {
-                state.places -= 1;
+                self.places.store(places - 1, Ordering::Relaxed);
                 self.running.fetch_add(1, Ordering::Relaxed);
                 return job;
             }
@@ -223,18 +224,16 @@ impl Workers {
                     .unwrap_or_else(PoisonError::into_inner);
                 state.sleeping -= 1;
             } else {
-                let known = self.jobs.load(Ordering::Relaxed);
                 drop(state);
-                rested = !rest_until(|| self.jobs.load(Ordering::Acquire) != known);
+                rested = !rest_until(start, || self.places.load(Ordering::Acquire) > 0);
                 state = locked(&self.state);
             }
         }
     }
 }
 
-/// Waits at most [`WAIT`] until a condition holds. Returns whether the condition holds.
-fn rest_until(holds: impl Fn() -> bool) -> bool {
-    let start = Instant::now();
+/// Waits until a condition holds, at most for [`WAIT`] from the time `start`. Returns whether the condition holds.
+fn rest_until(start: Instant, holds: impl Fn() -> bool) -> bool {
     loop {
         for _ in 0..CHECKS {
             if holds() {
@@ -257,10 +256,10 @@ impl Drop for Posted {
         let workers = self.0;
         let mut state = locked(&workers.state);
         state.job = None;
-        state.places = 0;
+        workers.places.store(0, Ordering::Relaxed);
         drop(state);
         let none_runs = || workers.running.load(Ordering::Acquire) == 0;
-        rest_until(none_runs);
+        rest_until(Instant::now(), none_runs);
         state = locked(&workers.state);
         while !none_runs() {
             state = workers
