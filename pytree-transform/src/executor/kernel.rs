@@ -13,6 +13,7 @@
 )]
 
 mod builder;
+mod chains;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 pub(super) use self::builder::KernelBuilder;
+pub(super) use self::chains::{Arithmetic, Chain, Side};
 use super::tiles::{Accumulators, Float, Slot, Source, Tiles, Total, Totals};
 use super::views::Pattern;
 use crate::base::array::{Array, Data};
@@ -74,6 +76,7 @@ pub(super) enum Work {
         pattern: Pattern,
     },
     Elementwise(Elementwise),
+    Chain(Chain),
     /// Copies numbers, which the step then rounds to another dtype.
     Convert,
     /// Repeats the single number of each row along the row.
@@ -389,6 +392,10 @@ impl<F: Float> Chunk<'_, '_, F> {
                     self.tiles
                         .apply(elementwise, &step.operands, step.output, &here);
                 }
+                Work::Chain(chain) => {
+                    self.tiles
+                        .apply_chain(chain, &step.operands, step.output, &here);
+                }
                 Work::Convert => self.tiles.copy(step.operands[0], step.output, &here),
                 Work::Spread => self
                     .tiles
@@ -453,6 +460,14 @@ impl fmt::Display for Kernel {
                 Work::Load { .. } | Work::Spread => continue,
                 Work::Elementwise(elementwise) => {
                     write!(f, "{separator}{}", elementwise.name())?;
+                }
+                Work::Chain(chain) => {
+                    write!(
+                        f,
+                        "{separator}{}, {}",
+                        chain.first.name(),
+                        chain.second.name()
+                    )?;
                 }
                 Work::Convert => write!(f, "{separator}convert_element_type")?,
                 Work::Rows(fold) => write!(f, "{separator}reduce_{} rows", fold.name())?,

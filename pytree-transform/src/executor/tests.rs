@@ -165,7 +165,7 @@ fn kernel_holds_floats_of_several_dtypes() {
     assert_eq!(
         kernels,
         [
-            "512 elements in rows of 64: convert_element_type, mul, tanh, add, convert_element_type, div, \
+            "512 elements in rows of 64: convert_element_type, tanh, mul, add, convert_element_type, div, \
           reduce_sum rows, sub, convert_element_type, exp, reduce_max"
         ]
     );
@@ -254,4 +254,39 @@ fn missing_input_is_a_bug() {
     let executable = Executable::new(&recorded(&[&[2], &[2]], |x| vec![&x[0] - &x[1]]));
     let array = input(&[2], 0).into_array().unwrap();
     executable.run_in(&mut Slots::new(), vec![array]);
+}
+
+#[test]
+fn chains_round_like_single_operations() {
+    type Operation = fn(&Tensor, &Tensor) -> Tensor;
+    const OPERATIONS: [Operation; 4] = [
+        |left, right| left + right,
+        |left, right| left - right,
+        |left, right| left * right,
+        |left, right| left / right,
+    ];
+    // The results of tanh need all digits of a float, so each operation of a chain rounds.
+    let chains: Function = |x| {
+        let [a, b, c] = [0, 1, 2].map(|input| x[input].tanh());
+        let pairs = OPERATIONS.iter().flat_map(|first| {
+            let second = OPERATIONS.iter();
+            second.flat_map(|second| {
+                [
+                    second(&first(&a, &b), &c),
+                    second(&c, &first(&a, &b)),
+                    second(&first(&a, &c), &first(&b, &c)),
+                ]
+            })
+        });
+        pairs.collect()
+    };
+    for length in [1, 100, 513, 5000] {
+        check(&[&[length], &[length], &[length]], chains);
+    }
+    // A value that is read twice is not part of a chain.
+    let (kernels, _) = kernels(&recorded(&[&[8], &[8]], |x| {
+        let sum = &x[0] + &x[1];
+        vec![&sum * &sum / &x[1]]
+    }));
+    assert_eq!(kernels, ["8 elements: add, mul, div"]);
 }

@@ -8,9 +8,11 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
+mod elementwise;
 mod totals;
 
 use std::cell::RefCell;
+use std::ops::{Add, Div, Mul, Sub};
 
 use pytree_core::bug::{bug, expect_some};
 
@@ -20,8 +22,7 @@ use crate::base::array::Array;
 use crate::base::dtype::TensorElement;
 use crate::base::fold;
 use crate::base::narrow::Half;
-use crate::primitives::elementwise::{Kernels, Map, Zip};
-use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
+use crate::primitives::elementwise::Kernels;
 use crate::tensor::primitive::Fold;
 
 /// The dtypes that a result of a kernel may have, as text for the panic message of a library bug.
@@ -31,7 +32,15 @@ const STORED: &str = "floats of the kernel's dtype, half-precision floats or boo
 const REPEATED: &str = "an element to repeat";
 
 /// A float type that tiles can hold: `f32` or `f64`.
-pub(super) trait Float: Kernels + Send + Sync {
+pub(super) trait Float:
+    Kernels
+    + Send
+    + Sync
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+{
     fn from_f64(value: f64) -> Self;
     fn of_bool(value: bool) -> Self;
     /// Returns the initial accumulator of a reduction: its neutral element.
@@ -132,42 +141,6 @@ impl<'a, F: Float> Slot<'a, F> {
                 let (left, right) = elements.split_at_mut(at);
                 (Self::Bools(left), Self::Bools(right))
             }
-        }
-    }
-}
-
-/// The operand of an operation with one operand, and the memory for its result.
-struct ToTile<'a, F> {
-    operand: &'a [F],
-    output: &'a mut [F],
-}
-
-impl<F: Copy> Map<F> for ToTile<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn map(self, function: impl Fn(F) -> F) {
-        for (output, &operand) in self.output.iter_mut().zip(self.operand) {
-            *output = function(operand);
-        }
-    }
-}
-
-/// The two operands of an operation, and the memory for its result.
-struct PairToTile<'a, F> {
-    left: &'a [F],
-    right: &'a [F],
-    output: &'a mut [F],
-}
-
-impl<F: Copy> Zip<F> for PairToTile<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn zip(self, function: impl Fn(F, F) -> F) {
-        let operands = self.left.iter().zip(self.right);
-        for (output, (&left, &right)) in self.output.iter_mut().zip(operands) {
-            *output = function(left, right);
         }
     }
 }
@@ -338,31 +311,6 @@ impl<F: Float> Tiles<F> {
         }
     }
 
-    /// Runs one elementwise operation on a tile.
-    #[inline(always)]
-    pub(super) fn apply(
-        &mut self,
-        operation: Elementwise,
-        operands: &[Place],
-        output: usize,
-        here: &Here<'_, '_, F>,
-    ) {
-        let of_bools = match operation {
-            Elementwise::Compare(_) | Elementwise::Unary(Unary::Not) => true,
-            Elementwise::Binary(binary) => matches!(binary, Binary::And | Binary::Or | Binary::Xor),
-            _ => false,
-        };
-        if of_bools {
-            let mut result = std::mem::take(&mut self.0.bools[output]);
-            self.apply_to_bools(operation, operands, here, &mut result[..here.count]);
-            self.0.bools[output] = result;
-        } else {
-            let mut result = std::mem::take(&mut self.0.floats[output]);
-            self.apply_to_floats(operation, operands, here, &mut result[..here.count]);
-            self.0.floats[output] = result;
-        }
-    }
-
     #[inline(always)]
     pub(super) fn floats<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> &'a [F] {
         let Here { start, count, .. } = *here;
@@ -392,83 +340,6 @@ impl<F: Float> Tiles<F> {
             },
         }
     }
-
-    #[inline(always)]
-    fn apply_to_floats(
-        &self,
-        operation: Elementwise,
-        operands: &[Place],
-        here: &Here<'_, '_, F>,
-        output: &mut [F],
-    ) {
-        let float = |position: usize| self.floats(operands[position], here);
-        match operation {
-            Elementwise::Unary(unary) => F::unary(
-                unary,
-                ToTile {
-                    operand: float(0),
-                    output,
-                },
-            ),
-            Elementwise::Binary(binary) => F::binary(
-                binary,
-                PairToTile {
-                    left: float(0),
-                    right: float(1),
-                    output,
-                },
-            ),
-            Elementwise::Convert(_) => {
-                let condition = self.bools(operands[0], here);
-                output
-                    .iter_mut()
-                    .zip(condition)
-                    .for_each(|(output, &condition)| *output = F::of_bool(condition));
-            }
-            _ => {
-                let condition = self.bools(operands[0], here);
-                let (on_true, on_false) = (float(1), float(2));
-                for (((output, &condition), &on_true), &on_false) in
-                    output.iter_mut().zip(condition).zip(on_true).zip(on_false)
-                {
-                    *output = if condition { on_true } else { on_false };
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn apply_to_bools(
-        &self,
-        operation: Elementwise,
-        operands: &[Place],
-        here: &Here<'_, '_, F>,
-        output: &mut [bool],
-    ) {
-        let truth = |position: usize| self.bools(operands[position], here);
-        match operation {
-            Elementwise::Compare(comparison) => {
-                let (left, right) = (
-                    self.floats(operands[0], here),
-                    self.floats(operands[1], here),
-                );
-                compare(comparison, left, right, output);
-            }
-            Elementwise::Binary(binary) => {
-                for ((output, &left), &right) in output.iter_mut().zip(truth(0)).zip(truth(1)) {
-                    *output = match binary {
-                        Binary::And => left & right,
-                        Binary::Or => left | right,
-                        _ => left ^ right,
-                    };
-                }
-            }
-            _ => output
-                .iter_mut()
-                .zip(truth(0))
-                .for_each(|(output, &value)| *output = !value),
-        }
-    }
 }
 
 #[inline(always)]
@@ -482,23 +353,6 @@ fn stretch<F: Float>(output: &mut [F], source: Elements<'_, F>, times: usize, st
         at += 1;
         left = times;
     }
-}
-
-/// Compares elements pairwise. Each comparison has its own loop, so that no loop contains a branch.
-#[inline(always)]
-fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
-    macro_rules! each {
-        ($($comparison:ident $operator:tt),*) => {
-            match comparison {$(
-                Comparison::$comparison => {
-                    for ((output, left), right) in output.iter_mut().zip(left).zip(right) {
-                        *output = left $operator right;
-                    }
-                }
-            )*}
-        };
-    }
-    each!(Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
 }
 
 #[inline(always)]

@@ -211,6 +211,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.choose_tile();
         self.choose_grain();
         self.find_memory_to_take();
+        self.kernel.join_chains();
         self.kernel.assign_registers();
         self.kernel
     }
