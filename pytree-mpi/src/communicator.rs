@@ -103,7 +103,7 @@ impl Run {
     /// Ends the run because the processes do different things. The process of rank 0 writes what each process does.
     #[cold]
     fn end_of_different(&self, call: Option<&CollectiveCall<'_>>) -> ! {
-        let text = call.map_or_else(|| "has ended".to_owned(), |call| format!("calls {call}"));
+        let text = call.map_or_else(|| "has ended".to_owned(), |call| format!("calls {call:#}"));
         let mut own = [b' '; TEXT];
         let length = text.len().min(TEXT);
         own[..length].copy_from_slice(&text.as_bytes()[..length]);

@@ -10,6 +10,7 @@ mod tests;
 mod tiles;
 mod views;
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use pytree_core::bug::{expect_some, pairs};
@@ -21,6 +22,7 @@ use crate::primitives::body::program::{Program, Slots};
 use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable, constant_array};
 use crate::tensor::primitive::{Operands, Primitive};
+use crate::tensor::trace::at_line;
 
 use self::kernel::Kernel;
 use self::schedule::{Scheduled, schedule};
@@ -42,6 +44,8 @@ struct Step {
 
 enum Work {
     One(Arc<dyn Primitive>),
+    /// A collective, with the line that recorded it. Processes compare their lines.
+    Collective(Arc<dyn Primitive>, &'static Location<'static>),
     Kernel(Kernel),
 }
 
@@ -161,6 +165,9 @@ impl Executable {
                 .collect();
             let results = match &step.work {
                 Work::One(primitive) => evaluate(&**primitive, operands),
+                Work::Collective(primitive, line) => {
+                    at_line(line, || evaluate(&**primitive, operands))
+                }
                 Work::Kernel(kernel) => kernel.run(operands),
             };
             for (&slot, result) in pairs(&step.outputs, results, RESULTS) {
@@ -206,11 +213,13 @@ fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Varia
     match scheduled {
         Scheduled::One(position) => {
             let equation = &jaxpr.equations[position];
-            (
-                Work::One(Arc::clone(&equation.primitive)),
-                equation.inputs.to_vec(),
-                equation.outputs.to_vec(),
-            )
+            let primitive = Arc::clone(&equation.primitive);
+            let work = if primitive.axis_names().is_empty() {
+                Work::One(primitive)
+            } else {
+                Work::Collective(primitive, equation.line)
+            };
+            (work, equation.inputs.to_vec(), equation.outputs.to_vec())
         }
         Scheduled::Kernel(kernel) => {
             let (inputs, outputs) = (kernel.inputs.clone(), kernel.outputs.clone());

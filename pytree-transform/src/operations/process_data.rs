@@ -16,7 +16,8 @@ impl Mesh {
     ///
     /// `local` has the elements that devices of this process hold, in one block. So with a mesh of one process, `local` is
     /// the whole tensor. With a mesh of four processes whose axis divides axis 0, the result is four times as long as
-    /// `local`. All processes pass tensors of the same dtype and shape.
+    /// `local`. All processes pass tensors of the same dtype and shape; if they do not, the run ends with a message that has the
+    /// shape of each process.
     ///
     /// # Panics
     /// Panics if the tensor is traced, if the spec names an axis that the mesh does not have or has more members than
@@ -40,6 +41,7 @@ impl Mesh {
         spec: impl Into<PartitionSpec>,
     ) -> Result<Tensor, TensorError> {
         let (local, spec) = (local.try_to_host()?, spec.into());
+        self.compare_parts(local.info())?;
         let (whole, starts) = self.around(local.info(), &spec).map_err(|mistakes| {
             let operation = format!("use {} as the part of this process on {self}", local.info());
             TensorError::sharding(operation, mistakes)

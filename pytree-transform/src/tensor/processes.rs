@@ -7,14 +7,16 @@
 //!
 //! The bound axes belong to a thread and to a run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::Location;
 use std::rc::Rc;
 
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::tensor::primitive::Primitive;
+use crate::tensor::trace::known_line;
 
 /// Sends bytes between processes that run the same program. [`Mesh::new`](crate::device::Mesh::new) makes a mesh of the
 /// processes of an `Rc<dyn Communicator>`.
@@ -112,9 +114,19 @@ pub trait Communicator: fmt::Debug {
     fn split(&self, call: &CollectiveCall<'_>, group: usize) -> Rc<dyn Communicator>;
 }
 
-/// The description of what all processes do together. It is displayed like `psum axes=('data',) of f32[3]`.
+/// The description of what all processes do together. `{}` displays it like `psum axes=('data',) of f32[3]`, and `{:#}` also
+/// shows the lines of the program.
 #[derive(Debug)]
-pub struct CollectiveCall<'a>(pub(crate) Doing<'a>);
+pub struct CollectiveCall<'a> {
+    doing: Doing<'a>,
+    /// The line of the collective, if it is known.
+    line: Option<Line>,
+    /// The line of the `spmd` whose function runs.
+    function: Option<Line>,
+}
+
+/// A line of the user's program.
+type Line = &'static Location<'static>;
 
 /// What all processes do together.
 #[derive(Debug)]
@@ -125,20 +137,37 @@ pub(crate) enum Doing<'a> {
     Read(&'a AbstractArray),
     /// They make a mesh.
     Mesh(&'a [(&'a str, usize)]),
+    /// They make a tensor, of which each process passes a part with this dtype and shape.
+    Part(&'a AbstractArray),
 }
 
-impl CollectiveCall<'_> {
-    /// Returns a number that is equal in all processes that run the same program and do the same, with the same
-    /// parameters, dtype and shape. The number is never 0.
+impl<'a> CollectiveCall<'a> {
+    /// Describes what this process does at the current line of the user's program.
+    pub(crate) fn new(doing: Doing<'a>) -> Self {
+        Self {
+            doing,
+            line: known_line(),
+            function: FUNCTION.get(),
+        }
+    }
+
+    /// Returns a number that is equal in all processes that run the same program and do the same at the same line, with the
+    /// same parameters, dtype and shape. The number is never 0.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        match self.0 {
+        for line in [self.line, self.function] {
+            // Addresses differ between processes.
+            let line = line.map(|line| (line.file(), line.line(), line.column()));
+            line.hash(&mut hasher);
+        }
+        match self.doing {
             Doing::Collective(primitive, operand) => {
                 primitive.add_to_hash(&mut hasher);
                 operand.hash(&mut hasher);
             }
             Doing::Read(whole) => ("read", whole).hash(&mut hasher),
             Doing::Mesh(axes) => ("mesh", axes).hash(&mut hasher),
+            Doing::Part(local) => ("part", local).hash(&mut hasher),
         }
         hasher.finish().max(1)
     }
@@ -146,14 +175,28 @@ impl CollectiveCall<'_> {
 
 impl fmt::Display for CollectiveCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match self.doing {
             Doing::Collective(primitive, operand) => {
                 write!(f, "{} ", primitive.name())?;
                 primitive.write_parameters(f)?;
-                write!(f, " of {operand}")
+                write!(f, " of {operand}")?;
             }
-            Doing::Read(whole) => write!(f, "read of the divided {whole}"),
-            Doing::Mesh(axes) => write!(f, "Mesh::new with the axes {axes:?}"),
+            Doing::Read(whole) => write!(f, "read of the divided {whole}")?,
+            Doing::Mesh(axes) => write!(f, "Mesh::new with the axes {axes:?}")?,
+            Doing::Part(local) => write!(f, "tensor_from_process_data with {local}")?,
+        }
+        if !f.alternate() {
+            return Ok(());
+        }
+        if let Some(line) = self.line {
+            write!(f, " at {line}")?;
+        }
+        match self
+            .function
+            .filter(|function| Some(*function) != self.line)
+        {
+            Some(function) => write!(f, " in the spmd of {function}"),
+            None => Ok(()),
         }
     }
 }
@@ -164,6 +207,9 @@ pub(crate) type ConnectedAxis = (AxisName, Rc<dyn Communicator>);
 thread_local! {
     /// The bound axes, the outermost first.
     static BOUND: RefCell<Vec<ConnectedAxis>> = const { RefCell::new(Vec::new()) };
+
+    /// The line of the `spmd` whose function runs.
+    static FUNCTION: Cell<Option<Line>> = const { Cell::new(None) };
 }
 
 /// Binds the axes of a mesh, the outermost first, until the returned guard is dropped. Collectives over their names
@@ -171,16 +217,24 @@ thread_local! {
 #[must_use]
 pub(crate) fn bound(axes: &[ConnectedAxis]) -> Bound {
     BOUND.with_borrow_mut(|bound| bound.extend(axes.iter().cloned()));
-    Bound(axes.len())
+    Bound {
+        axes: axes.len(),
+        outer: FUNCTION.replace(known_line()),
+    }
 }
 
 /// A guard that removes the axes that were bound last.
 #[derive(Debug)]
-pub(crate) struct Bound(usize);
+pub(crate) struct Bound {
+    axes: usize,
+    /// The line of the function that ran before.
+    outer: Option<Line>,
+}
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        for _ in 0..self.0 {
+        FUNCTION.set(self.outer);
+        for _ in 0..self.axes {
             let ended = BOUND.with_borrow_mut(Vec::pop);
             // Dropping the communicator may run any code, so the thread-local variable is not borrowed here.
             drop(ended);

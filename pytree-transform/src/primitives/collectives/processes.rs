@@ -84,7 +84,7 @@ fn reduced_over(
     if communicator.size() > 2 && is_long && operand.dtype() != DType::Bool {
         return reduced_in_parts(primitive, operand, communicator, over_first);
     }
-    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
+    let call = CollectiveCall::new(Doing::Collective(primitive, &operand.info));
     let all = gathered_first(&call, operand, communicator);
     evaluated(over_first, all)
 }
@@ -97,7 +97,7 @@ fn reduced_in_parts(
     over_first: &dyn Primitive,
 ) -> Array {
     let (size, dtype) = (communicator.size(), operand.dtype());
-    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
+    let call = CollectiveCall::new(Doing::Collective(primitive, &operand.info));
     let part = operand.info.len().div_ceil(size);
     let parts = AbstractArray::new(dtype, [size, part]);
     let mut sent = bytes(operand).into_owned();
@@ -124,7 +124,7 @@ pub(super) fn gathered(
     name: &AxisName,
     axis: usize,
 ) -> Array {
-    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
+    let call = CollectiveCall::new(Doing::Collective(primitive, &operand.info));
     stacked(&call, &*of_axis(primitive, name), operand, axis)
 }
 
@@ -159,7 +159,7 @@ pub(super) fn permuted(
 ) -> Array {
     let communicator = of_axis(primitive, name);
     let rank = communicator.rank();
-    let call = CollectiveCall(Doing::Collective(primitive, &operand.info));
+    let call = CollectiveCall::new(Doing::Collective(primitive, &operand.info));
     let mut pairs = pairs.iter().copied();
     let destination = pairs
         .clone()
@@ -197,7 +197,7 @@ pub(super) fn scattered(
 /// Sends slice `i` along an axis to process `i`, and stacks the received slices along axis 0.
 fn slices_of_all(primitive: &dyn Primitive, operand: Array, name: &AxisName, axis: usize) -> Array {
     let info = operand.info.clone();
-    let call = CollectiveCall(Doing::Collective(primitive, &info));
+    let call = CollectiveCall::new(Doing::Collective(primitive, &info));
     let communicator = of_axis(primitive, name);
     let sent = with_axis_moved(operand, axis, 0);
     received(&sent.info, |received| {

@@ -117,6 +117,16 @@ pub trait Engine: fmt::Debug + Send + Sync + Any {
         false
     }
 
+    /// Compares the dtypes and shapes of the parts from which the processes of a mesh make a tensor. All processes call this
+    /// function at the same time. The default does nothing, because the program is one process. If the parts differ, the
+    /// engine of several processes ends the run with a message.
+    ///
+    /// # Errors
+    /// Returns an error if the processes cannot communicate.
+    fn compare_parts(&self, _: &AbstractArray) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Returns whether the programs of [`compile_parallel`](Self::compile_parallel) check their results while
     /// [`debug_nans`](crate::debug_nans) or [`debug_infs`](crate::debug_infs) is on. The default is false: then
     /// [`spmd`](crate::spmd) also computes the function on the host, and checks the results there.

@@ -242,6 +242,18 @@ fn checked(
     ))
 }
 
+impl Mesh {
+    /// Compares the dtypes and shapes of the parts that the processes of this mesh pass.
+    pub(crate) fn compare_parts(&self, local: &AbstractArray) -> Result<(), TensorError> {
+        let device = expect_some(self.device().attached(), "the engine of a mesh");
+        let compared = device.engine.compare_parts(local);
+        compared.map_err(|error| {
+            let operation = format!("compare {local} with the parts of other processes");
+            TensorError::of_device(operation, self.device(), error)
+        })
+    }
+}
+
 impl Attached {
     /// Returns a tensor on this device, which is a mesh, from its parts.
     fn tensor_from_parts<E: From<TensorError>>(

@@ -34,6 +34,11 @@ pub(crate) fn current_line() -> &'static Location<'static> {
     }
 }
 
+/// Returns the user's line of the operation whose rule runs, or `None` if no rule runs.
+pub(crate) fn known_line() -> Option<&'static Location<'static>> {
+    LINE.get()
+}
+
 /// Runs `function` and attributes its operations to `line`.
 pub(crate) fn at_line<R>(line: &'static Location<'static>, function: impl FnOnce() -> R) -> R {
     let _line = LineGuard::set(line);

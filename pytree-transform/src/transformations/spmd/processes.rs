@@ -83,6 +83,14 @@ impl Engine for ProcessEngine {
         Ok(Box::new(self.buffer(array_of(part)?, sharding)))
     }
 
+    fn compare_parts(&self, local: &AbstractArray) -> Result<(), DeviceError> {
+        let call = CollectiveCall::new(Doing::Part(local));
+        for (_, communicator) in &*self.0.axes()? {
+            communicator.all_gather(&call, &[], &mut []);
+        }
+        Ok(())
+    }
+
     fn checks_results(&self) -> bool {
         true
     }
@@ -139,7 +147,7 @@ impl Connection {
             return Ok(whole);
         }
         let info = sharding.whole_of(&part.info);
-        let call = CollectiveCall(Doing::Read(&info));
+        let call = CollectiveCall::new(Doing::Read(&info));
         // The position along the last axis of the mesh changes fastest, so this axis is joined first.
         for (position, (_, communicator)) in self.axes()?.iter().enumerate().rev() {
             let Some(axis) = sharding.divided(position) else {

@@ -119,7 +119,7 @@ fn connected(
     if let [(name, _)] = mesh.axes() {
         return Rc::new([(Arc::clone(name), Rc::clone(all))]);
     }
-    let call = CollectiveCall(Doing::Mesh(shown));
+    let call = CollectiveCall::new(Doing::Mesh(shown));
     let axis = |(name, _): &(_, usize)| {
         let (length, stride) = expect_some(mesh.axis(name), "an axis of the mesh");
         let rank = all.rank();
