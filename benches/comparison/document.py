@@ -73,6 +73,7 @@ def _section(section, about, results, limits):
     lines += [f"`{_command(section, about)}`, {about['date']}; {_others(about)}.{rate}"]
     for operation, title in section.operations.items():
         lines += _table(kept, operation, title, max if section.is_rate else min)
+    lines += _second_core(kept)
     if section.name == "C":
         lines += _shares(kept, limits)
     lines += _agreement(kept, section, disagreements)
@@ -121,6 +122,19 @@ def _cell(results, figure, peer):
         return f"{number(found.median)} [{number(found.low)} to {number(found.high)}]"
     beside = results.ratio(figure, peer)
     return number(found.median) + (f" ({ratio(beside)})" if beside else "")
+
+
+def _second_core(results):
+    """Returns a table of the speed of training steps on two cores, divided by that on one core."""
+    peers, rows = results.peers(["us_per_step"]), []
+    for two in results.figures("us_per_step"):
+        one = two._replace(cores=1)
+        if two.cores != 2:
+            continue
+        spreads = [(results.spread(one, peer), results.spread(two, peer)) for peer in peers]
+        cells = [f"{alone.median / both.median:.2f}" if alone and both else "–" for alone, both in spreads]
+        rows.append([two.workload, *cells])
+    return ["", *table(["time on one core / time on two", *peers], rows)] if rows else []
 
 
 def _shares(results, limits):

@@ -94,7 +94,8 @@ def _run(section, program, programs, cores, number, samples, reasons):
     """Runs a program and returns its results. If it fails, adds the reason."""
     if section.builds:
         try:
-            found = whole(section, program, "digits", builds.measure(program))
+            workload, values = builds.measure(program)
+            found = whole(section, program, workload, values)
             return [result | {"cores": cores, "round": number} for result in found]
         except Unavailable as error:
             reasons[program.shown()] = str(error)
@@ -127,6 +128,6 @@ def whole_process(section, program, output, seconds):
 
 def whole(section, program, workload, values):
     """Returns the results of a whole program: `values` has operations, their units and figures."""
-    peer = figures.OURS if program.kind == "example" else program.name.removeprefix("peer-").removesuffix("_digits")
+    peer = figures.OURS if program.kind in ("example", "modules") else program.name.removeprefix("peer-").removesuffix("_digits")
     common = {"section": section.name, "workload": workload, "peer": peer}
     return [common | {"op": op, "unit": unit, "median": value, "min": value} for op, unit, value in values]

@@ -10,7 +10,8 @@ class Program(NamedTuple):
     """A program of one framework, with its arguments.
 
     `kind` says how it is found: `bench` and `example` are targets of this package, `python` and `torch` are files in `benches/` for
-    one of the two environments, and `rust` is a package in `benches/peers`.
+    one of the two environments, and `rust` is a package in `benches/peers`, and `modules` is a
+    package with so many derived modules, which `builds` writes.
     """
 
     kind: str
@@ -25,6 +26,7 @@ class Program(NamedTuple):
             "example": f"cargo run --release --example {self.name}" + (" --" if arguments else ""),
             "python": f"python benches/{self.name}.py",
             "torch": f"python benches/{self.name}.py",
+            "modules": f"a package with {self.name} derived modules",
             "rust": f"cargo run --release --manifest-path benches/peers/Cargo.toml -p {self.name}" + (" --" if arguments else ""),
         }
         return f"{commands[self.kind]} {arguments}".strip()
@@ -214,6 +216,40 @@ SECTIONS = [
         [[bench("models", f"H7-{count}"), python("jax_models", f"H7-{count}")] for count in (100, 1000, 10000)],
         {"first_call_ms": "the first call, ms"},
         {"sum": 1e-3},
+    ),
+    Section(
+        "I",
+        "Growth",
+        "What an element costs as a program grows: a leaf, an example, a parameter or an equation. A figure that stays the same means that the "
+        "time grows with the size. The number in a name is the size: of leaves, of levels of a tree, of static fields of a module, of "
+        "examples in a batch, of hidden units in a layer, or of equations in a compiled function.",
+        [[bench("growth", case), python("jax_growth", case)] for case in ("leaves", "depth", "static", "batch", "width", "equations")],
+        {
+            "flatten": "flatten, ns a leaf",
+            "unflatten": "unflatten, ns a leaf",
+            "map": "map, ns a leaf",
+            "structure equality": "equality of structures, ns a leaf",
+            "call": "call of a compiled function, ns a leaf",
+            "step": "a training step, ns an example or a parameter",
+            "first call": "first call, ns an equation",
+            "later call": "a later call, ns an equation",
+        },
+        {},
+    ),
+    Section(
+        "J",
+        "Derived modules",
+        "A program with 1 to 500 modules of three fields, each of which is mapped and flattened once. The processor time is that of the "
+        "program's own code, after its dependencies were built. Lines are those of the source after all macros.",
+        [[Program("modules", str(count)) for count in (1, 10, 100, 500)]],
+        {
+            "check, processor s": "cargo check, processor time, s",
+            "build, processor s": "cargo build --release, processor time, s",
+            "lines": "lines",
+            "program, kB": "program, kB",
+        },
+        {},
+        builds=True,
     ),
     Section(
         "R",

@@ -99,6 +99,11 @@ class Documents(unittest.TestCase):
         text = self.write([result("pytree", 3.0)], left_out={"python benches/torch_training.py eager C1": "no torch"})
         self.assertIn("Left out: `python benches/torch_training.py eager C1`: no torch", text)
 
+    def test_speed_of_second_core(self):
+        lines = [result("pytree", 3.0), result("pytree", 2.0, cores=2), result("jax", 5.0), result("torch", 4.0), result("torch", 2.0, cores=2)]
+        self.assertIn("| time on one core / time on two | pytree | jax | torch |\n|---|---:|---:|---:|\n| C1 | 1.50 | – | 2.00 |\n", self.write(lines))
+        self.assertNotIn("time on two", self.write(lines[:1]))
+
     def test_share_of_limits(self):
         limits = [result("pytree", 50.0, "product", "512x512x512", unit="GFLOP/s") | {"min": 100.0}]
         limits += [result("by hand", 10.0, "copy", "copy of 256 MB", unit="GB/s")]
@@ -147,7 +152,7 @@ class Commands(unittest.TestCase):
 class Sections(unittest.TestCase):
     def test_ours_is_the_first_program(self):
         for it in sections.SECTIONS:
-            self.assertTrue(all(group[0].kind in ("bench", "example") for group in it.groups), it.name)
+            self.assertTrue(all(group[0].kind in ("bench", "example", "modules") for group in it.groups), it.name)
 
     def test_names(self):
         self.assertEqual([it.name for it in sections.named(["H1", "A"])], ["A", "H1"])

@@ -13,6 +13,7 @@ pub mod memory;
 pub(crate) mod mesh_axes;
 pub(crate) mod narrow;
 pub(crate) mod nested;
+pub(crate) mod prefetch;
 pub(crate) mod shape;
 pub(crate) mod special;
 pub(crate) mod text_layout;

@@ -46,7 +46,7 @@ enum Work {
     One(Arc<dyn Primitive>),
     /// A collective, with the line that recorded it. Processes compare their lines.
     Collective(Arc<dyn Primitive>, &'static Location<'static>),
-    Kernel(Kernel),
+    Kernel(Box<Kernel>),
 }
 
 /// A use of a value by a step. The step with the last use may write its result over the value.

@@ -41,7 +41,7 @@ pub(super) enum Scheduled {
     /// A single equation, given by its position in the jaxpr.
     One(usize),
     /// Several equations in one kernel.
-    Kernel(Kernel),
+    Kernel(Box<Kernel>),
 }
 
 /// Where a kernel finds the value of a variable.
@@ -207,7 +207,7 @@ impl<'j> Planner<'j> {
             return self.alone(start);
         }
         let kernel = self.build(&group);
-        self.scheduled.push(Scheduled::Kernel(kernel));
+        self.scheduled.push(Scheduled::Kernel(Box::new(kernel)));
         for (position, _) in group.members {
             self.done(position);
         }

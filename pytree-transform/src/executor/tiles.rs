@@ -9,6 +9,7 @@
 )]
 
 mod elementwise;
+mod register;
 mod totals;
 
 use std::cell::RefCell;
@@ -16,6 +17,7 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use pytree_core::bug::{bug, expect_some};
 
+use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
 use super::kernel::{Here, Place};
 use crate::base::array::Array;
@@ -148,8 +150,8 @@ impl<'a, F: Float> Slot<'a, F> {
 /// Registers of floats and of bools.
 #[derive(Default)]
 pub(super) struct Registers<F> {
-    floats: Vec<Vec<F>>,
-    bools: Vec<Vec<bool>>,
+    floats: Vec<Register<F>>,
+    bools: Vec<Register<bool>>,
 }
 
 /// The registers that a kernel uses while it runs. Dropping this value returns the registers to the thread's list for
@@ -178,8 +180,8 @@ impl<F: Float> Tiles<F> {
                 bools: Vec::new(),
             });
         if registers.floats.len() < count {
-            registers.floats.resize_with(count, Vec::new);
-            registers.bools.resize_with(count, Vec::new);
+            registers.floats.resize_with(count, Register::default);
+            registers.bools.resize_with(count, Register::default);
         }
         for (floats, bools) in registers
             .floats
@@ -187,10 +189,8 @@ impl<F: Float> Tiles<F> {
             .zip(&mut registers.bools)
             .take(count)
         {
-            if floats.len() < length {
-                floats.resize(length, F::default());
-                bools.resize(length, false);
-            }
+            floats.reserve(length);
+            bools.reserve(length);
         }
         Self(registers)
     }

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
-use super::{Fill, Kernel, LONGEST_UNIT, Level, Place, Step, Store, TILE, Total, Work};
+use super::{Fill, Kernel, LONGEST_UNIT, Level, Place, STREAMED, Step, Store, TILE, Total, Work};
 use crate::base::dtype::DType;
 use crate::base::narrow::Half;
 use crate::executor::schedule::{Planner, Resolved, Role};
@@ -49,6 +49,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 stores: Vec::new(),
                 totals: Vec::new(),
                 registers: 0,
+                streams: Vec::new(),
             },
             inside: HashMap::new(),
             loads: Vec::new(),
@@ -213,6 +214,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.find_memory_to_take();
         self.kernel.join_chains();
         self.kernel.assign_registers();
+        self.kernel.find_streams();
         self.kernel
     }
 
@@ -307,6 +309,38 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
             own.into_iter().for_each(|input| offered[input] = true);
             let others = inputs.filter(|input| Some(*input) != own && fits(input));
             store.takes = own.into_iter().chain(others).take(MOST_OFFERS).collect();
+        }
+    }
+}
+
+impl Kernel {
+    /// Finds the inputs that a long kernel reads element by element.
+    fn find_streams(&mut self) {
+        let mut streams: Vec<usize> = Vec::new();
+        for step in self
+            .steps
+            .iter()
+            .filter(|step| step.level == Level::Element)
+        {
+            let loaded = match step.work {
+                Work::Load {
+                    input,
+                    pattern: Pattern::Same,
+                } => Some(input),
+                _ => None,
+            };
+            let read = step.operands.iter().filter_map(|place| match *place {
+                Place::Input(input) => Some(input),
+                Place::Register(_) => None,
+            });
+            for input in loaded.into_iter().chain(read) {
+                if !streams.contains(&input) {
+                    streams.push(input);
+                }
+            }
+        }
+        if streams.len() * self.length * self.float.bytes() >= STREAMED {
+            self.streams = streams;
         }
     }
 }

@@ -8,7 +8,9 @@ use super::problem::Problem;
 use super::rows::Line;
 use crate::base::array::{give_back, reused};
 use crate::base::threads;
-use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, PER_NANOSECOND, Write};
+use crate::primitives::dot::matrix_product::{
+    Factor, LoopAxis, Loops, PER_NANOSECOND, Target, Write,
+};
 
 /// The number of bytes of a block of windows, about half of a second-level cache.
 const BLOCK: usize = 512 << 10;
@@ -108,7 +110,8 @@ pub(super) fn windows_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &mu
                 } else {
                     Write::Add
                 };
-                T::matrix_product(&loops, windows, kernel, &mut target[at..], write);
+                let target = Target::new(&mut target[at..]);
+                T::matrix_product(&loops, windows, kernel, target, write);
             }
         }
         give_back(buffer);
@@ -179,7 +182,8 @@ pub(super) fn elements_by_kernel<T: Factor>(problem: &Problem<'_, T>, target: &m
                 } else {
                     Write::Add
                 };
-                T::matrix_product(&loops, block, kernel, &mut target[at..], write);
+                let target = Target::new(&mut target[at..]);
+                T::matrix_product(&loops, block, kernel, target, write);
             }
         }
         give_back(buffer);

@@ -4,15 +4,18 @@
 //! memory.
 
 mod loops;
+mod target;
 
 use self::loops::Kernel;
 pub(in crate::primitives) use self::loops::{LoopAxis, Loops, Strided, joined};
+pub(in crate::primitives) use self::target::Target;
 use std::borrow::Cow;
 
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
 use crate::base::threads;
+use pytree_core::bug::expect_some;
 
 /// The number of multiplications of a product that one thread does in a nanosecond.
 pub(in crate::primitives) const PER_NANOSECOND: usize = 50;
@@ -30,6 +33,9 @@ const REUSED: usize = 16;
 
 /// The number of rows and columns of a block that is transposed at once.
 const BLOCK: usize = 16;
+
+/// The expected size of a line of a block, as text for the panic message of a library bug.
+const WHOLE: &str = "a whole line of a block";
 
 /// Writes a product to `target`, on parallel threads if there is enough work.
 pub(in crate::primitives) fn multiply<T: Factor>(
@@ -93,21 +99,38 @@ fn turn<T: TensorElement + Send + Sync>(
 /// Writes the beginning of each row of `source` as a column of `target`, block by block. A row of a block fills a cache
 /// line, so each line is read and written once.
 fn turn_band<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
-    let mut block = [[T::default(); BLOCK]; BLOCK];
     for (down, band) in target.chunks_mut(BLOCK * width).enumerate() {
         let height = band.len() / width;
         for across in (0..width).step_by(BLOCK) {
             let count = BLOCK.min(width - across);
-            for column in 0..count {
-                let line = &source[(across + column) * stride + down * BLOCK..][..height];
-                for (row, &element) in block.iter_mut().zip(line) {
-                    row[column] = element;
+            let source = &source[across * stride + down * BLOCK..];
+            let target = &mut band[across..];
+            if height == BLOCK && count == BLOCK {
+                turn_block(source, stride, target, width);
+            } else {
+                for column in 0..count {
+                    let line = &source[column * stride..][..height];
+                    for (row, &element) in line.iter().enumerate() {
+                        target[row * width + column] = element;
+                    }
                 }
             }
-            for (row, line) in block.iter().zip(band.chunks_exact_mut(width)) {
-                line[across..across + count].copy_from_slice(&row[..count]);
-            }
         }
+    }
+}
+
+/// Transposes a whole block. All its lengths are constants, so the loops have no bounds checks and no calls.
+fn turn_block<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], width: usize) {
+    let mut block = [[T::default(); BLOCK]; BLOCK];
+    for column in 0..BLOCK {
+        let line: &[T; BLOCK] = expect_some(source[column * stride..].first_chunk(), WHOLE);
+        for row in 0..BLOCK {
+            block[row][column] = line[row];
+        }
+    }
+    for (row, elements) in block.iter().enumerate() {
+        let line = target[row * width..].first_chunk_mut::<BLOCK>();
+        *expect_some(line, WHOLE) = *elements;
     }
 }
 
@@ -118,7 +141,7 @@ fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], t
         loops: Cow::Borrowed(loops),
         left,
         right,
-        target,
+        target: Target::new(target),
     };
     whole.divide(threads, &mut parts);
     threads::run_parts(parts, Part::run);
@@ -129,19 +152,25 @@ struct Part<'a, T: Factor> {
     loops: Cow<'a, Loops>,
     left: &'a [T],
     right: &'a [T],
-    target: &'a mut [T],
+    target: Target<'a, T>,
 }
 
 impl<T: Factor> Part<'_, T> {
     /// Divides this part into at most `threads` smaller parts. Does not divide a part that is too small for several
     /// threads.
+    #[allow(
+        unsafe_code,
+        reason = "two parts write to the same memory, but not to the same elements"
+    )]
     fn divide(self, threads: usize, parts: &mut Vec<Self>) {
         let is_long = threads::are_worth(self.loops.work() / PER_NANOSECOND);
         let halves = (threads > 1 && is_long).then(|| self.loops.halves());
         let Some((first, second, [l, r, t])) = halves.flatten() else {
             return parts.push(self);
         };
-        let (before, after) = self.target.split_at_mut(t);
+        // SAFETY: the halves of the loops have different positions in the result, and a product writes only the positions
+        // of its loops.
+        let (before, after) = unsafe { self.target.shared(t) };
         let half = |loops, left, right, target| Self {
             loops: Cow::Owned(loops),
             left,
@@ -153,18 +182,18 @@ impl<T: Factor> Part<'_, T> {
     }
 
     fn run(self) {
-        let (left, right, target) = (self.left, self.right, self.target);
+        let (left, right, mut target) = (self.left, self.right, self.target);
         let loops = &*self.loops;
-        let multiply = |loops: &Loops, [l, r, t]: [usize; 3], target: &mut [T]| {
-            let target = &mut target[t..];
+        let mut multiply = |loops: &Loops, [l, r, t]: [usize; 3]| {
+            let target = target.from(t);
             T::matrix_product(loops, &left[l..], &right[r..], target, Write::Overwrite);
         };
         match loops.vector_blocks() {
-            None => loops.run(|offsets| multiply(loops, offsets, target)),
+            None => loops.run(|offsets| multiply(loops, offsets)),
             Some(blocks) => loops.run(|offsets| {
                 for (block, within) in &blocks {
                     let at = std::array::from_fn(|side| offsets[side] + within[side]);
-                    multiply(block, at, target);
+                    multiply(block, at);
                 }
             }),
         }
@@ -193,7 +222,7 @@ pub(in crate::primitives) trait Factor: TensorElement + Send + Sync {
         loops: &Loops,
         left: &[Self],
         right: &[Self],
-        target: &mut [Self],
+        target: Target<'_, Self>,
         write: Write,
     );
 }
@@ -225,7 +254,7 @@ macro_rules! float_factor {
                 loops: &Loops,
                 left: &[Self],
                 right: &[Self],
-                target: &mut [Self],
+                target: Target<'_, Self>,
                 write: Write,
             ) {
                 let Loops {
@@ -267,14 +296,15 @@ macro_rules! float_factor {
                     (left, right)
                 };
                 let (down, across) = (first.3, second.3);
-                // SAFETY: the assertion above keeps all reads and writes within the slices, and `target` does not
-                // overlap an operand, since `target` is borrowed mutably.
+                // SAFETY: the assertion above keeps all reads and writes within the operands and the target. The target
+                // does not overlap an operand, since it is borrowed mutably, and no other part of the product writes to
+                // the positions of these loops.
                 unsafe {
                     $gemm()(
                         down.length,
                         across.length,
                         depth.length,
-                        target.as_mut_ptr(),
+                        target.first(),
                         stride(across.result),
                         stride(down.result),
                         write == Write::Add,
@@ -304,7 +334,7 @@ fn plain_product<T: Factor>(
     loops: &Loops,
     left: &[T],
     right: &[T],
-    target: &mut [T],
+    mut target: Target<'_, T>,
     write: Write,
 ) {
     let Loops {
@@ -320,11 +350,13 @@ fn plain_product<T: Factor>(
                 let factor = left[row * rows.left + step * depth.left];
                 sum = sum.plus_product(factor, right[step * depth.right + column * columns.right]);
             }
-            let target = &mut target[row * rows.result + column * columns.result];
-            *target = match write {
-                Write::Overwrite => sum,
-                Write::Add => target.plus(sum),
-            };
+            target.update(
+                row * rows.result + column * columns.result,
+                |old| match write {
+                    Write::Overwrite => sum,
+                    Write::Add => old.plus(sum),
+                },
+            );
         }
     }
 }
@@ -344,7 +376,7 @@ macro_rules! integer_factor {
                 loops: &Loops,
                 left: &[Self],
                 right: &[Self],
-                target: &mut [Self],
+                target: Target<'_, Self>,
                 write: Write,
             ) {
                 plain_product(loops, left, right, target, write);
@@ -440,6 +472,15 @@ mod tests {
             let alone = product(1);
             assert_eq!(alone, product(2));
             assert_eq!(alone, product(5));
+            let integers = |count: usize| (0..).take(count).map(|n| n % 17 - 8).collect();
+            let left: Vec<i32> = integers(batch * rows * depth);
+            let right: Vec<i32> = integers(batch * depth * columns);
+            let product = |threads: usize| {
+                let mut target = vec![i32::MIN; batch * rows * columns];
+                multiply(&loops, &left, &right, &mut target, threads);
+                target
+            };
+            assert_eq!(product(1), product(3));
         }
     }
 }

@@ -45,12 +45,13 @@ pub(super) struct PairInPlace(pub(super) Arc<Array>, pub(super) Arc<Array>);
 impl<T: TensorElement> Map<T> for InPlace {
     type Output = Array;
 
+    #[inline(always)]
     fn map(self, function: impl Fn(T) -> T) -> Array {
         let info = self.0.info.clone();
         let mut elements = Array::into_elements::<T>(self.0);
-        elements
-            .iter_mut()
-            .for_each(|element| *element = function(*element));
+        for element in &mut elements {
+            *element = function(*element);
+        }
         Array {
             info,
             data: T::data(elements),

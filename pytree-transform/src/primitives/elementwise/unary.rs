@@ -2,6 +2,7 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -9,6 +10,7 @@ use smallvec::smallvec;
 use crate::base::array::{Array, with_wide};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
+use crate::base::instructions::arch;
 use crate::primitives::elementwise::compare_with;
 use crate::primitives::elementwise::kernels::{InPlace, Kernels};
 use crate::primitives::elementwise::lowering::lower_unary;
@@ -31,6 +33,26 @@ pub(crate) fn unary(operation: Unary, operand: &Tensor) -> Result<Tensor, Tensor
 #[track_caller]
 pub(super) fn square(operand: &Tensor) -> Tensor {
     or_panic(unary(Unary::IntegerPower(2), operand))
+}
+
+/// An operation with its operand. The evaluation is compiled for each instruction set.
+struct Applied<T> {
+    operation: Unary,
+    operand: Arc<Array>,
+    element: PhantomData<T>,
+}
+
+impl<T: Kernels> pulp::WithSimd for Applied<T> {
+    type Output = Array;
+
+    #[allow(
+        clippy::inline_always,
+        reason = "only inlined code is compiled for the wide instruction sets"
+    )]
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> Array {
+        T::unary(self.operation, InPlace(self.operand))
+    }
 }
 
 impl Primitive for Unary {
@@ -97,7 +119,11 @@ impl Primitive for Unary {
         let [operand] = take(operands);
         one(match self {
             Self::StopGradient => Arc::unwrap_or_clone(operand),
-            _ => with_wide!(operand.dtype(), T => T::unary(*self, InPlace(operand))),
+            _ => with_wide!(operand.dtype(), T => arch().dispatch(Applied::<T> {
+                operation: *self,
+                operand,
+                element: PhantomData,
+            })),
         })
     }
 

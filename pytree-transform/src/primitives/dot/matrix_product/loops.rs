@@ -268,12 +268,28 @@ impl Loops {
     /// Divides the loops into two halves. Also returns the offsets of the second half in the left operand, the right
     /// operand and the result. Returns `None` if one half would use a kernel that differs from the kernel of the whole
     /// product.
+    ///
+    /// A product without outer axes is divided along the longer one of rows and columns: each half then reads one half of
+    /// the longer operand, and the whole shorter operand.
     pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
-        let outermost = (0..self.outer.len() + 2)
-            .filter(|&place| self.axis(place).length > 1)
-            .max_by_key(|&place| self.axis(place).result)?;
-        let axis = *self.axis(outermost);
-        let is_outer = outermost < self.outer.len();
+        let outer = (0..self.outer.len()).filter(|&place| self.outer[place].length > 1);
+        if let Some(place) = outer.max_by_key(|&place| self.outer[place].result) {
+            return self.halves_along(place);
+        }
+        let (rows, columns) = (self.outer.len(), self.outer.len() + 1);
+        let (longer, shorter) = if self.columns.length > self.rows.length {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        let halves = self.halves_along(longer);
+        halves.or_else(|| self.halves_along(shorter))
+    }
+
+    /// Divides the loops into two halves of the axis with the index `place`, as [`halves`](Self::halves) does.
+    fn halves_along(&self, place: usize) -> Option<(Self, Self, [usize; 3])> {
+        let axis = *self.axis(place);
+        let is_outer = place < self.outer.len();
         // The kernels of gemm work on blocks of 16 rows or columns.
         let half = match (axis.length / 2, self.kernel()) {
             (half, Kernel::Vector) if !is_outer => half.next_multiple_of(VECTOR_BLOCK),
@@ -281,9 +297,9 @@ impl Loops {
             (half, _) => half,
         };
         let rest = axis.length.checked_sub(half).filter(|&rest| rest > 0)?;
-        let halves = (self.part(outermost, half), self.part(outermost, rest));
+        let halves = (self.part(place, half), self.part(place, rest));
         let keep = [&halves.0, &halves.1].map(|half| half.kernel() == self.kernel());
-        (keep == [true; 2] && (is_outer || self.kernel() != Kernel::Few))
+        (half > 0 && keep == [true; 2] && (is_outer || self.kernel() != Kernel::Few))
             .then(|| (halves.0, halves.1, axis.offsets(half)))
     }
 

@@ -1,0 +1,130 @@
+"""The programs of benches/growth.rs in JAX: times against the size of a program.
+
+Usage: python jax_growth.py [leaves depth static batch width equations]; needs the packages of benches/comparison/requirements.txt.
+Prints the lines that `cargo bench --bench growth` prints. Calls with 10⁵ leaves and functions with 10⁵ equations are left out, because JAX
+compiles them for minutes.
+"""
+
+import dataclasses
+import sys
+import time
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import measure
+from jax_training import mlp_logits
+from measure import LEARNING_RATE, labels, linear, microseconds, samples, uniform
+
+
+def report_all(workload, unit, units, timed):
+    """Reports each operation in nanoseconds per unit."""
+    for operation, function in timed.items():
+        times = microseconds(function, samples(21))
+        measure.report("I", workload, operation, "jax", unit, times[len(times) // 2] * 1e3 / units)
+
+
+def tree_operations(workload, tree, calls):
+    leaves, treedef = jax.tree.flatten(tree)
+    other = jax.tree.structure(tree)
+    timed = {
+        "flatten": lambda: jax.tree.flatten(tree),
+        "unflatten": lambda: jax.tree.unflatten(treedef, leaves),
+        "map": lambda: jax.tree.map(lambda leaf: leaf, tree),
+        "structure equality": lambda: treedef == other,
+    }
+    if calls:
+        call = jax.jit(lambda tree: tree)
+        timed["call"] = lambda: jax.block_until_ready(call(tree))
+    report_all(workload, "ns a leaf", len(leaves), timed)
+
+
+def leaf():
+    return jnp.full((1,), 0.5, jnp.float32)
+
+
+def leaves():
+    """Pairs of leaves in a list."""
+    for count in (100, 1_000, 10_000, 100_000, 1_000_000):
+        layer = {"w": leaf(), "b": leaf()}
+        tree_operations(f"leaves {count}", {"layers": [dict(layer) for _ in range(count // 2)]}, count <= 10_000)
+
+
+def depth():
+    for levels in (1, 10, 100):
+        chain = [leaf()]
+        for _ in range(levels - 1):
+            chain = [chain]
+        tree_operations(f"depth {levels}", [chain for _ in range(1000)], True)
+
+
+def static():
+    for count in (0, 4, 16):
+        names = [f"field{k}" for k in range(count)]
+        module = dataclasses.make_dataclass("Configured", ["weight", *names])
+        jax.tree_util.register_dataclass(module, data_fields=["weight"], meta_fields=names)
+        tree_operations(f"static {count}", [module(leaf(), *[7] * count) for _ in range(1000)], True)
+
+
+def step(workload, unit, units, sizes, rows):
+    """A training step of Adam."""
+    params = [tuple(map(jnp.asarray, linear(k, sizes[k], sizes[k + 1]))) for k in range(3)]
+    optimizer = optax.adam(LEARNING_RATE)
+    state = optimizer.init(params)
+    x, y = jnp.asarray(uniform(10, (rows, sizes[0]), 1.0)), jnp.asarray(labels(20, rows, 10))
+
+    def loss(params):
+        return optax.softmax_cross_entropy_with_integer_labels(mlp_logits(params, x), y).mean()
+
+    @partial(jax.jit, donate_argnums=(0, 1))
+    def step(params, state):
+        value, gradient = jax.value_and_grad(loss)(params)
+        updates, state = optimizer.update(gradient, state)
+        return optax.apply_updates(params, updates), state, value
+
+    def advance():
+        nonlocal params, state
+        params, state, value = step(params, state)
+        float(value)
+
+    report_all(workload, unit, units, {"step": advance})
+
+
+def batch():
+    for rows in (1, 8, 64, 512, 4096):
+        step(f"batch {rows}", "ns an example", rows, (784, 512, 512, 10), rows)
+
+
+def width():
+    for units in (16, 64, 256, 1024, 4096):
+        parameters = 64 * units + units * units + 10 * units
+        step(f"width {units}", "ns a parameter", parameters, (64, units, units, 10), 64)
+
+
+def equations():
+    x = jnp.asarray(uniform(10, (16,), 1.0))
+    # The first computation also starts JAX, which is not measured.
+    jax.block_until_ready(x + 1)
+    for count in (10, 100, 1_000, 10_000):
+
+        @jax.jit
+        def function(x):
+            for _ in range(count // 2):
+                x = jnp.sin(x * 1.01)
+            return x
+
+        start = time.perf_counter()
+        np.asarray(function(x))
+        first = (time.perf_counter() - start) * 1e9 / count
+        measure.report("I", f"equations {count}", "first call", "jax", "ns an equation", first)
+        report_all(f"equations {count}", "ns an equation", count, {"later call": lambda: np.asarray(function(x))})
+
+
+CASES = {"leaves": leaves, "depth": depth, "static": static, "batch": batch, "width": width, "equations": equations}
+
+if __name__ == "__main__":
+    for case in sys.argv[1:] or CASES:
+        CASES[case]()

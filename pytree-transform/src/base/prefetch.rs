@@ -1,0 +1,36 @@
+//! Requests memory before it is read.
+//!
+//! A fused kernel computes for a while between two reads of the same array. Then the processor does not request the next
+//! elements by itself, and memory would be idle meanwhile.
+
+#![allow(
+    clippy::inline_always,
+    reason = "the loop around is compiled for the wide instruction sets"
+)]
+
+/// The bytes of a cache line.
+const LINE: usize = 64;
+
+/// Requests the cache lines of a part of `elements`: part `part` of `parts` equal parts. Does nothing on processors whose
+/// instruction for this purpose Rust does not know.
+#[inline(always)]
+pub(crate) fn prefetch<T>(elements: &[T], part: usize, parts: usize) {
+    let lines = size_of_val(elements) / LINE;
+    let per_line = LINE / size_of::<T>().max(1);
+    for line in lines * part / parts..lines * (part + 1) / parts {
+        request(&elements[line * per_line]);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "the instruction takes a pointer")]
+#[inline(always)]
+fn request<T>(element: &T) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: the instruction reads and writes nothing, and has no effect but on time. All processors have it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn request<T>(_: &T) {}
