@@ -1,4 +1,4 @@
-//! What the machine can do: products of f32 and copies of memory, `cargo bench --bench limits [-- product copy]`.
+//! What the machine can do: products of f32, copies of memory and updates of Adam, `cargo bench --bench limits [-- product copy adam]`.
 //!
 //! `benches/compare` states beside a training step which share of these rates the step reaches. The number of threads is that of the
 //! cores on which the program may run: `taskset -c 0` leaves it one.
@@ -89,6 +89,42 @@ fn copy() {
     support::report(names, "GB/s", median, best);
 }
 
+/// Updates parameters by Adam, in place: a fused loop of the library, and a loop written by hand, on one thread, which is compiled for the
+/// instructions that every processor has. Both read a parameter, a gradient and two moments, and write all but the gradient.
+fn adam() {
+    for count in [1 << 14, 1 << 18, 1 << 22] {
+        let workload = format!("adam {count}");
+        let gigabytes = 28.0 * count as f64 / 1e9;
+        let update = jit_mut(
+            |(p, m, v, g): (&mut Tensor, &mut Tensor, &mut Tensor, Tensor)| {
+                *m = &*m * 0.9 + &g * 0.1;
+                *v = &*v * 0.999 + &g * &g * 0.001;
+                *p = &*p + &*m * 1.1 / ((&*v * 1.2).sqrt() + 1e-8) * -0.001;
+            },
+        );
+        let tensor = || Tensor::full(DType::F32, [count], 0.5);
+        let (mut p, mut m, mut v, g) = (tensor(), tensor(), tensor(), tensor());
+        let (median, best) = rates(gigabytes, || {
+            update((&mut p, &mut m, &mut v, g.clone()));
+        });
+        let names = ["G", &workload, "adam", "pytree"];
+        support::report(names, "GB/s", median, best);
+
+        let numbers = || vec![0.5_f32; count];
+        let (mut p, mut m, mut v, g) = (numbers(), numbers(), numbers(), numbers());
+        let (median, best) = rates(gigabytes, || {
+            for (((p, m), v), g) in p.iter_mut().zip(&mut m).zip(&mut v).zip(&g) {
+                *m = *m * 0.9 + *g * 0.1;
+                *v = *v * 0.999 + *g * *g * 0.001;
+                *p += *m * 1.1 / ((*v * 1.2).sqrt() + 1e-8) * -0.001;
+            }
+            black_box((&p, &m, &v));
+        });
+        let names = ["G", &workload, "adam", "by hand"];
+        support::report(names, "GB/s", median, best);
+    }
+}
+
 fn main() {
     let named: Vec<String> = std::env::args()
         .skip(1)
@@ -100,5 +136,8 @@ fn main() {
     }
     if is_wanted("copy") {
         copy();
+    }
+    if is_wanted("adam") {
+        adam();
     }
 }

@@ -184,10 +184,10 @@ SECTIONS = [
     Section(
         "G",
         "What the machine can do",
-        "Products of f32 matrices and a copy of 256 MB, whose bytes count twice because they are read and written. The largest rates are "
-        "the limits in section C.",
+        "Products of f32 matrices, a copy of 256 MB, whose bytes count twice because they are read and written, and updates of Adam of "
+        "2¹⁴ to 2²² parameters, each of which reads and writes 28 bytes. The largest rates of products and of the copy are the limits in section C.",
         [[bench("limits"), python("peer_products", "numpy"), python("peer_products", "jax"), torch("peer_products", "torch")]],
-        {"product": "product, GFLOP/s", "copy": "copy, GB/s"},
+        {"product": "product, GFLOP/s", "copy": "copy, GB/s", "adam": "update of Adam, GB/s"},
         {},
         is_rate=True,
     ),

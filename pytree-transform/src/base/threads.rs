@@ -36,9 +36,6 @@ const CHECKS: usize = 16;
 /// Work that takes one thread at least this number of nanoseconds is divided among threads.
 const SHORTEST: usize = 8_000;
 
-/// The least number of nanoseconds of a part, if work is divided into more parts than threads.
-pub(crate) const SHORTEST_PART: usize = SHORTEST / 4;
-
 /// Returns whether several threads should share work that takes one thread a number of nanoseconds.
 pub(crate) fn are_worth(nanoseconds: usize) -> bool {
     nanoseconds >= SHORTEST && count() > 1

@@ -48,10 +48,13 @@ const STREAMED: usize = 4 << 20;
 /// The number of elements for which one thread runs a step in a nanosecond.
 const PER_NANOSECOND: usize = 20;
 
-/// The number of chunks per thread, if the chunks are long enough. A chunk consists of consecutive tiles that one thread
-/// runs. With several chunks per thread, other threads can
-/// take over the work of a delayed thread.
+/// The maximum number of chunks per thread. A chunk consists of consecutive tiles that one thread runs. With several chunks per
+/// thread, other threads can take over the work of a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
+
+/// The least number of nanoseconds of a chunk, if there are more chunks than threads. Each chunk fills the registers of all constants and
+/// repeated rows, which takes about a microsecond.
+const SHORTEST_CHUNK: usize = 10_000;
 
 /// The expected content of a register, as text for the panic message of a library bug.
 const MADE: &str = "a register that an earlier step of the kernel has filled";
@@ -265,7 +268,7 @@ impl Kernel {
         if !threads::are_worth(nanoseconds) {
             return self.length;
         }
-        let chunks = (threads * CHUNKS_PER_THREAD).min(nanoseconds / threads::SHORTEST_PART);
+        let chunks = (nanoseconds / SHORTEST_CHUNK).clamp(threads, threads * CHUNKS_PER_THREAD);
         let shortest = self.length.div_ceil(chunks);
         shortest.next_multiple_of(self.grain)
     }
