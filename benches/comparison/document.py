@@ -84,7 +84,9 @@ def _section(section, about, results, limits):
 
 def _command(section, about):
     cores = ",".join(map(str, about["cores"]))
-    return f"benches/compare --sections {section.name} --rounds {about['rounds']} --cores {cores}"
+    samples = about.get("samples")
+    setting = f"BENCH_SAMPLES={samples} " if samples else ""
+    return f"{setting}benches/compare --sections {section.name} --rounds {about['rounds']} --cores {cores}"
 
 
 def _others(about):

@@ -43,6 +43,8 @@ def measure(section, programs, rounds, core_counts, samples):
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "rounds": rounds,
         "cores": core_counts,
+        # The number of samples in each round, if it is not that of the programs.
+        "samples": samples or os.environ.get("BENCH_SAMPLES"),
         "cores_of_others": others,
         "left_out": reasons,
     }

@@ -83,6 +83,10 @@ class Documents(unittest.TestCase):
         self.assertIn("C1 loss step1 1", text)
         self.assertIn("`cargo bench --bench training -- C1`", text)
 
+    def test_number_of_samples_is_part_of_the_command(self):
+        text = self.write([result("pytree", 3.0)], samples="6")
+        self.assertIn("`BENCH_SAMPLES=6 benches/compare --sections C --rounds 3 --cores 1`", text)
+
     def test_best_peer(self):
         lines = [result(peer, value) for peer, value in [("pytree", 3.0), ("jax", 4.0), ("torch", 2.0), ("by hand", 1.0)]]
         self.assertIn("| 1.50 |\n", self.write(lines))

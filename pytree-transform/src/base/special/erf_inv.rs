@@ -9,30 +9,29 @@
     reason = "coefficients stand as they were published"
 )]
 #![allow(clippy::float_cmp, reason = "only the ends themselves are infinite")]
-#![allow(
-    clippy::inline_always,
-    reason = "only inlined code is compiled for the wide instruction sets"
-)]
 
 use crate::base::special::{polynomial_f32, polynomial_f64};
 
 /// Computes the inverse of the error function (Giles, "Approximating the erfinv function", 2010). The result is
 /// infinite at ±1, and NaN outside of [-1, 1].
-#[inline(always)]
 pub(crate) fn erf_inv_f32(x: f32) -> f32 {
-    // All cases are computed, so that a loop over many elements has no branch.
+    if x.abs() == 1.0 {
+        return x * f32::INFINITY;
+    }
     let w = -log1p_f32(-(x * x));
-    let centre = polynomial_f32(w - 2.5, CENTRE_F32);
-    let tail = polynomial_f32(w.sqrt() - 3.0, TAIL_F32);
-    let factor = if w < 5.0 { centre } else { tail };
-    let end = x * f32::INFINITY;
-    if x.abs() == 1.0 { end } else { factor * x }
+    let factor = if w < 5.0 {
+        polynomial_f32(w - 2.5, CENTRE_F32)
+    } else {
+        polynomial_f32(w.sqrt() - 3.0, TAIL_F32)
+    };
+    factor * x
 }
 
 /// Computes ln(1 + x) as XLA does on the CPU.
-#[inline(always)]
 fn log1p_f32(x: f32) -> f32 {
-    let of_sum = log_f32(x + 1.0);
+    if x.abs() >= 0.41421357 {
+        return log_f32(x + 1.0);
+    }
     let numerator = polynomial_f32(
         x,
         [
@@ -59,25 +58,26 @@ fn log1p_f32(x: f32) -> f32 {
     );
     let square = x * x;
     let cube = x * square;
-    let near_zero = x + square.mul_add(-0.5, cube * (numerator / denominator));
-    if x.abs() >= 0.41421357 {
-        of_sum
-    } else {
-        near_zero
-    }
+    x + square.mul_add(-0.5, cube * (numerator / denominator))
 }
 
 /// Computes ln(x) as XLA does on the CPU, after Cephes' `logf`.
-#[inline(always)]
 fn log_f32(x: f32) -> f32 {
+    if x.is_nan() || x < 0.0 {
+        return f32::NAN;
+    }
+    if x == 0.0 || x == f32::INFINITY {
+        return if x == 0.0 { f32::NEG_INFINITY } else { x };
+    }
     let bits = x.max(f32::MIN_POSITIVE).to_bits();
     #[allow(clippy::cast_possible_wrap, reason = "nine bits are left of the 32")]
-    let exponent = ((bits >> 23) as i32 - 126) as f32;
+    let mut exponent = ((bits >> 23) as i32 - 126) as f32;
     let mantissa = f32::from_bits(bits & 0x807F_FFFF | 0x3F00_0000);
-    let is_small = mantissa < std::f32::consts::FRAC_1_SQRT_2;
-    let y = mantissa - 1.0;
-    let y = if is_small { y + mantissa } else { y };
-    let exponent = if is_small { exponent - 1.0 } else { exponent };
+    let mut y = mantissa - 1.0;
+    if mantissa < std::f32::consts::FRAC_1_SQRT_2 {
+        y += mantissa;
+        exponent -= 1.0;
+    }
     let square = y * y;
     let cube = square * y;
     let first = polynomial_f32(y, [7.0376836e-2, -1.151461e-1, 1.16769984e-1]);
@@ -88,15 +88,7 @@ fn log_f32(x: f32) -> f32 {
         .mul_add(cube, third)
         .mul_add(cube, exponent * -2.1219444e-4);
     let fraction = (-square).mul_add(0.5, y) + rest;
-    let finite = exponent.mul_add(6.933594e-1, fraction);
-    let at_ends = if x == 0.0 { f32::NEG_INFINITY } else { x };
-    if x.is_nan() || x < 0.0 {
-        f32::NAN
-    } else if x == 0.0 || x == f32::INFINITY {
-        at_ends
-    } else {
-        finite
-    }
+    exponent.mul_add(6.933594e-1, fraction)
 }
 
 /// Computes the inverse of the error function by Giles's polynomials for double precision.
