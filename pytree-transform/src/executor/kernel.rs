@@ -268,7 +268,8 @@ impl Kernel {
         if !threads::are_worth(nanoseconds) {
             return self.length;
         }
-        let chunks = (nanoseconds / SHORTEST_CHUNK).clamp(threads, threads * CHUNKS_PER_THREAD);
+        let most = threads * CHUNKS_PER_THREAD;
+        let chunks = (nanoseconds / SHORTEST_CHUNK).max(threads).min(most);
         let shortest = self.length.div_ceil(chunks);
         shortest.next_multiple_of(self.grain)
     }
