@@ -52,8 +52,8 @@ const PER_NANOSECOND: usize = 20;
 /// thread, other threads can take over the work of a delayed thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// The least number of nanoseconds of a chunk, if there are more chunks than threads. Each chunk fills the registers of all constants and
-/// repeated rows, which takes about a microsecond.
+/// The least number of nanoseconds of a chunk, if there are more chunks than threads. Each chunk first fills the registers of all
+/// constants and repeated rows.
 const SHORTEST_CHUNK: usize = 10_000;
 
 /// The expected content of a register, as text for the panic message of a library bug.
