@@ -127,12 +127,16 @@ fn different_collectives_end_run() {
     let text = fails("different_collectives_end_run", |rank, mesh| {
         let x = Tensor::ones(DType::F32, [3]);
         if rank == 1 {
+            println!("line {}", line!() + 1);
             drop(spmd(|x: Tensor| pmax(&x, "data")).over(mesh)(x));
         } else {
             drop(spmd(|x: Tensor| psum(&x, "data")).over(mesh)(x));
         }
     });
     if let Some(text) = text {
+        let line = text.split("line ").nth(1).unwrap();
+        let line: String = line.chars().take_while(char::is_ascii_digit).collect();
+        assert!(text.contains(&format!("endings.rs:{line}")), "{text}");
         assert!(
             text.contains("rank 0 calls psum axes=('data',) of f32[3]"),
             "{text}"
@@ -155,6 +159,19 @@ fn different_shapes_end_run() {
             text.contains("rank 2 calls psum axes=('data',) of f32[5]"),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn different_parts_of_a_tensor_end_run() {
+    let text = fails("different_parts_of_a_tensor_end_run", |rank, mesh| {
+        let own = Tensor::ones(DType::F32, [3 + rank, 2]);
+        let _whole = mesh.tensor_from_process_data(&own, "data");
+    });
+    if let Some(text) = text {
+        for part in ["rank 0", "f32[3,2]", "rank 2", "f32[5,2]"] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::contract::arena::{Arena, ArenaWriter, Content};
 use crate::contract::depth;
 use crate::contract::handles::{AnyReference, References};
 use crate::contract::obstacle::refuse;
-use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor};
-use crate::node::leaf::Leaf;
+use crate::contract::pytree::{Pytree, ReferenceNode, SharedNode, SharedVisit, Visitor, typed};
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{self, DynamicShape, NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::treedef::{Builder, TreeDef};
@@ -60,6 +60,36 @@ pub(crate) struct Flatten<'a, F: FnMut(&'a dyn Leaf)> {
     trees: Option<Vec<Range<usize>>>,
     /// Whether the leaves are not needed, so that the nodes of children with the same structure can be copied.
     repeats: bool,
+}
+
+// The callbacks that collect leaves. They are functions and not closures of the callers, because the type of a closure depends on
+// all type parameters around it: a visitor would be compiled again for each type that is visited.
+
+/// Returns a callback that collects borrowed leaves.
+pub(crate) fn borrowing<'v, 'a>(
+    leaves: &'v mut Vec<&'a dyn Leaf>,
+) -> impl FnMut(&'a dyn Leaf) + use<'v, 'a> {
+    |leaf| leaves.push(leaf)
+}
+
+/// Returns a callback that collects borrowed leaves of type `L`.
+pub(crate) fn borrowing_typed<'v, 'a, L: Leaf>(
+    leaves: &'v mut Vec<&'a L>,
+) -> impl FnMut(&'a dyn Leaf) + use<'v, 'a, L> {
+    |leaf| leaves.push(typed(leaf))
+}
+
+/// Returns a callback that collects clones of leaves of any types.
+pub(crate) fn cloning(leaves: &mut Vec<AnyLeaf>) -> impl FnMut(&dyn Leaf) {
+    |leaf| leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()))
+}
+
+/// Returns a callback that collects what `function` returns for leaves of type `L`.
+pub(crate) fn mapping<L: Leaf, U, F: FnMut(&L) -> U>(
+    leaves: &mut Vec<U>,
+    mut function: F,
+) -> impl FnMut(&dyn Leaf) {
+    move |leaf| leaves.push(function(typed(leaf)))
 }
 
 /// Panics, because a deeper traversal would overflow the stack.

@@ -12,7 +12,7 @@ use crate::base::path::{KeyPath, PathKey};
 use crate::base::text::short_name;
 use crate::contract::arena::Arena;
 use crate::contract::depth;
-use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::flatten::{Flatten, Sharing, mapping};
 use crate::contract::handles::AnyReference;
 use crate::contract::obstacle::refuse;
 use crate::contract::unflatten::{Unflattener, unflatten_unchecked};
@@ -129,11 +129,9 @@ pub trait PytreeOf<L: Leaf + Clone>: Pytree + Sized {
     fn map_leaves<F: FnMut(&L) -> L>(&self, function: &mut F) -> Self {
         let mut leaves = Vec::new();
         let arena = Arena::default();
-        let treedef = Flatten::new(Sharing::Duplicate, |leaf| {
-            leaves.push(function(typed(leaf)));
-        })
-        .with_arena(&arena)
-        .run(self);
+        let treedef = Flatten::new(Sharing::Duplicate, mapping(&mut leaves, function))
+            .with_arena(&arena)
+            .run(self);
         rebuilt(unflatten_unchecked(&treedef, leaves))
     }
 }

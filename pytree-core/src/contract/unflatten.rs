@@ -286,24 +286,22 @@ impl<'a> Unflattener<'a> {
     #[inline]
     pub fn exit<T: 'static>(&mut self, mut value: T) -> T {
         if self.on_exit.is_some() {
-            self.report(&mut value);
+            self.report(&mut value, std::any::type_name::<T>());
         }
         value
     }
 
     /// Calls `on_exit` with a built node.
     #[cold]
-    fn report<T: 'static>(&mut self, value: &mut T) {
+    fn report(&mut self, value: &mut dyn Any, type_name: &str) {
         let Some(on_exit) = &mut self.on_exit else {
             return;
         };
-        // Skips inner nodes whose handwritten impl of `Pytree` does not call `exit`. The type of such a node is not
-        // `T`.
+        // Skips inner nodes whose handwritten impl of `Pytree` does not call `exit`. Such a node has another type.
         while let Some(OpenNode { start, end, .. }) = self.open.pop() {
             let shape = self.treedef.view(start).shape();
             let is_struct = matches!(shape.kind(), NodeKind::Struct | NodeKind::TupleStruct);
-            let fits =
-                !is_struct || shape.is_dynamic() || shape.type_name() == std::any::type_name::<T>();
+            let fits = !is_struct || shape.is_dynamic() || shape.type_name() == type_name;
             if end == self.node && fits {
                 on_exit(start, value);
                 break;
@@ -355,20 +353,21 @@ impl<'a> Unflattener<'a> {
     fn aux_with<T>(&mut self, read: impl FnOnce(&StaticBox) -> Option<T>) -> Result<T, TreeError> {
         let stored = self.treedef.static_value(self.aux);
         self.aux += 1;
-        stored.and_then(read).ok_or_else(|| {
-            let path = self.treedef.path_of(self.node.saturating_sub(1));
-            match stored.and_then(StaticBox::downcast_ref) {
-                Some(StaticData::Opaque { type_name, text }) => TreeError::OpaqueStatic {
-                    path,
-                    type_name: type_name.clone(),
-                    text: text.clone(),
-                },
-                _ => TreeError::StaticType {
-                    path,
-                    expected: std::any::type_name::<T>(),
-                },
-            }
-        })
+        let read = stored.and_then(read);
+        read.ok_or_else(|| self.wrong_static(stored, std::any::type_name::<T>()))
+    }
+
+    #[cold]
+    fn wrong_static(&self, stored: Option<&StaticBox>, expected: &'static str) -> TreeError {
+        let path = self.treedef.path_of(self.node.saturating_sub(1));
+        match stored.and_then(StaticBox::downcast_ref) {
+            Some(StaticData::Opaque { type_name, text }) => TreeError::OpaqueStatic {
+                path,
+                type_name: type_name.clone(),
+                text: text.clone(),
+            },
+            _ => TreeError::StaticType { path, expected },
+        }
     }
 
     /// Returns the next leaf.

@@ -9,7 +9,7 @@ use crate::base::error::ShapeError;
 use crate::base::identity::NodeIdentity;
 use crate::base::text::short_name;
 use crate::contract::arena::{Arena, Content};
-use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::flatten::{Flatten, Sharing, borrowing};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Single, Visitor};
 use crate::node::axes::name_of_function;
 use crate::node::leaf::Leaf;
@@ -153,10 +153,21 @@ impl Scope {
         let arena = Arena::default();
         let mut leaves: Vec<&dyn Leaf> = Vec::new();
         let mut flatten =
-            Flatten::new(Sharing::Preserve, |leaf| leaves.push(leaf)).with_arena(&arena);
+            Flatten::new(Sharing::Preserve, borrowing(&mut leaves)).with_arena(&arena);
         value.visit_arrays(&mut flatten);
-        let paths = flatten.finish().leaf_paths();
-        for (leaf, path) in leaves.into_iter().zip(paths) {
+        let treedef = flatten.finish();
+        self.compare_with_paths(pattern, &leaves, &treedef);
+    }
+
+    /// Compares each leaf of a treedef with a pattern, and records the key paths of the leaves.
+    fn compare_with_paths(
+        &mut self,
+        pattern: &'static ShapePattern,
+        leaves: &[&dyn Leaf],
+        treedef: &TreeDef,
+    ) {
+        let paths = treedef.leaf_paths();
+        for (leaf, path) in leaves.iter().zip(paths) {
             if let Some(found) = leaf.array_shape() {
                 if self.records() {
                     self.set_place(path.below(pattern.label));
@@ -171,8 +182,8 @@ impl Scope {
     #[doc(hidden)]
     #[cold]
     pub fn error_of_arguments<S: ?Sized>(function: &str, bind: impl Fn(&mut Self)) -> ShapeError {
-        let (module, function) = called::<S>(function);
-        let mismatches = Self::explained(&module, bind);
+        let (module, function) = called(std::any::type_name::<S>(), function);
+        let mismatches = Self::explained(&module, &bind);
         ShapeError::new(function, mismatches).inside(describe_running())
     }
 
@@ -194,9 +205,14 @@ impl Scope {
         place: &str,
         compare: impl FnOnce(&mut Self),
     ) -> ShapeError {
-        let (module, called) = called::<S>(function);
+        let (module, called) = called(std::any::type_name::<S>(), function);
         self.record_from_here(&module);
         self.result(compare);
+        self.error_in_function(called, function, place)
+    }
+
+    /// Returns the error of a function whose recorded result does not match.
+    fn error_in_function(&mut self, called: String, function: &str, place: &str) -> ShapeError {
         // A closure has no name: it is called `the closure`.
         let quote = if function.contains(' ') { "" } else { "`" };
         let fix = format!(
@@ -211,9 +227,8 @@ impl Scope {
 }
 
 /// Returns the name of the module, such as `Linear`, and the full name of the function, such as `Linear::forward`. For
-/// a function without `self`, `S` is the type `()`.
-fn called<S: ?Sized>(function: &str) -> (String, String) {
-    let module = std::any::type_name::<S>();
+/// a function without `self`, the module is the type `()`.
+fn called(module: &str, function: &str) -> (String, String) {
     let called = name_of_function(module, function);
     (short_name(module), called)
 }
@@ -321,8 +336,8 @@ pub fn check_any_stack<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> 
 fn compare<T: Pytree + ?Sized>(model: &T, stacking: Stacking<'_>) -> Result<(), ShapeError> {
     let arena = Arena::default();
     let mut leaves: Vec<&dyn Leaf> = Vec::new();
-    let treedef = Flatten::new(Sharing::Preserve, |leaf| leaves.push(leaf))
+    let treedef = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
         .with_arena(&arena)
         .run(model);
-    treedef.check_shapes(|leaf| leaves[leaf], stacking, &[])
+    treedef.check_shapes(&|leaf| leaves[leaf], stacking, &[])
 }

@@ -18,11 +18,11 @@ pub use self::places::ReferencePlace;
 pub use self::visited::Visited;
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Handles, Sharing};
+use crate::contract::flatten::{Flatten, Handles, Sharing, cloning, mapping};
 use crate::contract::handles::References;
 use crate::contract::matching::Match;
 use crate::contract::obstacle::attempt;
-use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
+use crate::contract::pytree::{Pytree, PytreeOf, rebuilt};
 pub use crate::contract::turn::{Attempts, repeated};
 use crate::contract::unflatten::{self, Contents, Outside};
 use crate::node::leaf::{AnyLeaf, Leaf};
@@ -58,7 +58,7 @@ pub fn try_flatten_with_references<L: Leaf + Clone, T: PytreeOf<L>>(
 /// If a trait object in the argument holds a leaf of another type, or a reference may not be read here.
 #[track_caller]
 pub fn flatten_visited<L: Leaf + Clone>(
-    argument: &impl Visited<L>,
+    argument: &dyn Visited<L>,
 ) -> (Vec<L>, TreeDef, References) {
     flatten_collecting(argument, Handles::All)
 }
@@ -66,17 +66,15 @@ pub fn flatten_visited<L: Leaf + Clone>(
 /// Flattens an argument and collects only the given handles; see [`flatten_visited`].
 #[track_caller]
 pub(crate) fn flatten_collecting<L: Leaf + Clone>(
-    argument: &impl Visited<L>,
+    argument: &dyn Visited<L>,
     handles: Handles,
 ) -> (Vec<L>, TreeDef, References) {
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let arena = Arena::default();
-        let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
-            leaves.push(typed::<L>(leaf).clone());
-        })
-        .with_arena(&arena)
-        .collecting(handles);
+        let mut flatten = Flatten::new(Sharing::Preserve, mapping(&mut leaves, L::clone))
+            .with_arena(&arena)
+            .collecting(handles);
         argument.visit(&mut flatten);
         let references = flatten.take_references();
         let treedef = flatten.finish();
@@ -119,11 +117,9 @@ pub(crate) fn flatten_any_collecting<T: Pytree + ?Sized>(
     at_one_instant(|| {
         let mut leaves = Vec::new();
         let arena = Arena::default();
-        let mut flatten = Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
-            leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
-        })
-        .with_arena(&arena)
-        .collecting(handles);
+        let mut flatten = Flatten::new(Sharing::Preserve, cloning(&mut leaves))
+            .with_arena(&arena)
+            .collecting(handles);
         value.visit(&mut flatten);
         let references = flatten.take_references();
         let treedef = flatten.finish();
@@ -154,7 +150,7 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
     accepts: impl Fn(&[&L]) -> bool,
 ) -> Option<(Vec<L>, References)> {
     let choose = |position, leaves: &[&L]| accepts(leaves).then_some(position);
-    let (_, leaves, references) = matched(&value, treedef, &|_| None, None, choose)?;
+    let (_, leaves, references) = matched(&value, treedef, &|_| None, None, &choose)?;
     Some((leaves, references))
 }
 
@@ -164,11 +160,11 @@ pub fn flatten_as<L: Leaf + Clone, T: PytreeOf<L>>(
 /// handles are collected only for the shared nodes whose indices `wanted` lists. `choose` receives the position of the
 /// matching treedef and the leaves; `matched` returns the result of `choose` with the leaves and references.
 fn matched<'t, L: Leaf + Clone>(
-    value: &impl Visited<L>,
+    value: &dyn Visited<L>,
     first: &'t TreeDef,
     others: &'t dyn Fn(usize) -> Option<&'t TreeDef>,
     wanted: Option<&'t [u32]>,
-    choose: impl Fn(usize, &[&L]) -> Option<usize>,
+    choose: &dyn Fn(usize, &[&L]) -> Option<usize>,
 ) -> Option<(usize, Vec<L>, References)> {
     let mut attempts = Attempts::default();
     loop {

@@ -19,6 +19,9 @@ pub(crate) enum Stacking<'n> {
     Any,
 }
 
+/// Returns the leaf at a position.
+type LeafAt<'f, 'l> = &'f dyn Fn(usize) -> &'l dyn Leaf;
+
 /// A leaf that a module declares with named axes.
 struct Place<'t> {
     /// The index of the leaf among the nodes of the treedef.
@@ -101,9 +104,9 @@ impl TreeDef {
     ///
     /// # Errors
     /// All leaves whose shapes do not match.
-    pub(crate) fn check_shapes<'l>(
+    pub(crate) fn check_shapes(
         &self,
-        leaf: impl Fn(usize) -> &'l dyn Leaf,
+        leaf: LeafAt<'_, '_>,
         stacking: Stacking<'_>,
         trees: &[Range<usize>],
     ) -> Result<(), ShapeError> {
@@ -127,7 +130,7 @@ impl TreeDef {
         let mismatches = modules.flat_map(|module| {
             let places = self.places_of(module, &before);
             let compare = |scope: &mut Scope, stacked| {
-                fill(self, scope, stacked, module, &places, &leaf);
+                fill(self, scope, stacked, module, &places, leaf);
             };
             let matches = |stacked| {
                 let mut scope = Scope::new();
@@ -138,19 +141,19 @@ impl TreeDef {
                 return Vec::new();
             }
             if stacking == Stacking::Any {
-                let stacked = num_stacked(&places, &leaf);
+                let stacked = num_stacked(&places, leaf);
                 if stacked > 0 && matches(stacked) {
                     return Vec::new();
                 }
             }
-            Scope::explained(module.name(), |scope| {
+            Scope::explained(module.name(), &|scope: &mut Scope| {
                 scope.name_stacked(named);
                 scope.set_module_path(module.path().to_string());
                 compare(scope, named.len());
             })
         });
         let mut mismatches: Vec<ShapeMismatch> = mismatches.collect();
-        mismatches.extend(self.uneven_stack(named, &before, &leaf));
+        mismatches.extend(self.uneven_stack(named, &before, leaf));
         if mismatches.is_empty() {
             return Ok(());
         }
@@ -190,11 +193,11 @@ impl TreeDef {
 
     /// Compares the leading axes of all declared leaves with the leading axes of the first leaf. `names` names these
     /// axes. Returns the leaves that differ.
-    fn uneven_stack<'l>(
+    fn uneven_stack(
         &self,
         names: &[&str],
         before: &[usize],
-        leaf: &impl Fn(usize) -> &'l dyn Leaf,
+        leaf: LeafAt<'_, '_>,
     ) -> Vec<ShapeMismatch> {
         if names.is_empty() {
             return Vec::new();
@@ -237,7 +240,7 @@ impl TreeDef {
 }
 
 /// Returns how many more axes than its pattern the first leaf of a module has.
-fn num_stacked<'l>(places: &[Place<'_>], leaf: &impl Fn(usize) -> &'l dyn Leaf) -> usize {
+fn num_stacked(places: &[Place<'_>], leaf: LeafAt<'_, '_>) -> usize {
     let stacked = places.iter().find_map(|place| {
         let shape = leaf(place.leaf).array_shape()?;
         let is_fixed = place.pattern.rest.is_none();
@@ -256,13 +259,13 @@ fn has_axes(shape: Shape<'_>) -> bool {
 }
 
 /// Compares the leaves of a module in a scope.
-fn fill<'l>(
+fn fill(
     treedef: &TreeDef,
     scope: &mut Scope,
     stacked: usize,
     module: NodeView<'_>,
     places: &[Place<'_>],
-    leaf: &impl Fn(usize) -> &'l dyn Leaf,
+    leaf: LeafAt<'_, '_>,
 ) {
     scope.stacked = stacked;
     if let Shape::Static(shape) = module.shape() {

@@ -9,7 +9,9 @@ use crate::base::bug::bug;
 use crate::base::error::TreeError;
 use crate::base::path::{KeyPath, PathKey};
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Handles, Sharing};
+use crate::contract::flatten::{
+    Flatten, Handles, Sharing, borrowing, borrowing_typed, cloning, mapping,
+};
 use crate::contract::matching::Match;
 use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, PytreeOf, rebuilt, typed};
@@ -28,7 +30,7 @@ pub(crate) fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(sharing: Sharing, tree: &T
     match sharing {
         Sharing::Duplicate => tree.each_leaf(&mut |leaf| leaves.push(leaf)),
         Sharing::Preserve => {
-            Flatten::new(sharing, |leaf| leaves.push(typed::<L>(leaf))).run(tree);
+            Flatten::new(sharing, borrowing_typed(&mut leaves)).run(tree);
         }
     }
     leaves
@@ -38,7 +40,7 @@ pub(crate) fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(sharing: Sharing, tree: &T
 #[track_caller]
 pub(crate) fn any_leaves<T: Pytree + ?Sized>(sharing: Sharing, tree: &T) -> Vec<&dyn Leaf> {
     let mut leaves = Vec::new();
-    Flatten::new(sharing, |leaf| leaves.push(leaf)).run(tree);
+    Flatten::new(sharing, borrowing(&mut leaves)).run(tree);
     leaves
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn flatten_borrowed<'a, T: Pytree + ?Sized>(
     arena: &'a Arena,
 ) -> (Vec<&'a dyn Leaf>, TreeDef) {
     let mut leaves = Vec::new();
-    let treedef = Flatten::new(sharing, |leaf| leaves.push(leaf))
+    let treedef = Flatten::new(sharing, borrowing(&mut leaves))
         .with_arena(arena)
         .run(tree);
     (leaves, treedef)
@@ -90,7 +92,7 @@ fn flatten_mapped<L: Leaf + Clone, T: PytreeOf<L>, U>(
     }
     let mut leaves = Vec::new();
     let arena = Arena::default();
-    let treedef = Flatten::new(sharing, |leaf| leaves.push(function(typed::<L>(leaf))))
+    let treedef = Flatten::new(sharing, mapping(&mut leaves, function))
         .with_arena(&arena)
         .run(tree);
     (leaves, treedef)
@@ -121,11 +123,9 @@ pub(crate) fn flatten_any<T: Pytree + ?Sized>(
     }
     let mut leaves = Vec::new();
     let arena = Arena::default();
-    let treedef = Flatten::new(sharing, |leaf: &dyn Leaf| {
-        leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
-    })
-    .with_arena(&arena)
-    .run(tree);
+    let treedef = Flatten::new(sharing, cloning(&mut leaves))
+        .with_arena(&arena)
+        .run(tree);
     (leaves, treedef)
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
     tree: &T,
 ) -> Vec<(KeyPath, &L)> {
     let mut leaves = Vec::new();
-    let treedef = Flatten::new(sharing, |leaf| leaves.push(typed::<L>(leaf))).run(tree);
+    let treedef = Flatten::new(sharing, borrowing_typed(&mut leaves)).run(tree);
     treedef.leaf_paths().into_iter().zip(leaves).collect()
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf
     let mut left = Vec::new();
     let arena = Arena::default();
     let treedef = attempt(|| {
-        Flatten::new(sharing, |leaf| left.push(typed::<L>(leaf)))
+        Flatten::new(sharing, borrowing_typed(&mut left))
             .with_arena(&arena)
             .run(tree)
     })?;

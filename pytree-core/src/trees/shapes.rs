@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::base::error::{ShapeError, TreeError};
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::flatten::{Flatten, Sharing, borrowing};
 use crate::contract::pytree::Pytree;
 use crate::node::leaf::Leaf;
 use crate::treedef::{Stacking, TreeDef};
@@ -20,7 +20,7 @@ use crate::treedef::{Stacking, TreeDef};
 pub(crate) fn check<T: Pytree + ?Sized>(value: &T) -> Result<(), ShapeError> {
     let mut outcome = Ok(());
     flattened(value, |treedef, leaves, trees| {
-        outcome = treedef.check_shapes(|leaf| leaves[leaf], Stacking::Any, trees);
+        outcome = treedef.check_shapes(&|leaf| leaves[leaf], Stacking::Any, trees);
     });
     outcome
 }
@@ -53,9 +53,9 @@ pub(crate) fn check_change<T: Pytree, L: Leaf>(
 ) -> Result<(), TreeError> {
     let mut outcome = Ok(());
     flattened(before, |own, values, trees| {
-        let after = treedef.check_shapes(|leaf| &leaves[leaf], Stacking::Any, trees);
+        let after = treedef.check_shapes(&|leaf| &leaves[leaf], Stacking::Any, trees);
         let was_right = || {
-            own.check_shapes(|leaf| values[leaf], Stacking::Any, trees)
+            own.check_shapes(&|leaf| values[leaf], Stacking::Any, trees)
                 .is_ok()
         };
         if let Err(error) = after
@@ -74,7 +74,7 @@ fn flattened<T: Pytree + ?Sized>(
 ) {
     let arena = Arena::default();
     let mut leaves: Vec<&dyn Leaf> = Vec::new();
-    let (treedef, trees) = Flatten::new(Sharing::Preserve, |leaf| leaves.push(leaf))
+    let (treedef, trees) = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
         .with_arena(&arena)
         .run_with_trees(value);
     inspect(&treedef, &leaves, &trees);

@@ -206,7 +206,7 @@ fn value_is_found_among_several_structures() {
                     assert!(found.iter().copied().eq(&leaves));
                     Some(position)
                 };
-                let found = Outcome::flatten_argument::<i32>(&value, known, choose);
+                let found = Outcome::flatten_argument::<i32>(&value, &known, &choose);
                 let expected = (0..count).find(|&position| structures[at(position)] == treedef);
                 assert_eq!(
                     found.map(|found| found.0),
@@ -232,7 +232,7 @@ fn chosen_outcome_determines_kept_handles() {
     let known = |at: usize| outcomes.get(at).map(|outcome| (&treedef, outcome));
     for (chosen, expected) in [&argument.0, &argument.1].into_iter().enumerate() {
         let choose = |_, _: &[&i32]| Some(chosen);
-        let found = Outcome::flatten_argument::<i32>(&&argument, known, choose);
+        let found = Outcome::flatten_argument::<i32>(&&argument, &known, &choose);
         let (at, leaves, references) = found.unwrap();
         assert_eq!((at, leaves), (chosen, vec![1, 2]));
         let result: Shared<i32> = outcomes[at]

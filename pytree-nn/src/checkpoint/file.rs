@@ -143,7 +143,7 @@ impl StoredFile {
         &mut self,
         info: &TensorInfo,
         unit: usize,
-        mut each: impl FnMut(&[u8]),
+        each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), CheckpointError> {
         let (start, end) = info.data_offsets;
         let at = self.begin.saturating_add(start as u64);
@@ -170,7 +170,7 @@ impl StoredFile {
     pub(super) fn read_all(
         &mut self,
         metadata: &Metadata,
-        mut each: impl FnMut(&str, &TensorInfo, &mut Bytes<'_>) -> Result<(), CheckpointError>,
+        each: &mut dyn FnMut(&str, &TensorInfo, &mut Bytes<'_>) -> Result<(), CheckpointError>,
     ) -> Result<(), CheckpointError> {
         let tensors = self.tensors();
         let mut digest = metadata.has_checksum().then(|| Digest::new(tensors.len()));
@@ -187,7 +187,7 @@ impl StoredFile {
             };
             each(name, info, &mut bytes)?;
             if !bytes.is_read && bytes.digest.is_some() {
-                bytes.read(1, |_| ())?;
+                bytes.read(1, &mut |_| ())?;
             }
         }
         match digest {
@@ -210,11 +210,11 @@ impl Bytes<'_> {
     pub(super) fn read(
         &mut self,
         unit: usize,
-        mut each: impl FnMut(&[u8]),
+        each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), CheckpointError> {
         let is_first = !std::mem::replace(&mut self.is_read, true);
         let digest = &mut self.digest;
-        self.file.read(self.info, unit, |piece| {
+        self.file.read(self.info, unit, &mut |piece| {
             if let (Some(digest), true) = (&mut *digest, is_first) {
                 digest.data(piece);
             }

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::path::Path;
 
-use pytree_core::{PytreeOf, graph};
+use pytree_core::{PytreeOf, TreeDef, graph};
 use pytree_transform::Tensor;
 
 use crate::checkpoint::leaves::{names, places};
@@ -81,18 +81,30 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     template: &T,
     options: &LoadOptions<'_>,
 ) -> Result<(T, LoadReport), CheckpointError> {
-    let mut file = Source::open(path.as_ref())?;
-    let metadata = file.metadata()?;
     let (leaves, treedef) = graph::flatten::<Tensor, T>(template);
-    let names = names(&treedef);
+    let (loaded, report) = load_leaves(path.as_ref(), &treedef, &leaves, options)?;
+    drop(leaves);
+    Ok((graph::unflatten(&treedef, loaded)?, report))
+}
+
+/// Loads the leaves of a template. This function does not depend on the template's type, so it is compiled once.
+fn load_leaves(
+    path: &Path,
+    treedef: &TreeDef,
+    leaves: &[Tensor],
+    options: &LoadOptions<'_>,
+) -> Result<(Vec<Tensor>, LoadReport), CheckpointError> {
+    let mut file = Source::open(path)?;
+    let metadata = file.metadata()?;
+    let names = names(treedef);
     let template = Template {
         names: &names,
         places: places(
-            &treedef,
+            treedef,
             leaves.iter().map(Tensor::shape),
             options.names.as_ref(),
         ),
-        leaves: &leaves,
+        leaves,
     };
     let axes = || treedef.leaf_axes();
     let (plan, report) = match template.matched(axes, file.tensors(), options) {
@@ -117,13 +129,13 @@ pub fn load_with<T: PytreeOf<Tensor>>(
     };
     let places = Places {
         names: &names,
-        leaves: &leaves,
+        leaves,
     };
-    let mut loaded = leaves.clone();
-    file.read(&metadata, plan, places, |leaf, tensor| {
+    let mut loaded = leaves.to_vec();
+    file.read(&metadata, plan, places, &mut |leaf, tensor| {
         loaded[leaf] = tensor;
     })?;
-    Ok((graph::unflatten(&treedef, loaded)?, report))
+    Ok((loaded, report))
 }
 
 /// Returns what files of PyTorch have and other files have not, or `None` if there is nothing.

@@ -68,14 +68,16 @@ impl Reading {
             && part.arrangement.is_same()
         {
             let mut elements = Vec::with_capacity(part.shape.iter().product());
-            bytes.read(unit, |piece| T::decode(info.dtype, piece, &mut elements))?;
+            bytes.read(unit, &mut |piece| {
+                T::decode(info.dtype, piece, &mut elements);
+            })?;
             return Ok(vec![Tensor::new(&part.shape, elements)]);
         }
         let mut scatter = Scatter::<T>::new(&self.parts, &info.shape);
         let width = info.shape.last().copied().unwrap_or(1);
         if width > 0 {
             let mut rows = Vec::new();
-            bytes.read(unit * width, |piece| {
+            bytes.read(unit * width, &mut |piece| {
                 rows.clear();
                 T::decode(info.dtype, piece, &mut rows);
                 for row in rows.chunks_exact(width) {
@@ -101,31 +103,14 @@ impl Reading {
         folder: &mut StoredFolder,
         name: &str,
         places: Places<'_>,
-        each: &mut impl FnMut(usize, Tensor),
-    ) -> Result<(), CheckpointError> {
-        with_number!(
-            self.dtype,
-            Element => self.read_parts_as::<Element>(folder, name, places, each),
-            else self.read_parts_as::<bool>(folder, name, places, each)
-        )
-    }
-
-    fn read_parts_as<T: Number>(
-        &self,
-        folder: &mut StoredFolder,
-        name: &str,
-        places: Places<'_>,
-        each: &mut impl FnMut(usize, Tensor),
+        each: &mut dyn FnMut(usize, Tensor),
     ) -> Result<(), CheckpointError> {
         if let [part] = &self.parts[..]
             && part.arrangement.is_same()
             && part.arrangement.file_shape() == part.shape
         {
-            let loaded = places.leaves[part.leaf].try_refilled(|index| {
-                let shape: Vec<usize> = index.iter().map(ExactSizeIterator::len).collect();
-                let elements = folder.region::<T>(name, index)?;
-                Ok::<Tensor, Failed>(Tensor::new(shape, elements))
-            });
+            let loaded = places.leaves[part.leaf]
+                .try_refilled(|index| self.region(folder, name, index).map_err(Failed::Reading));
             let loaded = loaded.map_err(|failed| match failed {
                 Failed::Reading(error) => error,
                 Failed::Placing(source) => places.failed(part.leaf, source),
@@ -133,10 +118,25 @@ impl Reading {
             each(part.leaf, loaded);
             return Ok(());
         }
-        for (part, tensor) in self.parts.iter().zip(self.wholes_as::<T>(folder, name)?) {
+        for (part, tensor) in self.parts.iter().zip(self.read_wholes(folder, name)?) {
             each(part.leaf, places.put(part.leaf, &tensor)?);
         }
         Ok(())
+    }
+
+    /// Reads a region of a tensor from a folder.
+    fn region(
+        &self,
+        folder: &mut StoredFolder,
+        name: &str,
+        index: &[Range<usize>],
+    ) -> Result<Tensor, CheckpointError> {
+        let shape: Vec<usize> = index.iter().map(ExactSizeIterator::len).collect();
+        with_number!(
+            self.dtype,
+            Element => Ok(Tensor::new(&shape, folder.region::<Element>(name, index)?)),
+            else Ok(Tensor::new(&shape, folder.region::<bool>(name, index)?))
+        )
     }
 
     /// Reads the tensors from a folder to the host.
@@ -178,12 +178,6 @@ impl Reading {
 enum Failed {
     Reading(CheckpointError),
     Placing(TensorError),
-}
-
-impl From<CheckpointError> for Failed {
-    fn from(error: CheckpointError) -> Self {
-        Self::Reading(error)
-    }
 }
 
 impl From<TensorError> for Failed {

@@ -65,7 +65,7 @@ impl Source {
     /// Reads all numbers, and compares the checksums.
     pub(super) fn check_all(&mut self, metadata: &Metadata) -> Result<(), CheckpointError> {
         match self {
-            Self::File(file) => file.read_all(metadata, |_, _, _| Ok(())),
+            Self::File(file) => file.read_all(metadata, &mut |_, _, _| Ok(())),
             Self::Folder(folder) => folder.check_all(),
         }
     }
@@ -74,7 +74,7 @@ impl Source {
     pub(super) fn read_wholes(
         &mut self,
         metadata: &Metadata,
-        mut each: impl FnMut(&str, Tensor),
+        each: &mut dyn FnMut(&str, Tensor),
     ) -> Result<(), CheckpointError> {
         let whole = |info: &TensorInfo| {
             let parts = vec![Part {
@@ -85,7 +85,7 @@ impl Source {
             dtype_of(info.dtype).map(|dtype| Reading { dtype, parts })
         };
         match self {
-            Self::File(file) => file.read_all(metadata, |name, info, bytes| {
+            Self::File(file) => file.read_all(metadata, &mut |name, info, bytes| {
                 if let Some(reading) = whole(info) {
                     let read = reading.read(info, bytes)?;
                     read.into_iter().for_each(|tensor| each(name, tensor));
@@ -111,10 +111,10 @@ impl Source {
         metadata: &Metadata,
         mut plan: Plan,
         places: Places<'_>,
-        mut each: impl FnMut(usize, Tensor),
+        each: &mut dyn FnMut(usize, Tensor),
     ) -> Result<(), CheckpointError> {
         match self {
-            Self::File(file) => file.read_all(metadata, |name, info, bytes| {
+            Self::File(file) => file.read_all(metadata, &mut |name, info, bytes| {
                 for reading in plan.remove(name).unwrap_or_default() {
                     let tensors = reading.read(info, bytes)?;
                     for (part, tensor) in reading.parts.iter().zip(tensors) {
@@ -126,7 +126,7 @@ impl Source {
             Self::Folder(folder) => {
                 for (name, readings) in plan {
                     for reading in readings {
-                        reading.read_parts(folder, &name, places, &mut each)?;
+                        reading.read_parts(folder, &name, places, each)?;
                     }
                 }
                 Ok(())

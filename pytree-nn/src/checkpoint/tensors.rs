@@ -44,7 +44,7 @@ pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Check
         });
     }
     let mut tensors = BTreeMap::new();
-    file.read_wholes(&metadata, |name, tensor| {
+    file.read_wholes(&metadata, &mut |name, tensor| {
         tensors.insert(name.to_owned(), tensor);
     })?;
     Ok(tensors)

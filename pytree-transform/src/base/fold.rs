@@ -85,23 +85,29 @@ pub(crate) fn row<T: TensorElement>(
     start: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) -> T {
-    if elements.len() <= PART {
-        return part(elements, start, combine);
-    }
     let mut results: Option<Vec<T>> = None;
+    // One loop for all levels, the last included, so that the code of a part is compiled once.
     loop {
         let elements = results.as_deref().unwrap_or(elements);
+        let is_last = elements.len() <= PART;
+        let mut last = [start];
+        let mut shorter = if is_last {
+            Vec::new()
+        } else {
+            reused(elements.len().div_ceil(PART))
+        };
+        let targets = if is_last { &mut last[..] } else { &mut shorter };
         // This is a loop because the compiler does not inline `collect`.
-        let mut shorter = reused(elements.len().div_ceil(PART));
-        for (result, elements) in shorter.iter_mut().zip(elements.chunks(PART)) {
+        for (result, elements) in targets.iter_mut().zip(elements.chunks(PART)) {
             *result = part(elements, start, combine);
         }
-        if shorter.len() <= PART {
-            return part(&shorter, start, combine);
-        }
-        if let Some(longer) = results.replace(shorter) {
+        if let Some(longer) = results.take() {
             give_back(longer);
         }
+        if is_last {
+            return last[0];
+        }
+        results = Some(shorter);
     }
 }
 
@@ -130,28 +136,29 @@ pub(crate) fn columns<T: TensorElement>(
 ) {
     let width = target.len();
     let mut results: Option<Vec<T>> = None;
+    // One loop for all levels, the last included, as in `row`.
     loop {
         let rows = results.as_deref().unwrap_or(rows);
         let block = block_rows(rows.len() / width) * width;
-        let add_block = |target: &mut [T], rows: &[T]| {
-            target.fill(start);
-            rows.chunks_exact(width)
-                .for_each(|row| into_row(target, row, combine));
+        let is_last = rows.len() <= block;
+        let mut shorter = if is_last {
+            Vec::new()
+        } else {
+            reused(rows.len().div_ceil(block) * width)
         };
-        if rows.len() <= block {
-            add_block(target, rows);
-            break;
+        let targets = if is_last { &mut *target } else { &mut shorter };
+        for (result, rows) in targets.chunks_exact_mut(width).zip(rows.chunks(block)) {
+            result.fill(start);
+            rows.chunks_exact(width)
+                .for_each(|row| into_row(result, row, combine));
         }
-        let mut shorter = reused(rows.len().div_ceil(block) * width);
-        for (result, rows) in shorter.chunks_exact_mut(width).zip(rows.chunks(block)) {
-            add_block(result, rows);
-        }
-        if let Some(longer) = results.replace(shorter) {
+        if let Some(longer) = results.take() {
             give_back(longer);
         }
-    }
-    if let Some(results) = results {
-        give_back(results);
+        if is_last {
+            return;
+        }
+        results = Some(shorter);
     }
 }
 

@@ -9,17 +9,13 @@
 )]
 
 /// The bytes of a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
-/// Requests the cache lines of a part of `elements`: part `part` of `parts` equal parts. Does nothing on processors whose
-/// instruction for this purpose Rust does not know.
+/// Requests the cache lines of `elements`. Does nothing on processors whose instruction for this purpose Rust does not know.
 #[inline(always)]
-pub(crate) fn prefetch<T>(elements: &[T], part: usize, parts: usize) {
-    let lines = size_of_val(elements) / LINE;
+pub(crate) fn prefetch<T>(elements: &[T]) {
     let per_line = LINE / size_of::<T>().max(1);
-    for line in lines * part / parts..lines * (part + 1) / parts {
-        request(&elements[line * per_line]);
-    }
+    elements.chunks(per_line).for_each(|line| request(&line[0]));
 }
 
 #[cfg(target_arch = "x86_64")]

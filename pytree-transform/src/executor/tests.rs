@@ -290,3 +290,54 @@ fn chains_round_like_single_operations() {
     }));
     assert_eq!(kernels, ["8 elements: add, mul, div"]);
 }
+
+#[test]
+fn factors_round_like_single_operations() {
+    type Operation = fn(&Tensor, &Tensor) -> Tensor;
+    const OPERATIONS: [Operation; 4] = [
+        |left, right| left + right,
+        |left, right| left - right,
+        |left, right| left * right,
+        |left, right| left / right,
+    ];
+    // One factor is a constant, and the other is an element of an input that is broadcast.
+    let factors: Function = |x| {
+        let [a, b, c] = [0, 1, 2].map(|input| x[input].tanh());
+        let rate = x[3].exp();
+        let pairs = OPERATIONS.iter().flat_map(|first| {
+            let (a, b, c, rate) = (&a, &b, &c, &rate);
+            let second = OPERATIONS.iter();
+            second.flat_map(move |second| {
+                [
+                    first(&(a * 0.1), b),
+                    first(a, &(rate * b)),
+                    (first(a, b) * 0.3).tanh(),
+                    second(&(first(&(a * 0.9), &(b * rate)) * 0.7), &(c * 1.1)),
+                    second(&(c * rate), &(first(a, b) * 0.7)),
+                ]
+            })
+        });
+        pairs.collect()
+    };
+    for length in [1, 100, 513, 5000] {
+        check(&[&[length], &[length], &[length], &[]], factors);
+    }
+}
+
+#[test]
+fn only_products_that_one_step_reads_become_factors() {
+    let displayed = |function: Function| kernels(&recorded(&[&[8], &[8]], function)).0;
+    let factors = displayed(|x| vec![&x[0] * 0.5 - &x[1] * 0.25]);
+    assert_eq!(factors, ["8 elements: mul, mul, sub"]);
+    // A product of a factor has two roundings, so it keeps a step for the second.
+    check(&[&[8], &[8]], |x| vec![&x[0] * 0.1 * 0.3 + &x[1]]);
+    // The product is a result, or two steps read it.
+    check(&[&[8], &[8]], |x| {
+        let scaled = &x[0] * 0.1;
+        vec![&scaled + &x[1], scaled]
+    });
+    check(&[&[8], &[8]], |x| {
+        let scaled = &x[0] * 0.1;
+        vec![(&scaled + &x[1]) / (&scaled - 3.0)]
+    });
+}

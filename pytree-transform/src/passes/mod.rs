@@ -5,6 +5,7 @@
 
 mod common_subexpressions;
 mod constant_folding;
+mod joined_parts;
 mod joined_sums;
 mod simplify;
 
@@ -16,10 +17,11 @@ use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 type Pass = (&'static str, fn(Jaxpr) -> Jaxpr);
 
 /// The passes in execution order.
-const PASSES: [Pass; 5] = [
+const PASSES: [Pass; 6] = [
     ("dead code", Jaxpr::without_dead_code),
     ("constant folding", constant_folding::constant_folding),
     ("simplification", simplify::simplify),
+    ("joined parts", joined_parts::joined_parts),
     (
         "common subexpressions",
         common_subexpressions::common_subexpressions,

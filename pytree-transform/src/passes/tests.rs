@@ -230,3 +230,55 @@ fn effects_keep_order_and_are_not_merged() {
     optimize(jaxpr).evaluate(&[x]);
     assert_eq!(*seen.lock().unwrap(), ["first", "second", "second"]);
 }
+
+#[test]
+fn sums_of_padded_parts_become_concatenations() {
+    let part = |x: &Tensor, from: isize, to: isize| {
+        let part = x.index(ix![.., from..to]);
+        part.pad(0.0_f32, [(0, 0, 0), (from, 3 - to, 0)])
+    };
+    let joined = ["slice", "slice", "concatenate", "full", "add"];
+    assert_eq!(left_of(|x| part(x, 0, 1) + part(x, 1, 3)), joined);
+    assert_eq!(left_of(|x| part(x, 1, 3) + part(x, 0, 1)), joined);
+    let three = left_of(|x| part(x, 2, 3) + part(x, 0, 1) + part(x, 1, 2));
+    assert_eq!(three[3..], ["concatenate", "full", "add"]);
+    // Integers have no negative zero.
+    let integers = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    let of_integers = |x: &Tensor| {
+        let part = |from: isize, to: isize| {
+            x.index(ix![.., from..to])
+                .pad(0, [(0, 0, 0), (from, 3 - to, 0)])
+        };
+        part(0, 2) + part(2, 3)
+    };
+    let joined = ["slice", "slice", "concatenate"];
+    assert_eq!(left_of_given(of_integers, integers), joined);
+}
+
+#[test]
+fn other_sums_of_padded_arrays_stay() {
+    let pads = |left: [isize; 2], right: [isize; 2]| {
+        left_of(move |x| {
+            let part = |[from, to]: [isize; 2]| {
+                x.index(ix![.., from..to])
+                    .pad(0.0_f32, [(0, 0, 0), (from, 3 - to, 0)])
+            };
+            part(left) + part(right)
+        })
+    };
+    for overlapping_or_apart in [[[0, 2], [1, 3]], [[0, 1], [2, 3]], [[0, 1], [0, 1]]] {
+        let [left, right] = overlapping_or_apart;
+        assert!(
+            !pads(left, right).contains(&"concatenate"),
+            "{left:?} {right:?}"
+        );
+    }
+    let other_value = left_of(|x| {
+        let part = |from: isize, to: isize, value: f32| {
+            x.index(ix![.., from..to])
+                .pad(value, [(0, 0, 0), (from, 3 - to, 0)])
+        };
+        part(0, 1, 0.0) + part(1, 3, -0.0)
+    });
+    assert!(!other_value.contains(&"concatenate"));
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub(crate) use self::concatenate::{Concatenate, concatenate};
-pub(crate) use self::pad::pad;
+pub(crate) use self::pad::{Pad, pad};
 use crate::base::array::{Array, row_major_strides};
 use crate::base::dtype::{AbstractArray, Tuple};
 use crate::base::error::{TensorError, or_panic};

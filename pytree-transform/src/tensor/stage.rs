@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use pytree_core::bug::pairs;
+use pytree_core::bug::{expect_some, pairs};
 
 use crate::base::dtype::AbstractArray;
 use crate::base::error::or_panic;
@@ -20,6 +20,24 @@ pub(crate) fn stage<R>(
     inputs: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
 ) -> (Jaxpr, Vec<Tensor>, R) {
+    let (mut run, mut rest) = (Some(run), None);
+    let (jaxpr, captured) = stage_results(recorder, inputs, &mut |tensors| {
+        let run = expect_some(run.take(), ONE_CALL);
+        let (results, other) = run(tensors);
+        rest = Some(other);
+        results
+    });
+    (jaxpr, captured, expect_some(rest, ONE_CALL))
+}
+
+const ONE_CALL: &str = "one call of the recorded function";
+
+/// Records a function like [`stage`]. This part does not depend on the function's type, so it is compiled once.
+fn stage_results(
+    recorder: Recorder,
+    inputs: &[AbstractArray],
+    run: &mut dyn FnMut(Vec<Tensor>) -> Vec<Tensor>,
+) -> (Jaxpr, Vec<Tensor>) {
     let builder = Rc::new(RefCell::new(Builder::default()));
     let trace = Trace::begin(Interpreter::Stage(Rc::clone(&builder), recorder));
     let tensors = inputs
@@ -31,7 +49,7 @@ pub(crate) fn stage<R>(
         .collect();
     // Run operations on constants on the host, where a compiler can fold them.
     let host = on_host();
-    let (results, rest) = run(tensors);
+    let results = run(tensors);
     drop(host);
     let results = standing_in(results);
     let outputs = results
@@ -43,8 +61,7 @@ pub(crate) fn stage<R>(
         .collect();
     drop(results);
     drop(trace);
-    let (jaxpr, captured) = builder.take().finish(outputs);
-    (jaxpr, captured, rest)
+    builder.take().finish(outputs)
 }
 
 /// Gives all recorded functions the same inputs: the `given` inputs, which are already equal, followed by all traced

@@ -221,15 +221,15 @@ impl Cache {
     /// references of the argument.
     pub(crate) fn newest(
         &self,
-        argument: &impl Visited<Tensor>,
+        argument: &dyn Visited<Tensor>,
     ) -> Option<(Arc<Entry>, Vec<Tensor>, References)> {
         let newest = Newest::of(self)?;
-        let known = |at| {
+        let known = |at: usize| {
             let entry = newest.entry(at)?;
             Some((&entry.signature.treedef, &entry.outcome))
         };
-        let choose = |at, leaves: &[&Tensor]| newest.with_leaves(at, leaves);
-        let (at, leaves, references) = Outcome::flatten_argument(argument, known, choose)?;
+        let choose = |at: usize, leaves: &[&Tensor]| newest.with_leaves(at, leaves);
+        let (at, leaves, references) = Outcome::flatten_argument(argument, &known, &choose)?;
         let entry = newest.into_entry(at)?;
         self.used(&entry);
         Some((entry, leaves, references))
@@ -257,7 +257,7 @@ impl Cache {
         &self,
         signature: Signature,
         origin: Origin,
-        trace: impl FnOnce(Arc<Signature>) -> Result<Entry, E>,
+        trace: &dyn Fn(Arc<Signature>) -> Result<Entry, E>,
     ) -> Result<Arc<Entry>, E> {
         let hash = signature.hashed();
         let signature = Arc::new(signature);

@@ -207,7 +207,7 @@ impl<T, E> Compiled<T, E> {
     /// the program read it.
     fn run_repeatedly(
         &self,
-        given: &impl Visited<Tensor>,
+        given: &dyn Visited<Tensor>,
         mut attempts: Attempts,
         mut entered: Entered,
     ) -> Result<T, E> {
@@ -238,7 +238,7 @@ impl<T, E> Compiled<T, E> {
     /// # Panics
     /// Panics if the function is traced and returns an error.
     #[track_caller]
-    pub(crate) fn shown(&self, given: &impl Visited<Tensor>) -> Arc<Entry> {
+    pub(crate) fn shown(&self, given: &dyn Visited<Tensor>) -> Arc<Entry> {
         self.shown_with_leaves(given).0
     }
 
@@ -246,7 +246,7 @@ impl<T, E> Compiled<T, E> {
     #[track_caller]
     pub(crate) fn shown_with_leaves(
         &self,
-        given: &impl Visited<Tensor>,
+        given: &dyn Visited<Tensor>,
     ) -> (Arc<Entry>, Vec<Tensor>) {
         let Ok((entry, leaves, _)) = self.entry(given, &mut Attempts::default()) else {
             panic!(
@@ -262,7 +262,7 @@ impl<T, E> Compiled<T, E> {
     ///
     /// # Errors
     /// Returns the result of the call if the function is traced and returns an error.
-    fn entry(&self, given: &impl Visited<Tensor>, attempts: &mut Attempts) -> Result<Entered, E> {
+    fn entry(&self, given: &dyn Visited<Tensor>, attempts: &mut Attempts) -> Result<Entered, E> {
         if let Some((entry, leaves, references)) = self.cache.newest(given) {
             entry.depend_on_batch_axes();
             return Ok((entry, leaves, references));
@@ -273,7 +273,7 @@ impl<T, E> Compiled<T, E> {
         let infos = leaves.iter().map(|leaf| leaf.info().clone()).collect();
         let entry =
             self.cache
-                .get_or_trace(Signature { treedef, infos }, self.origin, |signature| {
+                .get_or_trace(Signature { treedef, infos }, self.origin, &|signature| {
                     self.trace(signature)
                 })?;
         entry.depend_on_batch_axes();

@@ -40,7 +40,7 @@ pub struct LeafSharding {
 impl<T, E> Compiled<T, E> {
     /// Compiles the function for the arguments of a call, and returns the shardings of the leaves.
     #[track_caller]
-    pub(crate) fn shardings(&self, given: &impl Visited<Tensor>) -> CompiledShardings {
+    pub(crate) fn shardings(&self, given: &dyn Visited<Tensor>) -> CompiledShardings {
         let (entry, leaves) = self.shown_with_leaves(given);
         let place = self.place(&entry, &leaves);
         let program = match &place {

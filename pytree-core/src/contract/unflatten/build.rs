@@ -1,6 +1,6 @@
 //! Builds values from treedefs and leaves: the functions that create an [`Unflattener`].
 
-use super::{Contents, Numbers, OnExit, Unflattener};
+use super::{Contents, LeafSource, Numbers, OnExit, Unflattener};
 use crate::base::error::TreeError;
 use crate::contract::depth::DEPTH_LIMIT;
 use crate::contract::handles::References;
@@ -94,40 +94,56 @@ pub(crate) fn build<'a, T, L: Leaf + Clone>(
     unflatten: impl FnOnce(&mut Unflattener<'_>) -> Result<T, TreeError>,
 ) -> Result<(T, References), TreeError> {
     let mut leaves = leaves.into_iter();
-    let mut source = Unflattener {
-        treedef,
-        leaves: &mut leaves,
-        node: 0,
-        aux: 0,
-        numbered: Vec::with_capacity(treedef.num_numbered()),
-        next_number: 0,
-        leads_back: treedef.num_numbered() > 0 && treedef.leads_back(),
-        links: 0,
-        references: References::default(),
-        used: outside.used,
-        known: outside.known,
-        read: outside.read,
-        staged: Vec::new(),
-        open: Vec::new(),
-        tracks: outside.on_exit.is_some()
-            || outside.fixed.is_some()
-            || treedef.depth() > DEPTH_LIMIT,
-        on_exit: outside.on_exit,
-        fixed: outside.fixed,
-        numbers: outside.numbers,
-    };
-    let built = match unflatten(&mut source) {
-        Ok(built) => built,
-        Err(TreeError::LeafTypes { doing, mismatches }) => {
-            return Err(TreeError::LeafTypes {
-                doing,
-                mismatches: source.all_mismatches(mismatches),
-            });
-        }
-        Err(error) => return Err(error),
-    };
-    if source.node != treedef.num_nodes() {
-        return Err(source.wrong_node("the end of the tree"));
+    let mut source = Unflattener::new(treedef, &mut leaves, outside);
+    match unflatten(&mut source) {
+        Ok(built) => Ok((built, source.ended()?)),
+        Err(error) => Err(source.complete(error)),
     }
-    Ok((built, source.finish()?))
+}
+
+impl<'a> Unflattener<'a> {
+    fn new(treedef: &'a TreeDef, leaves: &'a mut dyn LeafSource, outside: Outside<'a>) -> Self {
+        Self {
+            treedef,
+            leaves,
+            node: 0,
+            aux: 0,
+            numbered: Vec::with_capacity(treedef.num_numbered()),
+            next_number: 0,
+            leads_back: treedef.num_numbered() > 0 && treedef.leads_back(),
+            links: 0,
+            references: References::default(),
+            used: outside.used,
+            known: outside.known,
+            read: outside.read,
+            staged: Vec::new(),
+            open: Vec::new(),
+            tracks: outside.on_exit.is_some()
+                || outside.fixed.is_some()
+                || treedef.depth() > DEPTH_LIMIT,
+            on_exit: outside.on_exit,
+            fixed: outside.fixed,
+            numbers: outside.numbers,
+        }
+    }
+
+    /// Checks that the whole treedef was read, and returns the references of the value.
+    fn ended(self) -> Result<References, TreeError> {
+        if self.node != self.treedef.num_nodes() {
+            return Err(self.wrong_node("the end of the tree"));
+        }
+        self.finish()
+    }
+
+    /// Adds all other leaves of wrong types to the error of the first one.
+    #[cold]
+    fn complete(&mut self, error: TreeError) -> TreeError {
+        match error {
+            TreeError::LeafTypes { doing, mismatches } => TreeError::LeafTypes {
+                doing,
+                mismatches: self.all_mismatches(mismatches),
+            },
+            error => error,
+        }
+    }
 }

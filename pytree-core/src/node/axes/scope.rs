@@ -153,11 +153,11 @@ impl Scope {
 
     /// Runs failed comparisons again in a scope that records all shapes, and returns the mismatches. If another value of
     /// one static field fits all shapes, the mismatches name this field and the value.
-    pub(crate) fn explained(module: &str, compare: impl Fn(&mut Self)) -> Vec<ShapeMismatch> {
+    pub(crate) fn explained(module: &str, compare: &dyn Fn(&mut Self)) -> Vec<ShapeMismatch> {
         let mut scope = Self::recording(module);
         compare(&mut scope);
         scope.matches();
-        let suspects = suspects(&scope, |name, length| {
+        let suspects = suspects(&scope, &|name, length| {
             let mut other = Self::recording(module);
             if let Some(report) = &mut other.report {
                 report.assume(name, length);

@@ -6,9 +6,9 @@ use super::{Visited, matched};
 use crate::base::bug::expect_at;
 use crate::base::error::TreeError;
 use crate::contract::arena::Arena;
-use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::flatten::{Flatten, Sharing, mapping};
 use crate::contract::handles::References;
-use crate::contract::pytree::{Pytree, PytreeOf, typed};
+use crate::contract::pytree::{Pytree, PytreeOf};
 use crate::contract::unflatten::{self, Outside, Unflattener};
 use crate::node::leaf::Leaf;
 use crate::node::shape;
@@ -54,11 +54,9 @@ impl Outcome {
     ) -> (Vec<L>, Self) {
         let mut leaves = Vec::new();
         let arena = Arena::default();
-        let mut flatten = Flatten::new(Sharing::Preserve, |leaf| {
-            leaves.push(typed::<L>(leaf).clone());
-        })
-        .with_arena(&arena)
-        .knowing(argument);
+        let mut flatten = Flatten::new(Sharing::Preserve, mapping(&mut leaves, L::clone))
+            .with_arena(&arena)
+            .knowing(argument);
         if written.is_empty() {
             let whole = flatten.run(result);
             let outcome = Self {
@@ -102,14 +100,14 @@ impl Outcome {
     /// Drops the handles of the shared nodes that the chosen outcome does not contain. A function that owns its
     /// argument may then reuse the memory of these nodes.
     pub fn flatten_argument<'t, L: Leaf + Clone>(
-        argument: &impl Visited<L>,
-        known: impl Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
-        choose: impl Fn(usize, &[&L]) -> Option<usize>,
+        argument: &dyn Visited<L>,
+        known: &dyn Fn(usize) -> Option<(&'t TreeDef, &'t Self)>,
+        choose: &dyn Fn(usize, &[&L]) -> Option<usize>,
     ) -> Option<(usize, Vec<L>, References)> {
         let (treedef, outcome) = known(0)?;
         let others = |position| known(position).map(|(treedef, _)| treedef);
         let returned = outcome.returned.as_slice();
-        let found = matched(argument, treedef, &others, Some(returned), &choose)?;
+        let found = matched(argument, treedef, &others, Some(returned), choose)?;
         if found.0 == 0 {
             return Some(found);
         }
@@ -119,9 +117,9 @@ impl Outcome {
         }
         // The first walk collected handles of the shared nodes that the first outcome returns. The chosen outcome
         // returns other nodes, so another walk collects their handles.
-        let again = |_, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
+        let again = |_: usize, leaves: &[&L]| choose(found.0, leaves).filter(|&at| at == found.0);
         let returned = outcome.returned.as_slice();
-        matched(argument, treedef, &|_| None, Some(returned), again)
+        matched(argument, treedef, &|_| None, Some(returned), &again)
     }
 
     /// Drops the handles of the argument's shared nodes that are not in the outcome. A function that owns its argument

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use crate::base::error::TreeError;
 use crate::base::identity::NodeIdentity;
 use crate::contract::arena::{Arena, Content};
-use crate::contract::flatten::{Flatten, Sharing};
+use crate::contract::flatten::{Flatten, Sharing, cloning};
 use crate::contract::obstacle::attempt;
 use crate::contract::pytree::{Pytree, SharedVisit, Visitor};
 use crate::contract::unflatten::unflatten_unchecked;
-use crate::node::leaf::{AnyLeaf, Leaf};
+use crate::node::leaf::Leaf;
 use crate::node::shape::{DynamicShape, NodeKind, NodeShape};
 use crate::node::statics::StaticRef;
 use crate::tools::edit::place::Places;
@@ -47,31 +47,30 @@ pub(crate) fn replace<M: Pytree>(
     let spliced = Spliced::all(&replacements, &arena)?;
     let shared = replacements.iter().enumerate();
     let shared = shared.filter_map(|(number, new)| Some((new.target.identity?, number)));
-    let mut visitor = Replacing {
-        inner: Flatten::new(Sharing::Preserve, |leaf: &dyn Leaf| {
-            leaves.push(AnyLeaf::from_boxed(leaf.clone_boxed()));
-        })
-        .with_arena(&arena),
-        places,
-        shared: shared.collect(),
-        replacements: &replacements,
-        next: 0,
-        spliced: &spliced,
-        shift: 0,
-        hidden: 0,
-        beyond: 0,
-        beyond_from: None,
-        lost: false,
-    };
-    attempt(|| model.visit(&mut visitor))?;
-    if visitor.lost {
-        return Err(TreeError::Build {
+    let treedef = {
+        let mut visitor = Replacing {
+            inner: Flatten::new(Sharing::Preserve, cloning(&mut leaves)).with_arena(&arena),
+            places,
+            shared: shared.collect(),
+            replacements: &replacements,
+            next: 0,
+            spliced: &spliced,
+            shift: 0,
+            hidden: 0,
+            beyond: 0,
+            beyond_from: None,
+            lost: false,
+        };
+        attempt(|| model.visit(&mut visitor))?;
+        if visitor.lost {
+            return Err(TreeError::Build {
             node: "model with other values",
             reason: "a value contains a node of the model in which another place is replaced; replace one place after the other"
                 .to_owned(),
         });
-    }
-    let treedef = visitor.inner.finish();
+        }
+        visitor.inner.finish()
+    };
     let changed = unflatten_unchecked(&treedef, leaves)?;
     Ok((changed, treedef.has_axes()))
 }

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use safetensors::tensor::Dtype;
+
 use super::opening::{Piece, StoredFolder, damaged};
 use super::{BLOCK, block_checksum};
 use crate::checkpoint::CheckpointError;
@@ -19,8 +21,29 @@ impl StoredFolder {
         name: &str,
         region: &[Range<usize>],
     ) -> Result<Vec<T>, CheckpointError> {
-        let Some(whole) = self.wholes.get(name) else {
+        if !self.wholes.contains_key(name) {
             return Ok(Vec::new());
+        }
+        let mut elements = vec![T::EMPTY; region.iter().map(ExactSizeIterator::len).product()];
+        let mut scratch = Vec::new();
+        self.each_run(name, region, &mut |dtype, to, bytes| {
+            scratch.clear();
+            T::decode(dtype, bytes, &mut scratch);
+            elements[to..to + scratch.len()].copy_from_slice(&scratch);
+        })?;
+        Ok(elements)
+    }
+
+    /// Calls `each` with the dtype in the files, the position of a run of elements in the region, and the bytes of the run. This
+    /// function does not depend on the type of the elements, so it is compiled once.
+    fn each_run(
+        &mut self,
+        name: &str,
+        region: &[Range<usize>],
+        each: &mut dyn FnMut(Dtype, usize, &[u8]),
+    ) -> Result<(), CheckpointError> {
+        let Some(whole) = self.wholes.get(name) else {
+            return Ok(());
         };
         let dtype = whole.dtype;
         let unit = dtype.bitsize() / 8;
@@ -29,21 +52,16 @@ impl StoredFolder {
             .iter()
             .filter_map(|piece| Some((piece.clone(), overlap(&piece.ranges, region)?)))
             .collect();
-        let mut elements = vec![T::EMPTY; region.iter().map(ExactSizeIterator::len).product()];
-        let mut scratch = Vec::new();
         for (piece, common) in overlapping {
             let mut blocks = Blocks::new(&mut self.files[piece.file], &piece);
-            runs(&piece.ranges, region, &common, |from, to, length| {
-                let mut to = to;
-                blocks.read(from * unit, length * unit, |bytes| {
-                    scratch.clear();
-                    T::decode(dtype, bytes, &mut scratch);
-                    elements[to..to + scratch.len()].copy_from_slice(&scratch);
-                    to += scratch.len();
+            runs(&piece.ranges, region, &common, |from, mut to, length| {
+                blocks.read(from * unit, length * unit, &mut |bytes| {
+                    each(dtype, to, bytes);
+                    to += bytes.len() / unit;
                 })
             })?;
         }
-        Ok(elements)
+        Ok(())
     }
 
     /// Reads all blocks of all tensors, and compares their checksums.
@@ -51,7 +69,7 @@ impl StoredFolder {
         for whole in self.wholes.values() {
             for piece in &whole.pieces {
                 let length = piece.info.data_offsets.1 - piece.info.data_offsets.0;
-                Blocks::new(&mut self.files[piece.file], piece).read(0, length, |_| ())?;
+                Blocks::new(&mut self.files[piece.file], piece).read(0, length, &mut |_| ())?;
             }
         }
         Ok(())
@@ -153,7 +171,7 @@ impl<'f> Blocks<'f> {
         &mut self,
         start: usize,
         length: usize,
-        mut each: impl FnMut(&[u8]),
+        each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), CheckpointError> {
         let (mut at, end) = (start, start + length);
         while at < end {

@@ -4,9 +4,13 @@ use hashbrown::HashMap;
 use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
-use super::{Fill, Kernel, LONGEST_UNIT, Level, Place, STREAMED, Step, Store, TILE, Total, Work};
+use super::{
+    Arithmetic, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE, Step,
+    Store, TILE, Total, Work,
+};
 use crate::base::dtype::DType;
 use crate::base::narrow::Half;
+use crate::base::prefetch::LINE;
 use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
@@ -45,11 +49,13 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 fills: Vec::new(),
+                factors: Vec::new(),
                 steps: Vec::new(),
                 stores: Vec::new(),
                 totals: Vec::new(),
                 registers: 0,
                 streams: Vec::new(),
+                share: 1,
             },
             inside: HashMap::new(),
             loads: Vec::new(),
@@ -71,6 +77,10 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         inputs.len() - 1
     }
 
+    fn fill(&mut self, number: Number, register: usize) {
+        self.kernel.fills.push((Fill::Number(number), register));
+    }
+
     fn step(&mut self, work: Work, level: Level, operands: SmallVec<[Place; 3]>) -> usize {
         let output = self.register();
         self.kernel.steps.push(Step {
@@ -78,6 +88,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
             level,
             round: None,
             operands,
+            factors: [None; 4],
             output,
         });
         output
@@ -134,7 +145,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let register = match resolved {
             Resolved::Constant(value) => {
                 let register = self.register();
-                self.kernel.fills.push((Fill::Constant(value), register));
+                self.fill(Number::Constant(value), register);
                 register
             }
             Resolved::Value {
@@ -142,7 +153,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 pattern: Pattern::Scalar,
             } => {
                 let (input, register) = (self.input(base), self.register());
-                self.kernel.fills.push((Fill::Scalar { input }, register));
+                self.fill(Number::Scalar { input }, register);
                 register
             }
             Resolved::Value { base, pattern } => {
@@ -166,7 +177,11 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
             Role::Elementwise(Elementwise::Convert(_), level) if self.reads_floats(equation) => {
                 (Work::Convert, level, level)
             }
-            Role::Elementwise(elementwise, level) => (Work::Elementwise(elementwise), level, level),
+            Role::Elementwise(elementwise, level) => {
+                let work = Arithmetic::of(elementwise);
+                let work = work.map_or(Work::Elementwise(elementwise), Work::Arithmetic);
+                (work, level, level)
+            }
             Role::Rows(fold) => (Work::Rows(fold), Level::Row, Level::Element),
             Role::Columns { fold, period } => {
                 let info = self.planner.jaxpr.info(output).clone();
@@ -209,12 +224,14 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
 
     pub(in crate::executor) fn finish(mut self) -> Kernel {
         self.kernel.outputs.append(&mut self.total_outputs);
+        self.kernel.find_streams();
         self.choose_tile();
         self.choose_grain();
         self.find_memory_to_take();
+        self.kernel.absorb_factors();
         self.kernel.join_chains();
         self.kernel.assign_registers();
-        self.kernel.find_streams();
+        self.kernel.share_streams();
         self.kernel
     }
 
@@ -234,7 +251,12 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         } else {
             kernel.steps.iter().filter_map(period).max().unwrap_or(1)
         };
-        kernel.tile = unit * (TILE / unit).max(1);
+        let wanted = if kernel.streams.is_empty() {
+            TILE
+        } else {
+            STREAMED_TILE
+        };
+        kernel.tile = unit * (wanted / unit).max(1);
         let tile = kernel.tile;
         let fills = &mut kernel.fills;
         kernel.steps.retain(|step| match step.work {
@@ -256,7 +278,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let kernel = &mut self.kernel;
         let rows = kernel.fills.iter().filter_map(|(fill, _)| match fill {
             Fill::Row { period, .. } => Some(*period),
-            Fill::Constant(_) | Fill::Scalar { .. } => None,
+            Fill::Number(_) => None,
         });
         let blocks = kernel.totals.iter().map(Total::block);
         let grain = rows
@@ -275,7 +297,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let mut levels: Vec<Option<Level>> = vec![None; kernel.inputs.len()];
         let mut repeated = vec![false; kernel.inputs.len()];
         for (fill, _) in &kernel.fills {
-            if let Fill::Scalar { input } | Fill::Row { input, .. } = fill {
+            if let Fill::Number(Number::Scalar { input }) | Fill::Row { input, .. } = fill {
                 repeated[*input] = true;
             }
         }
@@ -342,6 +364,12 @@ impl Kernel {
         if streams.len() * self.length * self.float.bytes() >= STREAMED {
             self.streams = streams;
         }
+    }
+
+    /// Divides the requests of the next tile among the steps.
+    fn share_streams(&mut self) {
+        let share = self.tile.div_ceil(self.steps.len().max(1));
+        self.share = share.next_multiple_of(LINE / self.float.bytes());
     }
 }
 

@@ -10,19 +10,20 @@ use crate::executor::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::{Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 
-/// The operand of an operation with one operand, and the memory for its result.
+/// The operand of an operation with one operand, its factor, and the memory for its result.
 struct ToTile<'a, F> {
     operand: &'a [F],
+    factor: F,
     output: &'a mut [F],
 }
 
-impl<F: Copy> Map<F> for ToTile<'_, F> {
+impl<F: Float> Map<F> for ToTile<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn map(self, function: impl Fn(F) -> F) {
         for (output, &operand) in self.output.iter_mut().zip(self.operand) {
-            *output = function(operand);
+            *output = function(operand * self.factor);
         }
     }
 }
@@ -53,6 +54,7 @@ impl<F: Float> Tiles<F> {
         &mut self,
         operation: Elementwise,
         operands: &[Place],
+        factor: F,
         output: usize,
         here: &Here<'_, '_, F>,
     ) {
@@ -67,9 +69,34 @@ impl<F: Float> Tiles<F> {
             self.0.bools[output] = result;
         } else {
             let mut result = std::mem::take(&mut self.0.floats[output]);
-            self.apply_to_floats(operation, operands, here, &mut result[..here.count]);
+            self.apply_to_floats(operation, operands, factor, here, &mut result[..here.count]);
             self.0.floats[output] = result;
         }
+    }
+
+    /// Runs an operation of arithmetic on a tile.
+    #[inline(always)]
+    pub(in crate::executor) fn apply_arithmetic(
+        &mut self,
+        arithmetic: Arithmetic,
+        operands: &[Place],
+        [of_left, of_right]: [F; 2],
+        output: usize,
+        here: &Here<'_, '_, F>,
+    ) {
+        let mut result = std::mem::take(&mut self.0.floats[output]);
+        let pair = PairToTile {
+            left: self.floats(operands[0], here),
+            right: self.floats(operands[1], here),
+            output: &mut result[..here.count],
+        };
+        match arithmetic {
+            Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
+            Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
+            Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
+            Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
+        }
+        self.0.floats[output] = result;
     }
 
     /// Runs a chain of two operations on a tile.
@@ -78,12 +105,13 @@ impl<F: Float> Tiles<F> {
         &mut self,
         chain: Chain,
         operands: &[Place],
+        factors: [F; 4],
         output: usize,
         here: &Here<'_, '_, F>,
     ) {
         let mut result = std::mem::take(&mut self.0.floats[output]);
         let operands = [0, 1, 2].map(|operand| self.floats(operands[operand], here));
-        chain_tiles(chain, operands, &mut result[..here.count]);
+        chain_tiles(chain, operands, factors, &mut result[..here.count]);
         self.0.floats[output] = result;
     }
 
@@ -92,6 +120,7 @@ impl<F: Float> Tiles<F> {
         &self,
         operation: Elementwise,
         operands: &[Place],
+        factor: F,
         here: &Here<'_, '_, F>,
         output: &mut [F],
     ) {
@@ -101,6 +130,7 @@ impl<F: Float> Tiles<F> {
                 unary,
                 ToTile {
                     operand: float(0),
+                    factor,
                     output,
                 },
             ),
@@ -167,7 +197,12 @@ impl<F: Float> Tiles<F> {
 
 /// Runs a chain on three tiles. Each chain has its own loop, so that no loop contains a branch.
 #[inline(always)]
-fn chain_tiles<F: Float>(chain: Chain, [left, right, other]: [&[F]; 3], output: &mut [F]) {
+fn chain_tiles<F: Float>(
+    chain: Chain,
+    [left, right, other]: [&[F]; 3],
+    [of_left, of_right, of_other, of_middle]: [F; 4],
+    output: &mut [F],
+) {
     macro_rules! each {
         ($first:tt) => {
             match chain.second {
@@ -179,15 +214,16 @@ fn chain_tiles<F: Float>(chain: Chain, [left, right, other]: [&[F]; 3], output: 
         };
         ($first:tt, $second:tt) => {
             match chain.side {
-                Side::Left => each!(|left, right, other| (left $first right) $second other),
-                Side::Right => each!(|left, right, other| other $second (left $first right)),
+                Side::Left => each!(|middle, other| middle $second other, $first),
+                Side::Right => each!(|middle, other| other $second middle, $first),
             }
         };
-        ($function:expr) => {{
-            let function = $function;
+        ($second:expr, $first:tt) => {{
+            let second = $second;
             let operands = left.iter().zip(right).zip(other);
             for (output, ((&left, &right), &other)) in output.iter_mut().zip(operands) {
-                *output = function(left, right, other);
+                let middle = (left * of_left) $first (right * of_right);
+                *output = second(middle * of_middle, other * of_other);
             }
         }};
     }

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pytree_core::bug::pairs;
+use pytree_core::bug::{expect_some, pairs};
 use smallvec::SmallVec;
 
 use crate::base::dtype::AbstractArray;
@@ -41,6 +41,24 @@ pub(crate) fn linearize<R>(
     active: &[bool],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
 ) -> (Vec<Tensor>, Tape, R) {
+    let (mut run, mut rest) = (Some(run), None);
+    let (primals, tape) = linearize_results(inputs, active, &mut |tensors| {
+        let run = expect_some(run.take(), ONE_CALL);
+        let (results, other) = run(tensors);
+        rest = Some(other);
+        results
+    });
+    (primals, tape, expect_some(rest, ONE_CALL))
+}
+
+const ONE_CALL: &str = "one call of the linearized function";
+
+/// Runs a function with tangents like [`linearize`]. This part does not depend on the function's type, so it is compiled once.
+fn linearize_results(
+    inputs: &[Tensor],
+    active: &[bool],
+    run: &mut dyn FnMut(Vec<Tensor>) -> Vec<Tensor>,
+) -> (Vec<Tensor>, Tape) {
     let builder = Rc::new(RefCell::new(Builder::default()));
     let tape = Trace::begin(Interpreter::Tape(Rc::clone(&builder)));
     let duals = Trace::begin(Interpreter::Jvp);
@@ -54,7 +72,7 @@ pub(crate) fn linearize<R>(
             duals.dual(input.clone(), Some(tangent))
         })
         .collect();
-    let (results, rest) = run(traced);
+    let results = run(traced);
     let mut primals = Vec::with_capacity(results.len());
     let mut outputs = Vec::with_capacity(results.len());
     for result in &results {
@@ -68,7 +86,7 @@ pub(crate) fn linearize<R>(
     drop(duals);
     drop(tape);
     let builder = builder.take();
-    (primals, Tape { builder, outputs }, rest)
+    (primals, Tape { builder, outputs })
 }
 
 /// Records a function that is linear in its inputs, which are tangents. Also returns an extra value of the function. A

@@ -29,7 +29,7 @@ const LAID_OUT: usize = 1 << 12;
 
 /// A right operand that is stored column by column is copied to another layout only if the result has at least this
 /// many rows.
-const REUSED: usize = 16;
+const REUSED: usize = 2;
 
 /// The number of rows and columns of a block that is transposed at once.
 const BLOCK: usize = 16;

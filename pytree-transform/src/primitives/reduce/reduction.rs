@@ -121,16 +121,16 @@ pub(super) fn reduce<T: TensorElement>(
             .rposition(|axis| !is_reduced(axis))
             .map_or(0, |axis| axis + 1);
         inner *= length(&rest[last + 1..]);
-        let extents = [length(&rest[..first]), length(&rest[first..=last]), inner];
-        let shorter = {
-            let elements = reduced.as_deref().unwrap_or_else(|| operand.elements());
-            arch().dispatch(Middle {
-                elements,
-                extents,
-                start,
-                combine,
-            })
-        };
+        let (outer, middle) = (length(&rest[..first]), length(&rest[first..=last]));
+        let mut shorter = reused(outer * inner);
+        arch().dispatch(Middle {
+            elements: reduced.as_deref().unwrap_or_else(|| operand.elements()),
+            result: &mut shorter,
+            length: middle,
+            inner,
+            start,
+            combine,
+        });
         if let Some(longer) = reduced.replace(shorter) {
             give_back(longer);
         }
@@ -140,40 +140,42 @@ pub(super) fn reduce<T: TensorElement>(
     Array::new(without_axes(shape, axes), elements)
 }
 
-/// The reduction over the second of three axes. `extents` has the lengths of the axes. The code is compiled for the
-/// wide instruction sets.
+/// The reduction over the second of three axes, which has `length` elements. The third axis has `inner` elements. The code is
+/// compiled for the wide instruction sets.
 struct Middle<'a, T, C> {
     elements: &'a [T],
-    extents: [usize; 3],
+    result: &'a mut [T],
+    length: usize,
+    inner: usize,
     start: T,
     combine: C,
 }
 
 impl<T: TensorElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Middle<'_, T, C> {
-    type Output = Vec<T>;
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> Vec<T> {
+    fn with_simd<S: pulp::Simd>(self, _: S) {
         let Self {
             elements,
-            extents: [outer, middle, inner],
+            result,
+            length,
+            inner,
             start,
             combine,
         } = self;
-        let mut result = reused(outer * inner);
         if elements.is_empty() {
             result.fill(start);
         } else if inner == 1 {
-            for (result, row) in result.iter_mut().zip(elements.chunks_exact(middle)) {
+            for (result, row) in result.iter_mut().zip(elements.chunks_exact(length)) {
                 *result = fold::row(row, start, combine);
             }
         } else {
             let targets = result.chunks_exact_mut(inner);
-            for (target, rows) in targets.zip(elements.chunks_exact(middle * inner)) {
+            for (target, rows) in targets.zip(elements.chunks_exact(length * inner)) {
                 fold::columns(target, rows, start, combine);
             }
         }
-        result
     }
 }
 
@@ -272,27 +274,15 @@ fn argument_by<T: Ordered>(
     Array::new(without_axes(shape, &[axis]), positions)
 }
 
-/// The reduction of a row, which is compiled for the wide instruction sets.
-struct Row<'a, T, C> {
-    elements: &'a [T],
-    start: T,
-    combine: C,
-}
-
-impl<T: TensorElement, C: Fn(T, T) -> T + Copy> pulp::WithSimd for Row<'_, T, C> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> T {
-        fold::row(self.elements, self.start, self.combine)
-    }
-}
-
 /// Returns the position of the first extremum of a row. Computes the extremum first and then searches for it, which is
 /// faster than one loop that does both.
 fn argument_of_row<T: Ordered>(row: &[T], start: T, combine: impl Fn(T, T) -> T + Copy) -> i32 {
-    let extremum = arch().dispatch(Row {
+    let mut extremum = start;
+    arch().dispatch(Middle {
         elements: row,
+        result: std::slice::from_mut(&mut extremum),
+        length: row.len(),
+        inner: 1,
         start,
         combine,
     });

@@ -24,7 +24,7 @@ const LISTED: usize = 4;
 
 /// Returns the static fields that explain all mismatches of a recorded scope. `fits` returns whether all shapes match if
 /// the static field of the given name has the given length.
-pub(crate) fn suspects(scope: &Scope, fits: impl Fn(&'static str, usize) -> bool) -> Vec<Suspect> {
+pub(crate) fn suspects(scope: &Scope, fits: &dyn Fn(&'static str, usize) -> bool) -> Vec<Suspect> {
     let Some(report) = scope.report() else {
         return Vec::new();
     };
