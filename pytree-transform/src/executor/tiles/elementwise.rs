@@ -5,6 +5,8 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
+use std::hint::select_unpredictable;
+
 use super::{Float, Tiles};
 use crate::executor::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::{Map, Zip};
@@ -155,7 +157,8 @@ impl<F: Float> Tiles<F> {
                 for (((output, &condition), &on_true), &on_false) in
                     output.iter_mut().zip(condition).zip(on_true).zip(on_false)
                 {
-                    *output = if condition { on_true } else { on_false };
+                    // A branch would become a gather, because the compiler moves the loads of both values into the branches.
+                    *output = select_unpredictable(condition, on_true, on_false);
                 }
             }
         }
