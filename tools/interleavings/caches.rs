@@ -1,5 +1,6 @@
 //! The cache of compiled functions under shuttle.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -31,9 +32,10 @@ fn call(cache: &Cache, argument: u32, function: impl FnOnce()) -> Arc<Entry> {
         treedef: TreeDef(argument),
         infos: Vec::new(),
     };
-    let traced = cache.get_or_trace(signature, Origin(Location::caller()), |signature| {
+    let function = Cell::new(Some(function));
+    let traced = cache.get_or_trace(signature, Origin(Location::caller()), &|signature| {
         thread::yield_now();
-        function();
+        function.take().unwrap()();
         let entry = Entry::new(signature, Outcome, Arc::default(), Vec::new(), None);
         Ok::<_, Infallible>(entry)
     });
