@@ -8,7 +8,7 @@
     reason = "the loop around is compiled for the wide instruction sets"
 )]
 
-/// The bytes of a cache line.
+/// The bytes of a cache line, which are also those of the widest vector.
 pub(crate) const LINE: usize = 64;
 
 /// Requests the cache lines of `elements`. Does nothing on processors whose instruction for this purpose Rust does not know.

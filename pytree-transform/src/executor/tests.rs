@@ -256,15 +256,16 @@ fn missing_input_is_a_bug() {
     executable.run_in(&mut Slots::new(), vec![array]);
 }
 
+/// The operations of arithmetic.
+const OPERATIONS: [fn(&Tensor, &Tensor) -> Tensor; 4] = [
+    |left, right| left + right,
+    |left, right| left - right,
+    |left, right| left * right,
+    |left, right| left / right,
+];
+
 #[test]
 fn chains_round_like_single_operations() {
-    type Operation = fn(&Tensor, &Tensor) -> Tensor;
-    const OPERATIONS: [Operation; 4] = [
-        |left, right| left + right,
-        |left, right| left - right,
-        |left, right| left * right,
-        |left, right| left / right,
-    ];
     // The results of tanh need all digits of a float, so each operation of a chain rounds.
     let chains: Function = |x| {
         let [a, b, c] = [0, 1, 2].map(|input| x[input].tanh());
@@ -293,13 +294,6 @@ fn chains_round_like_single_operations() {
 
 #[test]
 fn factors_round_like_single_operations() {
-    type Operation = fn(&Tensor, &Tensor) -> Tensor;
-    const OPERATIONS: [Operation; 4] = [
-        |left, right| left + right,
-        |left, right| left - right,
-        |left, right| left * right,
-        |left, right| left / right,
-    ];
     // One factor is a constant, and the other is an element of an input that is broadcast.
     let factors: Function = |x| {
         let [a, b, c] = [0, 1, 2].map(|input| x[input].tanh());
@@ -324,20 +318,45 @@ fn factors_round_like_single_operations() {
     }
 }
 
+/// Returns the number of steps of the only kernel of a function.
+fn steps(shapes: &[&[usize]], function: Function) -> usize {
+    check(shapes, function);
+    let scheduled = schedule(&recorded(shapes, function));
+    let [Scheduled::Kernel(kernel)] = &scheduled[..] else {
+        panic!("expected one kernel, found {} steps", scheduled.len());
+    };
+    format!("{kernel:?}").matches("Step { work").count()
+}
+
 #[test]
 fn only_products_that_one_step_reads_become_factors() {
-    let displayed = |function: Function| kernels(&recorded(&[&[8], &[8]], function)).0;
-    let factors = displayed(|x| vec![&x[0] * 0.5 - &x[1] * 0.25]);
-    assert_eq!(factors, ["8 elements: mul, mul, sub"]);
-    // A product of a factor has two roundings, so it keeps a step for the second.
-    check(&[&[8], &[8]], |x| vec![&x[0] * 0.1 * 0.3 + &x[1]]);
-    // The product is a result, or two steps read it.
-    check(&[&[8], &[8]], |x| {
+    let steps = |function| steps(&[&[8], &[8]], function);
+    assert_eq!(steps(|x| vec![&x[0] * 0.5 - &x[1] * 0.25]), 1);
+    assert_eq!(steps(|x| vec![(&x[0] * 0.5).exp()]), 1);
+    // A product of a product has two roundings. The second one is the factor.
+    assert_eq!(steps(|x| vec![(&x[0] * 0.1 * 0.3).exp()]), 2);
+    // The product is also a result.
+    let stored: Function = |x| {
         let scaled = &x[0] * 0.1;
-        vec![&scaled + &x[1], scaled]
-    });
-    check(&[&[8], &[8]], |x| {
+        vec![scaled.exp(), scaled]
+    };
+    assert_eq!(steps(stored), 2);
+    // Two steps read the product.
+    let read_twice: Function = |x| {
         let scaled = &x[0] * 0.1;
-        vec![(&scaled + &x[1]) / (&scaled - 3.0)]
-    });
+        vec![scaled.exp() - scaled.tanh()]
+    };
+    assert_eq!(steps(read_twice), 4);
+}
+
+#[test]
+fn update_of_adam_has_five_steps() {
+    let update: Function = |x| {
+        let [p, m, v, g] = [0, 1, 2, 3].map(|input| &x[input]);
+        let m = m * 0.9 + g * 0.1;
+        let v = v * 0.999 + g * g * 0.001;
+        let p = p + &m * 1.1 / ((&v * 1.2).sqrt() + 1e-8) * -0.001;
+        vec![m, v, p]
+    };
+    assert_eq!(steps(&[&[8][..]; 4], update), 5);
 }

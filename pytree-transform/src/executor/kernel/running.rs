@@ -228,9 +228,10 @@ impl<F: Float> Chunk<'_, '_, F> {
         }
     }
 
+    /// Returns a factor of a step.
     #[inline(always)]
     fn factor(&self, position: Option<usize>) -> F {
-        position.map_or(F::of_bool(true), |position| self.factors[position])
+        position.map_or(F::from_f64(1.0), |position| self.factors[position])
     }
 
     #[inline(always)]

@@ -7,8 +7,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// The bytes of a cache line, which are also those of the widest vector.
-const LINE: usize = 64;
+use crate::base::prefetch::LINE;
 
 /// A buffer for the elements of one tile. The first element begins a cache line, so that no load or store of a vector
 /// crosses the border of two lines. Such a load or store takes twice as long, and an allocation of the system begins 16
