@@ -83,7 +83,6 @@ pub fn load_with<T: PytreeOf<Tensor>>(
 ) -> Result<(T, LoadReport), CheckpointError> {
     let (leaves, treedef) = graph::flatten::<Tensor, T>(template);
     let (loaded, report) = load_leaves(path.as_ref(), &treedef, &leaves, options)?;
-    drop(leaves);
     Ok((graph::unflatten(&treedef, loaded)?, report))
 }
 

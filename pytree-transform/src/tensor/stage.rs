@@ -20,19 +20,28 @@ pub(crate) fn stage<R>(
     inputs: &[AbstractArray],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
 ) -> (Jaxpr, Vec<Tensor>, R) {
+    let ((jaxpr, captured), rest) = called_once(run, |run| stage_results(recorder, inputs, run));
+    (jaxpr, captured, rest)
+}
+
+/// Calls `record` with a function of tensors, which `record` calls once. Returns the result of `record`, and the extra result of the
+/// function. `record` receives a function of a fixed type, so the code that it calls is compiled only once.
+pub(crate) fn called_once<R, T>(
+    run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
+    record: impl FnOnce(&mut dyn FnMut(Vec<Tensor>) -> Vec<Tensor>) -> T,
+) -> (T, R) {
+    const ONE_CALL: &str = "one call of the recorded function";
     let (mut run, mut rest) = (Some(run), None);
-    let (jaxpr, captured) = stage_results(recorder, inputs, &mut |tensors| {
+    let recorded = record(&mut |tensors| {
         let run = expect_some(run.take(), ONE_CALL);
         let (results, other) = run(tensors);
         rest = Some(other);
         results
     });
-    (jaxpr, captured, expect_some(rest, ONE_CALL))
+    (recorded, expect_some(rest, ONE_CALL))
 }
 
-const ONE_CALL: &str = "one call of the recorded function";
-
-/// Records a function like [`stage`]. This part does not depend on the function's type, so it is compiled once.
+/// Records a function like [`stage`], without its extra result.
 fn stage_results(
     recorder: Recorder,
     inputs: &[AbstractArray],

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_core::bug::pairs;
 use smallvec::SmallVec;
 
 use crate::base::dtype::AbstractArray;
@@ -19,6 +19,7 @@ use crate::tensor::Tensor;
 use crate::tensor::device::beside;
 use crate::tensor::jaxpr::{Builder, Equation, INPUTS, Jaxpr, RESULTS, Variable};
 use crate::tensor::primitive::{Linear, ToShared, one};
+use crate::tensor::stage::called_once;
 use crate::tensor::trace::{Interpreter, Payload, Trace, at_line, bind, current_line};
 
 /// The expected cotangents, as text for the panic message of a library bug.
@@ -41,19 +42,11 @@ pub(crate) fn linearize<R>(
     active: &[bool],
     run: impl FnOnce(Vec<Tensor>) -> (Vec<Tensor>, R),
 ) -> (Vec<Tensor>, Tape, R) {
-    let (mut run, mut rest) = (Some(run), None);
-    let (primals, tape) = linearize_results(inputs, active, &mut |tensors| {
-        let run = expect_some(run.take(), ONE_CALL);
-        let (results, other) = run(tensors);
-        rest = Some(other);
-        results
-    });
-    (primals, tape, expect_some(rest, ONE_CALL))
+    let ((primals, tape), rest) = called_once(run, |run| linearize_results(inputs, active, run));
+    (primals, tape, rest)
 }
 
-const ONE_CALL: &str = "one call of the linearized function";
-
-/// Runs a function with tangents like [`linearize`]. This part does not depend on the function's type, so it is compiled once.
+/// Runs a function with tangents like [`linearize`], without its extra value.
 fn linearize_results(
     inputs: &[Tensor],
     active: &[bool],
