@@ -38,7 +38,12 @@ const SHORTEST: usize = 8_000;
 
 /// Returns whether several threads should share work that takes one thread a number of nanoseconds.
 pub(crate) fn are_worth(nanoseconds: usize) -> bool {
-    nanoseconds >= SHORTEST && count() > 1
+    is_long(nanoseconds) && count() > 1
+}
+
+/// Returns whether work is long enough for several threads, if it takes one thread a number of nanoseconds.
+pub(crate) fn is_long(nanoseconds: usize) -> bool {
+    nanoseconds >= SHORTEST
 }
 
 /// Returns the number of threads that share long work, including the calling thread. `PYTREE_NUM_THREADS` sets this
@@ -58,6 +63,9 @@ fn count_in(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
         (count > 0).then_some(count)
     })
 }
+
+/// A piece of work that any thread may do.
+pub(crate) type Piece<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// Runs a function on every part. Several threads share the parts if all of them together take one thread long enough.
 pub(crate) fn share<P: Send>(nanoseconds: usize, parts: Vec<P>, run: impl Fn(P) + Sync) {

@@ -9,6 +9,7 @@
 
 mod arithmetic;
 mod builder;
+mod prepared;
 mod running;
 
 use std::fmt;

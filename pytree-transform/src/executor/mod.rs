@@ -5,27 +5,35 @@
 
 mod kernel;
 mod schedule;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod tiles;
 mod views;
 
+use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
 
-use pytree_core::bug::{expect_some, pairs};
+use pytree_core::bug::{bug, expect_some, pairs};
 use smallvec::SmallVec;
 
 use crate::base::array::Array;
+use crate::base::threads::{self, Piece};
 use crate::passes::optimize_for_host;
 use crate::primitives::body::program::{Program, Slots};
+use crate::primitives::dot::DotGeneral;
 use crate::tensor::evaluation::evaluate;
 use crate::tensor::jaxpr::{INPUTS, Jaxpr, OPERAND, OUTPUT, RESULTS, Variable, constant_array};
-use crate::tensor::primitive::{Operands, Primitive};
+use crate::tensor::primitive::{Divided, Operands, Outputs, Primitive};
 use crate::tensor::trace::at_line;
 
 use self::kernel::Kernel;
 use self::schedule::{Scheduled, schedule};
+use self::stages::{Share, Stage, arrange};
+
+/// The elements that belong to the steps of a stage, as text for the panic message of a library bug.
+const STEPS: &str = "one of them for each step of a stage";
 
 /// A scheduled jaxpr that is ready to run.
 pub(crate) struct Executable {
@@ -33,6 +41,7 @@ pub(crate) struct Executable {
     constants: Vec<(usize, Arc<Array>)>,
     inputs: Vec<usize>,
     steps: Vec<Step>,
+    stages: Vec<Stage>,
     outputs: Vec<usize>,
 }
 
@@ -54,6 +63,76 @@ enum Work {
 struct Use {
     slot: usize,
     last: bool,
+}
+
+impl Step {
+    /// Takes the operands of the step out of the memory of a program.
+    fn operands(&self, values: &mut Slots) -> Operands {
+        let operand = |used: &Use| {
+            let value = if used.last {
+                values[used.slot].take()
+            } else {
+                values[used.slot].clone()
+            };
+            expect_some(value, OPERAND)
+        };
+        self.inputs.iter().map(operand).collect()
+    }
+
+    /// Puts the results of the step into the memory of a program.
+    fn keep(&self, results: Outputs<Array>, values: &mut Slots) {
+        for (&slot, result) in pairs(&self.outputs, results, RESULTS) {
+            values[slot] = Some(Arc::new(result));
+        }
+    }
+}
+
+impl Work {
+    fn run(&self, operands: Operands) -> Outputs<Array> {
+        match self {
+            Self::One(primitive) => evaluate(&**primitive, operands),
+            Self::Collective(primitive, line) => at_line(line, || evaluate(&**primitive, operands)),
+            Self::Kernel(kernel) => kernel.run(operands),
+        }
+    }
+
+    /// Prepares the evaluation for several threads.
+    fn divided(&self, operands: Operands) -> Box<dyn Divided + '_> {
+        match self {
+            Self::Kernel(kernel) => kernel.divided(operands),
+            Self::One(primitive) | Self::Collective(primitive, _) => {
+                let any: &dyn Any = &**primitive;
+                let product = any.downcast_ref::<DotGeneral>();
+                let divided = product.and_then(|dot| dot.divided(&operands[0], &operands[1]));
+                divided.unwrap_or_else(|| Box::new(Undivided::Waiting(&**primitive, operands)))
+            }
+        }
+    }
+}
+
+/// The evaluation of a primitive in one piece.
+enum Undivided<'p> {
+    Waiting(&'p dyn Primitive, Operands),
+    Done(Outputs<Array>),
+}
+
+impl Divided for Undivided<'_> {
+    fn pieces<'a>(&'a mut self, _: usize, pieces: &mut Vec<Piece<'a>>) {
+        pieces.push(Box::new(move || {
+            if let Self::Waiting(primitive, operands) = self {
+                *self = Self::Done(evaluate(*primitive, std::mem::take(operands)));
+            }
+        }));
+    }
+
+    fn results(self: Box<Self>) -> Outputs<Array> {
+        match *self {
+            Self::Done(results) => results,
+            Self::Waiting(..) => {
+                bug("the piece of an evaluation to be done before its results are read")
+            }
+        }
+    }
 }
 
 /// Optimizes a jaxpr and prepares it to run.
@@ -80,7 +159,8 @@ impl Executable {
             .outputs
             .iter()
             .for_each(|output| used_later[output.index()] = true);
-        let mut steps: Vec<Step> = schedule(jaxpr)
+        let (scheduled, stages) = arrange(jaxpr, schedule(jaxpr), threads::count());
+        let mut steps: Vec<Step> = scheduled
             .into_iter()
             .rev()
             .map(|scheduled| {
@@ -111,6 +191,7 @@ impl Executable {
                 .collect(),
             inputs: jaxpr.inputs.iter().map(|input| input.index()).collect(),
             steps,
+            stages,
             outputs: jaxpr.outputs.iter().map(|output| output.index()).collect(),
         };
         executable.renumber();
@@ -150,28 +231,17 @@ impl Executable {
         for (&slot, input) in pairs(&self.inputs, inputs, INPUTS) {
             values[slot] = Some(input);
         }
-        for step in &self.steps {
-            let operands: Operands = step
-                .inputs
-                .iter()
-                .map(|used| {
-                    let value = if used.last {
-                        values[used.slot].take()
-                    } else {
-                        values[used.slot].clone()
-                    };
-                    expect_some(value, OPERAND)
-                })
-                .collect();
-            let results = match &step.work {
-                Work::One(primitive) => evaluate(&**primitive, operands),
-                Work::Collective(primitive, line) => {
-                    at_line(line, || evaluate(&**primitive, operands))
+        let mut start = 0;
+        for stage in &self.stages {
+            let steps = &self.steps[start..stage.end];
+            start = stage.end;
+            if stage.shares.is_empty() {
+                for step in steps {
+                    let operands = step.operands(values);
+                    step.keep(step.work.run(operands), values);
                 }
-                Work::Kernel(kernel) => kernel.run(operands),
-            };
-            for (&slot, result) in pairs(&step.outputs, results, RESULTS) {
-                values[slot] = Some(Arc::new(result));
+            } else {
+                run_side_by_side(steps, &stage.shares, values);
             }
         }
         let outputs = self
@@ -181,6 +251,24 @@ impl Executable {
             .collect();
         values.fill(None);
         outputs
+    }
+}
+
+/// Runs the steps of a stage. The threads share the pieces of all of them.
+fn run_side_by_side(steps: &[Step], shares: &[Share], values: &mut Slots) {
+    let operands: Vec<Operands> = steps.iter().map(|step| step.operands(values)).collect();
+    let mut evaluations: Vec<Box<dyn Divided + '_>> = pairs(steps, operands, STEPS)
+        .map(|(step, operands)| step.work.divided(operands))
+        .collect();
+    let mut pieces = Vec::new();
+    let mut by_step: Vec<_> = evaluations.iter_mut().map(Some).collect();
+    for share in shares {
+        let evaluation = expect_some(by_step[share.step].take(), STEPS);
+        evaluation.pieces(share.pieces, &mut pieces);
+    }
+    threads::run_parts(pieces, |piece| piece());
+    for (step, evaluation) in pairs(steps, evaluations, STEPS) {
+        step.keep(evaluation.results(), values);
     }
 }
 
@@ -206,7 +294,8 @@ pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
             outputs,
         }
     };
-    schedule(jaxpr).into_iter().map(planned).collect()
+    let (scheduled, _) = arrange(jaxpr, schedule(jaxpr), threads::count());
+    scheduled.into_iter().map(planned).collect()
 }
 
 fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Variable>) {

@@ -10,7 +10,7 @@
 //! An equation joins an earlier kernel if its operands are computed before or in that kernel. So unrelated equations in
 //! between do not split a kernel.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::kernel::{Kernel, KernelBuilder, Level};
@@ -36,12 +36,34 @@ const LONGEST_ROW: usize = 4096;
 /// The maximum number of elements of a row, if a kernel reduces all rows, element by element, to a single row.
 const LONGEST_TOTAL: usize = 16_384;
 
+/// The greatest number of elements of a kernel with equations that have nothing to do with each other. Such a kernel saves the
+/// overhead of several short kernels.
+const LONGEST_UNRELATED: usize = 2048;
+
 /// One step of a schedule.
 pub(super) enum Scheduled {
     /// A single equation, given by its position in the jaxpr.
     One(usize),
     /// Several equations in one kernel.
     Kernel(Box<Kernel>),
+}
+
+impl Scheduled {
+    /// Returns the variables that the step reads from memory.
+    pub(super) fn inputs<'a>(&'a self, jaxpr: &'a Jaxpr) -> &'a [Variable] {
+        match self {
+            Self::One(position) => &jaxpr.equations[*position].inputs,
+            Self::Kernel(kernel) => &kernel.inputs,
+        }
+    }
+
+    /// Returns the variables that the step writes to memory.
+    pub(super) fn outputs<'a>(&'a self, jaxpr: &'a Jaxpr) -> &'a [Variable] {
+        match self {
+            Self::One(position) => &jaxpr.equations[*position].outputs,
+            Self::Kernel(kernel) => &kernel.outputs,
+        }
+    }
 }
 
 /// Where a kernel finds the value of a variable.
@@ -341,7 +363,48 @@ impl<'j> Planner<'j> {
                 self.join(&mut group, position);
             }
         }
+        if group.length > LONGEST_UNRELATED {
+            self.keep_related(&mut group);
+        }
         Some(group)
+    }
+
+    /// Removes the equations that have nothing to do with the first equation of the group: no chain of values that one equation
+    /// computes and another one reads, or that both read, leads to them. In a kernel with the others, they would write their
+    /// results to memory earlier than necessary.
+    fn keep_related(&self, group: &mut Group) {
+        let mut sets = DisjointSets::new(group.members.len());
+        let mut known: HashMap<Variable, usize> = HashMap::new();
+        for (member, (position, _)) in group.members.iter().enumerate() {
+            let equation = &self.jaxpr.equations[*position];
+            for &input in &equation.inputs {
+                if let Resolved::Value { base, pattern } = self.resolve(input)
+                    && (pattern == Pattern::Same || group.inside.contains_key(&base))
+                {
+                    sets.join(member, *known.entry(base).or_insert(member));
+                }
+            }
+            sets.join(member, *known.entry(equation.outputs[0]).or_insert(member));
+        }
+        let first = sets.find(0);
+        let mut member = 0..;
+        group.members.retain(|_| {
+            member
+                .next()
+                .is_some_and(|member| sets.find(member) == first)
+        });
+        let outputs: HashSet<Variable> = group
+            .members
+            .iter()
+            .map(|&(position, _)| self.jaxpr.equations[position].outputs[0])
+            .collect();
+        group
+            .inside
+            .retain(|variable, _| outputs.contains(variable));
+        let has_rows = |(_, role): &(usize, Role)| matches!(role, Role::Rows(_));
+        if !group.members.iter().any(has_rows) {
+            group.row = None;
+        }
     }
 
     /// Returns the dtype class of the values that an equation computes, or `None` if no kernel can contain the
@@ -491,5 +554,29 @@ impl<'j> Planner<'j> {
             }
         }
         builder.finish()
+    }
+}
+
+/// Numbers, divided into sets without common numbers.
+struct DisjointSets(Vec<usize>);
+
+impl DisjointSets {
+    /// Puts each number below `count` into a set of its own.
+    fn new(count: usize) -> Self {
+        Self((0..count).collect())
+    }
+
+    /// Returns the number that stands for the set of a number.
+    fn find(&mut self, mut number: usize) -> usize {
+        while self.0[number] != number {
+            self.0[number] = self.0[self.0[number]];
+            number = self.0[number];
+        }
+        number
+    }
+
+    fn join(&mut self, left: usize, right: usize) {
+        let (left, right) = (self.find(left), self.find(right));
+        self.0[left.max(right)] = left.min(right);
     }
 }

@@ -2,23 +2,27 @@
 
 pub(in crate::primitives) mod matrix_product;
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 use smallvec::smallvec;
 
-use self::matrix_product::{Factor, LoopAxis, Loops, Strided, multiply};
+use self::matrix_product::{
+    Factor, Layout, LoopAxis, Loops, PER_NANOSECOND, Strided, multiply, parts,
+};
 use crate::base::array::{Array, reused, row_major_strides};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{AxisList, Shape};
-use crate::base::threads;
+use crate::base::threads::{self, Piece};
 use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, sorting_permutation, transpose};
 use crate::tensor::Tensor;
 use crate::tensor::primitive::{
-    AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
-    WithTangents, one, take,
+    AbstractResults, BatchAxis, Batched, Cotangents, Divided, Linear, Lowered, Operands, Outputs,
+    Primitive, WithTangents, one, take,
 };
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::bind_one;
@@ -157,23 +161,33 @@ impl DotGeneral {
         Shape::from(&*list(batch.chain(rows).chain(columns)))
     }
 
-    fn multiply<T: Factor>(&self, left: &Array, right: &Array) -> Array {
-        let shape = self.result_shape(left.shape(), right.shape());
-        let mut target = reused::<T>(shape.iter().product());
-        if target.is_empty() || self.contract.0.iter().any(|&axis| left.shape()[axis] == 0) {
-            target.fill(T::default());
-            return Array::new(&shape, target);
-        }
-        // Any order of summation is valid. Use the order of the contracted axes in the left operand.
-        let order = sorting_permutation(&self.contract.0);
-        let contract: (AxisList, AxisList) = order
+    /// Returns about how many nanoseconds one thread takes for the product of two operands.
+    pub(crate) fn nanoseconds(&self, left: &AbstractArray, right: &AbstractArray) -> usize {
+        let depth: usize = self
+            .contract
+            .0
+            .iter()
+            .map(|&axis| left.shape[axis])
+            .product();
+        let results: usize = self
+            .result_shape(&left.shape, &right.shape)
+            .iter()
+            .product();
+        depth * results / PER_NANOSECOND
+    }
+
+    /// Returns the pairs of contracted axes in the order of the left operand. Any order of summation is valid.
+    fn ordered_contract(&self) -> (AxisList, AxisList) {
+        sorting_permutation(&self.contract.0)
             .iter()
             .map(|&pair| (self.contract.0[pair], self.contract.1[pair]))
-            .unzip();
-        let (left_side, right_side) = self.sides(left.shape().len(), right.shape().len());
-        let left = Strided::new(left, &contract.0, [&self.batch.0, &left_side.free]);
-        let right = Strided::new(right, &contract.1, [&self.batch.1, &right_side.free]);
-        let strides = row_major_strides(&shape);
+            .unzip()
+    }
+
+    /// Returns the loops of a product with a result of the given shape. The shapes and strides of the operands are given.
+    fn loops(&self, shape: &[usize], left: Layout<'_>, right: Layout<'_>) -> Loops {
+        let (left_side, right_side) = self.sides(left.shape.len(), right.shape.len());
+        let strides = row_major_strides(shape);
         let axis = |l: Option<usize>, r: Option<usize>, place: Option<usize>| LoopAxis {
             length: l
                 .map_or(1, |l| left.shape[l])
@@ -185,16 +199,138 @@ impl DotGeneral {
         let of_left = left_side.free.iter().zip(&left_side.kept);
         let of_right = right_side.free.iter().zip(&right_side.kept);
         let batch = (self.batch.0.iter().zip(&self.batch.1)).enumerate();
+        let contract = self.ordered_contract();
         let depth = contract.0.iter().zip(&contract.1);
-        let loops = Loops::new(
+        Loops::new(
             batch.map(|(place, (&l, &r))| axis(Some(l), Some(r), Some(place))),
             of_left.map(|(&l, &place)| axis(Some(l), None, Some(place))),
             of_right.map(|(&r, &place)| axis(None, Some(r), Some(place))),
             depth.map(|(&l, &r)| axis(Some(l), Some(r), None)),
-        );
-        let (left, right) = (left.array.elements::<T>(), right.array.elements::<T>());
-        multiply(&loops, left, right, &mut target, threads::count());
-        Array::new(&shape, target)
+        )
+    }
+
+    /// Returns whether [`divided`](Self::divided) can divide the product of two operands into pieces. It cannot if an operand must
+    /// be laid out again first.
+    pub(crate) fn is_divisible(&self, left: &AbstractArray, right: &AbstractArray) -> bool {
+        let is_wide = matches!(left.dtype, DType::F32 | DType::F64);
+        if !is_wide || left.is_empty() || right.is_empty() {
+            return false;
+        }
+        let contract = self.ordered_contract();
+        let strides = [&left.shape, &right.shape].map(|shape| row_major_strides(shape));
+        let [left, right] =
+            [(left, &strides[0]), (right, &strides[1])].map(|(info, strides)| Layout {
+                shape: &info.shape,
+                strides,
+            });
+        let shape = self.result_shape(left.shape, right.shape);
+        left.is_direct(&contract.0)
+            && right.is_direct(&contract.1)
+            && !self.loops(&shape, left, right).is_turned()
+    }
+
+    /// Prepares the product of two operands, so that several threads share it. Returns `None` if it is not
+    /// [divisible](Self::is_divisible).
+    pub(crate) fn divided(
+        &self,
+        left: &Arc<Array>,
+        right: &Arc<Array>,
+    ) -> Option<Box<dyn Divided>> {
+        match left.dtype() {
+            DType::F32 => self.divided_in::<f32>(left, right),
+            DType::F64 => self.divided_in::<f64>(left, right),
+            _ => None,
+        }
+    }
+
+    fn divided_in<T: Factor>(
+        &self,
+        left: &Arc<Array>,
+        right: &Arc<Array>,
+    ) -> Option<Box<dyn Divided>> {
+        if !self.is_divisible(&left.info, &right.info) {
+            return None;
+        }
+        let problem = Problem::new(self, left, right);
+        let loops = problem.loops?;
+        Some(Box::new(DividedProduct::<T> {
+            loops,
+            left: Arc::clone(left),
+            right: Arc::clone(right),
+            target: reused(problem.shape.iter().product()),
+            shape: problem.shape,
+        }))
+    }
+
+    fn multiply<T: Factor>(&self, left: &Array, right: &Array) -> Array {
+        let problem = Problem::new(self, left, right);
+        let mut target = reused::<T>(problem.shape.iter().product());
+        match &problem.loops {
+            None => target.fill(T::default()),
+            Some(loops) => multiply(
+                loops,
+                problem.left.elements(),
+                problem.right.elements(),
+                &mut target,
+                threads::count(),
+            ),
+        }
+        Array::new(&problem.shape, target)
+    }
+}
+
+/// A product of two operands: its loops, and the operands in the layout that the loops read.
+struct Problem<'a> {
+    shape: Shape,
+    /// `None` if the result has no elements, or is a sum of no products.
+    loops: Option<Loops>,
+    left: Cow<'a, Array>,
+    right: Cow<'a, Array>,
+}
+
+impl<'a> Problem<'a> {
+    fn new(dot: &DotGeneral, left: &'a Array, right: &'a Array) -> Self {
+        let shape = dot.result_shape(left.shape(), right.shape());
+        if left.info.is_empty() || right.info.is_empty() {
+            return Self {
+                shape,
+                loops: None,
+                left: Cow::Borrowed(left),
+                right: Cow::Borrowed(right),
+            };
+        }
+        let (left_contract, right_contract) = dot.ordered_contract();
+        let (left_side, right_side) = dot.sides(left.shape().len(), right.shape().len());
+        let left = Strided::new(left, &left_contract, [&dot.batch.0, &left_side.free]);
+        let right = Strided::new(right, &right_contract, [&dot.batch.1, &right_side.free]);
+        Self {
+            loops: Some(dot.loops(&shape, left.layout(), right.layout())),
+            shape,
+            left: left.array,
+            right: right.array,
+        }
+    }
+}
+
+/// A product that several threads share.
+struct DividedProduct<T> {
+    loops: Loops,
+    left: Arc<Array>,
+    right: Arc<Array>,
+    target: Vec<T>,
+    shape: Shape,
+}
+
+impl<T: Factor> Divided for DividedProduct<T> {
+    fn pieces<'a>(&'a mut self, count: usize, pieces: &mut Vec<Piece<'a>>) {
+        let (left, right) = (self.left.elements(), self.right.elements());
+        for part in parts(&self.loops, left, right, &mut self.target, count) {
+            pieces.push(Box::new(move || part.run()));
+        }
+    }
+
+    fn results(self: Box<Self>) -> Outputs<Array> {
+        one(Array::new(&self.shape, self.target))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::base::array::Array;
 use crate::base::axis_names::AxisName;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
+use crate::base::threads::Piece;
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Jaxpr;
@@ -513,6 +514,15 @@ pub(crate) fn not_linear(primitive: &dyn Primitive) -> ! {
 /// Returns the single result of a primitive as a list of results.
 pub(crate) fn one<T>(value: T) -> Outputs<T> {
     smallvec::smallvec![value]
+}
+
+/// An evaluation that is divided into pieces. Threads do the pieces in any order.
+pub(crate) trait Divided: Send {
+    /// Adds the pieces of the evaluation to `pieces`: about `count` of them.
+    fn pieces<'a>(&'a mut self, count: usize, pieces: &mut Vec<Piece<'a>>);
+
+    /// Returns the results, after all pieces are done.
+    fn results(self: Box<Self>) -> Outputs<Array>;
 }
 
 /// Returns the operands as an array, for a primitive with a fixed number of operands.

@@ -1,136 +1,21 @@
-//! Runs a kernel: divides its elements among threads, and each thread's elements into tiles.
+//! Runs a part of a kernel tile by tile.
 
 #![allow(
     clippy::inline_always,
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
-use std::sync::Arc;
-
 use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 use super::{Fill, Kernel, Level, Number, Work};
-use crate::base::array::{Array, Data};
-use crate::base::dtype::DType;
 use crate::base::instructions::arch;
 use crate::base::prefetch::prefetch;
-use crate::base::threads;
-use crate::executor::tiles::{Accumulators, Float, Slot, Source, Tiles, Totals};
+use crate::executor::tiles::{Accumulators, Float, Slot, Source, Tiles};
 use crate::executor::views::Pattern;
-use crate::tensor::primitive::{Operands, Outputs};
-
-/// The number of elements for which one thread runs a step in a nanosecond.
-const PER_NANOSECOND: usize = 20;
-
-/// The maximum number of chunks per thread. A chunk consists of consecutive tiles that one thread runs. With several chunks per
-/// thread, other threads can take over the work of a delayed thread.
-const CHUNKS_PER_THREAD: usize = 4;
-
-/// The least number of nanoseconds of a chunk, if there are more chunks than threads. Each chunk first fills the registers of all
-/// constants and repeated rows.
-const SHORTEST_CHUNK: usize = 10_000;
 
 impl Kernel {
-    /// Runs the kernel on arrays, and returns its stored results, followed by its totals.
-    pub(in crate::executor) fn run(&self, inputs: Operands) -> Outputs<Array> {
-        match self.float {
-            DType::F64 => self.run_with::<f64>(inputs),
-            _ => self.run_with::<f32>(inputs),
-        }
-    }
-
-    fn run_with<F: Float>(&self, mut inputs: Operands) -> Outputs<Array> {
-        let mut taken: SmallVec<[Option<usize>; 8]> = smallvec::smallvec![None; inputs.len()];
-        let mut results: Outputs<Array> = self
-            .stores
-            .iter()
-            .enumerate()
-            .map(|(position, store)| {
-                let own = store.takes.iter().find(|&&input| {
-                    taken[input].is_none() && Arc::get_mut(&mut inputs[input]).is_some()
-                });
-                match own.and_then(|&input| Some((input, Arc::get_mut(&mut inputs[input])?))) {
-                    Some((input, array)) => {
-                        taken[input] = Some(position);
-                        Array {
-                            info: store.info.clone(),
-                            data: std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
-                        }
-                    }
-                    None => Array::reused(&store.info),
-                }
-            })
-            .collect();
-        let sources: SmallVec<[Source<'_>; 8]> = inputs
-            .iter()
-            .zip(&taken)
-            .map(|(array, taken)| match taken {
-                Some(result) => Source::Result(*result),
-                None => Source::Array(array),
-            })
-            .collect();
-        let mut totals = Totals::new(&self.totals, self.length);
-        let whole = Part {
-            start: 0,
-            end: self.length,
-            slots: results.iter_mut().map(Slot::<F>::new).collect(),
-            accumulators: totals.accumulators(),
-        };
-        let chunk = self.chunk_length(threads::count());
-        if chunk < self.length {
-            let parts = self.divide(whole, chunk);
-            threads::run_parts(parts, |part| self.run_part(&sources, part));
-        } else {
-            self.run_part(&sources, whole);
-        }
-        drop(sources);
-        results.extend(totals.into_arrays());
-        results
-    }
-
-    /// Returns the number of elements of a chunk. If there is enough work, there is at least one chunk for each thread.
-    fn chunk_length(&self, threads: usize) -> usize {
-        let nanoseconds = self.length * self.steps.len() / PER_NANOSECOND;
-        if !threads::are_worth(nanoseconds) {
-            return self.length;
-        }
-        let most = threads * CHUNKS_PER_THREAD;
-        let chunks = (nanoseconds / SHORTEST_CHUNK).max(threads).min(most);
-        let shortest = self.length.div_ceil(chunks);
-        shortest.next_multiple_of(self.grain)
-    }
-
-    /// Divides the elements `rest` and the memory of their results into parts of `chunk` elements.
-    fn divide<'s, F: Float>(&self, mut rest: Part<'s, F>, chunk: usize) -> Vec<Part<'s, F>> {
-        let mut parts = Vec::with_capacity((rest.end - rest.start).div_ceil(chunk));
-        while rest.end - rest.start > chunk {
-            let middle = rest.start + chunk;
-            let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
-            for (slot, store) in rest.slots.into_iter().zip(&self.stores) {
-                let (some, others) = slot.split_at(self.at_level(chunk, store.level));
-                before.push(some);
-                after.push(others);
-            }
-            let (own, others) = rest.accumulators.split_at(middle);
-            parts.push(Part {
-                start: rest.start,
-                end: middle,
-                slots: before,
-                accumulators: own,
-            });
-            rest = Part {
-                start: middle,
-                end: rest.end,
-                slots: after,
-                accumulators: others,
-            };
-        }
-        parts.push(rest);
-        parts
-    }
-
-    fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
+    pub(super) fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
         let mut tiles = Tiles::<F>::borrow(self.registers, self.tile);
         for &(fill, register) in &self.fills {
             match fill {
@@ -156,7 +41,7 @@ impl Kernel {
 
     /// Converts a number of elements to a number of values of the given level (elements or rows).
     #[inline(always)]
-    fn at_level(&self, elements: usize, level: Level) -> usize {
+    pub(super) fn at_level(&self, elements: usize, level: Level) -> usize {
         match level {
             Level::Element => elements,
             Level::Row => elements / self.row,
@@ -177,11 +62,11 @@ impl Number {
 }
 
 /// The elements from `start` to `end`, and the memory for the results of these elements.
-struct Part<'s, F: Float> {
-    start: usize,
-    end: usize,
-    slots: SmallVec<[Slot<'s, F>; 2]>,
-    accumulators: Accumulators<'s, F>,
+pub(super) struct Part<'s, F: Float> {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) slots: SmallVec<[Slot<'s, F>; 2]>,
+    pub(super) accumulators: Accumulators<'s, F>,
 }
 
 /// Consecutive tiles of a kernel. The loop over the tiles is compiled once for each instruction set.

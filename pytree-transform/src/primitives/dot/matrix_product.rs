@@ -7,7 +7,7 @@ mod loops;
 mod target;
 
 use self::loops::Kernel;
-pub(in crate::primitives) use self::loops::{LoopAxis, Loops, Strided, joined};
+pub(in crate::primitives) use self::loops::{Layout, LoopAxis, Loops, Strided, joined};
 pub(in crate::primitives) use self::target::Target;
 use std::borrow::Cow;
 
@@ -22,14 +22,6 @@ pub(in crate::primitives) const PER_NANOSECOND: usize = 50;
 
 /// The number of elements that one thread transposes in a nanosecond.
 const TURNED_PER_NANOSECOND: usize = 2;
-
-/// A right operand that is stored column by column is copied to another layout only if it has at least this many
-/// elements.
-const LAID_OUT: usize = 1 << 12;
-
-/// A right operand that is stored column by column is copied to another layout only if the result has at least this
-/// many rows.
-const REUSED: usize = 2;
 
 /// The number of rows and columns of a block that is transposed at once.
 const BLOCK: usize = 16;
@@ -51,13 +43,10 @@ pub(in crate::primitives) fn multiply<T: Factor>(
         depth,
         ..
     } = *loops;
-    let turned = columns.length * depth.length;
-    // The kernels read neighbouring columns of the right operand together. If neighbouring columns are far apart in
-    // memory, the kernels would gather them repeatedly.
-    let apart = loops.outer.iter().all(|axis| axis.right == 0) && depth.right == 1;
-    if !apart || columns.right < 2 || turned < LAID_OUT || rows.length < REUSED {
+    if !loops.is_turned() {
         return divide(loops, left, right, target, threads);
     }
+    let turned = columns.length * depth.length;
     let other_way = rows.length * (depth.length + columns.length);
     let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
     if whole && 3 * other_way < 2 * turned {
@@ -136,6 +125,17 @@ fn turn_block<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], w
 
 /// Writes a product to `target`. A product with enough work is divided into parts that run on parallel threads.
 fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
+    threads::run_parts(parts(loops, left, right, target, threads), Part::run);
+}
+
+/// Divides a product into at most `count` parts, which different threads may run.
+pub(in crate::primitives) fn parts<'a, T: Factor>(
+    loops: &'a Loops,
+    left: &'a [T],
+    right: &'a [T],
+    target: &'a mut [T],
+    count: usize,
+) -> Vec<Part<'a, T>> {
     let mut parts = Vec::new();
     let whole = Part {
         loops: Cow::Borrowed(loops),
@@ -143,12 +143,12 @@ fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], t
         right,
         target: Target::new(target),
     };
-    whole.divide(threads, &mut parts);
-    threads::run_parts(parts, Part::run);
+    whole.divide(count, &mut parts);
+    parts
 }
 
 /// A part of a product: its loops, and its elements of the operands and the result.
-struct Part<'a, T: Factor> {
+pub(in crate::primitives) struct Part<'a, T: Factor> {
     loops: Cow<'a, Loops>,
     left: &'a [T],
     right: &'a [T],
@@ -181,7 +181,7 @@ impl<T: Factor> Part<'_, T> {
         half(second, &self.left[l..], &self.right[r..], after).divide(threads.div_ceil(2), parts);
     }
 
-    fn run(self) {
+    pub(in crate::primitives) fn run(self) {
         let (left, right, mut target) = (self.left, self.right, self.target);
         let loops = &*self.loops;
         let mut multiply = |loops: &Loops, [l, r, t]: [usize; 3]| {

@@ -69,7 +69,34 @@ pub(in crate::primitives) struct Strided<'a> {
     pub(in crate::primitives) strides: PerAxis,
 }
 
+/// The length and stride of each axis of an operand.
+#[derive(Clone, Copy)]
+pub(in crate::primitives) struct Layout<'a> {
+    pub(in crate::primitives) shape: &'a [usize],
+    pub(in crate::primitives) strides: &'a [usize],
+}
+
+impl Layout<'_> {
+    /// Returns whether the contracted axes form one axis in memory.
+    pub(in crate::primitives) fn is_direct(&self, contract: &[usize]) -> bool {
+        let part = |&axis: &usize| LoopAxis {
+            length: self.shape[axis],
+            left: self.strides[axis],
+            right: 0,
+            result: 0,
+        };
+        joined(contract.iter().map(part)).len() <= 1
+    }
+}
+
 impl<'a> Strided<'a> {
+    pub(in crate::primitives) fn layout(&self) -> Layout<'_> {
+        Layout {
+            shape: &self.shape,
+            strides: &self.strides,
+        }
+    }
+
     /// Returns the operand without a copy if its contracted axes form one axis in memory. Otherwise, gathers its
     /// elements into a copy.
     pub(in crate::primitives) fn new(
@@ -79,13 +106,11 @@ impl<'a> Strided<'a> {
     ) -> Self {
         let shape = Shape::from(operand.shape());
         let mut strides = row_major_strides(&shape);
-        let part = |&axis: &usize| LoopAxis {
-            length: shape[axis],
-            left: strides[axis],
-            right: 0,
-            result: 0,
+        let layout = Layout {
+            shape: &shape,
+            strides: &strides,
         };
-        if joined(contract.iter().map(part)).len() <= 1 {
+        if layout.is_direct(contract) {
             return Self {
                 array: Cow::Borrowed(operand),
                 shape,
@@ -109,6 +134,14 @@ impl<'a> Strided<'a> {
         }
     }
 }
+
+/// A right operand that is stored column by column is copied to another layout only if it has at least this many
+/// elements.
+const LAID_OUT: usize = 1 << 12;
+
+/// A right operand that is stored column by column is copied to another layout only if the result has at least this
+/// many rows.
+const REUSED: usize = 2;
 
 /// The greatest number of multiplications for which a plain loop is faster than a kernel call.
 const SMALL: usize = 512;
@@ -197,6 +230,14 @@ impl Loops {
     pub(super) fn work(&self) -> usize {
         let outer: usize = self.outer.iter().map(|axis| axis.length).product();
         outer * self.rows.length * self.columns.length * self.depth.length
+    }
+
+    /// Returns whether the kernels would read neighbouring columns of the right operand that are far apart in memory,
+    /// and gather them repeatedly. Such an operand is laid out again first.
+    pub(in crate::primitives) fn is_turned(&self) -> bool {
+        let apart = self.outer.iter().all(|axis| axis.right == 0) && self.depth.right == 1;
+        let turned = self.columns.length * self.depth.length;
+        apart && self.columns.right >= 2 && turned >= LAID_OUT && self.rows.length >= REUSED
     }
 
     /// Returns the loops of the transposed matrix product, with the operands swapped.
