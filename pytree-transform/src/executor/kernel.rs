@@ -9,6 +9,7 @@
 
 mod arithmetic;
 mod builder;
+mod following;
 mod prepared;
 mod running;
 
@@ -24,6 +25,8 @@ use super::tiles::Total;
 use super::views::Pattern;
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::narrow::Half;
+use crate::base::target::Following;
+use crate::primitives::dot::DotGeneral;
 use crate::tensor::elementwise::Elementwise;
 use crate::tensor::jaxpr::Variable;
 use crate::tensor::primitive::Fold;
@@ -127,6 +130,21 @@ struct Store {
     takes: SmallVec<[usize; 4]>,
 }
 
+/// The product that a kernel follows.
+#[derive(Debug)]
+struct Product {
+    dot: DotGeneral,
+    /// The input of the kernel that is the result of the product.
+    input: usize,
+    result: AbstractArray,
+    following: Following,
+    /// About how many nanoseconds one thread takes for the product.
+    nanoseconds: usize,
+    is_divisible: bool,
+    /// Whether a later step reads the result of the product.
+    is_kept: bool,
+}
+
 /// Several equations that run in one loop over tiles.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -139,6 +157,9 @@ pub(crate) struct Kernel {
     grain: usize,
     /// The variables that the kernel reads from memory, in the order of its inputs.
     pub(super) inputs: Vec<Variable>,
+    /// The product whose result the kernel reads, if the kernel continues with the parts of this product. The place of the result in
+    /// the inputs then has the left operand, and the right operand is the last input.
+    product: Option<Product>,
     /// The variables that the kernel writes to memory.
     pub(super) outputs: Vec<Variable>,
     fills: Vec<(Fill, usize)>,
@@ -220,6 +241,10 @@ impl fmt::Display for Kernel {
             write!(f, " in rows of {}", self.row)?;
         }
         let mut separator = ": ";
+        if self.product.is_some() {
+            write!(f, "{separator}dot_general")?;
+            separator = ", ";
+        }
         for step in &self.steps {
             for _ in step.factors.iter().flatten() {
                 write!(f, "{separator}mul")?;

@@ -4,6 +4,7 @@
 //! operation that uses it. So this operation may write its result into the memory of the value.
 
 mod kernel;
+mod products;
 mod schedule;
 mod stages;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::tensor::primitive::{Divided, Operands, Outputs, Primitive};
 use crate::tensor::trace::at_line;
 
 use self::kernel::Kernel;
+use self::products::join_products;
 use self::schedule::{Scheduled, schedule};
 use self::stages::{Share, Stage, arrange};
 
@@ -159,7 +161,7 @@ impl Executable {
             .outputs
             .iter()
             .for_each(|output| used_later[output.index()] = true);
-        let (scheduled, stages) = arrange(jaxpr, schedule(jaxpr), threads::count());
+        let (scheduled, stages) = ordered(jaxpr);
         let mut steps: Vec<Step> = scheduled
             .into_iter()
             .rev()
@@ -278,6 +280,8 @@ pub(crate) struct Planned {
     pub(crate) single: Option<usize>,
     pub(crate) inputs: Vec<Variable>,
     pub(crate) outputs: Vec<Variable>,
+    /// The bytes of memory that the step uses only while it runs: a product with which a kernel continues.
+    pub(crate) scratch: usize,
 }
 
 /// Returns the steps in which a jaxpr runs, in execution order.
@@ -287,15 +291,26 @@ pub(crate) fn plan(jaxpr: &Jaxpr) -> Vec<Planned> {
             Scheduled::One(position) => Some(*position),
             Scheduled::Kernel(_) => None,
         };
+        let scratch = match &scheduled {
+            Scheduled::One(_) => 0,
+            Scheduled::Kernel(kernel) => kernel.scratch(),
+        };
         let (_, inputs, outputs) = parts(jaxpr, scheduled);
         Planned {
             single,
             inputs,
             outputs,
+            scratch,
         }
     };
-    let (scheduled, _) = arrange(jaxpr, schedule(jaxpr), threads::count());
+    let (scheduled, _) = ordered(jaxpr);
     scheduled.into_iter().map(planned).collect()
+}
+
+/// Returns the steps of a jaxpr in execution order, and the stages in which threads share them.
+fn ordered(jaxpr: &Jaxpr) -> (Vec<Scheduled>, Vec<Stage>) {
+    let steps = join_products(jaxpr, schedule(jaxpr));
+    arrange(jaxpr, steps, threads::count())
 }
 
 fn parts(jaxpr: &Jaxpr, scheduled: Scheduled) -> (Work, Vec<Variable>, Vec<Variable>) {

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use super::Executable;
+use super::products::join_products;
 use super::schedule::{Scheduled, schedule};
+use super::stages::{Share, Stage, arrange};
 use crate::base::bits::{Bits, with_bits};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::primitives::body::program::Slots;
+use crate::primitives::dot::dot_general;
 use crate::tensor::Tensor;
 use crate::tensor::jaxpr::Jaxpr;
 use crate::tensor::stage::stage;
@@ -36,7 +39,7 @@ fn input(shape: &[usize], seed: usize) -> Tensor {
 
 /// Returns the kernels of a schedule as text, and the number of equations that run outside of kernels.
 fn kernels(jaxpr: &Jaxpr) -> (Vec<String>, usize) {
-    let scheduled = schedule(jaxpr);
+    let scheduled = join_products(jaxpr, schedule(jaxpr));
     let alone = scheduled
         .iter()
         .filter(|scheduled| matches!(scheduled, Scheduled::One(_)))
@@ -359,4 +362,232 @@ fn update_of_adam_has_five_steps() {
         vec![m, v, p]
     };
     assert_eq!(steps(&[&[8][..]; 4], update), 5);
+}
+
+/// Returns the product of two matrices, summed over one axis of each.
+fn product(left: &Tensor, right: &Tensor, axes: [usize; 2]) -> Tensor {
+    dot_general(left, right, (&[axes[0]], &[axes[1]]), (&[], &[])).unwrap()
+}
+
+/// A layer: a product, a bias and an activation. `axis` is the axis of the weights over which the product sums.
+fn layer(x: &[Tensor], axis: usize) -> Tensor {
+    (product(&x[0], &x[1], [1, axis]) + &x[2]).maximum(0.0)
+}
+
+/// The numbers of rows, columns and contracted elements of products. In some of them, two threads take half of the rows or of
+/// the columns each.
+const PRODUCTS: [[usize; 3]; 9] = [
+    [1, 1, 1],
+    [3, 5, 2],
+    [8, 10, 128],
+    [64, 128, 128],
+    [300, 96, 100],
+    [1, 3000, 300],
+    [3000, 1, 300],
+    [70, 700, 90],
+    [20, 2, 700],
+];
+
+#[test]
+fn kernels_follow_products() {
+    let shapes = |[rows, columns, depth]: [usize; 3]| {
+        [vec![rows, depth], vec![depth, columns], vec![columns]]
+    };
+    let text = |function: Function| {
+        let shapes = shapes([8, 4, 6]);
+        let (kernels, alone) = kernels(&recorded(
+            &shapes.each_ref().map(|shape| &shape[..]),
+            function,
+        ));
+        assert_eq!(alone, 0);
+        kernels
+    };
+    let plain: Function = |x| vec![layer(x, 0)];
+    assert_eq!(text(plain), ["32 elements: dot_general, add, max"]);
+    // A later step reads the product.
+    let kept: Function = |x| {
+        let product = x[0].matmul(&x[1]);
+        vec![(&product + &x[2]).tanh(), product]
+    };
+    assert_eq!(text(kept), ["32 elements: dot_general, add, tanh"]);
+    let totals: Function = |x| {
+        let y = layer(x, 0);
+        vec![y.sum_axes([0]), y.sum(), y.max_axes([0])]
+    };
+    assert_eq!(
+        text(totals),
+        [
+            "32 elements in rows of 32: dot_general, add, max, reduce_sum, reduce_sum rows, reduce_max"
+        ]
+    );
+    let rows: Function = |x| vec![softmax(&[x[0].matmul(&x[1])]).remove(0) * &x[2]];
+    assert_eq!(
+        text(rows),
+        [
+            "32 elements in rows of 4: dot_general, reduce_max rows, sub, exp, reduce_sum rows, div, mul"
+        ]
+    );
+    let columns: Function = |x| vec![layer(x, 0).sum_axes([0]), layer(x, 0) * 2.0];
+    for sizes in PRODUCTS {
+        let shapes = shapes(sizes);
+        let shapes = shapes.each_ref().map(|shape| &shape[..]);
+        for function in [plain, kept, totals, rows, columns] {
+            check(&shapes, function);
+            check_in(DType::F64, &shapes, function);
+        }
+        let turned = [shapes[0], &[sizes[1], sizes[2]], shapes[2]];
+        check(&turned, |x| vec![layer(x, 1), layer(x, 1).sum_axes([0])]);
+    }
+}
+
+#[test]
+fn kernels_follow_products_of_batches() {
+    let function: Function = |x| {
+        let scores = x[0].matmul(&x[1]) * 0.125;
+        let exponentials = (&scores - scores.max_keep([-1])).exp();
+        vec![
+            &exponentials / exponentials.sum_keep([-1]),
+            exponentials.sum_axes([0, 1]),
+        ]
+    };
+    let shapes: [&[usize]; 2] = [&[3, 4, 5], &[3, 5, 6]];
+    let (kernels, alone) = kernels(&recorded(&shapes, function));
+    assert_eq!((kernels.len(), alone), (1, 0), "{kernels:?}");
+    for [batch, rows, columns, depth] in [
+        [3, 4, 6, 5],
+        [40, 64, 64, 32],
+        [1, 200, 200, 8],
+        [2, 3, 900, 90],
+    ] {
+        check(&[&[batch, rows, depth], &[batch, depth, columns]], function);
+    }
+}
+
+#[test]
+fn kernel_follows_the_latest_product() {
+    // The first product is in memory when the second one is computed.
+    let function: Function = |x| vec![x[0].matmul(&x[1]) * x[1].matmul(&x[0]) + 1.0];
+    let (kernels, alone) = kernels(&recorded(&[&[6, 6], &[6, 6]], function));
+    assert_eq!(
+        (kernels, alone),
+        (vec!["36 elements: dot_general, mul, add".to_owned()], 1)
+    );
+    check(&[&[6, 6], &[6, 6]], function);
+    // A product of integers, and a product that another step reads first, run alone.
+    check(&[&[6, 6], &[6, 6]], |x| {
+        let product = x[0].matmul(&x[1]);
+        let whole = x[0].convert(DType::I32);
+        let integers = whole.matmul(&whole).convert(DType::F32);
+        vec![product.t().matmul(&x[0]), product + 1.0, integers * 0.5]
+    });
+}
+
+/// The steps of a function as text, one line for each stage.
+fn staged(shapes: &[&[usize]], threads: usize, function: Function) -> (Vec<String>, Vec<Stage>) {
+    let jaxpr = recorded(shapes, function);
+    let (steps, stages) = arrange(&jaxpr, join_products(&jaxpr, schedule(&jaxpr)), threads);
+    let mut known: Vec<_> = jaxpr
+        .inputs
+        .iter()
+        .copied()
+        .chain(jaxpr.constants.iter().map(|(variable, _)| *variable))
+        .collect();
+    for step in &steps {
+        assert!(
+            step.inputs(&jaxpr)
+                .iter()
+                .all(|input| known.contains(input)),
+            "a step before its inputs"
+        );
+        known.extend(step.outputs(&jaxpr));
+    }
+    let text = |step: &Scheduled| match step {
+        Scheduled::One(position) => jaxpr.equations[*position].primitive.name().to_owned(),
+        Scheduled::Kernel(kernel) => kernel.to_string(),
+    };
+    let mut start = 0;
+    let lines = stages.iter().map(|stage| {
+        let line: Vec<String> = steps[start..stage.end].iter().map(text).collect();
+        start = stage.end;
+        line.join("; ")
+    });
+    (lines.collect(), stages)
+}
+
+#[test]
+fn steps_that_need_no_results_of_each_other_form_a_stage() {
+    // The gradients of a layer: neither product needs the other one.
+    let gradients: Function =
+        |x| vec![product(&x[0], &x[2], [0, 0]), product(&x[2], &x[1], [1, 1])];
+    let shapes: [&[usize]; 3] = [&[64, 128], &[128, 128], &[64, 128]];
+    let (lines, stages) = staged(&shapes, 2, gradients);
+    assert_eq!(lines, ["dot_general; dot_general"]);
+    let whole = |step| Share { step, pieces: 1 };
+    assert_eq!(stages[0].shares, [whole(0), whole(1)]);
+    check(&shapes, gradients);
+    assert!(
+        staged(&shapes, 1, gradients).1[0].shares.is_empty(),
+        "one thread"
+    );
+    // The second product needs the first one.
+    let (_, stages) = staged(&shapes, 2, |x| vec![x[0].matmul(&x[1]).matmul(&x[1])]);
+    assert!(
+        stages.iter().all(|stage| stage.shares.is_empty()),
+        "{stages:?}"
+    );
+    // Short steps run before the stage.
+    let with_short: Function = |x| {
+        vec![
+            product(&x[0], &x[2], [0, 0]),
+            x[3].sin(),
+            product(&x[2], &x[1], [1, 1]),
+        ]
+    };
+    let (lines, _) = staged(&[shapes[0], shapes[1], shapes[2], &[100]], 2, with_short);
+    assert_eq!(lines, ["sin", "dot_general; dot_general"]);
+}
+
+#[test]
+fn stages_compute_the_same_bits() {
+    // Products, updates and reductions of several lengths, in stages with steps that move elements.
+    let function: Function = |x| {
+        let mut results = Vec::new();
+        for scale in 1..6 {
+            let scaled = &x[0] * f64::from(scale);
+            let slope = product(&scaled, &x[2], [0, 0]);
+            results.extend([
+                product(&x[2], &x[1], [1, 1]).tanh(),
+                (&slope * 0.1).exp().sqrt() + &x[1],
+                scaled.t(),
+                slope.sum_axes([0]),
+            ]);
+        }
+        results
+    };
+    let shapes: [&[usize]; 3] = [&[64, 128], &[128, 128], &[64, 128]];
+    let (_, stages) = staged(&shapes, 2, function);
+    assert!(
+        stages.iter().any(|stage| !stage.shares.is_empty()),
+        "{stages:?}"
+    );
+    (0..20).for_each(|_| check(&shapes, function));
+}
+
+#[test]
+fn long_kernels_hold_related_equations_only() {
+    let function: Function = |x| {
+        let y = x[0].exp() + 1.0;
+        vec![y, x[1].tanh() * 2.0]
+    };
+    let count = |length: usize| {
+        kernels(&recorded(&[&[length], &[length]], function))
+            .0
+            .len()
+    };
+    assert_eq!((count(1000), count(10_000)), (1, 2));
+    check(&[&[10_000], &[10_000]], function);
+    // Both read the same array.
+    let shared: Function = |x| vec![x[0].exp() + 1.0, x[0].tanh() * &x[1]];
+    let (kernels, _) = kernels(&recorded(&[&[10_000], &[10_000]], shared));
+    assert_eq!(kernels.len(), 1, "{kernels:?}");
 }

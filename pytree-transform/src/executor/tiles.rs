@@ -24,6 +24,8 @@ use crate::base::array::Array;
 use crate::base::dtype::TensorElement;
 use crate::base::fold;
 use crate::base::narrow::Half;
+use crate::base::target::Target;
+use crate::primitives::dot::Factor;
 use crate::primitives::elementwise::Kernels;
 use crate::tensor::primitive::Fold;
 
@@ -36,6 +38,7 @@ const REPEATED: &str = "an element to repeat";
 /// A float type that tiles can hold: `f32` or `f64`.
 pub(super) trait Float:
     Kernels
+    + Factor
     + Send
     + Sync
     + Add<Output = Self>
@@ -110,38 +113,39 @@ impl<F: Float> Elements<'_, F> {
     }
 }
 
-/// The memory for consecutive elements of a result.
+/// The memory of a result, which the parts of a kernel share.
 pub(super) enum Slot<'a, F> {
-    Floats(&'a mut [F]),
+    Floats(Target<'a, F>),
     /// The bits of half-precision floats.
-    Halves(Half, &'a mut [u16]),
-    Bools(&'a mut [bool]),
+    Halves(Half, Target<'a, u16>),
+    Bools(Target<'a, bool>),
 }
 
 impl<'a, F: Float> Slot<'a, F> {
     pub(super) fn new(array: &'a mut Array) -> Self {
         if let Some(half) = Half::of(array.dtype()) {
-            Self::Halves(half, array.bits_mut())
+            Self::Halves(half, Target::new(array.bits_mut()))
         } else if array.dtype() == F::DTYPE {
-            Self::Floats(expect_some(F::slice_mut(&mut array.data), STORED))
+            let elements = expect_some(F::slice_mut(&mut array.data), STORED);
+            Self::Floats(Target::new(elements))
         } else {
-            Self::Bools(expect_some(bool::slice_mut(&mut array.data), STORED))
+            let elements = expect_some(bool::slice_mut(&mut array.data), STORED);
+            Self::Bools(Target::new(elements))
         }
     }
 
-    pub(super) fn split_at(self, at: usize) -> (Self, Self) {
-        match self {
-            Self::Floats(elements) => {
-                let (left, right) = elements.split_at_mut(at);
-                (Self::Floats(left), Self::Floats(right))
-            }
-            Self::Halves(half, bits) => {
-                let (left, right) = bits.split_at_mut(at);
-                (Self::Halves(half, left), Self::Halves(half, right))
-            }
-            Self::Bools(elements) => {
-                let (left, right) = elements.split_at_mut(at);
-                (Self::Bools(left), Self::Bools(right))
+    /// Returns the same memory for another part of the kernel.
+    ///
+    /// # Safety
+    /// The parts use different elements.
+    #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
+    pub(super) unsafe fn shared(&self) -> Self {
+        // SAFETY: the caller promises it.
+        unsafe {
+            match self {
+                Self::Floats(elements) => Self::Floats(elements.shared()),
+                Self::Halves(half, bits) => Self::Halves(*half, bits.shared()),
+                Self::Bools(elements) => Self::Bools(elements.shared()),
             }
         }
     }
@@ -293,20 +297,21 @@ impl<F: Float> Tiles<F> {
         self.0.floats[register] = output;
     }
 
-    /// Copies `count` values of a register into the memory of a result, beginning at the position `from` of this
-    /// memory.
+    /// Copies `count` values of a register into the memory of a result, beginning at the position `from`.
     #[inline(always)]
     pub(super) fn store(&self, register: usize, slot: &mut Slot<'_, F>, from: usize, count: usize) {
         match slot {
             Slot::Floats(elements) => {
-                elements[from..from + count].copy_from_slice(&self.0.floats[register][..count]);
+                let numbers = &self.0.floats[register][..count];
+                elements.slice_mut(from, count).copy_from_slice(numbers);
             }
             Slot::Halves(half, bits) => {
                 let numbers = &self.0.floats[register][..count];
-                F::narrow(*half, numbers, &mut bits[from..from + count]);
+                F::narrow(*half, numbers, bits.slice_mut(from, count));
             }
             Slot::Bools(elements) => {
-                elements[from..from + count].copy_from_slice(&self.0.bools[register][..count]);
+                let bools = &self.0.bools[register][..count];
+                elements.slice_mut(from, count).copy_from_slice(bools);
             }
         }
     }
@@ -319,7 +324,7 @@ impl<F: Float> Tiles<F> {
             Place::Input(input) => match here.sources[input] {
                 Source::Array(array) => &array.elements::<F>()[start..start + count],
                 Source::Result(result) => match &here.slots[result] {
-                    Slot::Floats(elements) => &elements[start - here.chunk..][..count],
+                    Slot::Floats(elements) => elements.slice(start, count),
                     Slot::Halves(..) | Slot::Bools(_) => bug(STORED),
                 },
             },
@@ -334,7 +339,7 @@ impl<F: Float> Tiles<F> {
             Place::Input(input) => match here.sources[input] {
                 Source::Array(array) => &array.elements::<bool>()[start..start + count],
                 Source::Result(result) => match &here.slots[result] {
-                    Slot::Bools(elements) => &elements[start - here.chunk..][..count],
+                    Slot::Bools(elements) => elements.slice(start, count),
                     Slot::Floats(_) | Slot::Halves(..) => bug(STORED),
                 },
             },

@@ -2,20 +2,21 @@
 
 pub(in crate::primitives) mod matrix_product;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use pytree_core::bug::expect_some;
 use smallvec::smallvec;
 
+pub(crate) use self::matrix_product::{Factor, Part};
 use self::matrix_product::{
-    Factor, Layout, LoopAxis, Loops, PER_NANOSECOND, Strided, multiply, parts,
+    Layout, LoopAxis, Loops, PER_NANOSECOND, Strided, multiply_then, parts,
 };
 use crate::base::array::{Array, reused, row_major_strides};
 use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, or_panic};
 use crate::base::shape::{AxisList, Shape};
+use crate::base::target::{Following, Region, Target, Then};
 use crate::base::threads::{self, Piece};
 use crate::primitives::elementwise::sum_of;
 use crate::primitives::shape::{batched_axis, sorting_permutation, transpose};
@@ -209,24 +210,72 @@ impl DotGeneral {
         )
     }
 
-    /// Returns whether [`divided`](Self::divided) can divide the product of two operands into pieces. It cannot if an operand must
-    /// be laid out again first.
+    /// Returns the loops of the product of two operands, or `None` if an operand is empty or must be gathered first.
+    fn loops_of(&self, left: &AbstractArray, right: &AbstractArray) -> Option<Loops> {
+        let contract = self.ordered_contract();
+        let strides = [left, right].map(|info| row_major_strides(&info.shape));
+        let [l, r] = [(left, &strides[0]), (right, &strides[1])].map(|(info, strides)| Layout {
+            shape: &info.shape,
+            strides,
+        });
+        let is_direct = l.is_direct(&contract.0) && r.is_direct(&contract.1);
+        let fits = is_direct && !left.is_empty() && !right.is_empty();
+        let shape = self.result_shape(&left.shape, &right.shape);
+        fits.then(|| self.loops(&shape, l, r))
+    }
+
+    /// Returns whether threads can share the product of two operands without a first phase, in which an operand is laid out
+    /// again.
     pub(crate) fn is_divisible(&self, left: &AbstractArray, right: &AbstractArray) -> bool {
         let is_wide = matches!(left.dtype, DType::F32 | DType::F64);
-        if !is_wide || left.is_empty() || right.is_empty() {
+        let loops = self.loops_of(left, right).filter(|_| is_wide);
+        loops.is_some_and(|loops| !loops.is_turned())
+    }
+
+    /// Returns whether the elements of the result are computed in the order of memory, so that another computation can continue
+    /// with its regions.
+    pub(crate) fn is_in_order(&self, left: &AbstractArray, right: &AbstractArray) -> bool {
+        let Some(loops) = self.loops_of(left, right) else {
             return false;
+        };
+        loops.is_in_order()
+    }
+
+    /// Returns the number of elements of a row of the result of a product in order.
+    pub(crate) fn width(&self, left: &AbstractArray, right: &AbstractArray) -> usize {
+        self.loops_of(left, right).map_or(1, |loops| loops.width())
+    }
+
+    /// Returns the operands in the layout that the loops read.
+    pub(crate) fn operands(&self, left: Arc<Array>, right: Arc<Array>) -> DotOperands {
+        let shape = self.result_shape(left.shape(), right.shape());
+        if left.info.is_empty() || right.info.is_empty() {
+            return DotOperands {
+                shape,
+                loops: None,
+                left,
+                right,
+            };
         }
-        let contract = self.ordered_contract();
-        let strides = [&left.shape, &right.shape].map(|shape| row_major_strides(shape));
-        let [left, right] =
-            [(left, &strides[0]), (right, &strides[1])].map(|(info, strides)| Layout {
-                shape: &info.shape,
-                strides,
-            });
-        let shape = self.result_shape(left.shape, right.shape);
-        left.is_direct(&contract.0)
-            && right.is_direct(&contract.1)
-            && !self.loops(&shape, left, right).is_turned()
+        let (left_contract, right_contract) = self.ordered_contract();
+        let (left_side, right_side) = self.sides(left.shape().len(), right.shape().len());
+        let l = Strided::new(&left, &left_contract, [&self.batch.0, &left_side.free]);
+        let r = Strided::new(&right, &right_contract, [&self.batch.1, &right_side.free]);
+        let loops = Some(self.loops(&shape, l.layout(), r.layout()));
+        let [l, r] = [l.gathered(), r.gathered()];
+        DotOperands {
+            shape,
+            loops,
+            left: l.map_or(left, Arc::new),
+            right: r.map_or(right, Arc::new),
+        }
+    }
+
+    fn multiply<T: Factor>(&self, left: Arc<Array>, right: Arc<Array>) -> Array {
+        let operands = self.operands(left, right);
+        let mut target = reused::<T>(operands.shape.iter().product());
+        operands.multiply(Target::new(&mut target), threads::count(), None);
+        Array::new(&operands.shape, target)
     }
 
     /// Prepares the product of two operands, so that several threads share it. Returns `None` if it is not
@@ -236,101 +285,87 @@ impl DotGeneral {
         left: &Arc<Array>,
         right: &Arc<Array>,
     ) -> Option<Box<dyn Divided>> {
-        match left.dtype() {
-            DType::F32 => self.divided_in::<f32>(left, right),
-            DType::F64 => self.divided_in::<f64>(left, right),
-            _ => None,
-        }
-    }
-
-    fn divided_in<T: Factor>(
-        &self,
-        left: &Arc<Array>,
-        right: &Arc<Array>,
-    ) -> Option<Box<dyn Divided>> {
         if !self.is_divisible(&left.info, &right.info) {
             return None;
         }
-        let problem = Problem::new(self, left, right);
-        let loops = problem.loops?;
-        Some(Box::new(DividedProduct::<T> {
-            loops,
-            left: Arc::clone(left),
-            right: Arc::clone(right),
-            target: reused(problem.shape.iter().product()),
-            shape: problem.shape,
-        }))
-    }
-
-    fn multiply<T: Factor>(&self, left: &Array, right: &Array) -> Array {
-        let problem = Problem::new(self, left, right);
-        let mut target = reused::<T>(problem.shape.iter().product());
-        match &problem.loops {
-            None => target.fill(T::default()),
-            Some(loops) => multiply(
-                loops,
-                problem.left.elements(),
-                problem.right.elements(),
-                &mut target,
-                threads::count(),
-            ),
-        }
-        Array::new(&problem.shape, target)
+        let operands = self.operands(Arc::clone(left), Arc::clone(right));
+        Some(match left.dtype() {
+            DType::F32 => Box::new(DividedProduct::<f32>::new(operands)),
+            _ => Box::new(DividedProduct::<f64>::new(operands)),
+        })
     }
 }
 
-/// A product of two operands: its loops, and the operands in the layout that the loops read.
-struct Problem<'a> {
+/// The operands of a product, in the layout that its loops read.
+pub(crate) struct DotOperands {
+    /// The shape of the result.
     shape: Shape,
     /// `None` if the result has no elements, or is a sum of no products.
     loops: Option<Loops>,
-    left: Cow<'a, Array>,
-    right: Cow<'a, Array>,
+    left: Arc<Array>,
+    right: Arc<Array>,
 }
 
-impl<'a> Problem<'a> {
-    fn new(dot: &DotGeneral, left: &'a Array, right: &'a Array) -> Self {
-        let shape = dot.result_shape(left.shape(), right.shape());
-        if left.info.is_empty() || right.info.is_empty() {
-            return Self {
-                shape,
-                loops: None,
-                left: Cow::Borrowed(left),
-                right: Cow::Borrowed(right),
-            };
+impl DotOperands {
+    /// Writes the product to `target`, on parallel threads if there is enough work, and continues with the regions of the result.
+    pub(crate) fn multiply<T: Factor>(
+        &self,
+        mut target: Target<'_, T>,
+        threads: usize,
+        then: Option<Then<'_>>,
+    ) {
+        let (left, right) = (self.left.elements(), self.right.elements());
+        if let Some(loops) = &self.loops {
+            return multiply_then(loops, left, right, target, threads, then);
         }
-        let (left_contract, right_contract) = dot.ordered_contract();
-        let (left_side, right_side) = dot.sides(left.shape().len(), right.shape().len());
-        let left = Strided::new(left, &left_contract, [&dot.batch.0, &left_side.free]);
-        let right = Strided::new(right, &right_contract, [&dot.batch.1, &right_side.free]);
-        Self {
-            loops: Some(dot.loops(&shape, left.layout(), right.layout())),
-            shape,
-            left: left.array,
-            right: right.array,
+        let count = target.len();
+        target.slice_mut(0, count).fill(T::default());
+        if let Some(then) = then {
+            (then.run)(Region::between(0, count));
         }
+    }
+
+    /// Divides the product into at most `count` parts, which different threads may run.
+    ///
+    /// # Panics
+    /// Panics if the product is not [divisible](DotGeneral::is_divisible).
+    pub(crate) fn parts<'a, T: Factor>(
+        &'a self,
+        target: Target<'a, T>,
+        count: usize,
+        following: Option<&Following>,
+    ) -> Vec<Part<'a, T>> {
+        let loops = expect_some(self.loops.as_ref(), "a product that is divisible");
+        let (left, right) = (self.left.elements(), self.right.elements());
+        parts(loops, left, right, target, count, following)
     }
 }
 
 /// A product that several threads share.
 struct DividedProduct<T> {
-    loops: Loops,
-    left: Arc<Array>,
-    right: Arc<Array>,
+    operands: DotOperands,
     target: Vec<T>,
-    shape: Shape,
+}
+
+impl<T: Factor> DividedProduct<T> {
+    fn new(operands: DotOperands) -> Self {
+        Self {
+            target: reused(operands.shape.iter().product()),
+            operands,
+        }
+    }
 }
 
 impl<T: Factor> Divided for DividedProduct<T> {
     fn pieces<'a>(&'a mut self, count: usize, pieces: &mut Vec<Piece<'a>>) {
-        let (left, right) = (self.left.elements(), self.right.elements());
-        for part in parts(&self.loops, left, right, &mut self.target, count) {
-            pieces.push(Box::new(move || part.run()));
+        let target = Target::new(&mut self.target);
+        for part in self.operands.parts(target, count, None) {
+            pieces.push(Box::new(move || part.run(None)));
         }
     }
 
     fn results(self: Box<Self>) -> Outputs<Array> {
-        one(Array::new(&self.shape, self.target))
+        one(Array::new(&self.operands.shape, self.target))
     }
 }
 
@@ -380,11 +415,11 @@ impl Primitive for DotGeneral {
     fn evaluate(&self, operands: Operands) -> Outputs<Array> {
         let [left, right] = take(operands);
         one(match left.dtype() {
-            DType::F32 => self.multiply::<f32>(&left, &right),
-            DType::I32 => self.multiply::<i32>(&left, &right),
-            DType::I64 => self.multiply::<i64>(&left, &right),
-            DType::U32 => self.multiply::<u32>(&left, &right),
-            _ => self.multiply::<f64>(&left, &right),
+            DType::F32 => self.multiply::<f32>(left, right),
+            DType::I32 => self.multiply::<i32>(left, right),
+            DType::I64 => self.multiply::<i64>(left, right),
+            DType::U32 => self.multiply::<u32>(left, right),
+            _ => self.multiply::<f64>(left, right),
         })
     }
 

@@ -177,7 +177,7 @@ fn memory(jaxpr: &Jaxpr, steps: &[Planned]) -> Memory {
             written[output.index()] = true;
             live += bytes(output);
         }
-        peak = peak.max(live);
+        peak = peak.max(live + step.scratch);
         for variable in step.inputs.iter().chain(&step.outputs) {
             let dead = last_use[variable.index()].is_none_or(|last| last <= position);
             if dead && std::mem::take(&mut written[variable.index()]) {

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::base::dtype::DType;
 use crate::base::narrow::Half;
+use crate::base::numbers::least_common_multiple;
 use crate::base::prefetch::LINE;
 use crate::executor::schedule::{Planner, Resolved, Role};
 use crate::executor::views::Pattern;
@@ -48,6 +49,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 grain: 1,
                 inputs: Vec::new(),
                 outputs: Vec::new(),
+                product: None,
                 fills: Vec::new(),
                 factors: Vec::new(),
                 steps: Vec::new(),
@@ -371,15 +373,6 @@ impl Kernel {
         let share = self.tile.div_ceil(self.steps.len().max(1));
         self.share = share.next_multiple_of(LINE / self.float.bytes());
     }
-}
-
-/// Returns the least common multiple of two numbers, or `None` if it overflows.
-fn least_common_multiple(left: usize, right: usize) -> Option<usize> {
-    let (mut divisor, mut rest) = (left, right);
-    while rest > 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    (left / divisor.max(1)).checked_mul(right)
 }
 
 impl Resolved {

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use pytree_core::bug::{bug, expect_some};
 use smallvec::SmallVec;
 
 use super::running::Part;
-use super::{Arithmetic, Chain, Kernel, Level, Step, Work};
+use super::{Arithmetic, Chain, Kernel, Level, Product, Step, Work};
 use crate::base::array::{Array, Data};
 use crate::base::dtype::DType;
+use crate::base::target::{Region, Target, Then};
 use crate::base::threads::{self, Piece};
 use crate::executor::tiles::{Float, Slot, Source, Totals};
+use crate::primitives::dot::DotOperands;
 use crate::tensor::elementwise::{Binary, Elementwise, Unary};
 use crate::tensor::primitive::{Divided, Operands, Outputs};
 
@@ -24,10 +27,15 @@ const CHUNKS_PER_THREAD: usize = 4;
 /// constants and repeated rows.
 const SHORTEST_CHUNK: usize = 10_000;
 
+/// The last operand of a kernel that follows a product, as text for the panic message of a library bug.
+const RIGHT: &str = "the right operand of a product";
+
 /// A kernel with its inputs and the memory of its results.
-pub(super) struct Prepared<'k, F> {
+struct Prepared<'k, F> {
     kernel: &'k Kernel,
     inputs: Inputs,
+    product: Option<(&'k Product, DotOperands)>,
+    /// The stored results. If the kernel follows a product whose memory no result has taken, the last one is that of the product.
     results: Outputs<Array>,
     totals: Totals<'k, F>,
 }
@@ -35,7 +43,7 @@ pub(super) struct Prepared<'k, F> {
 /// The inputs of a kernel.
 struct Inputs {
     arrays: Operands,
-    /// For each input, the position of the result that has taken its memory.
+    /// For each input, the position of the result that has its memory.
     taken: SmallVec<[Option<usize>; 8]>,
 }
 
@@ -48,74 +56,147 @@ impl Inputs {
         })
         .collect()
     }
+
+    /// Returns the memory into which a product writes its result.
+    #[allow(
+        unsafe_code,
+        reason = "a product and its kernel use the same elements one after the other"
+    )]
+    fn target<'s, F: Float>(&self, product: &Product, whole: &Part<'s, F>) -> Target<'s, F> {
+        let slot = self.taken[product.input].map(|result| &whole.slots[result]);
+        let Some(Slot::Floats(target)) = slot else {
+            bug("the result of a product to have memory of the kernel's dtype");
+        };
+        // SAFETY: the kernel uses the elements of a region only after the product has computed the region, on the same thread.
+        unsafe { target.shared() }
+    }
+}
+
+/// Returns the part of a kernel with the elements of a region.
+#[allow(
+    unsafe_code,
+    reason = "two parts write to the same memory, but not to the same elements"
+)]
+fn part<'s, F: Float>(whole: &Part<'s, F>, region: Region) -> Part<'s, F> {
+    // SAFETY: the regions of a kernel are different, and begin at multiples of its grain. A region within rows exists only if the
+    // kernel has no rows and its totals are rows of the same length.
+    unsafe { whole.shared(region) }
+}
+
+/// The memory of inputs that results may take.
+struct Memory {
+    /// For each input, the position of the result that has its memory.
+    taken: SmallVec<[Option<usize>; 8]>,
+    /// The memory of the product, which is an input with the given position.
+    product: Option<(usize, Array)>,
+}
+
+impl Memory {
+    /// Takes the memory of an input for the result with the given position, if nothing else uses the memory.
+    fn take(&mut self, array: &mut Arc<Array>, input: usize, result: usize) -> Option<Data> {
+        if self.taken[input].is_some() {
+            return None;
+        }
+        let mut product = self
+            .product
+            .take_if(|(product, _)| *product == input)
+            .map(|(_, product)| product);
+        let memory = match &mut product {
+            Some(product) => product,
+            None => Arc::get_mut(array)?,
+        };
+        let data = std::mem::replace(&mut memory.data, Data::Bool(Vec::new()));
+        self.taken[input] = Some(result);
+        Some(data)
+    }
 }
 
 impl<'k, F: Float> Prepared<'k, F> {
-    pub(super) fn new(kernel: &'k Kernel, mut inputs: Operands) -> Self {
-        let mut taken: SmallVec<[Option<usize>; 8]> = smallvec::smallvec![None; inputs.len()];
-        let results: Outputs<Array> = kernel
-            .stores
-            .iter()
-            .enumerate()
-            .map(|(position, store)| {
-                let own = store.takes.iter().find(|&&input| {
-                    taken[input].is_none() && Arc::get_mut(&mut inputs[input]).is_some()
-                });
-                match own.and_then(|&input| Some((input, Arc::get_mut(&mut inputs[input])?))) {
-                    Some((input, array)) => {
-                        taken[input] = Some(position);
-                        Array {
-                            info: store.info.clone(),
-                            data: std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
-                        }
-                    }
-                    None => Array::reused(&store.info),
-                }
-            })
-            .collect();
+    fn new(kernel: &'k Kernel, mut arrays: Operands) -> Self {
+        let product = kernel.product.as_ref().map(|product| {
+            let right = expect_some(arrays.pop(), RIGHT);
+            let left = Arc::clone(&arrays[product.input]);
+            (product, product.dot.operands(left, right))
+        });
+        let mut memory = Memory {
+            taken: smallvec::smallvec![None; arrays.len()],
+            product: kernel
+                .product
+                .as_ref()
+                .map(|product| (product.input, Array::reused(&product.result))),
+        };
+        let mut results: Outputs<Array> = Outputs::with_capacity(kernel.stores.len() + 1);
+        for store in &kernel.stores {
+            let position = results.len();
+            let data = { store.takes.iter() }
+                .find_map(|&input| memory.take(&mut arrays[input], input, position));
+            results.push(match data {
+                Some(data) => Array {
+                    info: store.info.clone(),
+                    data,
+                },
+                None => Array::reused(&store.info),
+            });
+        }
+        if let Some((input, array)) = memory.product.take() {
+            memory.taken[input] = Some(results.len());
+            results.push(array);
+        }
+        let taken = memory.taken;
         Self {
             kernel,
-            inputs: Inputs {
-                arrays: inputs,
-                taken,
-            },
+            inputs: Inputs { arrays, taken },
+            product,
             results,
             totals: Totals::new(&kernel.totals, kernel.length),
         }
     }
 
     /// Runs the kernel. Several threads share it if it is long.
-    pub(super) fn run(mut self) -> Outputs<Array> {
-        let kernel = self.kernel;
-        let chunk = kernel.chunk_length(threads::count());
-        let (inputs, whole) = self.whole();
-        let sources = inputs.sources();
-        if chunk < kernel.length {
-            threads::run_parts(kernel.divide(whole, chunk), |part| {
-                kernel.run_part(&sources, part);
-            });
-        } else {
-            kernel.run_part(&sources, whole);
-        }
-        drop(sources);
+    fn run(mut self) -> Outputs<Array> {
+        self.compute();
         self.finish()
     }
 
-    /// Returns the inputs, and a part with all elements.
-    fn whole(&mut self) -> (&Inputs, Part<'_, F>) {
+    fn compute(&mut self) {
+        let kernel = self.kernel;
+        let (inputs, product, whole) = self.shared();
+        let sources = inputs.sources();
+        let run = |region: Region| kernel.run_part(&sources, part(&whole, region));
+        if let Some((product, operands)) = product {
+            let then = Then {
+                run: &run,
+                following: product.following,
+            };
+            let target = inputs.target(product, &whole);
+            return operands.multiply(target, threads::count(), Some(then));
+        }
+        let chunk = kernel.chunk_length(threads::count());
+        if chunk < kernel.length {
+            threads::run_parts(kernel.regions(chunk).collect(), run);
+        } else {
+            run(Region::between(0, kernel.length));
+        }
+    }
+
+    /// Returns the inputs, the product, and a part with all elements.
+    fn shared(&mut self) -> (&Inputs, Option<&(&'k Product, DotOperands)>, Part<'_, F>) {
         let whole = Part {
-            start: 0,
-            end: self.kernel.length,
+            region: Region::between(0, self.kernel.length),
             slots: self.results.iter_mut().map(Slot::<F>::new).collect(),
             accumulators: self.totals.accumulators(),
         };
-        (&self.inputs, whole)
+        (&self.inputs, self.product.as_ref(), whole)
     }
 
-    /// Returns the stored results, followed by the totals.
+    /// Returns the stored results, followed by the totals and the product.
     fn finish(self) -> Outputs<Array> {
         let mut results = self.results;
+        let extra = (results.len() > self.kernel.stores.len())
+            .then(|| results.pop())
+            .flatten();
         results.extend(self.totals.into_arrays());
+        results.extend(extra.filter(|_| self.product.is_some_and(|(product, _)| product.is_kept)));
         results
     }
 }
@@ -123,10 +204,39 @@ impl<'k, F: Float> Prepared<'k, F> {
 impl<F: Float> Divided for Prepared<'_, F> {
     fn pieces<'a>(&'a mut self, count: usize, pieces: &mut Vec<Piece<'a>>) {
         let kernel = self.kernel;
-        let chunk = kernel.length.div_ceil(count).next_multiple_of(kernel.grain);
-        let (inputs, whole) = self.whole();
-        for part in kernel.divide(whole, chunk) {
-            pieces.push(Box::new(move || kernel.run_part(&inputs.sources(), part)));
+        let (inputs, product, whole) = self.shared();
+        let Some((product, operands)) = product else {
+            let chunk = kernel
+                .length
+                .div_ceil(count)
+                .max(1)
+                .next_multiple_of(kernel.grain);
+            for region in kernel.regions(chunk) {
+                let part = part(&whole, region);
+                pieces.push(Box::new(move || kernel.run_part(&inputs.sources(), part)));
+            }
+            return;
+        };
+        let following = product.following;
+        let mut add = |multiply: Multiply<'a>| {
+            let own = part(&whole, whole.region);
+            pieces.push(Box::new(move || {
+                let sources = inputs.sources();
+                multiply(Then {
+                    run: &|region| kernel.run_part(&sources, part(&own, region)),
+                    following,
+                });
+            }));
+        };
+        let target = inputs.target(product, &whole);
+        if product.is_divisible {
+            for part in operands.parts(target, count, Some(&following)) {
+                add(Box::new(move |then| part.run(Some(then.run))));
+            }
+        } else {
+            add(Box::new(move |then| {
+                operands.multiply(target, 1, Some(then));
+            }));
         }
     }
 
@@ -134,6 +244,9 @@ impl<F: Float> Divided for Prepared<'_, F> {
         self.finish()
     }
 }
+
+/// A part of a product, with what follows it.
+type Multiply<'a> = Box<dyn FnOnce(Then<'_>) + Send + 'a>;
 
 impl Kernel {
     /// Runs the kernel on arrays, and returns its stored results, followed by its totals.
@@ -154,6 +267,15 @@ impl Kernel {
 
     /// Returns about how many nanoseconds one thread takes for the kernel.
     pub(in crate::executor) fn nanoseconds(&self) -> usize {
+        self.own_nanoseconds()
+            + self
+                .product
+                .as_ref()
+                .map_or(0, |product| product.nanoseconds)
+    }
+
+    /// Returns about how many nanoseconds one thread takes for the steps of the kernel.
+    pub(super) fn own_nanoseconds(&self) -> usize {
         let at_elements =
             |step: &&Step| step.level == Level::Element || matches!(step.work, Work::Rows(_));
         let costs = self
@@ -176,33 +298,11 @@ impl Kernel {
         shortest.next_multiple_of(self.grain)
     }
 
-    /// Divides the elements `rest` and the memory of their results into parts of `chunk` elements.
-    fn divide<'s, F: Float>(&self, mut rest: Part<'s, F>, chunk: usize) -> Vec<Part<'s, F>> {
-        let mut parts = Vec::with_capacity((rest.end - rest.start).div_ceil(chunk));
-        while rest.end - rest.start > chunk {
-            let middle = rest.start + chunk;
-            let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
-            for (slot, store) in rest.slots.into_iter().zip(&self.stores) {
-                let (some, others) = slot.split_at(self.at_level(chunk, store.level));
-                before.push(some);
-                after.push(others);
-            }
-            let (own, others) = rest.accumulators.split_at(middle);
-            parts.push(Part {
-                start: rest.start,
-                end: middle,
-                slots: before,
-                accumulators: own,
-            });
-            rest = Part {
-                start: middle,
-                end: rest.end,
-                slots: after,
-                accumulators: others,
-            };
-        }
-        parts.push(rest);
-        parts
+    /// Divides the elements into regions of `chunk` elements.
+    fn regions(&self, chunk: usize) -> impl Iterator<Item = Region> + use<> {
+        let length = self.length;
+        let starts = (0..length).step_by(chunk);
+        starts.map(move |start| Region::between(start, length.min(start + chunk)))
     }
 }
 

@@ -11,21 +11,20 @@ use smallvec::SmallVec;
 use super::{Fill, Kernel, Level, Number, Work};
 use crate::base::instructions::arch;
 use crate::base::prefetch::prefetch;
+use crate::base::target::Region;
 use crate::executor::tiles::{Accumulators, Float, Slot, Source, Tiles};
 use crate::executor::views::Pattern;
 
 impl Kernel {
+    /// Computes the results of a part.
     pub(super) fn run_part<F: Float>(&self, sources: &[Source<'_>], part: Part<'_, F>) {
         let mut tiles = Tiles::<F>::borrow(self.registers, self.tile);
         for &(fill, register) in &self.fills {
-            match fill {
-                Fill::Number(number) => tiles.fill(register, number.value(sources)),
-                Fill::Row { input, period } => {
-                    tiles.cycle(register, sources[input].elements(), period, 0, self.tile);
-                }
+            if let Fill::Number(number) = fill {
+                tiles.fill(register, number.value(sources));
             }
         }
-        let mut chunk = Chunk {
+        let mut run = Run {
             kernel: self,
             sources,
             factors: self
@@ -36,7 +35,7 @@ impl Kernel {
             part,
             tiles,
         };
-        arch().dispatch(&mut chunk);
+        arch().dispatch(&mut run);
     }
 
     /// Converts a number of elements to a number of values of the given level (elements or rows).
@@ -61,16 +60,34 @@ impl Number {
     }
 }
 
-/// The elements from `start` to `end`, and the memory for the results of these elements.
+/// Elements of a kernel that one thread computes, and the memory for its results.
 pub(super) struct Part<'s, F: Float> {
-    pub(super) start: usize,
-    pub(super) end: usize,
+    pub(super) region: Region,
     pub(super) slots: SmallVec<[Slot<'s, F>; 2]>,
     pub(super) accumulators: Accumulators<'s, F>,
 }
 
-/// Consecutive tiles of a kernel. The loop over the tiles is compiled once for each instruction set.
-struct Chunk<'a, 's, F: Float> {
+impl<F: Float> Part<'_, F> {
+    /// Returns a part of the same kernel with other elements.
+    ///
+    /// # Safety
+    /// The regions of the parts that run at the same time have no common rows of a kernel with rows, no common blocks of totals, and
+    /// otherwise no common elements.
+    #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
+    pub(super) unsafe fn shared(&self, region: Region) -> Self {
+        // SAFETY: the caller promises it.
+        unsafe {
+            Self {
+                region,
+                slots: self.slots.iter().map(|slot| slot.shared()).collect(),
+                accumulators: self.accumulators.shared(),
+            }
+        }
+    }
+}
+
+/// A kernel that runs on a part of its elements. The loop over the tiles is compiled once for each instruction set.
+struct Run<'a, 's, F: Float> {
     kernel: &'a Kernel,
     sources: &'a [Source<'a>],
     factors: SmallVec<[F; 8]>,
@@ -78,33 +95,55 @@ struct Chunk<'a, 's, F: Float> {
     tiles: Tiles<F>,
 }
 
-impl<F: Float> pulp::WithSimd for &mut Chunk<'_, '_, F> {
+impl<F: Float> pulp::WithSimd for &mut Run<'_, '_, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        let Part { start, end, .. } = self.part;
-        let mut at = start;
-        while at < end {
-            let count = self.kernel.tile.min(end - at);
-            self.run_tile(at, count);
-            at += count;
+        let Region {
+            first,
+            rows,
+            columns,
+            stride,
+        } = self.part.region;
+        let tile = self.kernel.tile;
+        let step = if rows > 1 { stride } else { tile };
+        let mut column = 0;
+        while column < columns {
+            let count = tile.min(columns - column);
+            // In a single row, all tiles hold whole repetitions.
+            if rows > 1 || column == 0 {
+                self.fill_rows(first + column);
+            }
+            for row in 0..rows {
+                self.run_tile(first + row * stride + column, count, step);
+            }
+            column += count;
         }
-        self.part.accumulators.end(end);
+        self.part.accumulators.end(first + columns);
     }
 }
 
-impl<F: Float> Chunk<'_, '_, F> {
+impl<F: Float> Run<'_, '_, F> {
+    /// Fills the registers of repeated rows for tiles that begin at the element `start`.
+    #[inline(always)]
+    fn fill_rows(&mut self, start: usize) {
+        for &(fill, register) in &self.kernel.fills {
+            if let Fill::Row { input, period } = fill {
+                let source = self.sources[input].elements();
+                self.tiles
+                    .cycle(register, source, period, start, self.kernel.tile);
+            }
+        }
+    }
+
     /// Requests elements of an input that the next tile reads.
     #[inline(always)]
     fn request(&self, input: usize, start: usize, end: usize) {
         let elements = match self.sources[input] {
             Source::Array(array) => F::slice(&array.data).map(|elements| &elements[start..end]),
             Source::Result(result) => match &self.part.slots[result] {
-                Slot::Floats(elements) => {
-                    let first = self.part.start;
-                    Some(&elements[start - first..end - first])
-                }
+                Slot::Floats(elements) => Some(elements.slice(start, end - start)),
                 Slot::Halves(..) | Slot::Bools(_) => None,
             },
         };
@@ -120,10 +159,11 @@ impl<F: Float> Chunk<'_, '_, F> {
     }
 
     #[inline(always)]
-    fn run_tile(&mut self, at: usize, count: usize) {
-        let (kernel, first) = (self.kernel, self.part.start);
-        let mut requested = at + count;
-        let next = self.part.end.min(requested + kernel.tile);
+    fn run_tile(&mut self, at: usize, count: usize, step: usize) {
+        let kernel = self.kernel;
+        let end = self.part.region.end();
+        let mut requested = end.min(at + step);
+        let next = end.min(requested + count);
         for step in &kernel.steps {
             // Few elements in each step, so that the requests do not wait for each other.
             let end = next.min(requested + kernel.share);
@@ -134,7 +174,6 @@ impl<F: Float> Chunk<'_, '_, F> {
             let here = Here {
                 sources: self.sources,
                 slots: &self.part.slots,
-                chunk: kernel.at_level(first, step.level),
                 start: kernel.at_level(at, step.level),
                 count: kernel.at_level(count, step.level),
             };
@@ -182,7 +221,6 @@ impl<F: Float> Chunk<'_, '_, F> {
                     .spread(step.operands[0], step.output, kernel.row, count),
                 Work::Rows(fold) => {
                     let elements = Here {
-                        chunk: first,
                         start: at,
                         count,
                         ..here
@@ -206,7 +244,7 @@ impl<F: Float> Chunk<'_, '_, F> {
         }
         for (position, store) in kernel.stores.iter().enumerate() {
             let (from, length) = (
-                kernel.at_level(at - first, store.level),
+                kernel.at_level(at, store.level),
                 kernel.at_level(count, store.level),
             );
             self.tiles
@@ -219,8 +257,6 @@ impl<F: Float> Chunk<'_, '_, F> {
 pub(in crate::executor) struct Here<'a, 's, F> {
     pub(in crate::executor) sources: &'a [Source<'a>],
     pub(in crate::executor) slots: &'a [Slot<'s, F>],
-    /// The first element of the chunk.
-    pub(in crate::executor) chunk: usize,
     /// The first element of the tile (`start`), and the number of elements of the tile (`count`).
     pub(in crate::executor) start: usize,
     pub(in crate::executor) count: usize,

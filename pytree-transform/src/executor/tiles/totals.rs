@@ -17,6 +17,7 @@ use crate::base::array::{Array, give_back, reused};
 use crate::base::dtype::AbstractArray;
 use crate::base::fold::{self, LANES, Lanes, PART};
 use crate::base::narrow::narrowed;
+use crate::base::target::Target;
 use crate::tensor::primitive::Fold;
 
 /// A reduction of all rows of a kernel to one row, or of all elements to one number.
@@ -101,8 +102,7 @@ impl<'p, F: Float> Totals<'p, F> {
     pub(in crate::executor) fn accumulators(&mut self) -> Accumulators<'_, F> {
         let accumulators = self.0.iter_mut().map(|(total, results)| Accumulator {
             total,
-            start: 0,
-            results,
+            results: Target::new(results),
             lanes: [F::start(total.fold); LANES],
         });
         Accumulators(accumulators.collect())
@@ -115,46 +115,31 @@ impl<'p, F: Float> Totals<'p, F> {
     }
 }
 
-/// The accumulators of all totals, for one chunk of a kernel.
+/// The accumulators of all totals, for one part of a kernel.
 pub(in crate::executor) struct Accumulators<'a, F>(SmallVec<[Accumulator<'a, F>; 2]>);
 
 struct Accumulator<'a, F> {
     total: &'a Total,
-    /// The position of the first element of the chunk.
-    start: usize,
-    /// The results of the blocks in the chunk.
-    results: &'a mut [F],
+    /// The results of all blocks. The parts of a kernel write different ones.
+    results: Target<'a, F>,
     /// The accumulated lanes of the current block. Used only if all elements are reduced to one number.
     lanes: Lanes<F>,
 }
 
-impl<F: Float> Accumulators<'_, F> {
-    /// Splits the accumulators at an element that begins a block of every total.
-    pub(in crate::executor) fn split_at(self, element: usize) -> (Self, Self) {
-        let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
-        for Accumulator {
-            total,
-            start,
-            results,
-            lanes,
-        } in self.0
-        {
-            let blocks = (element - start) / total.block;
-            let (own, others) = results.split_at_mut(blocks * total.period);
-            before.push(Accumulator {
-                total,
-                start,
-                results: own,
-                lanes,
-            });
-            after.push(Accumulator {
-                total,
-                start: element,
-                results: others,
-                lanes,
-            });
-        }
-        (Self(before), Self(after))
+impl<'a, F: Float> Accumulators<'a, F> {
+    /// Returns the accumulators for another part of the kernel.
+    ///
+    /// # Safety
+    /// The parts have no common blocks, or no common columns of totals that are rows.
+    #[allow(unsafe_code, reason = "the caller promises that the results differ")]
+    pub(in crate::executor) unsafe fn shared(&self) -> Self {
+        let shared = |accumulator: &Accumulator<'a, F>| Accumulator {
+            total: accumulator.total,
+            // SAFETY: the caller promises it.
+            results: unsafe { accumulator.results.shared() },
+            lanes: accumulator.lanes,
+        };
+        Self(self.0.iter().map(shared).collect())
     }
 
     /// Adds a tile to a total. The tile begins at the element `at`.
@@ -211,18 +196,18 @@ impl<F: Float> Accumulator<'_, F> {
     fn end_part(&mut self, at: usize, fold: Fold) {
         let lanes = std::mem::replace(&mut self.lanes, [F::start(fold); LANES]);
         let combine = |left, right| F::combine(fold, left, right);
-        self.results[(at - 1 - self.start) / PART] = fold::join_lanes(lanes, combine);
+        let result = fold::join_lanes(lanes, combine);
+        self.results.slice_mut((at - 1) / PART, 1)[0] = result;
     }
 
     #[inline(always)]
     fn add_to_rows(&mut self, mut tile: &[F], at: usize, fold: Fold) {
         let Total { period, block, .. } = *self.total;
-        let element = at - self.start;
-        let (mut target, mut column) = (element / block * period, element % period);
-        let mut left_in_block = block - element % block;
+        let (mut target, mut column) = (at / block * period, at % period);
+        let mut left_in_block = block - at % block;
         while !tile.is_empty() {
             let (now, later) = tile.split_at((period - column).min(tile.len()));
-            let results = &mut self.results[target + column..][..now.len()];
+            let results = self.results.slice_mut(target + column, now.len());
             fold::into_row(results, now, |left, right| F::combine(fold, left, right));
             left_in_block -= now.len();
             if left_in_block == 0 {

@@ -4,16 +4,17 @@
 //! memory.
 
 mod loops;
-mod target;
 
 use self::loops::Kernel;
 pub(in crate::primitives) use self::loops::{Layout, LoopAxis, Loops, Strided, joined};
-pub(in crate::primitives) use self::target::Target;
+pub(in crate::primitives) use crate::base::target::Target;
 use std::borrow::Cow;
 
 use crate::base::array::{give_back, reused};
 use crate::base::dtype::TensorElement;
 use crate::base::instructions::are_portable;
+use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
+use crate::base::target::{Following, Region, Then};
 use crate::base::threads;
 use pytree_core::bug::expect_some;
 
@@ -37,6 +38,19 @@ pub(in crate::primitives) fn multiply<T: Factor>(
     target: &mut [T],
     threads: usize,
 ) {
+    multiply_then(loops, left, right, Target::new(target), threads, None);
+}
+
+/// Writes a product to `target`, as [`multiply`] does, and continues with each region of the result on the thread that has computed
+/// it.
+pub(in crate::primitives) fn multiply_then<T: Factor>(
+    loops: &Loops,
+    left: &[T],
+    right: &[T],
+    target: Target<'_, T>,
+    threads: usize,
+    then: Option<Then<'_>>,
+) {
     let Loops {
         rows,
         columns,
@@ -44,7 +58,7 @@ pub(in crate::primitives) fn multiply<T: Factor>(
         ..
     } = *loops;
     if !loops.is_turned() {
-        return divide(loops, left, right, target, threads);
+        return divide(loops, left, right, target, threads, then);
     }
     let turned = columns.length * depth.length;
     let other_way = rows.length * (depth.length + columns.length);
@@ -54,35 +68,79 @@ pub(in crate::primitives) fn multiply<T: Factor>(
         // the right factor.
         let mut transposed = reused(rows.length * columns.length);
         multiply(&loops.transposed(), right, left, &mut transposed, threads);
-        turn(&transposed, rows.length, target, columns.length, threads);
+        let source = Columns {
+            elements: &transposed,
+            stride: rows.length,
+        };
+        turn(source, target, columns.length, threads, then);
         return give_back(transposed);
     }
     let mut laid_out = reused(turned);
-    turn(right, columns.right, &mut laid_out, columns.length, threads);
+    let source = Columns {
+        elements: right,
+        stride: columns.right,
+    };
+    turn(
+        source,
+        Target::new(&mut laid_out),
+        columns.length,
+        threads,
+        None,
+    );
     let mut loops = loops.clone();
     (loops.columns.right, loops.depth.right) = (1, columns.length);
-    divide(&loops, left, &laid_out, target, threads);
+    divide(&loops, left, &laid_out, target, threads, then);
     give_back(laid_out);
 }
 
-/// Writes the rows of `source` as the `width` columns of `target`. Neighbouring rows are `stride` elements apart.
-fn turn<T: TensorElement + Send + Sync>(
-    source: &[T],
+/// The columns of a matrix that are transposed, one after the other in memory. Neighbouring ones are `stride` elements apart.
+#[derive(Clone, Copy)]
+struct Columns<'a, T> {
+    elements: &'a [T],
     stride: usize,
-    target: &mut [T],
+}
+
+/// Writes the rows of `source` as the `width` columns of `target`, and continues with regions of the result.
+#[allow(
+    unsafe_code,
+    reason = "the bands and what follows them use different elements of the same memory"
+)]
+fn turn<T: TensorElement + Send + Sync>(
+    source: Columns<'_, T>,
+    mut target: Target<'_, T>,
     width: usize,
     threads: usize,
+    then: Option<Then<'_>>,
 ) {
     let rows = target.len() / width;
-    let nanoseconds = target.len() / TURNED_PER_NANOSECOND;
+    let run = |target: &mut Target<'_, T>, start: usize, end: usize| {
+        let elements = target.slice_mut(start * width, (end - start) * width);
+        turn_band(&source.elements[start..], source.stride, elements, width);
+        if let Some(then) = then {
+            (then.run)(Region::between(start * width, end * width));
+        }
+    };
+    let following = then.map(|then| then.following);
+    let nanoseconds = target.len() / TURNED_PER_NANOSECOND
+        + following_nanoseconds(following.as_ref(), target.len());
+    let grain = following.map_or(1, |following| following.grain);
+    let unit = least_common_multiple(BLOCK, grain / greatest_common_divisor(grain, width));
+    let band = unit.map_or(rows, |unit| rows.div_ceil(threads).next_multiple_of(unit));
     if threads < 2 || !threads::are_worth(nanoseconds) || rows < 2 * BLOCK {
-        return turn_band(source, stride, target, width);
+        return run(&mut target, 0, rows);
     }
-    let band = rows.div_ceil(threads).next_multiple_of(BLOCK);
-    let bands = target.chunks_mut(band * width).enumerate();
-    threads::run_parts(bands.collect(), |(position, target)| {
-        turn_band(&source[position * band..], stride, target, width);
+    let bands = (0..rows).step_by(band).map(|start| {
+        // SAFETY: the bands are different rows, and the function `then` continues with the rows of its band only.
+        (start, unsafe { target.shared() })
     });
+    threads::run_parts(bands.collect(), |(start, mut target)| {
+        run(&mut target, start, rows.min(start + band));
+    });
+}
+
+/// Returns about how many nanoseconds one thread takes to continue with a number of elements.
+fn following_nanoseconds(following: Option<&Following>, elements: usize) -> usize {
+    following.map_or(0, |following| following.nanoseconds * elements / 1000)
 }
 
 /// Writes the beginning of each row of `source` as a column of `target`, block by block. A row of a block fills a cache
@@ -124,8 +182,17 @@ fn turn_block<T: TensorElement>(source: &[T], stride: usize, target: &mut [T], w
 }
 
 /// Writes a product to `target`. A product with enough work is divided into parts that run on parallel threads.
-fn divide<T: Factor>(loops: &Loops, left: &[T], right: &[T], target: &mut [T], threads: usize) {
-    threads::run_parts(parts(loops, left, right, target, threads), Part::run);
+fn divide<T: Factor>(
+    loops: &Loops,
+    left: &[T],
+    right: &[T],
+    target: Target<'_, T>,
+    threads: usize,
+    then: Option<Then<'_>>,
+) {
+    let following = then.as_ref().map(|then| &then.following);
+    let parts = parts(loops, left, right, target, threads, following);
+    threads::run_parts(parts, |part| part.run(then.map(|then| then.run)));
 }
 
 /// Divides a product into at most `count` parts, which different threads may run.
@@ -133,26 +200,31 @@ pub(in crate::primitives) fn parts<'a, T: Factor>(
     loops: &'a Loops,
     left: &'a [T],
     right: &'a [T],
-    target: &'a mut [T],
+    target: Target<'a, T>,
     count: usize,
+    following: Option<&Following>,
 ) -> Vec<Part<'a, T>> {
     let mut parts = Vec::new();
     let whole = Part {
         loops: Cow::Borrowed(loops),
         left,
         right,
-        target: Target::new(target),
+        target,
+        first: 0,
     };
-    whole.divide(count, &mut parts);
+    whole.divide(count, following, &mut parts);
     parts
 }
 
 /// A part of a product: its loops, and its elements of the operands and the result.
-pub(in crate::primitives) struct Part<'a, T: Factor> {
+pub(crate) struct Part<'a, T: Factor> {
     loops: Cow<'a, Loops>,
     left: &'a [T],
     right: &'a [T],
+    /// The memory of the whole result.
     target: Target<'a, T>,
+    /// The position of the first element of the part in the whole result.
+    first: usize,
 }
 
 impl<T: Factor> Part<'_, T> {
@@ -162,47 +234,85 @@ impl<T: Factor> Part<'_, T> {
         unsafe_code,
         reason = "two parts write to the same memory, but not to the same elements"
     )]
-    fn divide(self, threads: usize, parts: &mut Vec<Self>) {
-        let is_long = threads::are_worth(self.loops.work() / PER_NANOSECOND);
-        let halves = (threads > 1 && is_long).then(|| self.loops.halves());
+    fn divide(self, threads: usize, following: Option<&Following>, parts: &mut Vec<Self>) {
+        let nanoseconds = self.loops.work() / PER_NANOSECOND
+            + following_nanoseconds(following, self.loops.results());
+        let is_long = threads::are_worth(nanoseconds);
+        let halves = (threads > 1 && is_long).then(|| self.loops.halves(following));
         let Some((first, second, [l, r, t])) = halves.flatten() else {
             return parts.push(self);
         };
         // SAFETY: the halves of the loops have different positions in the result, and a product writes only the positions
         // of its loops.
-        let (before, after) = unsafe { self.target.shared(t) };
-        let half = |loops, left, right, target| Self {
+        let other = unsafe { self.target.shared() };
+        let half = |loops, left, right, target, first| Self {
             loops: Cow::Owned(loops),
             left,
             right,
             target,
+            first,
         };
-        half(first, self.left, self.right, before).divide(threads / 2, parts);
-        half(second, &self.left[l..], &self.right[r..], after).divide(threads.div_ceil(2), parts);
+        half(first, self.left, self.right, self.target, self.first).divide(
+            threads / 2,
+            following,
+            parts,
+        );
+        half(
+            second,
+            &self.left[l..],
+            &self.right[r..],
+            other,
+            self.first + t,
+        )
+        .divide(threads.div_ceil(2), following, parts);
     }
 
-    pub(in crate::primitives) fn run(self) {
-        let (left, right, mut target) = (self.left, self.right, self.target);
+    /// Computes the part, and continues with its regions.
+    pub(crate) fn run(mut self, then: Option<&(dyn Fn(Region) + Sync)>) {
+        let (left, right, first) = (self.left, self.right, self.first);
         let loops = &*self.loops;
+        let target = &mut self.target;
         let mut multiply = |loops: &Loops, [l, r, t]: [usize; 3]| {
-            let target = target.from(t);
+            let target = target.from(first + t);
             T::matrix_product(loops, &left[l..], &right[r..], target, Write::Overwrite);
         };
-        match loops.vector_blocks() {
-            None => loops.run(|offsets| multiply(loops, offsets)),
-            Some(blocks) => loops.run(|offsets| {
-                for (block, within) in &blocks {
-                    let at = std::array::from_fn(|side| offsets[side] + within[side]);
-                    multiply(block, at);
+        let blocks = loops.vector_blocks();
+        let mut product = |offsets: [usize; 3]| match &blocks {
+            None => multiply(loops, offsets),
+            Some(blocks) => {
+                for (block, within) in blocks {
+                    multiply(
+                        block,
+                        std::array::from_fn(|side| offsets[side] + within[side]),
+                    );
                 }
-            }),
+            }
+        };
+        let Some(then) = then else {
+            return loops.run(product);
+        };
+        let (rows, columns) = (loops.rows, loops.columns);
+        if rows.length > 1 && columns.length < rows.result {
+            loops.run(product);
+            return then(Region {
+                first,
+                rows: rows.length,
+                columns: columns.length,
+                stride: rows.result,
+            });
         }
+        let mut region = Region::between(first, first);
+        loops.run(|offsets| {
+            product(offsets);
+            region.columns += rows.length * columns.length;
+        });
+        then(region);
     }
 }
 
 /// Whether a matrix product keeps the old elements of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::primitives) enum Write {
+pub(crate) enum Write {
     /// Overwrites the old elements.
     Overwrite,
     /// Adds the product to the old elements.
@@ -210,7 +320,7 @@ pub(in crate::primitives) enum Write {
 }
 
 /// An element type that has kernels of matrix products.
-pub(in crate::primitives) trait Factor: TensorElement + Send + Sync {
+pub(crate) trait Factor: TensorElement + Send + Sync {
     /// Returns `self` plus the product of `left` and `right`.
     fn plus_product(self, left: Self, right: Self) -> Self;
 
@@ -350,13 +460,12 @@ fn plain_product<T: Factor>(
                 let factor = left[row * rows.left + step * depth.left];
                 sum = sum.plus_product(factor, right[step * depth.right + column * columns.right]);
             }
-            target.update(
-                row * rows.result + column * columns.result,
-                |old| match write {
-                    Write::Overwrite => sum,
-                    Write::Add => old.plus(sum),
-                },
-            );
+            let position = row * rows.result + column * columns.result;
+            let element = &mut target.slice_mut(position, 1)[0];
+            *element = match write {
+                Write::Overwrite => sum,
+                Write::Add => element.plus(sum),
+            };
         }
     }
 }
@@ -440,7 +549,11 @@ mod tests {
             let source: Vec<i32> = (0..).take((columns - 1) * stride + rows).collect();
             for threads in [1, 2, 3] {
                 let mut target = vec![-1; rows * columns];
-                turn(&source, stride, &mut target, columns, threads);
+                let rows = Columns {
+                    elements: &source,
+                    stride,
+                };
+                turn(rows, Target::new(&mut target), columns, threads, None);
                 for (position, &element) in target.iter().enumerate() {
                     let (row, column) = (position / columns, position % columns);
                     assert_eq!(element, source[column * stride + row]);

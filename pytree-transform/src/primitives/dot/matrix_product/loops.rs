@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::base::array::{Array, row_major_strides};
+use crate::base::numbers::{greatest_common_divisor, least_common_multiple};
 use crate::base::shape::{PerAxis, Shape};
+use crate::base::target::{Following, Rows};
 use crate::primitives::shape::gather;
 
 /// One axis of the loops of a product: its length, and the strides in the operands and the result.
@@ -90,6 +92,14 @@ impl Layout<'_> {
 }
 
 impl<'a> Strided<'a> {
+    /// Returns the copy of the operand if its elements were gathered.
+    pub(in crate::primitives) fn gathered(self) -> Option<Array> {
+        match self.array {
+            Cow::Owned(array) => Some(array),
+            Cow::Borrowed(_) => None,
+        }
+    }
+
     pub(in crate::primitives) fn layout(&self) -> Layout<'_> {
         Layout {
             shape: &self.shape,
@@ -173,7 +183,7 @@ pub(super) enum Kernel {
 /// The loops of a product: a matrix product over `rows`, `columns` and `depth` (the contracted axis), repeated over the
 /// axes `outer`.
 #[derive(Clone, Debug)]
-pub(in crate::primitives) struct Loops {
+pub(crate) struct Loops {
     pub(super) outer: LoopAxes,
     pub(super) rows: LoopAxis,
     pub(super) columns: LoopAxis,
@@ -228,8 +238,13 @@ impl Loops {
 
     /// Returns the number of multiplications of the whole product.
     pub(super) fn work(&self) -> usize {
+        self.results() * self.depth.length
+    }
+
+    /// Returns the number of elements of the result.
+    pub(super) fn results(&self) -> usize {
         let outer: usize = self.outer.iter().map(|axis| axis.length).product();
-        outer * self.rows.length * self.columns.length * self.depth.length
+        outer * self.rows.length * self.columns.length
     }
 
     /// Returns whether the kernels would read neighbouring columns of the right operand that are far apart in memory,
@@ -306,16 +321,36 @@ impl Loops {
         part
     }
 
+    /// Returns the number of elements between neighbouring rows of the result, if the result is in order.
+    pub(in crate::primitives) fn width(&self) -> usize {
+        if self.rows.length == 1 {
+            self.columns.length
+        } else {
+            self.rows.result
+        }
+    }
+
+    /// Returns whether the elements of the result are in memory in the order of the loops, without gaps.
+    pub(in crate::primitives) fn is_in_order(&self) -> bool {
+        let axes = self.outer.iter().chain([&self.rows, &self.columns]);
+        let mut inner = 1;
+        axes.rev().filter(|axis| axis.length > 1).all(|axis| {
+            let is_next = axis.result == inner;
+            inner *= axis.length;
+            is_next
+        })
+    }
+
     /// Divides the loops into two halves. Also returns the offsets of the second half in the left operand, the right
     /// operand and the result. Returns `None` if one half would use a kernel that differs from the kernel of the whole
-    /// product.
+    /// product, or if `following` cannot continue with the halves.
     ///
     /// A product without outer axes is divided along the longer one of rows and columns: each half then reads one half of
     /// the longer operand, and the whole shorter operand.
-    pub(super) fn halves(&self) -> Option<(Self, Self, [usize; 3])> {
+    pub(super) fn halves(&self, following: Option<&Following>) -> Option<(Self, Self, [usize; 3])> {
         let outer = (0..self.outer.len()).filter(|&place| self.outer[place].length > 1);
         if let Some(place) = outer.max_by_key(|&place| self.outer[place].result) {
-            return self.halves_along(place);
+            return self.halves_along(place, following);
         }
         let (rows, columns) = (self.outer.len(), self.outer.len() + 1);
         let (longer, shorter) = if self.columns.length > self.rows.length {
@@ -323,20 +358,38 @@ impl Loops {
         } else {
             (rows, columns)
         };
-        let halves = self.halves_along(longer);
-        halves.or_else(|| self.halves_along(shorter))
+        let halves = self.halves_along(longer, following);
+        halves.or_else(|| self.halves_along(shorter, following))
     }
 
     /// Divides the loops into two halves of the axis with the index `place`, as [`halves`](Self::halves) does.
-    fn halves_along(&self, place: usize) -> Option<(Self, Self, [usize; 3])> {
+    fn halves_along(
+        &self,
+        place: usize,
+        following: Option<&Following>,
+    ) -> Option<(Self, Self, [usize; 3])> {
         let axis = *self.axis(place);
         let is_outer = place < self.outer.len();
-        // The kernels of gemm work on blocks of 16 rows or columns.
-        let half = match (axis.length / 2, self.kernel()) {
-            (half, Kernel::Vector) if !is_outer => half.next_multiple_of(VECTOR_BLOCK),
-            (half, _) if half >= 32 => half.next_multiple_of(16),
-            (half, _) => half,
+        let is_within_rows = place > self.outer.len() && self.rows.length > 1;
+        let unit = match following {
+            None => 1,
+            Some(following) if is_within_rows => match following.rows {
+                Rows::Divisible => 1,
+                Rows::Whole => return None,
+            },
+            Some(following) => {
+                let common = greatest_common_divisor(following.grain, axis.result.max(1));
+                following.grain / common
+            }
         };
+        // The kernels of gemm work on blocks of 16 rows or columns.
+        let block = match self.kernel() {
+            Kernel::Vector if !is_outer => VECTOR_BLOCK,
+            _ if axis.length / 2 >= 32 => 16,
+            _ => 1,
+        };
+        let unit = least_common_multiple(unit, block)?;
+        let half = (axis.length / 2).next_multiple_of(unit);
         let rest = axis.length.checked_sub(half).filter(|&rest| rest > 0)?;
         let halves = (self.part(place, half), self.part(place, rest));
         let keep = [&halves.0, &halves.1].map(|half| half.kernel() == self.kernel());

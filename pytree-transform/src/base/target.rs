@@ -1,0 +1,175 @@
+//! The memory of a result that several threads write.
+//!
+//! A product is divided along its longer side, so that no thread reads the whole of the longer operand. If this side is
+//! that of the columns, the elements of two parts lie between each other in memory, so no slice has the elements of one
+//! part alone. The kernel that follows a product is divided in the same way.
+
+use std::marker::PhantomData;
+
+/// The memory of a result. It may be shared by several parts of a computation, each of which uses other elements.
+pub(crate) struct Target<'a, T> {
+    first: *mut T,
+    elements: usize,
+    memory: PhantomData<&'a mut [T]>,
+}
+
+#[allow(
+    unsafe_code,
+    reason = "the pointer stands for elements that one thread alone uses"
+)]
+// SAFETY: a target is a mutable borrow of the elements that its part uses, and those of other parts are never touched.
+unsafe impl<T: Send> Send for Target<'_, T> {}
+
+#[allow(
+    unsafe_code,
+    reason = "the pointer stands for elements that one thread alone uses"
+)]
+// SAFETY: a shared target only reads, as a shared slice does.
+unsafe impl<T: Sync> Sync for Target<'_, T> {}
+
+impl<'a, T: Copy> Target<'a, T> {
+    /// Returns a target with the elements of a slice.
+    pub(crate) fn new(elements: &'a mut [T]) -> Self {
+        Self {
+            first: elements.as_mut_ptr(),
+            elements: elements.len(),
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns the number of elements from the first one to the end of the memory.
+    pub(crate) fn len(&self) -> usize {
+        self.elements
+    }
+
+    /// Returns the address of the first element.
+    pub(crate) fn first(&self) -> *mut T {
+        self.first
+    }
+
+    /// Returns the elements from the position `start` on.
+    ///
+    /// # Panics
+    /// Panics if there are fewer elements.
+    pub(crate) fn from(&mut self, start: usize) -> Target<'_, T> {
+        Target {
+            first: self.address(start),
+            elements: self.elements - start,
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns another target with the same memory.
+    ///
+    /// # Safety
+    /// No element may be written through one of the targets while it is read or written through the other.
+    #[allow(unsafe_code, reason = "the caller promises that the elements differ")]
+    pub(crate) unsafe fn shared(&self) -> Self {
+        Self {
+            first: self.first,
+            elements: self.elements,
+            memory: PhantomData,
+        }
+    }
+
+    /// Returns `count` elements, beginning at the position `start`.
+    ///
+    /// # Panics
+    /// Panics if there are fewer elements.
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        unsafe_code,
+        reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
+    )]
+    pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
+        self.check(start, count);
+        // SAFETY: the elements are in the memory, as checked, and no other target uses them.
+        unsafe { std::slice::from_raw_parts(self.first.add(start), count) }
+    }
+
+    /// Returns `count` elements, beginning at the position `start`, to write them.
+    ///
+    /// # Panics
+    /// Panics if there are fewer elements.
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        unsafe_code,
+        reason = "only inlined code is compiled for the wide instruction sets, and the elements have no slice of their own"
+    )]
+    pub(crate) fn slice_mut(&mut self, start: usize, count: usize) -> &mut [T] {
+        self.check(start, count);
+        // SAFETY: the elements are in the memory, as checked, and no other target uses them.
+        unsafe { std::slice::from_raw_parts_mut(self.first.add(start), count) }
+    }
+
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "only inlined code is compiled for the wide instruction sets"
+    )]
+    fn check(&self, start: usize, count: usize) {
+        let rest = self.elements.checked_sub(start);
+        assert!(
+            rest.is_some_and(|rest| count <= rest),
+            "positions inside of the result"
+        );
+    }
+
+    fn address(&self, position: usize) -> *mut T {
+        assert!(position <= self.elements, "a position inside of the result");
+        self.first.wrapping_add(position)
+    }
+}
+
+/// Elements of a result: `rows` runs of `columns` neighbours. The first elements of two runs are `stride` elements apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) first: usize,
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) stride: usize,
+}
+
+impl Region {
+    /// Returns the elements from `start` to `end`.
+    pub(crate) fn between(start: usize, end: usize) -> Self {
+        Self {
+            first: start,
+            rows: 1,
+            columns: end - start,
+            stride: end - start,
+        }
+    }
+
+    /// Returns the position after the last element.
+    pub(crate) fn end(&self) -> usize {
+        self.first + self.rows.saturating_sub(1) * self.stride + self.columns
+    }
+}
+
+/// A computation that continues with the regions of a result. It runs on the thread that has computed a region, while the
+/// region is in the caches of its core.
+#[derive(Clone, Copy)]
+pub(crate) struct Then<'a> {
+    pub(crate) run: &'a (dyn Fn(Region) + Sync),
+    pub(crate) following: Following,
+}
+
+/// How the result of a computation may be divided into regions, with which another computation continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Following {
+    /// A region of whole rows begins at a multiple of this number of elements.
+    pub(crate) grain: usize,
+    pub(crate) rows: Rows,
+    /// About how many nanoseconds one thread takes to continue with 1,000 elements.
+    pub(crate) nanoseconds: usize,
+}
+
+/// Whether a region may hold a part of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    Whole,
+    Divisible,
+}
