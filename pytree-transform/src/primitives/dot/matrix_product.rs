@@ -496,8 +496,15 @@ macro_rules! integer_factor {
 integer_factor!(i32, i64, u32);
 
 #[cfg(test)]
+#[allow(
+    unsafe_code,
+    reason = "a test reads the memory of a product while other parts are computed"
+)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::base::target::Rows;
 
     /// Returns the loops of a batch of matrix products with operands in row-major order.
     fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
@@ -535,6 +542,101 @@ mod tests {
                 assert!((element - sum).abs() < 0.5, "whole numbers");
             }
         }
+    }
+
+    /// Multiplies with two threads, and returns the regions with which another computation continued. Checks that each region was
+    /// computed before.
+    fn regions(
+        [batch, rows, columns, depth]: [usize; 4],
+        is_transposed: bool,
+        following: Following,
+    ) -> Vec<Region> {
+        let mut loops = loops(batch, rows, columns, depth);
+        if is_transposed {
+            (loops.columns.right, loops.depth.right) = (depth, 1);
+        }
+        let (left, right) = (
+            vec![1_f32; batch * rows * depth],
+            vec![1_f32; batch * depth * columns],
+        );
+        let mut result = vec![f32::NAN; batch * rows * columns];
+        let target = Target::new(&mut result);
+        // SAFETY: a region is read on the thread that has computed it.
+        let seen = unsafe { target.shared() };
+        let regions = Mutex::new(Vec::new());
+        let run = |region: Region| {
+            for row in 0..region.rows {
+                let elements = seen.slice(region.first + row * region.stride, region.columns);
+                assert!(elements.iter().all(|&element| element == depth as f32));
+            }
+            regions.lock().unwrap().push(region);
+        };
+        let then = Then {
+            run: &run,
+            following,
+        };
+        multiply_then(&loops, &left, &right, target, 2, Some(then));
+        let mut counts = vec![0; result.len()];
+        let regions = regions.into_inner().unwrap();
+        for region in &regions {
+            for row in 0..region.rows {
+                let start = region.first + row * region.stride;
+                counts[start..start + region.columns]
+                    .iter_mut()
+                    .for_each(|count| *count += 1);
+            }
+        }
+        assert!(counts.iter().all(|&count| count == 1), "each element once");
+        regions
+    }
+
+    #[test]
+    fn another_computation_continues_with_each_region_once() {
+        for sizes in [
+            [1, 20, 900, 800],
+            [1, 300, 200, 160],
+            [3, 200, 150, 130],
+            [1, 1, 3000, 3000],
+            [40, 64, 64, 64],
+            [1, 3000, 1, 3000],
+            [1, 8, 8, 8],
+        ] {
+            let elements = sizes[0] * sizes[1] * sizes[2];
+            for (grain, rows) in [
+                (1, Rows::Divisible),
+                (1, Rows::Whole),
+                (sizes[2], Rows::Whole),
+                (32 * sizes[2], Rows::Divisible),
+                (1024, Rows::Whole),
+                (elements, Rows::Whole),
+            ] {
+                let following = Following {
+                    grain,
+                    rows,
+                    nanoseconds: 100,
+                };
+                let mut found = regions(sizes, false, following);
+                if sizes[0] == 1 {
+                    found.extend(regions(sizes, true, following));
+                }
+                for region in found {
+                    let is_whole = region.rows == 1;
+                    assert!(is_whole || rows == Rows::Divisible, "{region:?}");
+                    assert!(
+                        !is_whole || region.first.is_multiple_of(grain),
+                        "{region:?}"
+                    );
+                }
+            }
+        }
+        // Two threads take half of the columns each.
+        let following = Following {
+            grain: 1,
+            rows: Rows::Divisible,
+            nanoseconds: 100,
+        };
+        let halves = regions([1, 20, 900, 800], false, following);
+        assert_eq!(halves.len(), 2.min(threads::count()));
     }
 
     #[test]
