@@ -19,14 +19,6 @@ use crate::tensor::primitive::{Divided, Operands, Outputs};
 /// The number of elements for which one thread runs a step of cost 1 in a nanosecond.
 const PER_NANOSECOND: usize = 10;
 
-/// The maximum number of chunks per thread. A chunk consists of consecutive tiles that one thread runs. With several chunks per
-/// thread, other threads can take over the work of a delayed thread.
-const CHUNKS_PER_THREAD: usize = 4;
-
-/// The least number of nanoseconds of a chunk, if there are more chunks than threads. Each chunk first fills the registers of all
-/// constants and repeated rows.
-const SHORTEST_CHUNK: usize = 10_000;
-
 /// The last operand of a kernel that follows a product, as text for the panic message of a library bug.
 const RIGHT: &str = "the right operand of a product";
 
@@ -286,16 +278,15 @@ impl Kernel {
         self.length * costs.sum::<usize>() / PER_NANOSECOND
     }
 
-    /// Returns the number of elements of a chunk. If there is enough work, there is at least one chunk for each thread.
+    /// Returns the number of elements of a chunk, which one thread runs. There is one chunk for each thread if there is enough work: each
+    /// thread then works on the same part of the arrays in one kernel after the other.
     fn chunk_length(&self, threads: usize) -> usize {
-        let nanoseconds = self.nanoseconds();
-        if !threads::are_worth(nanoseconds) {
-            return self.length;
+        if threads::are_worth(self.nanoseconds()) {
+            let shortest = self.length.div_ceil(threads);
+            shortest.next_multiple_of(self.grain)
+        } else {
+            self.length
         }
-        let most = threads * CHUNKS_PER_THREAD;
-        let chunks = (nanoseconds / SHORTEST_CHUNK).max(threads).min(most);
-        let shortest = self.length.div_ceil(chunks);
-        shortest.next_multiple_of(self.grain)
     }
 
     /// Divides the elements into regions of `chunk` elements.
