@@ -3,64 +3,63 @@
 
 use std::any::Any;
 
-use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::schedule::Scheduled;
 use crate::primitives::dot::DotGeneral;
-use crate::tensor::jaxpr::{Jaxpr, Variable};
-
-/// The positions of the steps that read a product, in ascending order.
-type Readers = SmallVec<[usize; 2]>;
+use crate::tensor::jaxpr::Jaxpr;
 
 /// Joins each product with the first step that reads its result, if this step is a kernel that can follow the product. The kernel
 /// moves to the place of the product, whose operands are in the caches there.
+///
+/// The product moves down instead, past the steps that read an input of the kernel. So the kernel may still write its results over
+/// its inputs: the gradient of a layer's input needs the weights that an optimizer's update overwrites.
 pub(super) fn join_products(jaxpr: &Jaxpr, mut scheduled: Vec<Scheduled>) -> Vec<Scheduled> {
-    // For each variable, the step that computes it.
-    let mut makers: Vec<Option<usize>> = vec![None; jaxpr.variables.len()];
-    let mut products: HashMap<Variable, (usize, Readers)> = HashMap::new();
-    for (position, step) in scheduled.iter().enumerate() {
-        for input in step.inputs(jaxpr) {
-            if let Some((_, readers)) = products.get_mut(input) {
-                readers.push(position);
-            }
-        }
-        for output in step.outputs(jaxpr) {
-            makers[output.index()] = Some(position);
-        }
-        if let Scheduled::One(equation) = *step
-            && product(jaxpr, equation).is_some()
-        {
-            let output = jaxpr.equations[equation].outputs[0];
-            products.insert(output, (equation, Readers::new()));
-        }
+    if !scheduled.iter().any(|step| product(jaxpr, step).is_some()) {
+        return scheduled;
     }
-    // For each step that stays a step of its own, its new place.
-    let mut places: Vec<Option<usize>> = (0..scheduled.len()).map(Some).collect();
-    for (reader, step) in scheduled.iter_mut().enumerate() {
-        let Scheduled::Kernel(kernel) = step else {
+    let mut uses = Uses::new(jaxpr, &scheduled);
+    // For each step that stays a step of its own: after which step it runs, and whether it moved.
+    let mut places: Vec<Option<(usize, bool)>> = (0..scheduled.len())
+        .map(|place| Some((place, false)))
+        .collect();
+    for reader in 0..scheduled.len() {
+        let Scheduled::Kernel(kernel) = &scheduled[reader] else {
             continue;
         };
         // All other inputs exist before the latest one.
         let latest = kernel
             .inputs
             .iter()
-            .max_by_key(|input| makers[input.index()]);
-        let found = latest.and_then(|latest| Some((*latest, products.get(latest)?)));
-        let Some((output, (equation, readers))) = found else {
+            .max_by_key(|input| uses.makers[input.index()]);
+        let Some((output, maker)) =
+            latest.and_then(|latest| Some((*latest, uses.makers[latest.index()]?)))
+        else {
             continue;
         };
-        let equation = &jaxpr.equations[*equation];
+        let readers = &uses.readers[output.index()];
+        let equation =
+            product(jaxpr, &scheduled[maker]).filter(|_| readers.first() == Some(&reader));
+        let Some(equation) = equation else {
+            continue;
+        };
+        let overwritten = kernel.overwritten();
+        let before = overwritten.filter_map(|input| {
+            let readers = uses.readers[input.index()].iter().rev();
+            readers.copied().find(|&other| other < reader)
+        });
+        let place = before.max().map_or(maker, |other| other.max(maker));
         let is_kept = readers.len() > 1 || jaxpr.outputs.contains(&output);
-        if readers.first() == Some(&reader) && kernel.follow(jaxpr, equation, is_kept) {
-            let place = makers[output.index()];
-            places[reader] = place;
-            if let Some(place) = place {
-                places[place] = None;
-            }
+        if let Scheduled::Kernel(kernel) = &mut scheduled[reader]
+            && kernel.follow(jaxpr, &jaxpr.equations[equation], is_kept)
+        {
+            // A step that reads the product must not move before this kernel.
+            uses.makers[output.index()] = Some(reader);
+            places[maker] = None;
+            places[reader] = Some((place, true));
         }
     }
-    let mut placed: Vec<(usize, Scheduled)> = places
+    let mut placed: Vec<((usize, bool), Scheduled)> = places
         .into_iter()
         .zip(scheduled)
         .filter_map(|(place, step)| Some((place?, step)))
@@ -69,8 +68,37 @@ pub(super) fn join_products(jaxpr: &Jaxpr, mut scheduled: Vec<Scheduled>) -> Vec
     placed.into_iter().map(|(_, step)| step).collect()
 }
 
-/// Returns the primitive of an equation if it is a product.
-fn product(jaxpr: &Jaxpr, equation: usize) -> Option<&DotGeneral> {
-    let primitive: &dyn Any = &*jaxpr.equations[equation].primitive;
-    primitive.downcast_ref::<DotGeneral>()
+/// The steps that compute and read each variable.
+struct Uses {
+    makers: Vec<Option<usize>>,
+    /// In ascending order.
+    readers: Vec<SmallVec<[usize; 2]>>,
+}
+
+impl Uses {
+    fn new(jaxpr: &Jaxpr, scheduled: &[Scheduled]) -> Self {
+        let variables = jaxpr.variables.len();
+        let mut uses = Self {
+            makers: vec![None; variables],
+            readers: vec![SmallVec::new(); variables],
+        };
+        for (position, step) in scheduled.iter().enumerate() {
+            for input in step.inputs(jaxpr) {
+                uses.readers[input.index()].push(position);
+            }
+            for output in step.outputs(jaxpr) {
+                uses.makers[output.index()] = Some(position);
+            }
+        }
+        uses
+    }
+}
+
+/// Returns the position of the equation of a step if it is a product.
+fn product(jaxpr: &Jaxpr, step: &Scheduled) -> Option<usize> {
+    let Scheduled::One(position) = *step else {
+        return None;
+    };
+    let primitive: &dyn Any = &*jaxpr.equations[position].primitive;
+    primitive.is::<DotGeneral>().then_some(position)
 }

@@ -482,6 +482,42 @@ fn kernel_follows_the_latest_product() {
     });
 }
 
+#[test]
+fn update_runs_after_other_readers_of_its_parameter() {
+    // The update of the weights could follow the first product, but the second product still reads the old weights.
+    let function: Function = |x| {
+        let slope = product(&x[0], &x[2], [0, 0]);
+        let back = product(&x[2], &x[1], [1, 1]);
+        vec![&x[1] - slope * 0.1, back]
+    };
+    let shapes: [&[usize]; 3] = [&[6, 8], &[8, 4], &[6, 4]];
+    let jaxpr = recorded(&shapes, function);
+    let steps: Vec<Vec<usize>> = join_products(&jaxpr, schedule(&jaxpr))
+        .iter()
+        .map(|step| {
+            step.inputs(&jaxpr)
+                .iter()
+                .map(|input| input.index())
+                .collect()
+        })
+        .collect();
+    let [x, weights, slope] = [0, 1, 2].map(|input| jaxpr.inputs[input].index());
+    assert_eq!(steps, [vec![slope, weights], vec![x, weights, slope]]);
+    check(&shapes, function);
+    // A later reader of a product that moved does not move before it.
+    check(&shapes, |x| {
+        let slope = product(&x[0], &x[2], [0, 0]);
+        let back = product(&x[2], &x[1], [1, 1]);
+        let update = &x[1] - &slope * 0.1;
+        let other = product(&x[0], &back, [1, 1]).sum() * 0.3;
+        vec![
+            update,
+            product(&slope, &x[1], [1, 1]) * other + &slope.sum(),
+            slope * 2.0 + 1.0,
+        ]
+    });
+}
+
 /// The steps of a function as text, one line for each stage.
 fn staged(shapes: &[&[usize]], threads: usize, function: Function) -> (Vec<String>, Vec<Stage>) {
     let jaxpr = recorded(shapes, function);

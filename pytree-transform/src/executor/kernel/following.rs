@@ -7,7 +7,7 @@ use crate::base::numbers::least_common_multiple;
 use crate::base::target::{Following, Rows};
 use crate::executor::tiles::Total;
 use crate::primitives::dot::DotGeneral;
-use crate::tensor::jaxpr::{Equation, Jaxpr};
+use crate::tensor::jaxpr::{Equation, Jaxpr, Variable};
 
 impl Kernel {
     /// Lets the kernel follow the product that computes one of its inputs. Returns false if it cannot.
@@ -56,6 +56,12 @@ impl Kernel {
             }
         }
         true
+    }
+
+    /// Returns the inputs that results may overwrite.
+    pub(in crate::executor) fn overwritten(&self) -> impl Iterator<Item = Variable> {
+        let taken = self.stores.iter().flat_map(|store| &store.takes);
+        taken.map(|&input| self.inputs[input])
     }
 
     /// Returns whether each element of an input is read only to compute the elements of results at the same position.
