@@ -49,7 +49,7 @@ pub(super) fn join_products(jaxpr: &Jaxpr, mut scheduled: Vec<Scheduled>) -> Vec
             readers.copied().find(|&other| other < reader)
         });
         let place = before.max().map_or(maker, |other| other.max(maker));
-        let is_kept = readers.len() > 1 || jaxpr.outputs.contains(&output);
+        let is_kept = readers.len() > 1 || uses.is_output[output.index()];
         if let Scheduled::Kernel(kernel) = &mut scheduled[reader]
             && kernel.follow(jaxpr, &jaxpr.equations[equation], is_kept)
         {
@@ -73,6 +73,7 @@ struct Uses {
     makers: Vec<Option<usize>>,
     /// In ascending order.
     readers: Vec<SmallVec<[usize; 2]>>,
+    is_output: Vec<bool>,
 }
 
 impl Uses {
@@ -81,7 +82,11 @@ impl Uses {
         let mut uses = Self {
             makers: vec![None; variables],
             readers: vec![SmallVec::new(); variables],
+            is_output: vec![false; variables],
         };
+        for output in &jaxpr.outputs {
+            uses.is_output[output.index()] = true;
+        }
         for (position, step) in scheduled.iter().enumerate() {
             for input in step.inputs(jaxpr) {
                 uses.readers[input.index()].push(position);
