@@ -12,7 +12,6 @@ mod tests;
 mod tiles;
 mod views;
 
-use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -103,8 +102,7 @@ impl Work {
         match self {
             Self::Kernel(kernel) => kernel.divided(operands),
             Self::One(primitive) | Self::Collective(primitive, _) => {
-                let any: &dyn Any = &**primitive;
-                let product = any.downcast_ref::<DotGeneral>();
+                let product = DotGeneral::of(&**primitive);
                 let divided = product.and_then(|dot| dot.divided(&operands[0], &operands[1]));
                 divided.unwrap_or_else(|| Box::new(Undivided::Waiting(&**primitive, operands)))
             }

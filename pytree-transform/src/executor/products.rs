@@ -1,8 +1,6 @@
 //! Lets kernels follow products: a kernel that adds a bias, applies an activation or updates a parameter runs on each part of a
 //! product as soon as the part is computed, on the same thread.
 
-use std::any::Any;
-
 use smallvec::SmallVec;
 
 use super::schedule::Scheduled;
@@ -104,6 +102,5 @@ fn product(jaxpr: &Jaxpr, step: &Scheduled) -> Option<usize> {
     let Scheduled::One(position) = *step else {
         return None;
     };
-    let primitive: &dyn Any = &*jaxpr.equations[position].primitive;
-    primitive.is::<DotGeneral>().then_some(position)
+    DotGeneral::of(&*jaxpr.equations[position].primitive).map(|_| position)
 }

@@ -17,8 +17,8 @@ use crate::primitives::dot::DotGeneral;
 use crate::primitives::shape::Reshape;
 use crate::tensor::jaxpr::{Jaxpr, Variable};
 
-/// The number of steps which are not ready that the search for steps of a stage passes. It keeps the planning time linear in the
-/// number of steps, and results in memory for a short time only.
+/// The search for the steps of a stage ends after this number of steps that must wait for results. So the planning time is linear in the
+/// number of steps, and no result is computed long before it is read.
 const PASSED: usize = 16;
 
 /// A step that takes one thread this number of nanoseconds is divided well on its own, so it runs alone. A stage gets no further
@@ -31,6 +31,9 @@ const SHORT: usize = 500;
 
 /// The number of elements that a step which only moves elements, or computes one operation, handles in a nanosecond.
 const PER_NANOSECOND: usize = 8;
+
+/// All steps of a stage together take one thread at least this many times as long as the shortest step that is divided on its own.
+const SHORTEST: usize = 3;
 
 /// The greatest number of pieces of a step for each thread.
 const MOST_PIECES: usize = 2;
@@ -47,7 +50,7 @@ const GAIN: usize = 18;
 const UNEVEN: usize = 25;
 
 /// Steps that run side by side.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Stage {
     /// The position after the last step. A stage begins where the stage before it ends.
     pub(super) end: usize,
@@ -193,7 +196,7 @@ type Member = (Scheduled, Option<Estimate>);
 /// the other.
 fn shares(members: &[Estimate], threads: usize) -> Option<Vec<Share>> {
     let total: usize = members.iter().map(|member| member.nanoseconds).sum();
-    if members.len() < 2 || threads < 2 || !threads::is_long(total / 3) {
+    if members.len() < 2 || threads < 2 || !threads::is_long(total / SHORTEST) {
         return None;
     }
     let mut shares: Vec<Share> = (0..members.len())
@@ -238,11 +241,11 @@ fn estimate(jaxpr: &Jaxpr, scheduled: &Scheduled) -> Option<Estimate> {
     let equation = &jaxpr.equations[position];
     let primitive = &*equation.primitive;
     let info = |variable: &Variable| jaxpr.info(*variable);
-    let any: &dyn Any = primitive;
-    if let Some(dot) = any.downcast_ref::<DotGeneral>() {
+    if let Some(dot) = DotGeneral::of(primitive) {
         let (left, right) = (info(&equation.inputs[0]), info(&equation.inputs[1]));
         return Estimate::new(dot.nanoseconds(left, right), dot.is_divisible(left, right));
     }
+    let any: &dyn Any = primitive;
     if any.is::<Reshape>() {
         return Estimate::new(0, false);
     }

@@ -2,6 +2,7 @@
 
 pub(in crate::primitives) mod matrix_product;
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -162,6 +163,12 @@ impl DotGeneral {
         Shape::from(&*list(batch.chain(rows).chain(columns)))
     }
 
+    /// Returns the primitive as a product, or `None` if it is another primitive.
+    pub(crate) fn of(primitive: &dyn Primitive) -> Option<&Self> {
+        let primitive: &dyn Any = primitive;
+        primitive.downcast_ref()
+    }
+
     /// Returns about how many nanoseconds one thread takes for the product of two operands.
     pub(crate) fn nanoseconds(&self, left: &AbstractArray, right: &AbstractArray) -> usize {
         let depth: usize = self
@@ -278,21 +285,22 @@ impl DotGeneral {
         Array::new(&operands.shape, target)
     }
 
-    /// Prepares the product of two operands, so that several threads share it. Returns `None` if it is not
-    /// [divisible](Self::is_divisible).
+    /// Prepares the product of two operands, so that several threads share it. Returns `None` for integers, and if the right
+    /// operand must be laid out again first.
     pub(crate) fn divided(
         &self,
         left: &Arc<Array>,
         right: &Arc<Array>,
     ) -> Option<Box<dyn Divided>> {
-        if !self.is_divisible(&left.info, &right.info) {
+        let operands = self.operands(Arc::clone(left), Arc::clone(right));
+        if operands.loops.as_ref().is_none_or(Loops::is_turned) {
             return None;
         }
-        let operands = self.operands(Arc::clone(left), Arc::clone(right));
-        Some(match left.dtype() {
-            DType::F32 => Box::new(DividedProduct::<f32>::new(operands)),
-            _ => Box::new(DividedProduct::<f64>::new(operands)),
-        })
+        match left.dtype() {
+            DType::F32 => Some(Box::new(DividedProduct::<f32>::new(operands))),
+            DType::F64 => Some(Box::new(DividedProduct::<f64>::new(operands))),
+            _ => None,
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! A kernel that follows a product: it continues with each part of the result on the thread that has computed the part.
 
-use std::any::Any;
-
 use super::{Fill, Kernel, Level, Number, Place, Product, Step, Work};
 use crate::base::numbers::least_common_multiple;
 use crate::base::target::{Following, Rows};
@@ -17,8 +15,7 @@ impl Kernel {
         equation: &Equation,
         is_kept: bool,
     ) -> bool {
-        let primitive: &dyn Any = &*equation.primitive;
-        let Some(dot) = primitive.downcast_ref::<DotGeneral>() else {
+        let Some(dot) = DotGeneral::of(&*equation.primitive) else {
             return false;
         };
         let product = equation.outputs[0];

@@ -40,7 +40,7 @@ impl Kernel {
 
     /// Converts a number of elements to a number of values of the given level (elements or rows).
     #[inline(always)]
-    pub(super) fn at_level(&self, elements: usize, level: Level) -> usize {
+    fn at_level(&self, elements: usize, level: Level) -> usize {
         match level {
             Level::Element => elements,
             Level::Row => elements / self.row,
