@@ -10,6 +10,9 @@
 # target/gpu once. `--cuda 12` uses CUDA 12 instead of 13. `--rounds N` runs each program N times; the default is 3. The lines
 # that the programs print are kept in target/gpu/results.jsonl.
 #
+# On a machine without network or Rust, `--python PATH` takes a Python that has JAX for CUDA and optax, and `--program PATH` the
+# program that `cargo bench --no-run --features pjrt --bench training` has built on another machine.
+#
 # The times of f32 are those of exact products in both: JAX uses TF32 on a GPU unless it is told not to.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +21,7 @@ cd "$(dirname "$0")/.."
 version() { sed -n "s/^$1==//p" benches/comparison/requirements.txt; }
 jax=$(version jax)
 optax=$(version optax)
-plugin="" cuda=13 rounds=3 dtypes="f32 bf16" cases="C1 C2 C3 C4 mlp4096 transformer1024"
+plugin="" cuda=13 rounds=3 interpreter="" program="" dtypes="f32 bf16" cases="C1 C2 C3 C4 mlp4096 transformer1024"
 while [ $# -gt 0 ]; do
   case "$1" in
     --plugin) plugin=$2 ;;
@@ -26,8 +29,10 @@ while [ $# -gt 0 ]; do
     --rounds) rounds=$2 ;;
     --dtypes) dtypes=$2 ;;
     --cases) cases=$2 ;;
+    --python) interpreter=$2 ;;
+    --program) program=$2 ;;
     *)
-      echo "gpu.sh: expected --plugin, --cuda, --rounds, --dtypes or --cases with a value, found $1" >&2
+      echo "gpu.sh: expected --plugin, --cuda, --rounds, --dtypes, --cases, --python or --program with a value, found $1" >&2
       exit 2
       ;;
   esac
@@ -38,7 +43,7 @@ done
 extra=""
 [ -n "$plugin" ] || extra="[cuda$cuda]"
 environment=$PWD/target/gpu/python-$jax${extra:+-cuda$cuda}
-if ! "$environment/bin/python" -c 'import jax, optax' 2>/dev/null; then
+if [ -z "$interpreter" ] && ! "$environment/bin/python" -c 'import jax, optax' 2>/dev/null; then
   python=""
   for candidate in "${PYTHON:-}" python3.13 python3.12 python3.14 python3 "$HOME"/.pyenv/versions/3.1[2-9]*/bin/python; do
     if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
@@ -51,9 +56,10 @@ if ! "$environment/bin/python" -c 'import jax, optax' 2>/dev/null; then
   "$python" -m venv "$environment"
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "jax$extra==$jax" "optax==$optax"
 fi
+: "${interpreter:=$environment/bin/python}"
 
 # The plugin of JAX itself, which finds the libraries of CUDA beside it.
-packages=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+packages=$("$interpreter" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 if [ -z "$plugin" ]; then
   plugin=$packages/jax_plugins/xla_cuda$cuda/xla_cuda_plugin.so
   [ -f "$plugin" ] || { echo "gpu.sh: the package jax-cuda$cuda-pjrt has no $plugin" >&2; exit 1; }
@@ -65,15 +71,16 @@ fi
 export PYTREE_PJRT_PLUGIN=$plugin
 export JAX_DEFAULT_MATMUL_PRECISION=highest
 
-program=$(cargo bench --quiet --locked --features pjrt --bench training --no-run --message-format json |
-  "$environment/bin/python" -c 'import json, sys; print([it["executable"] for it in map(json.loads, sys.stdin) if it.get("executable")][-1])')
+[ -n "$program" ] || program=$(cargo bench --quiet --locked --features pjrt --bench training --no-run --message-format json |
+  "$interpreter" -c 'import json, sys; print([it["executable"] for it in map(json.loads, sys.stdin) if it.get("executable")][-1])')
+mkdir -p target/gpu
 results=target/gpu/results.jsonl
 : > "$results"
 
 # Adds the dtype to each line.
 record() { sed "s/^{/{\"dtype\":\"$1\",/" >> "$results"; }
 ours() { "$program" --pjrt $2 "$1"; }
-theirs() { "$environment/bin/python" benches/jax_training.py $2 "$1"; }
+theirs() { "$interpreter" benches/jax_training.py $2 "$1"; }
 
 for round in $(seq "$rounds"); do
   for case in $cases; do
@@ -92,4 +99,4 @@ for round in $(seq "$rounds"); do
     done
   done
 done
-"$environment/bin/python" benches/training_table.py "$results"
+"$interpreter" benches/training_table.py "$results"

@@ -148,7 +148,8 @@ pub fn assert_same(names: &[String], found: &[Tensor], expected: &[Tensor]) {
 }
 
 /// Returns how a result of a device differs from the known one: by more than 1e-5 for f32, and 1e-10 for f64, of the known
-/// number or of 1, whichever is greater.
+/// number or of 1, whichever is greater. Half-precision floats are equal numbers, except that a device may give 0 for a
+/// subnormal number, and that the sign of a NaN and of 0 may differ.
 fn difference(name: &str, found: &Tensor, expected: &Tensor) -> Option<String> {
     if found.info() != expected.info() {
         return Some(format!(
@@ -160,6 +161,7 @@ fn difference(name: &str, found: &Tensor, expected: &Tensor) -> Option<String> {
     let tolerance = match expected.dtype() {
         DType::F32 => 1e-5,
         DType::F64 => 1e-10,
+        DType::BF16 | DType::F16 => f64::from(f32::MIN_POSITIVE),
         _ => return (found != expected).then(|| format!("{name}: {found} instead of {expected}")),
     };
     let numbers = |tensor: &Tensor| tensor.to_host().convert(DType::F64).to_vec::<f64>();

@@ -1,6 +1,7 @@
 //! The texts of modules, and the error messages for programs that have no module.
 
 use pytree::control::{ScanOptions, cond, scan_with};
+use pytree::convolution::{Convolution, Padding};
 use pytree::debug::debug_callback;
 use pytree::{DType, Tensor, jit, make_jaxpr};
 
@@ -9,6 +10,43 @@ fn operations(text: &str) -> Vec<&str> {
         .skip(1)
         .map(|rest| rest.split('"').next().unwrap())
         .collect()
+}
+
+/// A GPU multiplies bf16 many times as fast as f32, and adds the products in f32 at once.
+#[test]
+fn products_of_half_precision_read_their_operands_as_they_are() {
+    for dtype in [DType::BF16, DType::F16] {
+        let name = dtype.to_string();
+        let operands = (Tensor::ones(dtype, [2, 3]), Tensor::ones(dtype, [3, 4]));
+        let module = jit(|(x, y): (Tensor, Tensor)| x.matmul(&y)).stablehlo(&operands);
+        let text = module.text_without_locations();
+        assert_eq!(operations(text), ["dot_general", "convert"], "{text}");
+        let types = format!("(tensor<2x3x{name}>, tensor<3x4x{name}>) -> tensor<2x4xf32>");
+        assert!(text.contains(&types), "{text}");
+
+        let operands = (
+            Tensor::ones(dtype, [1, 5, 2]),
+            Tensor::ones(dtype, [3, 2, 2]),
+        );
+        let convolve = |(x, kernel): (Tensor, Tensor)| {
+            Convolution::new([1], Padding::Valid).apply(&x, &kernel)
+        };
+        let module = jit(convolve).stablehlo(&operands);
+        let text = module.text_without_locations();
+        assert_eq!(operations(text), ["convolution", "convert"], "{text}");
+    }
+    // The dtype in which integers of 8 bits are multiplied is i32, in which the sum has its last bits.
+    let operands = (
+        Tensor::ones(DType::I8, [2, 3]),
+        Tensor::ones(DType::I8, [3, 4]),
+    );
+    let module = jit(|(x, y): (Tensor, Tensor)| x.matmul(&y)).stablehlo(&operands);
+    let text = module.text_without_locations();
+    assert_eq!(
+        operations(text),
+        ["convert", "convert", "dot_general", "convert"],
+        "{text}"
+    );
 }
 
 #[test]

@@ -322,6 +322,10 @@ impl Primitive for Convolution {
         Ok(one(self.lowered(block, operands, results[0])))
     }
 
+    fn multiplies_narrow_floats(&self) -> bool {
+        true
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -524,6 +524,10 @@ impl Primitive for DotGeneral {
         )))
     }
 
+    fn multiplies_narrow_floats(&self) -> bool {
+        true
+    }
+
     fn write_parameters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((contract_left, contract_right), (batch_left, batch_right)) =
             (&self.contract, &self.batch);

@@ -234,6 +234,12 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         !self.bodies().is_empty()
     }
 
+    /// **Products**: returns whether the operation that [`lower`](Self::lower) writes can multiply floats of 16 bits and
+    /// add the products in f32, for which many devices have instructions. Operands of bf16 or f16 are then not widened.
+    fn multiplies_narrow_floats(&self) -> bool {
+        false
+    }
+
     /// Returns the reduction and its axes. Returns `None` if the executor cannot fuse the primitive as a reduction.
     fn reduction(&self) -> Option<(Fold, &[usize])> {
         None

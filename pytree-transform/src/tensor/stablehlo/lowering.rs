@@ -141,19 +141,29 @@ impl Block<'_> {
 
     /// Lowers a primitive on widened operands, and converts each result to its dtype. So the module computes in the
     /// same dtypes as our kernels, and rounds at the same operations; see
-    /// [`evaluate`](crate::tensor::evaluation::evaluate).
+    /// [`evaluate`](crate::tensor::evaluation::evaluate). Products read their operands as they are, because a GPU
+    /// multiplies floats of 16 bits many times as fast as f32.
     fn lower_widened(
         &mut self,
         primitive: &dyn Primitive,
         operands: &[Value],
         infos: &[&AbstractArray],
     ) -> Lowered {
-        let extension = extension(primitive);
-        let widened = operands.iter().map(|it| self.widened(it, extension));
-        let operands: SmallVec<[Value; 4]> = widened.collect();
-        let wide: SmallVec<[&AbstractArray; 4]> = operands.iter().map(|it| &it.info).collect();
-        let wide = primitive.abstract_evaluation(&wide)?;
+        let wide = operands
+            .iter()
+            .map(|it| AbstractArray::new(it.dtype().wide(), &it.info.shape))
+            .collect::<SmallVec<[AbstractArray; 4]>>();
+        let wide = primitive.abstract_evaluation(&wide.iter().collect::<SmallVec<[_; 4]>>())?;
         let wide: Outputs<&AbstractArray> = wide.iter().collect();
+        let extension = extension(primitive);
+        let keeps =
+            primitive.multiplies_narrow_floats() && operands.iter().all(|it| it.dtype().is_float());
+        let operands: SmallVec<[Value; 4]> = if keeps {
+            operands.into()
+        } else {
+            let widened = operands.iter().map(|it| self.widened(it, extension));
+            widened.collect()
+        };
         let results = primitive.lower(self, &operands, &wide)?;
         let results = pairs(infos, results, RESULTS);
         Ok(results
