@@ -13,7 +13,7 @@ mod common;
 use pytree_transform::device::device_put;
 use pytree_transform::{DType, Tensor, jit};
 
-use crate::common::client;
+use crate::common::{client, skipped};
 
 /// A value of `/proc/self/status` in MiB.
 fn status(name: &str) -> usize {
@@ -38,8 +38,7 @@ fn steps_need_the_memory_of_one_model() {
     const SIZE: usize = 64;
     let Some(client) = client() else { return };
     if client.platform_name() != "cpu" {
-        println!("skipped: the device has its own memory, which is not that of the process");
-        return;
+        return skipped("the test measures the memory of the process, and the device has its own");
     }
     let step = jit(|(x, y): (Tensor, Tensor)| {
         let next = &x * 0.5 + &y;

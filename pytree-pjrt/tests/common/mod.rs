@@ -19,14 +19,16 @@ pub(crate) fn plugin() -> Option<PathBuf> {
     if fetched.is_file() {
         return Some(fetched);
     }
+    skipped("no PJRT plugin; run `tools/fetch-pjrt-plugin`, or set PYTREE_PJRT_PLUGIN");
+    None
+}
+
+/// Prints that the current test is skipped, and why.
+pub(crate) fn skipped(reason: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or_default();
     // The test harness captures `eprintln`, but not this.
-    let _ = writeln!(
-        std::io::stderr(),
-        "skipped: {test}: no PJRT plugin; run `tools/fetch-pjrt-plugin`, or set PYTREE_PJRT_PLUGIN"
-    );
-    None
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 
 /// Returns the client of all tests of a program, or prints that the test is skipped. It has two devices if they are CPUs.

@@ -21,6 +21,18 @@ fn loops(batch: usize, rows: usize, columns: usize, depth: usize) -> Loops {
     )
 }
 
+/// Multiplies two operands, and returns the result, whose memory is `target`.
+fn multiplied<T: Factor>(
+    loops: &Loops,
+    left: &[T],
+    right: &[T],
+    mut target: Vec<T>,
+    threads: usize,
+) -> Vec<T> {
+    multiply(loops, left, right, &mut target, threads);
+    target
+}
+
 #[test]
 fn right_operand_can_be_transposed() {
     for (rows, columns, depth) in [(20, 300, 200), (200, 100, 90), (17, 64, 64), (3, 100, 100)] {
@@ -28,8 +40,7 @@ fn right_operand_can_be_transposed() {
         let (left, right): (Vec<f32>, Vec<f32>) = (numbers(rows * depth), numbers(columns * depth));
         let mut loops = loops(1, rows, columns, depth);
         (loops.columns.right, loops.depth.right) = (depth, 1);
-        let mut target = vec![f32::NAN; rows * columns];
-        multiply(&loops, &left, &right, &mut target, 2);
+        let target = multiplied(&loops, &left, &right, vec![f32::NAN; rows * columns], 2);
         for (position, &element) in target.iter().enumerate() {
             let (row, column) = (position / columns, position % columns);
             let pairs = left[row * depth..][..depth]
@@ -174,25 +185,21 @@ fn parallel_and_serial_products_agree() {
     ] {
         let loops = loops(batch, rows, columns, depth);
         assert!(loops.work() / PER_NANOSECOND >= 100_000, "{loops:?}");
-        let numbers = |count: usize| (0..count).map(|n| (n % 17) as f32 - 8.0).collect();
-        let left: Vec<f32> = numbers(batch * rows * depth);
-        let right: Vec<f32> = numbers(batch * depth * columns);
-        let product = |threads: usize| {
-            let mut target = vec![f32::NAN; batch * rows * columns];
-            multiply(&loops, &left, &right, &mut target, threads);
-            target
-        };
-        let alone = product(1);
-        assert_eq!(alone, product(2));
-        assert_eq!(alone, product(5));
+        let length = batch * rows * columns;
+        let floats = |count: usize| (0..count).map(|n| (n % 17) as f32 - 8.0).collect();
+        let (left, right): (Vec<f32>, Vec<f32>) = (
+            floats(batch * rows * depth),
+            floats(batch * depth * columns),
+        );
+        let product = |threads| multiplied(&loops, &left, &right, vec![f32::NAN; length], threads);
+        assert_eq!(product(1), product(2));
+        assert_eq!(product(1), product(5));
         let integers = |count: usize| (0..).take(count).map(|n| n % 17 - 8).collect();
-        let left: Vec<i32> = integers(batch * rows * depth);
-        let right: Vec<i32> = integers(batch * depth * columns);
-        let product = |threads: usize| {
-            let mut target = vec![i32::MIN; batch * rows * columns];
-            multiply(&loops, &left, &right, &mut target, threads);
-            target
-        };
+        let (left, right): (Vec<i32>, Vec<i32>) = (
+            integers(batch * rows * depth),
+            integers(batch * depth * columns),
+        );
+        let product = |threads| multiplied(&loops, &left, &right, vec![i32::MIN; length], threads);
         assert_eq!(product(1), product(3));
     }
 }
