@@ -234,8 +234,9 @@ pub(crate) trait Primitive: Equality + ToShared + fmt::Debug + Send + Sync + Any
         !self.bodies().is_empty()
     }
 
-    /// **Products**: returns whether the operation that [`lower`](Self::lower) writes can multiply floats of 16 bits and
-    /// add the products in f32, for which many devices have instructions. Operands of bf16 or f16 are then not widened.
+    /// **Products**: returns whether the operation that [`lower`](Self::lower) writes multiplies operands of bf16 or f16
+    /// and adds their products in f32. The operation then reads such operands without a conversion. Many devices have
+    /// instructions for it.
     fn multiplies_narrow_floats(&self) -> bool {
         false
     }

@@ -156,14 +156,17 @@ impl Block<'_> {
         let wide = primitive.abstract_evaluation(&wide.iter().collect::<SmallVec<[_; 4]>>())?;
         let wide: Outputs<&AbstractArray> = wide.iter().collect();
         let extension = extension(primitive);
-        let keeps =
-            primitive.multiplies_narrow_floats() && operands.iter().all(|it| it.dtype().is_float());
-        let operands: SmallVec<[Value; 4]> = if keeps {
-            operands.into()
-        } else {
-            let widened = operands.iter().map(|it| self.widened(it, extension));
-            widened.collect()
-        };
+        let are_multiplied = primitive.multiplies_narrow_floats();
+        let operands: SmallVec<[Value; 4]> = operands
+            .iter()
+            .map(|it| {
+                if are_multiplied && it.dtype().is_float() {
+                    it.clone()
+                } else {
+                    self.widened(it, extension)
+                }
+            })
+            .collect();
         let results = primitive.lower(self, &operands, &wide)?;
         let results = pairs(infos, results, RESULTS);
         Ok(results
