@@ -72,6 +72,20 @@ impl<'a, T: Copy> Target<'a, T> {
         }
     }
 
+    /// Returns the address of `count` elements, beginning at the position `start`.
+    ///
+    /// # Panics
+    /// Panics if there are fewer elements.
+    #[inline(always)]
+    #[allow(
+        clippy::inline_always,
+        reason = "only inlined code is compiled for the wide instruction sets"
+    )]
+    pub(crate) fn address_of(&self, start: usize, count: usize) -> *mut T {
+        self.check(start, count);
+        self.first.wrapping_add(start)
+    }
+
     /// Returns `count` elements, beginning at the position `start`.
     ///
     /// # Panics

@@ -8,6 +8,7 @@
     reason = "only inlined code is compiled for the wide instruction sets"
 )]
 
+mod blocks;
 mod elementwise;
 mod register;
 mod totals;
@@ -17,6 +18,7 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use pytree_core::bug::{bug, expect_some};
 
+use self::blocks::Operand;
 use self::register::Register;
 pub(super) use self::totals::{Accumulators, Total, Totals};
 use super::kernel::{Here, Place};
@@ -131,6 +133,22 @@ impl<'a, F: Float> Slot<'a, F> {
         } else {
             let elements = expect_some(bool::slice_mut(&mut array.data), STORED);
             Self::Bools(Target::new(elements))
+        }
+    }
+
+    #[inline(always)]
+    fn floats(&self) -> &Target<'a, F> {
+        match self {
+            Self::Floats(elements) => elements,
+            Self::Halves(..) | Self::Bools(_) => bug(STORED),
+        }
+    }
+
+    #[inline(always)]
+    fn bools(&self) -> &Target<'a, bool> {
+        match self {
+            Self::Bools(elements) => elements,
+            Self::Floats(_) | Self::Halves(..) => bug(STORED),
         }
     }
 
@@ -316,35 +334,48 @@ impl<F: Float> Tiles<F> {
         }
     }
 
+    /// Returns the floats of the tile at a place.
     #[inline(always)]
+    #[allow(
+        unsafe_code,
+        reason = "no step writes to memory while the tiles are borrowed"
+    )]
     pub(super) fn floats<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> &'a [F] {
-        let Here { start, count, .. } = *here;
-        match place {
-            Place::Register(register) => &self.0.floats[register][..count],
-            Place::Input(input) => match here.sources[input] {
-                Source::Array(array) => &array.elements::<F>()[start..start + count],
-                Source::Result(result) => match &here.slots[result] {
-                    Slot::Floats(elements) => elements.slice(start, count),
-                    Slot::Halves(..) | Slot::Bools(_) => bug(STORED),
-                },
-            },
-        }
+        // SAFETY: a step that writes borrows the tiles mutably.
+        unsafe { self.float_operand(place, here).elements() }
     }
 
     #[inline(always)]
-    fn bools<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> &'a [bool] {
-        let Here { start, count, .. } = *here;
-        match place {
-            Place::Register(register) => &self.0.bools[register][..count],
-            Place::Input(input) => match here.sources[input] {
-                Source::Array(array) => &array.elements::<bool>()[start..start + count],
-                Source::Result(result) => match &here.slots[result] {
-                    Slot::Bools(elements) => elements.slice(start, count),
-                    Slot::Floats(_) | Slot::Halves(..) => bug(STORED),
-                },
-            },
-        }
+    fn float_operand<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> Operand<'a, F> {
+        operand(place, &self.0.floats, here, Slot::floats)
     }
+
+    #[inline(always)]
+    fn bool_operand<'a>(&'a self, place: Place, here: &'a Here<'_, '_, F>) -> Operand<'a, bool> {
+        operand(place, &self.0.bools, here, Slot::bools)
+    }
+}
+
+/// Returns the elements of the tile at a place.
+#[inline(always)]
+fn operand<'a, 's, F: Float, T: TensorElement>(
+    place: Place,
+    registers: &'a [Register<T>],
+    here: &'a Here<'_, 's, F>,
+    target: impl FnOnce(&'a Slot<'s, F>) -> &'a Target<'s, T>,
+) -> Operand<'a, T> {
+    let Here { start, count, .. } = *here;
+    let result = match place {
+        Place::Register(register) => return Operand::new(&registers[register][..count]),
+        Place::Input(input) => match here.sources[input] {
+            Source::Array(array) => {
+                return Operand::new(&array.elements::<T>()[start..start + count]);
+            }
+            Source::Result(result) => result,
+        },
+        Place::Result(result) => result,
+    };
+    Operand::of_result(target(&here.slots[result]), start, count)
 }
 
 #[inline(always)]

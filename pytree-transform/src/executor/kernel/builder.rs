@@ -5,8 +5,8 @@ use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 use super::{
-    Arithmetic, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE, Step,
-    Store, TILE, Total, Work,
+    Arithmetic, Destination, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED,
+    STREAMED_TILE, Step, Store, TILE, Total, Work,
 };
 use crate::base::dtype::DType;
 use crate::base::narrow::Half;
@@ -84,16 +84,19 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 
     fn step(&mut self, work: Work, level: Level, operands: SmallVec<[Place; 3]>) -> usize {
-        let output = self.register();
+        let register = self.register();
         self.kernel.steps.push(Step {
             work,
             level,
             round: None,
             operands,
             factors: [None; 4],
-            output,
+            output: Destination {
+                register,
+                result: None,
+            },
         });
-        output
+        register
     }
 
     /// Returns the half-precision type of a variable, or `None` if it has another dtype.
@@ -217,7 +220,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let &(register, level) = expect_some(made, "a value that the kernel computes");
         self.kernel.outputs.push(variable);
         self.kernel.stores.push(Store {
-            register,
+            register: Some(register),
             level,
             info: self.planner.jaxpr.info(variable).clone(),
             takes: SmallVec::new(),
@@ -232,6 +235,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.find_memory_to_take();
         self.kernel.absorb_factors();
         self.kernel.join_chains();
+        self.kernel.write_directly();
         self.kernel.assign_registers();
         self.kernel.share_streams();
         self.kernel
@@ -266,7 +270,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 input,
                 pattern: Pattern::Cycle { period },
             } if step.level == Level::Element && tile.is_multiple_of(period) => {
-                fills.push((Fill::Row { input, period }, step.output));
+                fills.push((Fill::Row { input, period }, step.output.register));
                 false
             }
             _ => true,
@@ -355,7 +359,7 @@ impl Kernel {
             };
             let read = step.operands.iter().filter_map(|place| match *place {
                 Place::Input(input) => Some(input),
-                Place::Register(_) => None,
+                Place::Register(_) | Place::Result(_) => None,
             });
             for input in loaded.into_iter().chain(read) {
                 if !streams.contains(&input) {

@@ -177,20 +177,21 @@ impl<F: Float> Run<'_, '_, F> {
                 start: kernel.at_level(at, step.level),
                 count: kernel.at_level(count, step.level),
             };
+            let register = step.output.register;
             match step.work {
                 Work::Load { input, pattern } => {
-                    let (output, source) = (step.output, self.sources[input].elements());
+                    let source = self.sources[input].elements();
                     match pattern {
                         Pattern::Cycle { period } => {
                             self.tiles
-                                .cycle(output, source, period, here.start, here.count);
+                                .cycle(register, source, period, here.start, here.count);
                         }
                         Pattern::Stretch { times } => {
                             self.tiles
-                                .stretch(output, source, times, here.start, here.count);
+                                .stretch(register, source, times, here.start, here.count);
                         }
                         Pattern::Same => {
-                            self.tiles.load(output, source, here.start, here.count);
+                            self.tiles.load(register, source, here.start, here.count);
                         }
                         Pattern::Scalar => {}
                     }
@@ -215,23 +216,18 @@ impl<F: Float> Run<'_, '_, F> {
                     self.tiles
                         .apply_chain(chain, &step.operands, factors, step.output, &here);
                 }
-                Work::Convert => self.tiles.copy(step.operands[0], step.output, &here),
+                Work::Convert => self.tiles.copy(step.operands[0], register, &here),
                 Work::Spread => self
                     .tiles
-                    .spread(step.operands[0], step.output, kernel.row, count),
+                    .spread(step.operands[0], register, kernel.row, count),
                 Work::Rows(fold) => {
                     let elements = Here {
                         start: at,
                         count,
                         ..here
                     };
-                    self.tiles.fold_rows(
-                        fold,
-                        step.operands[0],
-                        step.output,
-                        kernel.row,
-                        &elements,
-                    );
+                    self.tiles
+                        .fold_rows(fold, step.operands[0], register, kernel.row, &elements);
                 }
                 Work::Columns { total } => {
                     let tile = self.tiles.floats(step.operands[0], &here);
@@ -239,16 +235,17 @@ impl<F: Float> Run<'_, '_, F> {
                 }
             }
             if let Some(half) = step.round {
-                self.tiles.round(half, step.output, here.count);
+                self.tiles.round(half, register, here.count);
             }
         }
-        for (position, store) in kernel.stores.iter().enumerate() {
+        for (store, slot) in kernel.stores.iter().zip(&mut self.part.slots) {
             let (from, length) = (
                 kernel.at_level(at, store.level),
                 kernel.at_level(count, store.level),
             );
-            self.tiles
-                .store(store.register, &mut self.part.slots[position], from, length);
+            if let Some(register) = store.register {
+                self.tiles.store(register, slot, from, length);
+            }
         }
     }
 }

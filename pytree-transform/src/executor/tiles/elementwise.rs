@@ -7,57 +7,74 @@
 
 use std::hint::select_unpredictable;
 
-use super::{Float, Tiles};
-use crate::executor::kernel::{Arithmetic, Chain, Here, Place, Side};
+use super::blocks::{Operand, Output, each_one, each_three, each_two};
+use super::{Float, Slot, Tiles};
+use crate::executor::kernel::{Arithmetic, Chain, Destination, Here, Place, Side};
 use crate::primitives::elementwise::{Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 
 /// The operand of an operation with one operand, its factor, and the memory for its result.
-struct ToTile<'a, F> {
-    operand: &'a [F],
+struct ToTile<'a, 'o, F> {
+    operand: Operand<'a, F>,
     factor: F,
-    output: &'a mut [F],
+    output: Output<'o, F>,
 }
 
-impl<F: Float> Map<F> for ToTile<'_, F> {
+impl<F: Float> Map<F> for ToTile<'_, '_, F> {
     type Output = ();
 
     #[inline(always)]
     fn map(self, function: impl Fn(F) -> F) {
-        for (output, &operand) in self.output.iter_mut().zip(self.operand) {
-            *output = function(operand * self.factor);
-        }
+        let factor = self.factor;
+        each_one(self.operand, self.output, |operand| {
+            function(operand * factor)
+        });
     }
 }
 
 /// The two operands of an operation, and the memory for its result.
-struct PairToTile<'a, F> {
-    left: &'a [F],
-    right: &'a [F],
-    output: &'a mut [F],
+struct PairToTile<'a, 'o, F> {
+    operands: [Operand<'a, F>; 2],
+    output: Output<'o, F>,
 }
 
-impl<F: Copy> Zip<F> for PairToTile<'_, F> {
+impl<F: Float> Zip<F> for PairToTile<'_, '_, F> {
     type Output = ();
 
     #[inline(always)]
     fn zip(self, function: impl Fn(F, F) -> F) {
-        let operands = self.left.iter().zip(self.right);
-        for (output, (&left, &right)) in self.output.iter_mut().zip(operands) {
-            *output = function(left, right);
-        }
+        let [left, right] = self.operands;
+        each_two(left, right, self.output, function);
     }
+}
+
+/// The memory for the result of a step. It is a register if the step does not write to memory.
+macro_rules! write_to {
+    ($tiles:ident.$registers:ident, $slot:path, $destination:ident, $here:ident, |$output:ident| $run:expr) => {{
+        let Destination { register, result } = $destination;
+        let mut memory = std::mem::take(&mut $tiles.0.$registers[register]);
+        let $output = match result {
+            None => Output::new(&mut memory[..$here.count]),
+            // SAFETY: the tile's operands are no references, and they begin at the same element as the tile of the result.
+            Some(result) => unsafe {
+                Output::of_result($slot(&$here.slots[result]), $here.start, $here.count)
+            },
+        };
+        $run;
+        $tiles.0.$registers[register] = memory;
+    }};
 }
 
 impl<F: Float> Tiles<F> {
     /// Runs one elementwise operation on a tile.
     #[inline(always)]
+    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
     pub(in crate::executor) fn apply(
         &mut self,
         operation: Elementwise,
         operands: &[Place],
         factor: F,
-        output: usize,
+        destination: Destination,
         here: &Here<'_, '_, F>,
     ) {
         let of_bools = match operation {
@@ -66,55 +83,54 @@ impl<F: Float> Tiles<F> {
             _ => false,
         };
         if of_bools {
-            let mut result = std::mem::take(&mut self.0.bools[output]);
-            self.apply_to_bools(operation, operands, here, &mut result[..here.count]);
-            self.0.bools[output] = result;
+            write_to!(self.bools, Slot::bools, destination, here, |output| self
+                .apply_to_bools(operation, operands, here, output));
         } else {
-            let mut result = std::mem::take(&mut self.0.floats[output]);
-            self.apply_to_floats(operation, operands, factor, here, &mut result[..here.count]);
-            self.0.floats[output] = result;
+            write_to!(self.floats, Slot::floats, destination, here, |output| self
+                .apply_to_floats(operation, operands, factor, here, output));
         }
     }
 
     /// Runs an operation of arithmetic on a tile.
     #[inline(always)]
+    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
     pub(in crate::executor) fn apply_arithmetic(
         &mut self,
         arithmetic: Arithmetic,
         operands: &[Place],
         [of_left, of_right]: [F; 2],
-        output: usize,
+        destination: Destination,
         here: &Here<'_, '_, F>,
     ) {
-        let mut result = std::mem::take(&mut self.0.floats[output]);
-        let pair = PairToTile {
-            left: self.floats(operands[0], here),
-            right: self.floats(operands[1], here),
-            output: &mut result[..here.count],
-        };
-        match arithmetic {
-            Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
-            Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
-            Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
-            Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
-        }
-        self.0.floats[output] = result;
+        write_to!(self.floats, Slot::floats, destination, here, |output| {
+            let pair = PairToTile {
+                operands: [0, 1].map(|operand| self.float_operand(operands[operand], here)),
+                output,
+            };
+            match arithmetic {
+                Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
+                Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
+                Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
+                Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
+            }
+        });
     }
 
     /// Runs a chain of two operations on a tile.
     #[inline(always)]
+    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
     pub(in crate::executor) fn apply_chain(
         &mut self,
         chain: Chain,
         operands: &[Place],
         factors: [F; 4],
-        output: usize,
+        destination: Destination,
         here: &Here<'_, '_, F>,
     ) {
-        let mut result = std::mem::take(&mut self.0.floats[output]);
-        let operands = [0, 1, 2].map(|operand| self.floats(operands[operand], here));
-        chain_tiles(chain, operands, factors, &mut result[..here.count]);
-        self.0.floats[output] = result;
+        write_to!(self.floats, Slot::floats, destination, here, |output| {
+            let operands = [0, 1, 2].map(|operand| self.float_operand(operands[operand], here));
+            chain_tiles(chain, operands, factors, output);
+        });
     }
 
     #[inline(always)]
@@ -124,9 +140,9 @@ impl<F: Float> Tiles<F> {
         operands: &[Place],
         factor: F,
         here: &Here<'_, '_, F>,
-        output: &mut [F],
+        output: Output<'_, F>,
     ) {
-        let float = |position: usize| self.floats(operands[position], here);
+        let float = |position: usize| self.float_operand(operands[position], here);
         match operation {
             Elementwise::Unary(unary) => F::unary(
                 unary,
@@ -139,27 +155,18 @@ impl<F: Float> Tiles<F> {
             Elementwise::Binary(binary) => F::binary(
                 binary,
                 PairToTile {
-                    left: float(0),
-                    right: float(1),
+                    operands: [float(0), float(1)],
                     output,
                 },
             ),
             Elementwise::Convert(_) => {
-                let condition = self.bools(operands[0], here);
-                output
-                    .iter_mut()
-                    .zip(condition)
-                    .for_each(|(output, &condition)| *output = F::of_bool(condition));
+                let condition = self.bool_operand(operands[0], here);
+                each_one(condition, output, F::of_bool);
             }
             _ => {
-                let condition = self.bools(operands[0], here);
-                let (on_true, on_false) = (float(1), float(2));
-                for (((output, &condition), &on_true), &on_false) in
-                    output.iter_mut().zip(condition).zip(on_true).zip(on_false)
-                {
-                    // A branch would become a gather, because the compiler moves the loads of both values into the branches.
-                    *output = select_unpredictable(condition, on_true, on_false);
-                }
+                let condition = self.bool_operand(operands[0], here);
+                // A branch would become a gather, because the compiler moves the loads of both values into the branches.
+                each_three(condition, float(1), float(2), output, select_unpredictable);
             }
         }
     }
@@ -170,30 +177,22 @@ impl<F: Float> Tiles<F> {
         operation: Elementwise,
         operands: &[Place],
         here: &Here<'_, '_, F>,
-        output: &mut [bool],
+        output: Output<'_, bool>,
     ) {
-        let truth = |position: usize| self.bools(operands[position], here);
+        let truth = |position: usize| self.bool_operand(operands[position], here);
         match operation {
             Elementwise::Compare(comparison) => {
-                let (left, right) = (
-                    self.floats(operands[0], here),
-                    self.floats(operands[1], here),
-                );
-                compare(comparison, left, right, output);
+                let operands = [0, 1].map(|operand| self.float_operand(operands[operand], here));
+                compare(comparison, operands, output);
             }
             Elementwise::Binary(binary) => {
-                for ((output, &left), &right) in output.iter_mut().zip(truth(0)).zip(truth(1)) {
-                    *output = match binary {
-                        Binary::And => left & right,
-                        Binary::Or => left | right,
-                        _ => left ^ right,
-                    };
-                }
+                each_two(truth(0), truth(1), output, |left, right| match binary {
+                    Binary::And => left & right,
+                    Binary::Or => left | right,
+                    _ => left ^ right,
+                });
             }
-            _ => output
-                .iter_mut()
-                .zip(truth(0))
-                .for_each(|(output, &value)| *output = !value),
+            _ => each_one(truth(0), output, |value: bool| !value),
         }
     }
 }
@@ -202,55 +201,56 @@ impl<F: Float> Tiles<F> {
 #[inline(always)]
 fn chain_tiles<F: Float>(
     chain: Chain,
-    [left, right, other]: [&[F]; 3],
+    [left, right, other]: [Operand<'_, F>; 3],
     [of_left, of_right, of_other, of_middle]: [F; 4],
-    output: &mut [F],
+    output: Output<'_, F>,
 ) {
-    macro_rules! each {
+    macro_rules! run {
         ($first:tt) => {
             match chain.second {
-                Arithmetic::Add => each!($first, +),
-                Arithmetic::Sub => each!($first, -),
-                Arithmetic::Mul => each!($first, *),
-                Arithmetic::Div => each!($first, /),
+                Arithmetic::Add => run!($first, +),
+                Arithmetic::Sub => run!($first, -),
+                Arithmetic::Mul => run!($first, *),
+                Arithmetic::Div => run!($first, /),
             }
         };
         ($first:tt, $second:tt) => {
             match chain.side {
-                Side::Left => each!(|middle, other| middle $second other, $first),
-                Side::Right => each!(|middle, other| other $second middle, $first),
+                Side::Left => run!(|middle, other| middle $second other, $first),
+                Side::Right => run!(|middle, other| other $second middle, $first),
             }
         };
         ($second:expr, $first:tt) => {{
             let second = $second;
-            let operands = left.iter().zip(right).zip(other);
-            for (output, ((&left, &right), &other)) in output.iter_mut().zip(operands) {
+            each_three(left, right, other, output, |left, right, other| {
                 let middle = (left * of_left) $first (right * of_right);
-                *output = second(middle * of_middle, other * of_other);
-            }
+                second(middle * of_middle, other * of_other)
+            });
         }};
     }
     match chain.first {
-        Arithmetic::Add => each!(+),
-        Arithmetic::Sub => each!(-),
-        Arithmetic::Mul => each!(*),
-        Arithmetic::Div => each!(/),
+        Arithmetic::Add => run!(+),
+        Arithmetic::Sub => run!(-),
+        Arithmetic::Mul => run!(*),
+        Arithmetic::Div => run!(/),
     }
 }
 
 /// Compares elements pairwise. Each comparison has its own loop, so that no loop contains a branch.
 #[inline(always)]
-fn compare<F: PartialOrd>(comparison: Comparison, left: &[F], right: &[F], output: &mut [bool]) {
-    macro_rules! each {
+fn compare<F: Float>(
+    comparison: Comparison,
+    [left, right]: [Operand<'_, F>; 2],
+    output: Output<'_, bool>,
+) {
+    macro_rules! run {
         ($($comparison:ident $operator:tt),*) => {
             match comparison {$(
                 Comparison::$comparison => {
-                    for ((output, left), right) in output.iter_mut().zip(left).zip(right) {
-                        *output = left $operator right;
-                    }
+                    each_two(left, right, output, |left, right| left $operator right);
                 }
             )*}
         };
     }
-    each!(Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
+    run!(Eq ==, Ne !=, Lt <, Le <=, Gt >, Ge >=);
 }
