@@ -185,18 +185,6 @@ pub(crate) fn is_bytes_granted(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Returns an empty `Vec` with capacity for all elements of an array, as bits.
-///
-/// # Panics
-/// Panics if the system does not grant the memory.
-pub(crate) fn reserved<T: Bits>(info: &AbstractArray) -> Vec<T> {
-    let mut elements = Vec::new();
-    if elements.try_reserve_exact(info.len()).is_err() {
-        no_memory(info);
-    }
-    elements
-}
-
 #[cold]
 fn no_memory(info: &AbstractArray) -> ! {
     let error = TensorError::too_large("allocate", info);
@@ -217,21 +205,13 @@ impl Array {
     /// Returns an array with arbitrary elements: zeros, or old values of reused memory. The caller must overwrite all
     /// elements.
     pub(crate) fn reused(info: &AbstractArray) -> Self {
-        let pooled = match info.dtype {
-            DType::F32 => memory::take(info.len()).map(Data::F32),
-            DType::F64 => memory::take(info.len()).map(Data::F64),
-            DType::BF16 | DType::F16 | DType::I16 | DType::U16 => {
-                memory::take(info.len()).map(|bits| <u16 as Bits>::data(bits, info.dtype))
-            }
-            _ => None,
-        };
-        match pooled {
-            Some(data) => Self {
+        with_bits!(info.dtype, T => match memory::take::<T>(info.len()) {
+            Some(bits) => Self {
                 info: info.clone(),
-                data,
+                data: <T as Bits>::data(bits, info.dtype),
             },
             None => Self::zeros(info),
-        }
+        })
     }
 
     /// Returns an array of zeros.
@@ -296,7 +276,11 @@ impl Array {
     pub(crate) fn into_data(this: Arc<Self>) -> Data {
         match Arc::try_unwrap(this) {
             Ok(mut array) => std::mem::replace(&mut array.data, Data::Bool(Vec::new())),
-            Err(shared) => shared.data.clone(),
+            Err(shared) => with_bits!(shared.dtype(), T => {
+                let mut copy = reused_bits::<T>(shared.dtype(), shared.info.len());
+                copy.copy_from_slice(shared.bits());
+                <T as Bits>::data(copy, shared.dtype())
+            }),
         }
     }
 
@@ -338,17 +322,10 @@ impl Array {
 
 impl Drop for Array {
     fn drop(&mut self) {
-        match &mut self.data {
-            Data::F32(elements) => memory::give(std::mem::take(elements)),
-            Data::F64(elements) => memory::give(std::mem::take(elements)),
-            data @ (Data::BF16(_) | Data::F16(_) | Data::I16(_) | Data::U16(_)) => {
-                let data = std::mem::replace(data, Data::Bool(Vec::new()));
-                if let Some(bits) = <u16 as Bits>::vector(data) {
-                    memory::give(bits);
-                }
-            }
-            _ => {}
-        }
+        let data = std::mem::replace(&mut self.data, Data::Bool(Vec::new()));
+        with_bits!(self.info.dtype, T => if let Some(bits) = <T as Bits>::vector(data) {
+            memory::give(bits);
+        });
     }
 }
 

@@ -21,8 +21,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::base::dtype::DType;
-
 /// The smallest array that the pool stores, in bytes. The system's allocator is fast for smaller arrays.
 const SMALLEST: usize = 4 << 10;
 
@@ -88,19 +86,6 @@ pub(crate) fn take<T: Pooled>(length: usize) -> Option<Vec<T>> {
     pool().take(length)
 }
 
-/// The stored memory of freed arrays, by element type and length.
-pub(crate) struct Pool {
-    /// The bits of half-precision floats and of integers of 16 bits.
-    u16: Lengths<u16>,
-    f32: Lengths<f32>,
-    f64: Lengths<f64>,
-    bytes: usize,
-    limit: usize,
-    /// The number of uses of the pool so far. Each use of a bucket stores the current number in the bucket. So the
-    /// least recently used length has the smallest stored number.
-    clock: u64,
-}
-
 pub(crate) type Lengths<T> = BTreeMap<usize, Bucket<T>>;
 
 /// The freed arrays of one length.
@@ -112,47 +97,66 @@ pub(crate) struct Bucket<T> {
     last_use: u64,
 }
 
-/// Memory that was removed from the pool. The removed memory is dropped after the pool is unlocked, because freeing
-/// memory takes time.
-#[derive(Default)]
-pub(crate) struct Evicted {
-    u16: Vec<Vec<u16>>,
-    f32: Vec<Vec<f32>>,
-    f64: Vec<Vec<f64>>,
-}
-
-/// An element type whose arrays the pool stores.
+/// An element type whose arrays the pool stores: the bits of elements.
 pub(crate) trait Pooled: Sized {
     fn lengths(pool: &mut Pool) -> &mut Lengths<Self>;
     fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>>;
 }
 
-macro_rules! pooled {
-    ($($element:ident),*) => {$(
-        impl Pooled for $element {
+/// Defines the pool, with a list of lengths for each type of bits.
+macro_rules! pool {
+    ($($bits:ident),*) => {
+        /// The stored memory of freed arrays, by the type of their bits and their length.
+        pub(crate) struct Pool {
+            $($bits: Lengths<$bits>,)*
+            bytes: usize,
+            limit: usize,
+            /// The number of uses of the pool so far. Each use of a bucket stores the current number in the bucket. So the
+            /// least recently used length has the smallest stored number.
+            clock: u64,
+        }
+
+        /// Memory that was removed from the pool. The removed memory is dropped after the pool is unlocked, because freeing
+        /// memory takes time.
+        #[derive(Default)]
+        pub(crate) struct Evicted {
+            $($bits: Vec<Vec<$bits>>,)*
+        }
+
+        $(impl Pooled for $bits {
             fn lengths(pool: &mut Pool) -> &mut Lengths<Self> {
-                &mut pool.$element
+                &mut pool.$bits
             }
             fn evicted(evicted: &mut Evicted) -> &mut Vec<Vec<Self>> {
-                &mut evicted.$element
+                &mut evicted.$bits
+            }
+        })*
+
+        impl Pool {
+            const fn new(limit: usize) -> Self {
+                Self {
+                    $($bits: BTreeMap::new(),)*
+                    bytes: 0,
+                    limit,
+                    clock: 0,
+                }
+            }
+
+            /// Removes an array of the least recently used length from the pool, and returns its size in bytes.
+            fn evict_oldest(&mut self, evicted: &mut Evicted) -> usize {
+                let uses = [$(oldest(&self.$bits)),*];
+                let first = uses.into_iter().flatten().map(|(last_use, _)| last_use).min();
+                $(if let Some((last_use, length)) = oldest(&self.$bits) && Some(last_use) == first {
+                    return evict_one(&mut self.$bits, length, &mut evicted.$bits);
+                })*
+                self.bytes
             }
         }
-    )*};
+    };
 }
-pooled!(u16, f32, f64);
+pool!(bool, u8, u16, u32, u64);
 
 impl Pool {
-    const fn new(limit: usize) -> Self {
-        Self {
-            u16: BTreeMap::new(),
-            f32: BTreeMap::new(),
-            f64: BTreeMap::new(),
-            bytes: 0,
-            limit,
-            clock: 0,
-        }
-    }
-
     fn give<T: Pooled>(&mut self, elements: Vec<T>) -> Evicted {
         let mut evicted = Evicted::default();
         self.clock += 1;
@@ -221,26 +225,7 @@ impl Pool {
     /// Removes arrays of the least recently used lengths until the pool is within its limit.
     fn evict_to_limit(&mut self, evicted: &mut Evicted) {
         while self.bytes > self.limit {
-            let candidates = [
-                oldest(&self.u16).map(|found| (found, DType::U16)),
-                oldest(&self.f32).map(|found| (found, DType::F32)),
-                oldest(&self.f64).map(|found| (found, DType::F64)),
-            ];
-            let oldest = candidates
-                .into_iter()
-                .flatten()
-                .min_by_key(|(found, _)| *found);
-            let freed = match oldest {
-                None => self.bytes,
-                Some(((_, length), DType::U16)) => {
-                    evict_one(&mut self.u16, length, &mut evicted.u16)
-                }
-                Some(((_, length), DType::F32)) => {
-                    evict_one(&mut self.f32, length, &mut evicted.f32)
-                }
-                Some(((_, length), _)) => evict_one(&mut self.f64, length, &mut evicted.f64),
-            };
-            self.bytes -= freed;
+            self.bytes -= self.evict_oldest(evicted);
         }
     }
 }
@@ -270,10 +255,10 @@ mod tests {
 
     /// Allocates memory as arrays do: from the pool, or new memory if the pool has none. Also returns whether the
     /// memory is from the pool.
-    fn allocate(pool: &mut Pool, length: usize) -> (Vec<f32>, bool) {
+    fn allocate(pool: &mut Pool, length: usize) -> (Vec<u32>, bool) {
         match pool.take(length) {
             Some(elements) => (elements, true),
-            None => (vec![0.0; length], false),
+            None => (vec![0; length], false),
         }
     }
 
@@ -288,16 +273,16 @@ mod tests {
         let (again, reused) = allocate(&mut pool, 5000);
         assert!(reused);
         assert_eq!((again.as_ptr(), pool.bytes), (address, 0));
-        assert!(pool.take::<f64>(5000).is_none());
+        assert!(pool.take::<u64>(5000).is_none());
     }
 
     #[test]
     fn unused_sizes_are_not_kept() {
         let mut pool = Pool::new(LIMIT);
-        pool.give(vec![1.0_f32; 6000]);
+        pool.give(vec![1_u32; 6000]);
         assert_eq!(pool.bytes, 0);
         let (elements, _) = allocate(&mut pool, 6000);
-        pool.give(vec![1.0_f32; 6000]);
+        pool.give(vec![1_u32; 6000]);
         pool.give(elements);
         assert_eq!(pool.bytes, 24_000);
     }
@@ -327,7 +312,7 @@ mod tests {
             pool.give(elements);
         }
         let kept = [10_000, 10_001, 10_002, 10_003]
-            .map(|length| pool.f32.get(&length).map_or(0, |bucket| bucket.kept.len()));
+            .map(|length| pool.u32.get(&length).map_or(0, |bucket| bucket.kept.len()));
         assert_eq!(kept, [1, 0, 0, 1]);
         assert!(pool.bytes <= pool.limit);
     }
@@ -351,12 +336,12 @@ mod tests {
             let (elements, _) = allocate(&mut pool, 1024 + length);
             pool.give(elements);
         }
-        assert!(pool.f32.len() <= LENGTHS);
+        assert!(pool.u32.len() <= LENGTHS);
         let newest = 1024 + 2 * LENGTHS..1024 + 3 * LENGTHS;
-        let missing = newest.filter(|length| !pool.f32.contains_key(length));
+        let missing = newest.filter(|length| !pool.u32.contains_key(length));
         assert_eq!(missing.count(), 0, "the older ones are forgotten");
         let kept = pool
-            .f32
+            .u32
             .iter()
             .map(|(length, bucket)| 4 * length * bucket.kept.len());
         assert_eq!(kept.sum::<usize>(), pool.bytes);
@@ -371,7 +356,7 @@ mod tests {
         });
         assert_eq!(pool.bytes, 8 * 40_000);
         let evicted = pool.set_limit(100_000);
-        assert_eq!((pool.bytes, evicted.f32.len()), (80_000, 6));
+        assert_eq!((pool.bytes, evicted.u32.len()), (80_000, 6));
     }
 
     /// Returns the lengths of the arrays in the pool.
@@ -392,7 +377,7 @@ mod tests {
             pool.give(elements);
         });
         pool.set_limit(2 * 40_000);
-        assert_eq!(kept(&pool.f32), [10_000], "freed last");
+        assert_eq!(kept(&pool.u32), [10_000], "freed last");
 
         let mut pool = Pool::new(LIMIT);
         for length in [10_000, 10_001] {
@@ -403,16 +388,16 @@ mod tests {
         }
         assert!(allocate(&mut pool, 10_000).1);
         pool.set_limit(40_000);
-        assert_eq!(kept(&pool.f32), [10_000], "used again last");
+        assert_eq!(kept(&pool.u32), [10_000], "used again last");
     }
 
     #[test]
-    fn both_dtypes_are_evicted() {
-        for f32_is_older in [true, false] {
+    fn both_widths_are_evicted() {
+        for u32_is_older in [true, false] {
             let mut pool = Pool::new(LIMIT);
-            let single = pool.take::<f32>(10_000).unwrap_or(vec![0.0; 10_000]);
-            let double = pool.take::<f64>(5_000).unwrap_or(vec![0.0; 5_000]);
-            if f32_is_older {
+            let single = pool.take::<u32>(10_000).unwrap_or(vec![0; 10_000]);
+            let double = pool.take::<u64>(5_000).unwrap_or(vec![0; 5_000]);
+            if u32_is_older {
                 pool.give(single);
                 pool.give(double);
             } else {
@@ -421,10 +406,10 @@ mod tests {
             }
             assert_eq!(pool.bytes, 80_000);
             pool.set_limit(40_000);
-            let (singles, doubles) = (kept(&pool.f32), kept(&pool.f64));
+            let (singles, doubles) = (kept(&pool.u32), kept(&pool.u64));
             assert_eq!(
                 (singles.len(), doubles.len()),
-                if f32_is_older { (0, 1) } else { (1, 0) }
+                if u32_is_older { (0, 1) } else { (1, 0) }
             );
             pool.set_limit(0);
             assert_eq!(pool.bytes, 0);
@@ -437,23 +422,23 @@ mod tests {
         let long = 70_001;
         assert_eq!(limit(), 256 << 20);
         for length in [3_001, long] {
-            assert!(take::<f32>(length).is_none());
-            give(vec![1.0_f32; length]);
-            let taken = take::<f32>(length).map(|elements| elements.len());
+            assert!(take::<u32>(length).is_none());
+            give(vec![1_u32; length]);
+            let taken = take::<u32>(length).map(|elements| elements.len());
             assert_eq!(taken, Some(length));
-            give(vec![1.0_f32; length]);
+            give(vec![1_u32; length]);
         }
         assert!(held() >= 4 * long);
         for _ in 0..2 {
-            assert!(take::<f32>(SMALLEST / 4 - 1).is_none());
-            give(vec![1.0_f32; SMALLEST / 4 - 1]);
+            assert!(take::<u32>(SMALLEST / 4 - 1).is_none());
+            give(vec![1_u32; SMALLEST / 4 - 1]);
         }
         assert!(release() >= 4 * long);
-        assert!(take::<f32>(long).is_none());
+        assert!(take::<u32>(long).is_none());
         set_limit(100);
         assert_eq!(limit(), 100);
-        give(vec![1.0_f32; long]);
-        assert!(take::<f32>(long).is_none());
+        give(vec![1_u32; long]);
+        assert!(take::<u32>(long).is_none());
         set_limit(LIMIT);
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use smallvec::smallvec;
 
-use crate::base::array::{Array, reserved, reused_bits, with_type};
+use crate::base::array::{Array, reused_bits, with_type};
 use crate::base::bits::with_bits;
 use crate::base::dtype::{AbstractArray, DType, TensorElement, Tuple};
 use crate::base::error::{TensorError, or_panic};
@@ -218,15 +218,13 @@ impl Primitive for Iota {
     }
 
     fn evaluate(&self, _: Operands) -> Outputs<Array> {
-        let outer: usize = self.shape[..self.axis].iter().product();
         let inner: usize = self.shape[self.axis + 1..].iter().product();
         let positions = positions(self.dtype, self.shape[self.axis]);
         one(with_bits!(self.dtype, T => {
-            let mut elements = reserved::<T>(&AbstractArray::new(self.dtype, &self.shape));
-            for _ in 0..outer {
-                for &position in positions.bits::<T>() {
-                    elements.resize(elements.len() + inner, position);
-                }
+            let mut elements = reused_bits::<T>(self.dtype, self.shape.iter().product());
+            let runs = elements.chunks_exact_mut(inner.max(1));
+            for (run, &position) in runs.zip(positions.bits::<T>().iter().cycle()) {
+                run.fill(position);
             }
             Array::from_bits(self.dtype, &self.shape, elements)
         }))

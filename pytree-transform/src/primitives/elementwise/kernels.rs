@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use pytree_core::bug::{bug, expect_some};
 
-use crate::base::array::Array;
+use crate::base::array::{Array, reused};
 use crate::base::dtype::{DType, TensorElement};
 use crate::base::elementary::{self, Elementary};
 use crate::base::special;
@@ -76,12 +76,11 @@ impl<T: TensorElement> Zip<T> for PairInPlace {
                     .for_each(|(element, &other)| *element = function(other, *element));
                 return Arc::unwrap_or_clone(right);
             }
-            let elements = left
-                .elements::<T>()
-                .iter()
-                .zip(right.elements::<T>())
-                .map(|(&l, &r)| function(l, r))
-                .collect();
+            let mut elements = reused::<T>(info.len());
+            let operands = left.elements::<T>().iter().zip(right.elements::<T>());
+            for (element, (&left, &right)) in elements.iter_mut().zip(operands) {
+                *element = function(left, right);
+            }
             return Array {
                 info,
                 data: T::data(elements),
