@@ -62,16 +62,6 @@ pub(super) enum Place {
     Register(usize),
     /// An input of the kernel, given by its position. The step reads the input without a copy.
     Input(usize),
-    /// A result that an earlier step has written to memory, given by its position.
-    Result(usize),
-}
-
-/// Where a step writes its result.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Destination {
-    pub(super) register: usize,
-    /// The position of the result of the kernel into whose memory the step writes, instead of the register.
-    pub(super) result: Option<usize>,
 }
 
 /// The operation of a step.
@@ -108,7 +98,7 @@ pub(super) struct Step {
     /// For each operand, the position of its factor in [`Kernel::factors`], and last that of the factor between the operations of a
     /// chain. Only operations of arithmetic and operations with one operand have factors.
     pub(super) factors: Factors,
-    pub(super) output: Destination,
+    pub(super) output: usize,
 }
 
 /// The positions of the factors of a step. `None` means 1, and multiplication by 1 changes no number.
@@ -134,8 +124,10 @@ enum Fill {
 /// A value that a kernel writes to memory.
 #[derive(Debug)]
 struct Store {
-    /// The register that is copied to memory at the end of each tile, or `None` if a step writes the value to memory.
-    register: Option<usize>,
+    /// The register that is copied to memory at the end of each tile, unless a step writes the value to memory.
+    register: usize,
+    /// If a step can write the value to memory: the inputs whose memory the value may have then. No later step reads them.
+    direct: Option<SmallVec<[usize; 4]>>,
     level: Level,
     info: AbstractArray,
     /// The positions of the inputs whose memory the result may overwrite, if no other handle of the input exists.
@@ -192,14 +184,18 @@ impl Kernel {
     fn assign_registers(&mut self) {
         let mut last_use = vec![0; self.registers];
         for (position, step) in self.steps.iter().enumerate() {
-            last_use[step.output.register] = position;
+            last_use[step.output] = position;
             for operand in &step.operands {
                 if let Place::Register(register) = operand {
                     last_use[*register] = position;
                 }
             }
         }
-        let kept = self.stores.iter().filter_map(|store| store.register);
+        let mut is_stored = vec![false; self.registers];
+        for store in &self.stores {
+            is_stored[store.register] = true;
+        }
+        let kept = self.stores.iter().map(|store| store.register);
         for register in kept.chain(self.fills.iter().map(|&(_, register)| register)) {
             last_use[register] = usize::MAX;
         }
@@ -218,9 +214,14 @@ impl Kernel {
             *register = new;
         }
         for (position, step) in self.steps.iter_mut().enumerate() {
-            // The result gets its own register, because the step reads its operands while it writes the result.
-            let output = next(&mut free);
-            assigned[step.output.register] = Some(output);
+            // The result gets its own register, because the step reads its operands while it writes the result. A stored result shares
+            // its register with no other value, because the register may stand for memory.
+            let output = if is_stored[step.output] {
+                next(&mut Vec::new())
+            } else {
+                next(&mut free)
+            };
+            assigned[step.output] = Some(output);
             let mut released: SmallVec<[usize; 4]> = SmallVec::new();
             for operand in &mut step.operands {
                 if let Place::Register(register) = operand {
@@ -231,18 +232,14 @@ impl Kernel {
                     *register = own;
                 }
             }
-            if last_use[step.output.register] == position {
+            if last_use[step.output] == position {
                 released.push(output);
             }
-            step.output.register = output;
+            step.output = output;
             free.extend(released);
         }
-        let copied = self
-            .stores
-            .iter_mut()
-            .filter_map(|store| store.register.as_mut());
-        for register in copied {
-            *register = expect_some(assigned[*register], MADE);
+        for store in &mut self.stores {
+            store.register = expect_some(assigned[store.register], MADE);
         }
         self.registers = count;
     }

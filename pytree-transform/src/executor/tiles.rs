@@ -366,14 +366,16 @@ fn operand<'a, 's, F: Float, T: TensorElement>(
 ) -> Operand<'a, T> {
     let Here { start, count, .. } = *here;
     let result = match place {
-        Place::Register(register) => return Operand::new(&registers[register][..count]),
+        Place::Register(register) => match here.homes[register] {
+            None => return Operand::new(&registers[register][..count]),
+            Some(result) => result,
+        },
         Place::Input(input) => match here.sources[input] {
             Source::Array(array) => {
                 return Operand::new(&array.elements::<T>()[start..start + count]);
             }
             Source::Result(result) => result,
         },
-        Place::Result(result) => result,
     };
     Operand::of_result(target(&here.slots[result]), start, count)
 }

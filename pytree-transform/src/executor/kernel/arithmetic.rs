@@ -76,8 +76,8 @@ impl Kernel {
                 uses[register] += 1;
             }
         }
-        for register in self.stores.iter().filter_map(|store| store.register) {
-            uses[register] += 1;
+        for store in &self.stores {
+            uses[store.register] += 1;
         }
         uses
     }
@@ -112,7 +112,7 @@ impl Kernel {
         let mut filled = vec![None; self.registers];
         let mut absorbed = vec![false; self.steps.len()];
         for position in 0..self.steps.len() {
-            filled[self.steps[position].output.register] = Some(position);
+            filled[self.steps[position].output] = Some(position);
             if !self.steps[position].takes_factors() {
                 continue;
             }
@@ -148,7 +148,7 @@ impl Kernel {
         let mut joined = vec![false; self.steps.len()];
         for position in 0..self.steps.len() {
             let step = &self.steps[position];
-            filled[step.output.register] = Some(position);
+            filled[step.output] = Some(position);
             let Work::Arithmetic(second) = step.work else {
                 continue;
             };

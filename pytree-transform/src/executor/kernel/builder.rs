@@ -5,8 +5,8 @@ use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
 use super::{
-    Arithmetic, Destination, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED,
-    STREAMED_TILE, Step, Store, TILE, Total, Work,
+    Arithmetic, Fill, Kernel, LONGEST_UNIT, Level, Number, Place, STREAMED, STREAMED_TILE, Step,
+    Store, TILE, Total, Work,
 };
 use crate::base::dtype::DType;
 use crate::base::narrow::Half;
@@ -84,19 +84,16 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
     }
 
     fn step(&mut self, work: Work, level: Level, operands: SmallVec<[Place; 3]>) -> usize {
-        let register = self.register();
+        let output = self.register();
         self.kernel.steps.push(Step {
             work,
             level,
             round: None,
             operands,
             factors: [None; 4],
-            output: Destination {
-                register,
-                result: None,
-            },
+            output,
         });
-        register
+        output
     }
 
     /// Returns the half-precision type of a variable, or `None` if it has another dtype.
@@ -220,7 +217,8 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         let &(register, level) = expect_some(made, "a value that the kernel computes");
         self.kernel.outputs.push(variable);
         self.kernel.stores.push(Store {
-            register: Some(register),
+            register,
+            direct: None,
             level,
             info: self.planner.jaxpr.info(variable).clone(),
             takes: SmallVec::new(),
@@ -235,7 +233,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
         self.find_memory_to_take();
         self.kernel.absorb_factors();
         self.kernel.join_chains();
-        self.kernel.write_directly();
+        self.kernel.find_direct();
         self.kernel.assign_registers();
         self.kernel.share_streams();
         self.kernel
@@ -270,7 +268,7 @@ impl<'p, 'j> KernelBuilder<'p, 'j> {
                 input,
                 pattern: Pattern::Cycle { period },
             } if step.level == Level::Element && tile.is_multiple_of(period) => {
-                fills.push((Fill::Row { input, period }, step.output.register));
+                fills.push((Fill::Row { input, period }, step.output));
                 false
             }
             _ => true,
@@ -359,7 +357,7 @@ impl Kernel {
             };
             let read = step.operands.iter().filter_map(|place| match *place {
                 Place::Input(input) => Some(input),
-                Place::Register(_) | Place::Result(_) => None,
+                Place::Register(_) => None,
             });
             for input in loaded.into_iter().chain(read) {
                 if !streams.contains(&input) {

@@ -1,47 +1,32 @@
 //! Steps that write a result of the kernel to memory, so that no register is copied at the end of the tile.
+//!
+//! A result may have the memory of an input, which is known only when the kernel runs. Then a step may write the result to memory
+//! only if no later step reads the input.
 
 use smallvec::SmallVec;
 
 use super::{Kernel, Level, Place, Step, Store, Work};
 use crate::base::dtype::DType;
+use crate::executor::tiles::Source;
+
+/// For each register, the result to whose memory a step writes instead.
+pub(in crate::executor) type Homes = SmallVec<[Option<usize>; 16]>;
 
 impl Kernel {
-    /// Lets steps write the results to memory where they can.
-    ///
-    /// A result may have the memory of an input. Such an input must not be read after the result is written.
-    pub(super) fn write_directly(&mut self) {
+    /// Finds the results that a step can write to memory, and the inputs whose memory they may have.
+    pub(super) fn find_direct(&mut self) {
         for result in 0..self.stores.len() {
             let store = &self.stores[result];
-            let written = { self.steps.iter() }.position(|step| {
-                store.register == Some(step.output.register) && self.can_write(step, store)
+            let written = { self.steps.iter() }
+                .position(|step| step.output == store.register && self.can_write(step, store));
+            let direct = written.map(|position| {
+                let later = &self.steps[position + 1..];
+                let is_read = |input: usize| later.iter().any(|step| step.reads(input));
+                { store.takes.iter().copied() }
+                    .filter(|&input| !is_read(input))
+                    .collect()
             });
-            let Some(position) = written else {
-                continue;
-            };
-            let later = &self.steps[position + 1..];
-            let is_read = |input: usize| later.iter().any(|step| step.reads(input));
-            let takes: SmallVec<[usize; 4]> = store
-                .takes
-                .iter()
-                .copied()
-                .filter(|&input| !is_read(input))
-                .collect();
-            // A copy costs less than memory of its own.
-            if takes.is_empty() && !store.takes.is_empty() {
-                continue;
-            }
-            let store = &mut self.stores[result];
-            store.takes = takes;
-            let register = store.register.take();
-            self.steps[position].output.result = Some(result);
-            let operands = self.steps[position + 1..]
-                .iter_mut()
-                .flat_map(|step| &mut step.operands);
-            for operand in operands {
-                if matches!(*operand, Place::Register(read) if Some(read) == register) {
-                    *operand = Place::Result(result);
-                }
-            }
+            self.stores[result].direct = direct;
         }
     }
 
@@ -52,15 +37,31 @@ impl Kernel {
             step.work,
             Work::Elementwise(_) | Work::Arithmetic(_) | Work::Chain(_)
         );
-        is_loop && store.level == Level::Element && (dtype == self.float || dtype == DType::Bool)
+        let is_exact = step.round.is_none() && (dtype == self.float || dtype == DType::Bool);
+        is_loop && is_exact && store.level == Level::Element
+    }
+
+    /// Returns the results that steps write to memory in a run with these inputs.
+    pub(super) fn homes(&self, sources: &[Source<'_>]) -> Homes {
+        let mut homes: Homes = smallvec::smallvec![None; self.registers];
+        for (result, store) in self.stores.iter().enumerate() {
+            let mut sources = sources.iter();
+            let taken =
+                sources.position(|source| matches!(source, Source::Result(own) if *own == result));
+            let is_direct = store
+                .direct
+                .as_ref()
+                .is_some_and(|inputs| taken.is_none_or(|input| inputs.contains(&input)));
+            homes[store.register] = is_direct.then_some(result);
+        }
+        homes
     }
 }
 
 impl Step {
     /// Returns whether an operand of the step is the input with the given position.
     fn reads(&self, input: usize) -> bool {
-        self.operands
-            .iter()
-            .any(|place| matches!(*place, Place::Input(read) if read == input))
+        let mut operands = self.operands.iter();
+        operands.any(|place| matches!(*place, Place::Input(read) if read == input))
     }
 }

@@ -8,6 +8,7 @@
 use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
+use super::direct::Homes;
 use super::{Fill, Kernel, Level, Number, Work};
 use crate::base::instructions::arch;
 use crate::base::prefetch::prefetch;
@@ -34,6 +35,7 @@ impl Kernel {
                 .collect(),
             part,
             tiles,
+            homes: self.homes(sources),
         };
         arch().dispatch(&mut run);
     }
@@ -93,6 +95,7 @@ struct Run<'a, 's, F: Float> {
     factors: SmallVec<[F; 8]>,
     part: Part<'s, F>,
     tiles: Tiles<F>,
+    homes: Homes,
 }
 
 impl<F: Float> pulp::WithSimd for &mut Run<'_, '_, F> {
@@ -174,10 +177,11 @@ impl<F: Float> Run<'_, '_, F> {
             let here = Here {
                 sources: self.sources,
                 slots: &self.part.slots,
+                homes: &self.homes,
                 start: kernel.at_level(at, step.level),
                 count: kernel.at_level(count, step.level),
             };
-            let register = step.output.register;
+            let register = step.output;
             match step.work {
                 Work::Load { input, pattern } => {
                     let source = self.sources[input].elements();
@@ -243,8 +247,8 @@ impl<F: Float> Run<'_, '_, F> {
                 kernel.at_level(at, store.level),
                 kernel.at_level(count, store.level),
             );
-            if let Some(register) = store.register {
-                self.tiles.store(register, slot, from, length);
+            if self.homes[store.register].is_none() {
+                self.tiles.store(store.register, slot, from, length);
             }
         }
     }
@@ -254,6 +258,8 @@ impl<F: Float> Run<'_, '_, F> {
 pub(in crate::executor) struct Here<'a, 's, F> {
     pub(in crate::executor) sources: &'a [Source<'a>],
     pub(in crate::executor) slots: &'a [Slot<'s, F>],
+    /// For each register, the result to whose memory a step writes instead.
+    pub(in crate::executor) homes: &'a [Option<usize>],
     /// The first element of the tile (`start`), and the number of elements of the tile (`count`).
     pub(in crate::executor) start: usize,
     pub(in crate::executor) count: usize,

@@ -9,7 +9,7 @@ use std::hint::select_unpredictable;
 
 use super::blocks::{Operand, Output, each_one, each_three, each_two};
 use super::{Float, Slot, Tiles};
-use crate::executor::kernel::{Arithmetic, Chain, Destination, Here, Place, Side};
+use crate::executor::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::{Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
 
@@ -50,10 +50,9 @@ impl<F: Float> Zip<F> for PairToTile<'_, '_, F> {
 
 /// The memory for the result of a step. It is a register if the step does not write to memory.
 macro_rules! write_to {
-    ($tiles:ident.$registers:ident, $slot:path, $destination:ident, $here:ident, |$output:ident| $run:expr) => {{
-        let Destination { register, result } = $destination;
-        let mut memory = std::mem::take(&mut $tiles.0.$registers[register]);
-        let $output = match result {
+    ($tiles:ident.$registers:ident, $slot:path, $register:ident, $here:ident, |$output:ident| $run:expr) => {{
+        let mut memory = std::mem::take(&mut $tiles.0.$registers[$register]);
+        let $output = match $here.homes[$register] {
             None => Output::new(&mut memory[..$here.count]),
             // SAFETY: the tile's operands are no references, and they begin at the same element as the tile of the result.
             Some(result) => unsafe {
@@ -61,7 +60,7 @@ macro_rules! write_to {
             },
         };
         $run;
-        $tiles.0.$registers[register] = memory;
+        $tiles.0.$registers[$register] = memory;
     }};
 }
 
@@ -74,7 +73,7 @@ impl<F: Float> Tiles<F> {
         operation: Elementwise,
         operands: &[Place],
         factor: F,
-        destination: Destination,
+        register: usize,
         here: &Here<'_, '_, F>,
     ) {
         let of_bools = match operation {
@@ -83,10 +82,10 @@ impl<F: Float> Tiles<F> {
             _ => false,
         };
         if of_bools {
-            write_to!(self.bools, Slot::bools, destination, here, |output| self
+            write_to!(self.bools, Slot::bools, register, here, |output| self
                 .apply_to_bools(operation, operands, here, output));
         } else {
-            write_to!(self.floats, Slot::floats, destination, here, |output| self
+            write_to!(self.floats, Slot::floats, register, here, |output| self
                 .apply_to_floats(operation, operands, factor, here, output));
         }
     }
@@ -99,10 +98,10 @@ impl<F: Float> Tiles<F> {
         arithmetic: Arithmetic,
         operands: &[Place],
         [of_left, of_right]: [F; 2],
-        destination: Destination,
+        register: usize,
         here: &Here<'_, '_, F>,
     ) {
-        write_to!(self.floats, Slot::floats, destination, here, |output| {
+        write_to!(self.floats, Slot::floats, register, here, |output| {
             let pair = PairToTile {
                 operands: [0, 1].map(|operand| self.float_operand(operands[operand], here)),
                 output,
@@ -124,10 +123,10 @@ impl<F: Float> Tiles<F> {
         chain: Chain,
         operands: &[Place],
         factors: [F; 4],
-        destination: Destination,
+        register: usize,
         here: &Here<'_, '_, F>,
     ) {
-        write_to!(self.floats, Slot::floats, destination, here, |output| {
+        write_to!(self.floats, Slot::floats, register, here, |output| {
             let operands = [0, 1, 2].map(|operand| self.float_operand(operands[operand], here));
             chain_tiles(chain, operands, factors, output);
         });
