@@ -145,8 +145,9 @@ macro_rules! pool {
             /// Removes an array of the least recently used length from the pool, and returns its size in bytes.
             fn evict_oldest(&mut self, evicted: &mut Evicted) -> usize {
                 let uses = [$(oldest(&self.$bits)),*];
-                let first = uses.into_iter().flatten().map(|(last_use, _)| last_use).min();
-                $(if let Some((last_use, length)) = oldest(&self.$bits) && Some(last_use) == first {
+                let first = uses.into_iter().flatten().min();
+                let mut uses = uses.into_iter();
+                $(if let Some((_, length)) = uses.next().flatten().filter(|found| Some(*found) == first) {
                     return evict_one(&mut self.$bits, length, &mut evicted.$bits);
                 })*
                 self.bytes
