@@ -366,7 +366,7 @@ fn operand<'a, 's, F: Float, T: TensorElement>(
 ) -> Operand<'a, T> {
     let Here { start, count, .. } = *here;
     let result = match place {
-        Place::Register(register) => match here.homes[register] {
+        Place::Register(register) => match here.destinations[register] {
             None => return Operand::new(&registers[register][..count]),
             Some(result) => result,
         },

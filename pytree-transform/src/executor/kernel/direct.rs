@@ -9,8 +9,8 @@ use super::{Kernel, Level, Place, Step, Store, Work};
 use crate::base::dtype::DType;
 use crate::executor::tiles::Source;
 
-/// For each register, the result to whose memory a step writes instead.
-pub(in crate::executor) type Homes = SmallVec<[Option<usize>; 16]>;
+/// For each register, the result that a step writes to memory instead of the register.
+pub(in crate::executor) type Destinations = SmallVec<[Option<usize>; 16]>;
 
 impl Kernel {
     /// Finds the results that a step can write to memory, and the inputs whose memory they may have.
@@ -42,8 +42,8 @@ impl Kernel {
     }
 
     /// Returns the results that steps write to memory in a run with these inputs.
-    pub(super) fn homes(&self, sources: &[Source<'_>]) -> Homes {
-        let mut homes: Homes = smallvec::smallvec![None; self.registers];
+    pub(super) fn destinations(&self, sources: &[Source<'_>]) -> Destinations {
+        let mut destinations: Destinations = smallvec::smallvec![None; self.registers];
         for (result, store) in self.stores.iter().enumerate() {
             let mut sources = sources.iter();
             let taken =
@@ -52,9 +52,9 @@ impl Kernel {
                 .direct
                 .as_ref()
                 .is_some_and(|inputs| taken.is_none_or(|input| inputs.contains(&input)));
-            homes[store.register] = is_direct.then_some(result);
+            destinations[store.register] = is_direct.then_some(result);
         }
-        homes
+        destinations
     }
 }
 

@@ -8,7 +8,7 @@
 use pytree_core::bug::expect_some;
 use smallvec::SmallVec;
 
-use super::direct::Homes;
+use super::direct::Destinations;
 use super::{Fill, Kernel, Level, Number, Work};
 use crate::base::instructions::arch;
 use crate::base::prefetch::prefetch;
@@ -35,7 +35,7 @@ impl Kernel {
                 .collect(),
             part,
             tiles,
-            homes: self.homes(sources),
+            destinations: self.destinations(sources),
         };
         arch().dispatch(&mut run);
     }
@@ -95,7 +95,7 @@ struct Run<'a, 's, F: Float> {
     factors: SmallVec<[F; 8]>,
     part: Part<'s, F>,
     tiles: Tiles<F>,
-    homes: Homes,
+    destinations: Destinations,
 }
 
 impl<F: Float> pulp::WithSimd for &mut Run<'_, '_, F> {
@@ -177,7 +177,7 @@ impl<F: Float> Run<'_, '_, F> {
             let here = Here {
                 sources: self.sources,
                 slots: &self.part.slots,
-                homes: &self.homes,
+                destinations: &self.destinations,
                 start: kernel.at_level(at, step.level),
                 count: kernel.at_level(count, step.level),
             };
@@ -247,7 +247,7 @@ impl<F: Float> Run<'_, '_, F> {
                 kernel.at_level(at, store.level),
                 kernel.at_level(count, store.level),
             );
-            if self.homes[store.register].is_none() {
+            if self.destinations[store.register].is_none() {
                 self.tiles.store(store.register, slot, from, length);
             }
         }
@@ -258,8 +258,8 @@ impl<F: Float> Run<'_, '_, F> {
 pub(in crate::executor) struct Here<'a, 's, F> {
     pub(in crate::executor) sources: &'a [Source<'a>],
     pub(in crate::executor) slots: &'a [Slot<'s, F>],
-    /// For each register, the result to whose memory a step writes instead.
-    pub(in crate::executor) homes: &'a [Option<usize>],
+    /// For each register, the result that a step writes to memory instead of the register.
+    pub(in crate::executor) destinations: &'a [Option<usize>],
     /// The first element of the tile (`start`), and the number of elements of the tile (`count`).
     pub(in crate::executor) start: usize,
     pub(in crate::executor) count: usize,

@@ -2,7 +2,7 @@
 //!
 //! A step may write its result into the memory of one of its operands. So the loop reads a block of elements of each operand, and
 //! then writes the block of results. A block has a fixed number of elements, so the compiler uses wide instructions for it, although
-//! it cannot know which memory is which.
+//! the memory of the result and that of an operand may be the same.
 
 #![allow(
     clippy::inline_always,

@@ -9,6 +9,8 @@ use std::hint::select_unpredictable;
 
 use super::blocks::{Operand, Output, each_one, each_three, each_two};
 use super::{Float, Slot, Tiles};
+use crate::base::dtype::TensorElement;
+use crate::base::target::Target;
 use crate::executor::kernel::{Arithmetic, Chain, Here, Place, Side};
 use crate::primitives::elementwise::{Map, Zip};
 use crate::tensor::elementwise::{Binary, Comparison, Elementwise, Unary};
@@ -48,26 +50,27 @@ impl<F: Float> Zip<F> for PairToTile<'_, '_, F> {
     }
 }
 
-/// The memory for the result of a step. It is a register if the step does not write to memory.
-macro_rules! write_to {
-    ($tiles:ident.$registers:ident, $slot:path, $register:ident, $here:ident, |$output:ident| $run:expr) => {{
-        let mut memory = std::mem::take(&mut $tiles.0.$registers[$register]);
-        let $output = match $here.homes[$register] {
-            None => Output::new(&mut memory[..$here.count]),
-            // SAFETY: the tile's operands are no references, and they begin at the same element as the tile of the result.
-            Some(result) => unsafe {
-                Output::of_result($slot(&$here.slots[result]), $here.start, $here.count)
-            },
-        };
-        $run;
-        $tiles.0.$registers[$register] = memory;
-    }};
+/// Returns the memory for the result of a step: that of a register, or that of the result for which the register stands.
+#[inline(always)]
+#[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
+fn output<'a, 's, F: Float, T: TensorElement>(
+    register: usize,
+    memory: &'a mut [T],
+    here: &'a Here<'_, 's, F>,
+    target: impl FnOnce(&'a Slot<'s, F>) -> &'a Target<'s, T>,
+) -> Output<'a, T> {
+    let Here { start, count, .. } = *here;
+    match here.destinations[register] {
+        None => Output::new(&mut memory[..count]),
+        // SAFETY: `Tiles::floats` alone lends slices of results. They borrow the tiles, and a step that writes borrows the tiles
+        // mutably. All operands of a tile begin at the same element as its result.
+        Some(result) => unsafe { Output::of_result(target(&here.slots[result]), start, count) },
+    }
 }
 
 impl<F: Float> Tiles<F> {
     /// Runs one elementwise operation on a tile.
     #[inline(always)]
-    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
     pub(in crate::executor) fn apply(
         &mut self,
         operation: Elementwise,
@@ -82,17 +85,20 @@ impl<F: Float> Tiles<F> {
             _ => false,
         };
         if of_bools {
-            write_to!(self.bools, Slot::bools, register, here, |output| self
-                .apply_to_bools(operation, operands, here, output));
+            let mut memory = std::mem::take(&mut self.0.bools[register]);
+            let output = output(register, &mut memory, here, Slot::bools);
+            self.apply_to_bools(operation, operands, here, output);
+            self.0.bools[register] = memory;
         } else {
-            write_to!(self.floats, Slot::floats, register, here, |output| self
-                .apply_to_floats(operation, operands, factor, here, output));
+            let mut memory = std::mem::take(&mut self.0.floats[register]);
+            let output = output(register, &mut memory, here, Slot::floats);
+            self.apply_to_floats(operation, operands, factor, here, output);
+            self.0.floats[register] = memory;
         }
     }
 
     /// Runs an operation of arithmetic on a tile.
     #[inline(always)]
-    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
     pub(in crate::executor) fn apply_arithmetic(
         &mut self,
         arithmetic: Arithmetic,
@@ -101,23 +107,22 @@ impl<F: Float> Tiles<F> {
         register: usize,
         here: &Here<'_, '_, F>,
     ) {
-        write_to!(self.floats, Slot::floats, register, here, |output| {
-            let pair = PairToTile {
-                operands: [0, 1].map(|operand| self.float_operand(operands[operand], here)),
-                output,
-            };
-            match arithmetic {
-                Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
-                Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
-                Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
-                Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
-            }
-        });
+        let mut memory = std::mem::take(&mut self.0.floats[register]);
+        let pair = PairToTile {
+            operands: [0, 1].map(|operand| self.float_operand(operands[operand], here)),
+            output: output(register, &mut memory, here, Slot::floats),
+        };
+        match arithmetic {
+            Arithmetic::Add => pair.zip(|left, right| left * of_left + right * of_right),
+            Arithmetic::Sub => pair.zip(|left, right| left * of_left - right * of_right),
+            Arithmetic::Mul => pair.zip(|left, right| left * of_left * (right * of_right)),
+            Arithmetic::Div => pair.zip(|left, right| left * of_left / (right * of_right)),
+        }
+        self.0.floats[register] = memory;
     }
 
     /// Runs a chain of two operations on a tile.
     #[inline(always)]
-    #[allow(unsafe_code, reason = "a step may write into the memory of an operand")]
     pub(in crate::executor) fn apply_chain(
         &mut self,
         chain: Chain,
@@ -126,10 +131,11 @@ impl<F: Float> Tiles<F> {
         register: usize,
         here: &Here<'_, '_, F>,
     ) {
-        write_to!(self.floats, Slot::floats, register, here, |output| {
-            let operands = [0, 1, 2].map(|operand| self.float_operand(operands[operand], here));
-            chain_tiles(chain, operands, factors, output);
-        });
+        let mut memory = std::mem::take(&mut self.0.floats[register]);
+        let operands = [0, 1, 2].map(|operand| self.float_operand(operands[operand], here));
+        let output = output(register, &mut memory, here, Slot::floats);
+        chain_tiles(chain, operands, factors, output);
+        self.0.floats[register] = memory;
     }
 
     #[inline(always)]
