@@ -11,7 +11,6 @@
 
 mod filters;
 mod leaves;
-mod names;
 mod places;
 mod types;
 mod written;
