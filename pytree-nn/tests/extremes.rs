@@ -20,7 +20,7 @@ use pytree_nn::{
 };
 use pytree_transform::{DType, Tensor};
 
-use crate::harness::{Panic, Shape, check, elements, rows};
+use crate::extremes::harness::{Panic, Shape, check, elements, rows};
 
 const HUGE: usize = usize::MAX;
 const TOP: usize = 1 << 63;

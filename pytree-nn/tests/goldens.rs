@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use pytree_core::{Partition, Tree, graph};
 use pytree_nn::{
     Activation, AdamOptions, Chain, Distribution, Dropout, Fan, Initializer, Key, Linear,

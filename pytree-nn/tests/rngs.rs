@@ -28,8 +28,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod support;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 

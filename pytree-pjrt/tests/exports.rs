@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use pytree_nn::export::{self, NamedArray};
 use pytree_nn::{Activation, Mlp, Rngs};
 use pytree_pjrt::Buffer;
@@ -59,11 +57,11 @@ fn function_of_jax_runs_with_equal_numbers() {
         ]
     );
     assert_eq!(names(exported.outputs()), ["[0]: f32[4,2]", "[1]: f32[]"]);
-    let Some(client) = common::client() else {
+    let Some(client) = crate::common::client() else {
         return;
     };
     let numbers: Value = serde_json::from_str(NUMBERS).unwrap();
-    let program = common::compile(client, exported.text());
+    let program = crate::common::compile(client, exported.text());
     let inputs = golden(&numbers["inputs"]);
     assert_eq!(inputs.len(), exported.inputs().len());
     let inputs: Vec<Buffer> = inputs
@@ -95,10 +93,10 @@ fn saved_function_runs_as_on_the_host() {
     std::fs::remove_file(&path).unwrap();
     let exported = exported.unwrap();
     assert_eq!(exported.inputs().len(), 5, "the table is part of the text");
-    let Some(client) = common::client() else {
+    let Some(client) = crate::common::client() else {
         return;
     };
-    let program = common::compile(client, exported.text());
+    let program = crate::common::compile(client, exported.text());
     let leaves = pytree_core::graph::leaves::<Tensor, _>(&argument);
     let inputs: Vec<Buffer> = leaves
         .iter()

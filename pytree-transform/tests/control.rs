@@ -9,13 +9,9 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-#[path = "control/custom.rs"]
 mod custom;
-#[path = "control/laws.rs"]
 mod laws;
-#[path = "control/mistakes.rs"]
 mod mistakes;
-#[path = "control/recursive_rules.rs"]
 mod recursive_rules;
 
 use pytree_transform::Tensor;

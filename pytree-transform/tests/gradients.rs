@@ -14,24 +14,16 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-#[path = "gradients/batches.rs"]
 mod batches;
-#[path = "gradients/collectives.rs"]
 mod collectives;
-#[path = "gradients/control.rs"]
 mod control;
-#[path = "gradients/derivatives.rs"]
 mod derivatives;
-#[path = "gradients/halves.rs"]
 mod halves;
 #[cfg(feature = "linalg")]
-#[path = "gradients/linalg.rs"]
 mod linalg;
 #[path = "../../tests/stablehlo/record.rs"]
 mod record;
-#[path = "gradients/sample.rs"]
 mod sample;
-#[path = "gradients/table.rs"]
 mod table;
 
 use std::cell::RefCell;
@@ -41,12 +33,12 @@ use std::path::Path;
 
 use pytree_transform::{Jaxpr, Tensor, grad, jit, jvp, make_jaxpr};
 
-use crate::batches::{choices, mapped, one_by_one, stacked};
-use crate::derivatives::{
+use crate::gradients::batches::{choices, mapped, one_by_one, stacked};
+use crate::gradients::derivatives::{
     Function, curvature, difference, floats, inner, loss, pulled, pushed, slope, with_floats,
 };
-use crate::sample::{Random, Tolerance};
-use crate::table::{Case, table};
+use crate::gradients::sample::{Random, Tolerance};
+use crate::gradients::table::{Case, table};
 
 /// The names that `tests/stablehlo/record.rs` uses, which tests of two packages share.
 mod library {

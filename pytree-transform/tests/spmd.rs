@@ -7,11 +7,8 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-#[path = "spmd/agreement.rs"]
 mod agreement;
-#[path = "spmd/checks.rs"]
 mod checks;
-#[path = "spmd/messages.rs"]
 mod messages;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

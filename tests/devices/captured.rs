@@ -4,8 +4,8 @@ use pytree::control::{ScanOptions, cond, fori_loop, scan, scan_with, while_loop}
 use pytree::device::device_put;
 use pytree::prelude::*;
 
-use crate::mock::{Mock, Work};
-use crate::panic_of;
+use crate::devices::mock::{Mock, Work};
+use crate::devices::panic_of;
 
 fn large() -> Tensor {
     Tensor::arange(DType::F32, 3000)

@@ -3,7 +3,7 @@
 use pytree::device::{Device, device_put, with_device};
 use pytree::prelude::*;
 
-use crate::mock::{Mock, Work};
+use crate::devices::mock::{Mock, Work};
 
 #[test]
 fn chosen_device_runs_the_function() {

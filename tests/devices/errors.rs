@@ -4,8 +4,8 @@ use pytree::device::{DeviceError, device_put, try_device_put, try_wait};
 use pytree::prelude::*;
 use pytree::{TensorError, debug};
 
-use crate::mock::{Mock, When, Work};
-use crate::panic_of;
+use crate::devices::mock::{Mock, When, Work};
+use crate::devices::panic_of;
 
 fn double(x: Tensor) -> Tensor {
     x * 2.0

@@ -4,8 +4,8 @@ use pytree::TensorError;
 use pytree::device::{Device, device_put, with_device};
 use pytree::prelude::*;
 
-use crate::mock::Mock;
-use crate::panic_of;
+use crate::devices::mock::Mock;
+use crate::devices::panic_of;
 
 fn on_two() -> (Tensor, Tensor) {
     let x = Tensor::from([1.0_f32, 2.0, 3.0]);

@@ -4,7 +4,7 @@ use pytree::checkpoint;
 use pytree::device::{device_put, wait};
 use pytree::prelude::*;
 
-use crate::mock::Mock;
+use crate::devices::mock::Mock;
 
 fn model() -> Mlp {
     Mlp::new(&[4, 8, 3], Activation::Relu, &mut Rngs::new(0))

@@ -3,7 +3,7 @@
 use pytree::device::{device_put, with_device};
 use pytree::prelude::*;
 
-use crate::mock::{Mock, Work};
+use crate::devices::mock::{Mock, Work};
 
 #[test]
 fn operation_is_compiled_once() {

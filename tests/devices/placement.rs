@@ -3,8 +3,8 @@
 use pytree::device::{Device, device_put, try_device_put, wait, with_device};
 use pytree::prelude::*;
 
-use crate::mock::{Mock, Work};
-use crate::panic_of;
+use crate::devices::mock::{Mock, Work};
+use crate::devices::panic_of;
 
 #[test]
 fn device_put_moves_and_brings_back() {

@@ -5,7 +5,7 @@ use pytree::nn::summary;
 use pytree::prelude::*;
 use pytree::transform::Jit;
 
-use crate::mock::{Mock, Work};
+use crate::devices::mock::{Mock, Work};
 
 type State = (Mlp, Optimizer<Mlp>);
 type Step = Jit<(Mlp, Optimizer<Mlp>, Tensor, Tensor), (State, Tensor)>;

@@ -5,7 +5,7 @@ use pytree::device::device_put;
 use pytree::prelude::*;
 use pytree::{custom_jvp, custom_vjp, jacrev, remat};
 
-use crate::mock::Mock;
+use crate::devices::mock::Mock;
 
 /// Applies a function on the host and on a device, compares the bits, and checks that the result is on the device.
 fn same(function: impl Fn(&Tensor) -> Tensor) {

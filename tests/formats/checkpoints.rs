@@ -8,7 +8,7 @@ use pytree::PytreeOf;
 use pytree::checkpoint::Entry;
 use pytree::prelude::*;
 
-use crate::fixture;
+use crate::formats::fixture;
 
 /// Name, dtype, shape and kind of a leaf.
 type Row<'a> = (&'a str, &'a str, &'a [usize], Option<&'a str>);

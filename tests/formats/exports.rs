@@ -6,7 +6,7 @@ use pytree::PytreeOf;
 use pytree::export::{self, NamedArray};
 use pytree::prelude::*;
 
-use crate::fixture;
+use crate::formats::fixture;
 
 /// The version that the library writes.
 const CURRENT: u32 = 1;

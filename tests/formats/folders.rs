@@ -3,8 +3,8 @@
 use pytree::device::{Mesh, device_put};
 use pytree::prelude::*;
 
-use crate::fixture;
-use crate::mesh::Held;
+use crate::formats::fixture;
+use crate::shards::mesh::Held;
 
 /// A matrix that a mesh divides into four parts, a vector of two parts, and a number.
 fn state(mesh: &Mesh, factor: f32) -> (Tensor, Tensor, Tensor) {

@@ -6,7 +6,7 @@ use pytree::kind::Param;
 use pytree::prelude::*;
 use pytree::{Collection, Static, TreeBuilder, TreeDef, WeakShared};
 
-use crate::fixture;
+use crate::formats::fixture;
 
 #[derive(Clone, Debug, PartialEq, Static)]
 enum Rate {

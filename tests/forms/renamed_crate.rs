@@ -7,7 +7,7 @@ use renamed::{Collection, Leaf, Module, Pytree, Static, module_object, tree};
 mod pytree {}
 
 #[derive(Module, Clone)]
-#[module(crate = crate::renamed_crate::renamed)]
+#[module(crate = crate::forms::renamed_crate::renamed)]
 struct Scale {
     #[param]
     factor: renamed::Tensor,

@@ -20,7 +20,7 @@ mod inner {
         #[param]
         pub(super) pair: Pair,
         #[r#static]
-        pub(in crate::visibility::inner) name: String,
+        pub(in crate::forms::visibility::inner) name: String,
     }
 
     impl Shown {

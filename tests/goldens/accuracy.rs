@@ -4,8 +4,8 @@ use pytree::nn::{gelu_exact, log_sigmoid, silu, softplus};
 use pytree::{DType, Tensor, grad, jit};
 use serde_json::Value;
 
-use crate::files::read;
-use crate::record;
+use crate::goldens::files::read;
+use crate::stablehlo::record;
 
 /// How many units in the last place a result may be off at a place.
 fn units(name: &str, x: f64) -> f64 {

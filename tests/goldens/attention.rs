@@ -9,8 +9,8 @@ use pytree::nn::{
 use pytree::prelude::*;
 use serde_json::Value;
 
-use crate::files::{dtype, read, tensor};
-use crate::tolerance::{assert_close, numbers};
+use crate::goldens::files::{dtype, read, tensor};
+use crate::goldens::tolerance::{assert_close, numbers};
 
 fn optional(value: &Value) -> Option<Tensor> {
     (!value.is_null()).then(|| tensor(value))

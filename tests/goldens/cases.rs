@@ -3,10 +3,10 @@
 use pytree::{Axes, Filter, Tensor, grad, jit, jvp, vmap};
 use serde_json::Value;
 
-use crate::device::loses_nan;
-use crate::files::{read, tensor};
-use crate::record::Group;
-use crate::tolerance::assert_close;
+use crate::goldens::files::{read, tensor};
+use crate::goldens::tolerance::assert_close;
+use crate::stablehlo::device::loses_nan;
+use crate::stablehlo::record::Group;
 
 type Arguments = Vec<Tensor>;
 

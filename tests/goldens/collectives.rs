@@ -8,9 +8,9 @@ use pytree::collectives::{
 use pytree::{DType, Tensor, grad, jit, vmap};
 use serde_json::Value;
 
-use crate::cases::check_file;
-use crate::files::{lengths, read, tensor};
-use crate::tolerance::assert_close;
+use crate::goldens::cases::check_file;
+use crate::goldens::files::{lengths, read, tensor};
+use crate::goldens::tolerance::assert_close;
 
 fn axis(parameters: &Value) -> AxisNames {
     match &parameters["axis"] {

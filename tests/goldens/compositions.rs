@@ -7,9 +7,9 @@ use pytree::nn::softmax_cross_entropy;
 use pytree::{Tensor, grad, ix, jit, jvp, vmap};
 use serde_json::Value;
 
-use crate::files::{read, tensor};
-use crate::record::Group;
-use crate::tolerance::assert_close;
+use crate::goldens::files::{read, tensor};
+use crate::goldens::tolerance::assert_close;
+use crate::stablehlo::record::Group;
 
 type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
 

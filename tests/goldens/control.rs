@@ -10,10 +10,10 @@ use pytree::{
 };
 use serde_json::Value;
 
-use crate::cases::{check_file, check_vmap, record_case};
-use crate::files::{read, tensor};
-use crate::record::Group;
-use crate::tolerance::assert_close;
+use crate::goldens::cases::{check_file, check_vmap, record_case};
+use crate::goldens::files::{read, tensor};
+use crate::goldens::tolerance::assert_close;
+use crate::stablehlo::record::Group;
 
 type Pair = (Tensor, Tensor);
 

@@ -5,8 +5,8 @@ use pytree::convolution::{ConvDimensionNumbers, Convolution, Padding};
 use pytree::pooling::{PaddingCount, Pooling};
 use serde_json::Value;
 
-use crate::cases::check_file;
-use crate::files::{integers, lengths};
+use crate::goldens::cases::check_file;
+use crate::goldens::files::{integers, lengths};
 
 fn padding(value: &Value) -> Padding {
     match value.as_str() {

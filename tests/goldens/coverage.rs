@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::files::read;
+use crate::goldens::files::read;
 
 const LEAST: usize = 470;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pytree::{Tensor, grad, hessian, jit, vmap};
 
-use crate::files::{read, tensor};
-use crate::record::Group;
-use crate::tolerance::assert_close;
+use crate::goldens::files::{read, tensor};
+use crate::goldens::tolerance::assert_close;
+use crate::stablehlo::record::Group;
 
 type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
 

@@ -1,6 +1,6 @@
 //! Tensors display as arrays of NumPy do.
 
-use crate::files::{read, tensor};
+use crate::goldens::files::{read, tensor};
 
 #[test]
 fn tensors_display_as_numpy_arrays() {

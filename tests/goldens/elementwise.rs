@@ -8,10 +8,10 @@ use pytree::nn::{
 use pytree::{DType, Tensor, grad, jit};
 use serde_json::Value;
 
-use crate::cases::check_file;
-use crate::files::{integers, read, tensor};
-use crate::record::Group;
-use crate::tolerance::{assert_close, assert_digits};
+use crate::goldens::cases::check_file;
+use crate::goldens::files::{integers, read, tensor};
+use crate::goldens::tolerance::{assert_close, assert_digits};
+use crate::stablehlo::record::Group;
 
 /// The function of a case in our words.
 pub fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {

@@ -5,7 +5,7 @@ use pytree::transform::verify;
 use pytree::{DType, Jaxpr, Tensor, ix, jit, make_jaxpr};
 use serde_json::Value;
 
-use crate::files::read;
+use crate::goldens::files::read;
 
 fn sine(x: Tensor) -> Tensor {
     x.sin()

@@ -5,8 +5,8 @@ use pytree::kind::{BatchStat, Cache, Param};
 use pytree::prelude::*;
 use pytree::{Collection, Filter};
 
-use crate::files::read;
-use crate::state::in_our_words;
+use crate::goldens::files::read;
+use crate::goldens::state::in_our_words;
 
 #[derive(Collection)]
 #[collection(parent = Param)]

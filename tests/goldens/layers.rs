@@ -8,9 +8,9 @@ use pytree::prelude::*;
 use pytree::transform::Jit;
 use serde_json::Value;
 
-use crate::files::{dtype, integers, read, tensor};
-use crate::models::record_call;
-use crate::tolerance::assert_close;
+use crate::goldens::files::{dtype, integers, read, tensor};
+use crate::goldens::models::record_call;
+use crate::goldens::tolerance::assert_close;
 
 /// A normalisation layer of any kind, as the file names them.
 #[derive(Module, Clone, Debug, PartialEq)]

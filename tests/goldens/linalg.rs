@@ -4,9 +4,9 @@ use pytree::linalg::{self, Triangular};
 use pytree::{DType, Tensor, grad, jit};
 use serde_json::Value;
 
-use crate::cases::{check_cases, check_file};
-use crate::files::{read, tensor};
-use crate::tolerance::assert_close;
+use crate::goldens::cases::{check_cases, check_file};
+use crate::goldens::files::{read, tensor};
+use crate::goldens::tolerance::assert_close;
 
 fn identity(x: &Tensor) -> Tensor {
     Tensor::eye(x.dtype(), x.shape()[x.rank() - 1])

@@ -11,9 +11,9 @@ use pytree::prelude::*;
 use pytree::{Partition, convolution};
 use serde_json::Value;
 
-use crate::files::{dtype, integers, read, tensor};
-use crate::models::record_call;
-use crate::tolerance::assert_close;
+use crate::goldens::files::{dtype, integers, read, tensor};
+use crate::goldens::models::record_call;
+use crate::goldens::tolerance::assert_close;
 
 type Layer = Box<dyn Forward>;
 type Given = (Layer, Tensor, Tensor);

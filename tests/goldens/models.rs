@@ -4,10 +4,10 @@ use pytree::PytreeOf;
 use pytree::prelude::*;
 use pytree::transform::{Jit, Traceable};
 
-use crate::device::device;
-use crate::files::{read, tensor};
-use crate::record::{assert_same, is_recording, record_replicas};
-use crate::tolerance::assert_close;
+use crate::goldens::files::{read, tensor};
+use crate::goldens::tolerance::assert_close;
+use crate::stablehlo::device::device;
+use crate::stablehlo::record::{assert_same, is_recording, record_replicas};
 
 /// Records a call of a compiled function of models, and repeats it on the device.
 pub fn record_call<A, R>(what: &str, compiled: &Jit<A, R>, argument: &A)

@@ -10,9 +10,9 @@ use pytree::random::{Key, Rngs};
 use pytree::{DType, Filter, Tensor, grad, jit, value_and_grad};
 use serde_json::Value;
 
-use crate::files::{dtype, read, tensor};
-use crate::tolerance::numbers;
-use crate::{convolution, elementwise, operations, structural};
+use crate::goldens::files::{dtype, read, tensor};
+use crate::goldens::tolerance::numbers;
+use crate::goldens::{convolution, elementwise, operations, structural};
 
 /// Returns the distance of neighbouring numbers of a dtype near `size`.
 fn step(dtype: DType, size: f64) -> f64 {

@@ -5,8 +5,8 @@ use pytree::indexing::{Index, Step};
 use pytree::nn::{gelu, log_softmax, logsumexp, mse, softmax, softmax_cross_entropy};
 use serde_json::Value;
 
-use crate::cases::check_file;
-use crate::files::{dtype, integers, lengths};
+use crate::goldens::cases::check_file;
+use crate::goldens::files::{dtype, integers, lengths};
 
 /// The operation of a case in our words.
 pub fn apply(name: &str, parameters: &Value, x: &[Tensor]) -> Tensor {

@@ -15,8 +15,8 @@ use pytree::nn::{
 use pytree::prelude::*;
 use serde_json::Value;
 
-use crate::files::{lengths, read, tensor};
-use crate::tolerance::numbers;
+use crate::goldens::files::{lengths, read, tensor};
+use crate::goldens::tolerance::numbers;
 
 fn golden(name: &str) -> Value {
     read("pretrained.json")[name].clone()

@@ -6,9 +6,9 @@ use pytree::nn::{
 use pytree::prelude::*;
 use serde_json::Value;
 
-use crate::files::{dtype, read, tensor};
-use crate::models::record_call;
-use crate::tolerance::assert_close;
+use crate::goldens::files::{dtype, read, tensor};
+use crate::goldens::models::record_call;
+use crate::goldens::tolerance::assert_close;
 
 /// A cell of any kind, as the file names them. The carry is a list of tensors.
 #[derive(Module, Clone, Debug, PartialEq)]

@@ -5,10 +5,10 @@ use pytree::pooling::Pooling;
 use pytree::{Tensor, grad, ix, jit};
 use serde_json::Value;
 
-use crate::device::loses_nan;
-use crate::files::{read, tensor};
-use crate::record::Group;
-use crate::tolerance::numbers;
+use crate::goldens::files::{read, tensor};
+use crate::goldens::tolerance::numbers;
+use crate::stablehlo::device::loses_nan;
+use crate::stablehlo::record::Group;
 
 /// The function of a case in our words.
 fn apply(name: &str, x: &Tensor) -> Tensor {

@@ -4,7 +4,7 @@ use pytree::core::{Annotated, AnyLeaf, CollectionId, FieldKind, StaticData, Tree
 use pytree::{Tensor, Tree};
 use serde_json::Value;
 
-use crate::files::{dtype, lengths, read, tensor};
+use crate::goldens::files::{dtype, lengths, read, tensor};
 
 /// What Flax prints, in our words: `Array([1.], dtype=float32)` is `Tensor([1.], dtype=f32)`, whose further lines are
 /// indented by one more space unless they are blank, and there are no weak types.

@@ -5,8 +5,8 @@ use pytree::update::At;
 use pytree::{DType, Reversed, Tensor, einsum, ix};
 use serde_json::Value;
 
-use crate::cases::check_file;
-use crate::files::{integers, lengths, read};
+use crate::goldens::cases::check_file;
+use crate::goldens::files::{integers, lengths, read};
 
 /// The part of a matrix that a case names.
 fn place(name: &str) -> Vec<Index> {

@@ -26,7 +26,7 @@ fn losses_of(case: &str, dtype: DType, device: &Device) -> [f64; 2] {
 
 /// Returns the device, or prints that a test is skipped.
 fn device_for(test: &str) -> Option<Device> {
-    let device = crate::device::device();
+    let device = crate::stablehlo::device::device();
     if device.is_none() {
         // The test harness captures `eprintln`, but not this.
         let _ = writeln!(
@@ -47,7 +47,7 @@ fn assert_near(what: &str, found: f64, expected: f64, tolerance: f64) {
 
 #[test]
 fn case_c1_has_losses_of_every_peer() {
-    let devices = [Some(Device::HOST), crate::device::device()];
+    let devices = [Some(Device::HOST), crate::stablehlo::device::device()];
     for device in devices.iter().flatten() {
         let [first, twentieth] = losses("C1", device);
         assert!((first - 2.297_599).abs() < 1e-6, "{first} on {device}");

@@ -11,9 +11,9 @@ use pytree::core::shape::{DynamicShape, NodeKind};
 use pytree::core::statics::StaticBox;
 use pytree::{Module, Tree, TreeBuilder, TreeDef, tree};
 
-use crate::cases;
-use crate::dynamic::plans;
-use crate::typed::models;
+use crate::laws::cases;
+use crate::laws::dynamic::plans;
+use crate::laws::typed::models;
 
 /// Types of one name in several modules, which differ in a field, in a kind, in a static field, or in nothing.
 mod namesakes {

@@ -14,7 +14,7 @@ use pytree::{
     tree,
 };
 
-use crate::cases;
+use crate::laws::cases;
 
 /// A node of a graph: its edges are strong ones to nodes, references which lead on, and weak ones to both.
 #[derive(Pytree, Clone, Debug)]
@@ -351,10 +351,7 @@ proptest! {
     #[test]
     fn trees_refuse_cycles_and_weak_edges(pattern in patterns()) {
         let graph = pattern.build();
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| ()));
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tree::structure(&graph.roots)));
-        std::panic::set_hook(hook);
+        let outcome = crate::panics::catch(|| tree::structure(&graph.roots));
         prop_assert_eq!(outcome.is_err(), is_not_a_tree(&graph.roots));
     }
 }

@@ -13,8 +13,8 @@ use pytree::debug::debug_callback;
 use pytree::indexing::{Index, Step as Stride};
 use pytree::{DType, Tensor, jit};
 
-use crate::programs::Use;
-use crate::steps::{
+use crate::laws::programs::Use;
+use crate::laws::steps::{
     Binary, Comparison, Condition, Detour, Filling, Logic, Part, Reduction, Reordering, Step, Unary,
 };
 

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use pytree::{DType, Tensor, jit, vmap};
 
-use crate::cases;
+use crate::laws::cases;
 
 /// One operation of a chain on two tensors of integers.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,9 @@ use proptest::sample::select;
 use pytree::indexing::Index;
 use pytree::{DType, Tensor, grad, hessian, jit, jvp, vmap};
 
-use crate::cases;
-use crate::close::assert_close;
-use crate::programs::{Program, noise, smooth_programs};
+use crate::laws::cases;
+use crate::laws::close::assert_close;
+use crate::laws::programs::{Program, noise, smooth_programs};
 
 type Function = Arc<dyn Fn(Tensor) -> Tensor + Send + Sync>;
 

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use pytree::kind::{BatchStat, Cache, State};
 use pytree::{Filter, KeyPath, Partition, TreeDef, graph, partition};
 
-use crate::cases;
-use crate::dynamic::plans;
-use crate::typed::models;
+use crate::laws::cases;
+use crate::laws::dynamic::plans;
+use crate::laws::typed::models;
 
 /// A function of paths that has nothing to do with what they mean.
 fn chance(path: &KeyPath, salt: u64) -> bool {

@@ -5,9 +5,9 @@ use pytree::raw::each_pass;
 use pytree::transform::verify;
 use pytree::{DType, Jaxpr, Tensor, jvp, make_jaxpr, vjp};
 
-use crate::cases;
-use crate::close::{assert_close, assert_sums_close};
-use crate::programs::{Program, noise, short_programs, smooth_programs};
+use crate::laws::cases;
+use crate::laws::close::{assert_close, assert_sums_close};
+use crate::laws::programs::{Program, noise, short_programs, smooth_programs};
 
 /// A program as it is recorded, and after each pass alone and all of them.
 fn rewritten(program: &Program, inputs: &[Tensor]) -> (Jaxpr, Vec<(&'static str, Jaxpr)>) {

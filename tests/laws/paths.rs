@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use pytree::core::StaticValue;
 use pytree::{KeyPath, PathKey, tree};
 
-use crate::cases;
-use crate::dynamic::{plans, texts};
-use crate::typed::models;
+use crate::laws::cases;
+use crate::laws::dynamic::{plans, texts};
+use crate::laws::typed::models;
 
 fn keys() -> impl Strategy<Value = PathKey> {
     prop_oneof![

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use pytree::{DType, Tensor};
 
-use crate::interpreter::Interpreter;
-use crate::steps::{Step, steps};
+use crate::laws::interpreter::Interpreter;
+use crate::laws::steps::{Step, steps};
 
 /// What a program is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use pytree::core::match_structure;
 use pytree::{Filter, Module, Shared, Tensor, grad, graph, jit, partition, tree};
 
-use crate::cases;
+use crate::laws::cases;
 
 /// A shared node that holds one.
 #[derive(Module, Clone, Debug)]

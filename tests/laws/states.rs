@@ -6,9 +6,9 @@ use pytree::{
     Dictionary, Filter, KeyPath, Module, Partition, Shared, Tree, graph, nodes, partition, tree,
 };
 
-use crate::cases;
-use crate::dynamic::plans;
-use crate::typed::models;
+use crate::laws::cases;
+use crate::laws::dynamic::plans;
+use crate::laws::typed::models;
 
 /// Which of the leaves, by the bits of a number.
 fn chosen(bits: u64, position: usize) -> bool {
@@ -171,7 +171,7 @@ proptest! {
         for (path, leaf) in tree::leaves_with_path::<f64, _>(&places) {
             prop_assert_eq!(flat.get(&path).unwrap().downcast_ref::<f64>(), Some(leaf), "{}", path);
         }
-        let back: crate::typed::Model<String> = Dictionary::flatten(&model).unflatten().unwrap();
+        let back: crate::laws::typed::Model<String> = Dictionary::flatten(&model).unflatten().unwrap();
         prop_assert_eq!(back, model);
     }
 }

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use pytree::core::shape::NodeKind;
 use pytree::{Tree, TreeDef, tree};
 
-use crate::cases;
-use crate::dynamic::{plans, small_plans};
-use crate::typed::{Model, models};
+use crate::laws::cases;
+use crate::laws::dynamic::{plans, small_plans};
+use crate::laws::typed::{Model, models};
 
 /// A tree of the structure whose leaves count up from `start`.
 fn counted(treedef: &TreeDef, start: i64) -> Tree<i64> {

@@ -6,9 +6,9 @@ use pytree::transform::Jit;
 use pytree::{DType, Filter, Tensor};
 use pytree::{grad, jit, jvp, stack, unstack, value_and_grad, vjp, vmap};
 
-use crate::cases;
-use crate::close::{assert_close, assert_same_bits, assert_sums_close};
-use crate::programs::{
+use crate::laws::cases;
+use crate::laws::close::{assert_close, assert_same_bits, assert_sums_close};
+use crate::laws::programs::{
     Program, long_programs, long_smooth_programs, noise, short_programs, smooth_programs,
 };
 

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use pytree::core::match_structure;
 use pytree::{Leaf, PytreeOf, Tree, TreeDef, graph, tree};
 
-use crate::cases;
-use crate::dynamic::{plans, small_plans};
-use crate::typed::{Model, models};
+use crate::laws::cases;
+use crate::laws::dynamic::{plans, small_plans};
+use crate::laws::typed::{Model, models};
 
 /// The laws of one tree, in both families of functions. `f` and `g` are functions of its leaves.
 fn check<L, T>(value: &T, f: fn(&L) -> L, g: fn(&L) -> L)

@@ -4,8 +4,8 @@ use pytree::collectives::{all_gather, axis_index, pmax, pmean, psum};
 use pytree::debug::debug_nans;
 use pytree::device::{Device, Mesh, device_put};
 
-use crate::threads::{calls, in_threads};
-use crate::*;
+use crate::processes::threads::{calls, in_threads};
+use crate::processes::*;
 
 fn message<R>(action: impl FnOnce() -> R) -> String {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(action())));

@@ -5,8 +5,8 @@ use pytree::device::Mesh;
 use pytree::prelude::*;
 use pytree::spmd;
 
-use crate::examples;
-use crate::threads::in_threads;
+use crate::processes::examples;
+use crate::processes::threads::in_threads;
 
 type Step = (Mlp, Optimizer<Mlp>, Tensor, Tensor);
 

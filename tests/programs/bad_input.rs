@@ -5,6 +5,8 @@ use pytree::optim::{Momentum, sgd_momentum};
 use pytree::prelude::*;
 use pytree::vjp;
 
+use crate::panics::catch;
+
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Pair {
     #[param]
@@ -122,37 +124,21 @@ fn merge_lists_missing_and_duplicate_leaves() {
 
 #[test]
 fn nested_shape_error_names_users_line() {
-    static PLACE: std::sync::Mutex<Option<(String, u32)>> = std::sync::Mutex::new(None);
     let step = jit(|(x, y): (Tensor, Tensor)| grad(|x: &Tensor| x.matmul(&y).sum())(&x));
     let expected_line = line!() - 1;
-    let this_thread = std::thread::current().id();
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if std::thread::current().id() == this_thread {
-            *PLACE.lock().unwrap() = info
-                .location()
-                .map(|place| (place.file().to_owned(), place.line()));
-        }
-    }));
     let arguments = (
         Tensor::zeros(DType::F32, [3, 4]),
         Tensor::zeros(DType::F32, [5, 6]),
     );
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(arguments)));
-    std::panic::set_hook(before);
-    let text = outcome
-        .unwrap_err()
-        .downcast_ref::<String>()
-        .unwrap()
-        .clone();
+    let panic = catch(|| step(arguments)).unwrap_err();
+    let text = panic.message;
     assert!(
         text.starts_with("cannot matmul f32[3,4] and f32[5,6]"),
         "{text}"
     );
     assert!(text.contains("did you mean to transpose"), "{text}");
-    let (file, line) = PLACE.lock().unwrap().clone().unwrap();
-    assert!(file.ends_with("bad_input.rs"), "{file}");
-    assert_eq!(line, expected_line);
+    assert!(panic.file.ends_with("bad_input.rs"), "{}", panic.file);
+    assert_eq!(panic.line, expected_line);
 }
 
 #[test]

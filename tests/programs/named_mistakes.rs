@@ -3,7 +3,7 @@
 use pytree::axes::check;
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 #[derive(Module, Clone, Debug)]
 struct Dense {

@@ -63,7 +63,7 @@ fn training_resumes_bit_for_bit() {
     checkpoint::save(&half, &at_half).unwrap();
     let expected = train(at_half, 5);
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "p14_checkpoint::resume_child"])
+        .args(["--exact", "programs::p14_checkpoint::resume_child"])
         .env("PYTREE_RESUME_FROM", &half)
         .env("PYTREE_RESUME_TO", &whole)
         .output()

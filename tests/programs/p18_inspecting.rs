@@ -105,7 +105,7 @@ fn prints_are_on_stdout_in_order() {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "p18_inspecting::prints",
+            "programs::p18_inspecting::prints",
             "--nocapture",
             "--test-threads=1",
         ])
@@ -139,7 +139,7 @@ fn the_environment_turns_checks_on() {
         Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "p18_inspecting::an_infinity_and_nan_if_asked",
+                "programs::p18_inspecting::an_infinity_and_nan_if_asked",
                 "--nocapture",
             ])
             .env("P18_CHILD", "1")

@@ -1,8 +1,6 @@
 //! Tests the location of a panic in a transformation: the message of the panic shows the user's line.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 
 use pytree::control::{associative_scan, cond_mut, fori_loop};
 use pytree::control::{cond, scan, while_loop};
@@ -12,24 +10,14 @@ use pytree::remat;
 use pytree::vjp;
 use pytree::{eval_shape, make_jaxpr};
 
-thread_local! {
-    static PLACE: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };
-}
-static HOOK: Once = Once::new();
+use crate::panics::catch;
 
 /// Returns where a program panics, as file and line.
 fn place<T>(program: impl FnOnce() -> T) -> (String, u32) {
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let at = info.location().unwrap_or(Location::caller());
-            PLACE.set(Some((at.file().to_owned(), at.line())));
-            before(info);
-        }));
-    });
-    let call = AssertUnwindSafe(|| drop(program()));
-    assert!(catch_unwind(call).is_err(), "it panics");
-    PLACE.take().unwrap()
+    let Err(panic) = catch(program) else {
+        panic!("the program does not panic");
+    };
+    (panic.file, panic.line)
 }
 
 macro_rules! assert_here {
@@ -98,11 +86,7 @@ fn operations_inside_panic_at_the_line_of_the_user() {
 #[test]
 fn built_functions_name_their_line_in_the_message() {
     fn message<T>(program: impl FnOnce() -> T) -> String {
-        let call = AssertUnwindSafe(|| drop(program()));
-        *catch_unwind(call)
-            .unwrap_err()
-            .downcast::<String>()
-            .unwrap()
+        catch(|| drop(program())).unwrap_err().message
     }
     let x = vector();
     let texts = [

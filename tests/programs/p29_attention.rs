@@ -4,7 +4,7 @@ use pytree::einsum;
 use pytree::nn::softmax;
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 #[derive(Module, Clone, Debug)]
 struct Attention {

@@ -3,7 +3,7 @@
 use pytree::convolution::{Convolution, Padding};
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 #[derive(Module, Clone, Debug)]
 struct Conv1d {

@@ -2,7 +2,7 @@
 
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 #[derive(Module, Clone, Debug)]
 struct Tied {

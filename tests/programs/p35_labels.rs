@@ -2,7 +2,7 @@
 
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 #[shapes(
     logits = "float[batch classes]",

@@ -7,7 +7,7 @@ use pytree::axes::{NamedAxes, Scope};
 use pytree::control;
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 #[derive(Module, Clone, Debug)]
 struct Cell {

@@ -3,7 +3,7 @@
 use pytree::nn::{Forward, Mode};
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 /// A layer without state. The macro `forward!` makes it usable in a `Sequential`.
 #[derive(Module, Clone, Debug)]

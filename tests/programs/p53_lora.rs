@@ -3,7 +3,7 @@
 use pytree::nn::{Conv, Flatten, Lora, LoraParam};
 use pytree::prelude::*;
 
-use crate::panic_message;
+use crate::programs::panic_message;
 
 fn network(rngs: &mut Rngs) -> Sequential {
     sequential![

@@ -79,7 +79,7 @@ fn processes_train_like_one() {
     }
     for count in ["2", "4"] {
         let program = std::env::current_exe().unwrap();
-        let test = "p56_data_parallel::processes_train_like_one";
+        let test = "programs::p56_data_parallel::processes_train_like_one";
         let run = Command::new("mpiexec")
             .args(["--oversubscribe", "--allow-run-as-root", "-n", count])
             .arg(program)

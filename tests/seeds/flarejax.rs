@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pytree::prelude::*;
 use pytree::{Dictionary, TreeError, nodes};
 
-use crate::printed::{Printed, listed};
-use crate::shared::{Item, Lists, at_two_places, set_first};
+use crate::seeds::printed::{Printed, listed};
+use crate::seeds::shared::{Item, Lists, at_two_places, set_first};
 
 #[test]
 fn a_tree_is_leaves_and_a_structure() {

@@ -9,7 +9,7 @@ use pytree::core::{Unflattener, Visitor};
 use pytree::prelude::*;
 use pytree::{AnyLeaf, TreeDef, TreeError};
 
-use crate::printed::{Printed, listed};
+use crate::seeds::printed::{Printed, listed};
 
 /// A value that is not a container: Python's `object()`.
 #[derive(Leaf, Clone, Debug)]

@@ -17,8 +17,8 @@ use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError, nodes};
 use pytree::{DynamicModule, Leaf};
 
-use crate::nnx_tour::{Blocks, Model, Part, train_step};
-use crate::printed::{Printed, listed};
+use crate::seeds::nnx_tour::{Blocks, Model, Part, train_step};
+use crate::seeds::printed::{Printed, listed};
 
 /// The first module of the document.
 #[derive(Module, Clone, Debug)]

@@ -9,7 +9,7 @@ use pytree::core::{DynamicModule, FieldKind, LeafKind, StaticRef, Unflattener, V
 use pytree::prelude::*;
 use pytree::{AnyLeaf, PytreeOf, TreeError};
 
-use crate::printed::{Printed, listed};
+use crate::seeds::printed::{Printed, listed};
 
 #[test]
 fn containers_flatten_to_leaves_and_a_treedef() -> Result<(), TreeError> {

@@ -9,7 +9,7 @@ use pytree::prelude::*;
 use pytree::refs::{deref, reref, update_refs};
 use pytree::{LeafKind, TreeError};
 
-use crate::printed::Printed;
+use crate::seeds::printed::Printed;
 
 /// `{'a': [r1, r1, r2], 'b': r2}`.
 #[derive(Pytree, Clone, Debug)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use pytree::device::device_put;
 use pytree::prelude::*;
 
-use crate::{Scratch, assert_same_bits, mesh};
+use crate::shards::{Scratch, assert_same_bits, mesh};
 
 fn state() -> Linear {
     Linear::new(4, 6, &mut Rngs::new(0))

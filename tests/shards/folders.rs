@@ -3,7 +3,7 @@
 use pytree::checkpoint::CheckpointFolder;
 use pytree::prelude::*;
 
-use crate::{Scratch, assert_same_bits, divided, mesh, run};
+use crate::shards::{Scratch, assert_same_bits, divided, mesh, run};
 
 #[test]
 fn last_and_best_are_kept() {

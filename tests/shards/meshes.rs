@@ -4,8 +4,8 @@ use pytree::checkpoint::{LoadOptions, SaveOptions, WeightNames};
 use pytree::device::{Device, Mesh, PartitionSpec, device_put};
 use pytree::prelude::*;
 
-use crate::mesh::Held;
-use crate::{Scratch, assert_same_bits, divided, mesh, run, spec};
+use crate::shards::mesh::Held;
+use crate::shards::{Scratch, assert_same_bits, divided, mesh, run, spec};
 
 #[test]
 fn square_mesh_loads_on_other_meshes_and_the_host() {

@@ -8,9 +8,9 @@ use pytree::collectives::Communicator;
 use pytree::device::{Mesh, device_put};
 use pytree::prelude::*;
 
-use crate::mesh::Held;
-use crate::threads::in_threads;
-use crate::{Run, Scratch, assert_same_bits, divided, run};
+use crate::processes::threads::in_threads;
+use crate::shards::mesh::Held;
+use crate::shards::{Run, Scratch, assert_same_bits, divided, run};
 
 fn on_mesh(all: &Rc<dyn Communicator>, axes: [usize; 2], state: &Run) -> Run {
     divided(state, &Mesh::new(all, [("i", axes[0]), ("j", axes[1])]))

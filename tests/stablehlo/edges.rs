@@ -3,7 +3,7 @@
 use pytree::nn::softmax;
 use pytree::{DType, Reversed, Tensor, grad, ix, vmap};
 
-use crate::{Case, case};
+use crate::stablehlo::{Case, case};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::BF16, DType::F16];
 

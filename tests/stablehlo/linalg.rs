@@ -3,7 +3,7 @@
 use pytree::linalg::{self, Triangular};
 use pytree::{DType, Tensor, grad, make_jaxpr, vmap};
 
-use crate::{Case, case};
+use crate::stablehlo::{Case, case};
 
 fn matrices(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let nan = f64::NAN;

@@ -5,7 +5,7 @@ use pytree::indexing::Step;
 use pytree::random::Key;
 use pytree::{DType, Tensor, bf16, custom_jvp, f16, grad, ix, jit, jvp, vmap};
 
-use crate::{Case, case};
+use crate::stablehlo::{Case, case};
 
 const HALVES: [DType; 2] = [DType::BF16, DType::F16];
 const INTEGERS: [DType; 4] = [DType::I8, DType::I16, DType::U8, DType::U16];

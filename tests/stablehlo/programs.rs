@@ -11,7 +11,7 @@ use pytree::{
     vmap,
 };
 
-use crate::{Case, case};
+use crate::stablehlo::{Case, case};
 
 fn vector(count: usize) -> Tensor {
     Tensor::arange(DType::F64, count) * 0.25 - 0.5

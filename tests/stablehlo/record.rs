@@ -10,13 +10,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 
-use crate::library::{DType, StableHlo, Tensor, bf16, device, f16, jit};
+use super::library::{DType, StableHlo, Tensor, bf16, device, f16, jit};
 
 /// The file of this test, if programs are recorded.
 static FILE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
     let folder = std::env::var_os("PYTREE_STABLEHLO_OUT")?;
     create_dir_all(&folder).unwrap();
-    let file = Path::new(&folder).join(concat!(env!("CARGO_CRATE_NAME"), ".jsonl"));
+    let file = Path::new(&folder).join(concat!(env!("CARGO_PKG_NAME"), ".jsonl"));
     Some(Mutex::new(File::create(file).unwrap()))
 });
 

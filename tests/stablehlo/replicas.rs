@@ -8,7 +8,7 @@ use pytree::collectives::{
 use pytree::stablehlo::StableHlo;
 use pytree::{DType, Tensor, grad, ix, jit, vmap};
 
-use crate::record::record_replicas;
+use crate::stablehlo::record::record_replicas;
 
 type Example = fn(&Tensor) -> Tensor;
 

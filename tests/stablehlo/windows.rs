@@ -4,7 +4,7 @@ use pytree::convolution::{ConvDimensionNumbers, Convolution, Padding};
 use pytree::pooling::{PaddingCount, Pooling};
 use pytree::{DType, Tensor, grad, jvp, vmap};
 
-use crate::{Case, case};
+use crate::stablehlo::{Case, case};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::BF16, DType::F16];
 

@@ -4,7 +4,7 @@ use pytree::convolution::{Convolution, Padding};
 use pytree::pooling::Pooling;
 use pytree::prelude::*;
 
-use crate::{THREADS, is_program, report, run_again};
+use crate::threads::{THREADS, is_program, report, run_again};
 
 type Function = fn(Vec<Tensor>) -> Vec<Tensor>;
 
@@ -167,7 +167,7 @@ const PROGRAMS: [(&str, &[&[usize]], Function); 21] = [
 
 #[test]
 fn bits_do_not_depend_on_threads() {
-    let test = "bits::bits_do_not_depend_on_threads";
+    let test = "threads::bits::bits_do_not_depend_on_threads";
     if is_program(test) {
         return report_all();
     }

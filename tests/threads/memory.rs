@@ -3,11 +3,11 @@
 use pytree::memory;
 use pytree::prelude::*;
 
-use crate::{is_program, report, run_again};
+use crate::threads::{is_program, report, run_again};
 
 #[test]
 fn idle_threads_hold_no_memory() {
-    let test = "memory::idle_threads_hold_no_memory";
+    let test = "threads::memory::idle_threads_hold_no_memory";
     if !is_program(test) {
         run_again(test, 2);
         return;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pytree::prelude::*;
 
-use crate::{THREADS, is_program, report, run_again};
+use crate::threads::{THREADS, is_program, report, run_again};
 
 /// Tasks that trace a function with a long product in it, and tasks that only make tensors.
 fn run_tasks() {
@@ -33,7 +33,7 @@ fn run_tasks() {
 
 #[test]
 fn tasks_run_outside_of_other_traces() {
-    let test = "tasks::tasks_run_outside_of_other_traces";
+    let test = "threads::tasks::tasks_run_outside_of_other_traces";
     if is_program(test) {
         return run_tasks();
     }

@@ -1,6 +1,6 @@
 //! The cache of compiled functions and the turns of calls, with little stand-ins for what they need of the library.
 //!
-//! `tools/deep-check interleavings` makes this a crate, in which the locks, atomics and threads are shuttle's.
+//! `.ci/nightly interleavings` makes this a crate, in which the locks, atomics and threads are shuttle's.
 
 #![allow(dead_code, unused_imports)]
 

@@ -1,6 +1,6 @@
 //! References under shuttle, which runs the threads of a program in many orders of their steps.
 //!
-//! `tools/deep-check interleavings` makes this a test of a copy of pytree-core in which the locks and atomics of references
+//! `.ci/nightly interleavings` makes this a test of a copy of pytree-core in which the locks and atomics of references
 //! and turns are shuttle's. A time limit of a turn may end at any moment.
 
 use pytree_core::boundary::{Attempts, unflatten_with_references, repeated, flatten_with_references};

@@ -1,6 +1,6 @@
 //! A condition variable of shuttle that may end a wait with a time limit at any moment: shuttle has no time.
 //!
-//! `tools/deep-check interleavings` puts it in the place of the one that turns wait for.
+//! `.ci/nightly interleavings` puts it in the place of the one that turns wait for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LockResult, PoisonError};

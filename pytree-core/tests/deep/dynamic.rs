@@ -9,7 +9,7 @@ use pytree_core::{
     graph, partition, tree,
 };
 
-use crate::small;
+use crate::deep::small;
 
 const DEPTH: usize = 1_000_000;
 

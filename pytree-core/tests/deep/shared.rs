@@ -5,7 +5,7 @@ use pytree_core::{
     Pytree, Ref, Shared, Tree, TreeDef, TreeError, depth, diff, edit, graph, nodes, tree,
 };
 
-use crate::on_stack;
+use crate::deep::on_stack;
 
 #[derive(Pytree, Clone, Debug)]
 struct Link {

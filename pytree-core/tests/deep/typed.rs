@@ -3,7 +3,7 @@
 use pytree_core::shape::{DynamicShape, NONE, SOME};
 use pytree_core::{Pytree, Tree, TreeBuilder, TreeDef, TreeError, graph, match_structure, tree};
 
-use crate::on_stack;
+use crate::deep::on_stack;
 
 const LIMIT: usize = 256;
 const TOO_DEEP: usize = 10_000;

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use pytree_core::{Module, Pytree, tree};
 
-use crate::{rebuilt, shown};
+use crate::derive::{rebuilt, shown};
 
 #[derive(Clone, Debug, Pytree)]
 struct Bound<A> {

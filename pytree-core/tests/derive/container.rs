@@ -3,7 +3,7 @@
 use ndarray::{Array1, array};
 use pytree_core::{LeafKind, Module, Pytree, tree};
 
-use crate::{rebuilt, shown};
+use crate::derive::{rebuilt, shown};
 
 #[derive(Pytree, Clone, Debug, PartialEq)]
 struct Batch {

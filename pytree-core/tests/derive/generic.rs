@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use pytree_core::field::ParamField;
 use pytree_core::{FieldKind, Leaf, Module, ModuleType, Pytree, PytreeOf, StaticValue, tree};
 
-use crate::{rebuilt, shown};
+use crate::derive::{rebuilt, shown};
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Scale<T> {

@@ -2,7 +2,7 @@
 
 use pytree_core::{Leaf, Module, Pytree, tree};
 
-use crate::rebuilt;
+use crate::derive::rebuilt;
 
 #[derive(Leaf, Clone, Copy, Debug, PartialEq)]
 struct Key([u32; 2]);

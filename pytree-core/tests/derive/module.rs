@@ -11,7 +11,7 @@ use pytree_core::{
     Tree, tree,
 };
 
-use crate::{rebuilt, shown};
+use crate::derive::{rebuilt, shown};
 
 #[derive(Module, Clone, Debug, PartialEq)]
 struct Linear {

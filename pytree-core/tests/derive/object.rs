@@ -3,7 +3,7 @@
 use ndarray::{Array1, array};
 use pytree_core::{DynamicModule, Module, graph, module_object, tree};
 
-use crate::{rebuilt, shown};
+use crate::derive::{rebuilt, shown};
 
 #[module_object]
 trait Layer {

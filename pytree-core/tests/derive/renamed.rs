@@ -6,10 +6,10 @@ mod inner {
 
 use inner::renamed::{Collection, Leaf, Module, Pytree, Static, module_object};
 
-use crate::rebuilt;
+use crate::derive::rebuilt;
 
 #[derive(Module, Clone, Debug, PartialEq)]
-#[module(crate = crate::renamed::inner::renamed)]
+#[module(crate = crate::derive::renamed::inner::renamed)]
 struct Scale {
     #[param]
     factor: f32,

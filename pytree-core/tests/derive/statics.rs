@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pytree_core::{Module, Static, StaticValue, tree};
 
-use crate::{rebuilt, shown};
+use crate::derive::{rebuilt, shown};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Hashed(String);

@@ -88,7 +88,7 @@ fn types_with_equal_names_are_distinguished() {
     let treedef = tree::structure(&other::Batch { x: 1.0, y: 2.0 });
     assert_eq!(
         build::<Batch<f64>>(&treedef, vec![1.0, 2.0]),
-        "cannot build `messages::types::Batch<f64>` of Struct at the root: the treedef has `messages::types::other::Batch<f64>` of Struct there; use the treedef of a value of the same type"
+        "cannot build `all::messages::types::Batch<f64>` of Struct at the root: the treedef has `all::messages::types::other::Batch<f64>` of Struct there; use the treedef of a value of the same type"
     );
 }
 

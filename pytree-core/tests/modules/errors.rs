@@ -3,7 +3,7 @@
 use ndarray::array;
 use pytree_core::{DynamicModule, FieldKind, TreeError, tree};
 
-use crate::{linear, model};
+use crate::modules::{linear, model};
 
 fn said<T>(outcome: Result<T, TreeError>) -> String {
     outcome.err().expect("a refusal").to_string()

@@ -7,7 +7,7 @@ use pytree_core::{
     diff, lint, partition, tree,
 };
 
-use crate::{Linear, linear, model, nested};
+use crate::modules::{Linear, linear, model, nested};
 
 const STATISTIC: FieldKind = FieldKind::State(CollectionId::of::<BatchStat>());
 

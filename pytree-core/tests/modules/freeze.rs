@@ -6,7 +6,7 @@ use pytree_core::{
     partition, tree,
 };
 
-use crate::{Linear, linear, model, nested, shown};
+use crate::modules::{Linear, linear, model, nested, shown};
 
 fn frozen() -> Option<LeafKind> {
     Some(LeafKind::State(CollectionId::of::<Frozen>()))

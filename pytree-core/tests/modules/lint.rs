@@ -3,7 +3,7 @@
 use ndarray::{Array2, array};
 use pytree_core::{AnyLeaf, DynamicModule, Finding, Module, Pytree, Shared, lint};
 
-use crate::{linear, model};
+use crate::modules::{linear, model};
 
 fn said<T: Pytree>(model: &T) -> Vec<String> {
     lint(model).iter().map(Finding::to_string).collect()

@@ -7,7 +7,7 @@ use pytree_core::{
     partition, tree,
 };
 
-use crate::{Linear, linear, model, nested, shown};
+use crate::modules::{Linear, linear, model, nested, shown};
 
 fn state<C: Collection>() -> FieldKind {
     FieldKind::State(CollectionId::of::<C>())

@@ -4,7 +4,7 @@ use ndarray::array;
 use pytree_core::kind::BatchStat;
 use pytree_core::{DynamicModule, FieldKind, Module, ModuleType, tree};
 
-use crate::{Linear, linear};
+use crate::modules::{Linear, linear};
 
 #[test]
 fn derived_module_survives_round_trip() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pytree_core::shape::{DynamicShape, NodeKind};
 use pytree_core::{CollectionId, FieldKind, Module, StaticBox, Tree, TreeBuilder, TreeDef, tree};
 
-use crate::keyed;
+use crate::serial::keyed;
 
 const LIST: u128 = 0x5b0d_dece_ca6b_3370_1d67_da91_3429_5cd3;
 const DICT: u128 = 0xa25f_db3c_4837_ce22_cd06_ea49_0cfa_f197;
@@ -80,14 +80,16 @@ fn large_static_values_are_written_repeatedly() {
     // The tag, the length and 62 bytes of text.
     assert_eq!(twice(63).len(), twice(62).len() + 66);
     assert_eq!(twice(64).len(), twice(63).len() + 2);
-    crate::read_back(&TreeDef::from_bytes(&twice(62)).unwrap());
-    crate::read_back(&TreeDef::from_bytes(&twice(63)).unwrap());
+    crate::serial::read_back(&TreeDef::from_bytes(&twice(62)).unwrap());
+    crate::serial::read_back(&TreeDef::from_bytes(&twice(63)).unwrap());
 }
 
 #[test]
 fn another_process_computes_the_same_hash() {
     const CHILD: &str = "PYTREE_TEST_CONTENT_HASH";
-    let hash = tree::structure(&crate::linear()).content_hash().to_string();
+    let hash = tree::structure(&crate::serial::linear())
+        .content_hash()
+        .to_string();
     if let Ok(expected) = std::env::var(CHILD) {
         assert_eq!(hash, expected);
         return;
@@ -96,7 +98,7 @@ fn another_process_computes_the_same_hash() {
         std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "content_hash::another_process_computes_the_same_hash",
+                "serial::content_hash::another_process_computes_the_same_hash",
             ])
             .env(CHILD, expected)
             .output()
@@ -212,6 +214,6 @@ fn hash_covers_everything_equality_compares() {
                 "{left} {right}"
             );
         }
-        crate::read_back(left);
+        crate::serial::read_back(left);
     }
 }

@@ -182,7 +182,7 @@ fn all_cells(roots: &Roots) -> Vec<Ref<Cell>> {
 
 /// What is read is built, as the type it was of and as others, or refused.
 fn is_built_or_refused(treedef: &TreeDef) {
-    crate::read_back(treedef);
+    crate::serial::read_back(treedef);
     assert!(treedef.to_string().starts_with("PyTreeDef("));
     assert_eq!(treedef.leaf_paths().len(), treedef.num_leaves());
     let leaves: Vec<f32> = (0..treedef.num_leaves()).map(|leaf| leaf as f32).collect();
@@ -212,7 +212,7 @@ fn is_built_or_refused(treedef: &TreeDef) {
 
 /// As [`is_built_or_refused`], of nodes without references.
 fn is_plain_or_refused(treedef: &TreeDef) {
-    crate::read_back(treedef);
+    crate::serial::read_back(treedef);
     let leaves: Vec<f32> = (0..treedef.num_leaves()).map(|leaf| leaf as f32).collect();
     if let Ok(roots) = graph::unflatten::<Vec<Shared<Plain>>, _>(treedef, leaves.clone()) {
         let (again, structure) = graph::flatten::<f32, _>(&roots);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use pytree_core::{Filter, Tree, TreeDef, TreeError, partition, tree};
 
-use crate::{Choice, linear, refused};
+use crate::serial::{Choice, linear, refused};
 
 /// The error that a node gives after the header, its position counted from the node.
 fn node(bytes: &[u8]) -> (usize, String, String) {
@@ -86,11 +86,11 @@ fn collections_with_parents_are_checked() {
         &long(6, &[0; 47]),
         &long(6, &[22, 23]),
     ] {
-        crate::read_back(&TreeDef::from_bytes(&shape(2, kind)).unwrap());
+        crate::serial::read_back(&TreeDef::from_bytes(&shape(2, kind)).unwrap());
         // An older version has no such kinds.
         let code = format!("the code {}", kind[0]);
         assert_eq!(
-            crate::refused(&shape(1, kind)),
+            crate::serial::refused(&shape(1, kind)),
             (12, "the kind of a field".into(), code)
         );
     }
@@ -201,7 +201,7 @@ fn counts_must_match_shape() {
             "1 children and 0 static values",
         );
         let right = [b"PYTD\x01", &shape[..], b"\x01\x01\x00\x00\x00"].concat();
-        crate::read_back(&TreeDef::from_bytes(&right).unwrap());
+        crate::serial::read_back(&TreeDef::from_bytes(&right).unwrap());
     }
 }
 
@@ -368,7 +368,7 @@ fn keys_must_be_sorted_and_distinct() {
             b"\x00\x08\x00\x00",
         ]
         .concat();
-        crate::read_back(&TreeDef::from_bytes(&bytes).unwrap());
+        crate::serial::read_back(&TreeDef::from_bytes(&bytes).unwrap());
         let twice = [b"\x04\x02\x03\x00", own, b"\x01\x00\x08\x00\x00"].concat();
         assert_eq!(node(&twice).1, "different keys");
     }
@@ -379,7 +379,7 @@ fn keys_must_be_sorted_and_distinct() {
         b"\x0b\x01R\x01\x01f\x0c\x01T\x01x",
     ] {
         let bytes = [b"PYTD\x01\x05\x02\x02\x00", opaque, b"\x01\x00\x00"].concat();
-        crate::read_back(&TreeDef::from_bytes(&bytes).unwrap());
+        crate::serial::read_back(&TreeDef::from_bytes(&bytes).unwrap());
     }
 }
 
@@ -408,7 +408,7 @@ fn insertion_order_must_match_keys() {
         "Some([1, 0, 2])",
     );
     let right = [b"PYTD\x01", &dict(b"\x09\x07\x02\x03\x02\x03\x00")[..]].concat();
-    crate::read_back(&TreeDef::from_bytes(&right).unwrap());
+    crate::serial::read_back(&TreeDef::from_bytes(&right).unwrap());
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn alias_must_refer_to_ended_node() {
         "an alias of node -1",
     );
     let right = [b"PYTD\x01", &pair(0)[..]].concat();
-    crate::read_back(&TreeDef::from_bytes(&right).unwrap());
+    crate::serial::read_back(&TreeDef::from_bytes(&right).unwrap());
 }
 
 /// A weak edge whose child follows.
@@ -462,7 +462,7 @@ const fn alias(number: u8) -> [u8; 6] {
 fn accepted(parts: &[&[u8]]) -> String {
     let bytes = [b"PYTD\x01", parts.concat().as_slice()].concat();
     let treedef = TreeDef::from_bytes(&bytes).unwrap();
-    crate::read_back(&treedef).to_string()
+    crate::serial::read_back(&treedef).to_string()
 }
 
 fn refused_alias(parts: &[&[u8]], nodes: usize, found: &str) {
@@ -585,7 +585,7 @@ fn holds_together(bytes: &[u8]) {
         Err(TreeError::Build { reason, .. }) => panic!("{reason}"),
         Err(error) => panic!("{error}"),
         Ok(treedef) => {
-            crate::read_back(&treedef);
+            crate::serial::read_back(&treedef);
             assert!(treedef.to_string().starts_with("PyTreeDef("));
             assert_eq!(treedef.leaf_paths().len(), treedef.num_leaves());
             let _ = treedef.is_tuple_member();
@@ -593,7 +593,7 @@ fn holds_together(bytes: &[u8]) {
             let _ = treedef.differences(tree!([1, {"a": 2}]).treedef());
             let leaves = vec![1.0_f32; treedef.num_leaves()];
             let tree = Tree::new(treedef.clone(), leaves.clone()).unwrap();
-            let tuple: Result<(crate::Linear, Vec<Choice>), _> =
+            let tuple: Result<(crate::serial::Linear, Vec<Choice>), _> =
                 tree::unflatten(&treedef, leaves.clone());
             let map: Result<indexmap::IndexMap<String, f32>, _> = tree::unflatten(&treedef, leaves);
             let _ = (tuple, map, tree.to_string());

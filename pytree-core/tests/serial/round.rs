@@ -10,7 +10,7 @@ use pytree_core::{
     Tree, TreeDef, TreeError, graph, partition, shape::NodeKind, tree,
 };
 
-use crate::{
+use crate::serial::{
     Activated, Choice, Layer, Linear, Mode, Noted, Plain, keyed, linear, read_back,
     read_back_opaque, through_bytes,
 };

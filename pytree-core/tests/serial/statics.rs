@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use pytree_core::{Module, Static, StaticData, StaticValue, TreeDef, tree};
 
-use crate::{Plain, refused, through_bytes};
+use crate::serial::{Plain, refused, through_bytes};
 
 #[derive(Clone, Debug, PartialEq, Module)]
 struct Holds<T: StaticValue> {
@@ -193,7 +193,7 @@ fn too_deeply_nested_static_data_is_rejected() {
     for (open, close) in levels {
         let nested =
             |depth: usize| key(&[&open.repeat(depth), &b"\x00"[..], &close.repeat(depth)].concat());
-        crate::read_back(&TreeDef::from_bytes(&nested(LIMIT - 1)).unwrap());
+        crate::serial::read_back(&TreeDef::from_bytes(&nested(LIMIT - 1)).unwrap());
         for depth in [LIMIT, 100_000] {
             // What is before the inner value in it is too deep already.
             let position = 9 + open.len() * LIMIT - usize::from(open.ends_with(b"\0"));

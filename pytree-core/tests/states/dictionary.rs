@@ -6,7 +6,7 @@ use pytree_core::{
     Annotated, Dictionary, DictionaryEntry, Module, Pytree, Shared, Tree, TreeError, tree,
 };
 
-use crate::{mlp, tied};
+use crate::states::{mlp, tied};
 
 #[derive(Module, Clone, Debug)]
 struct Layer {
@@ -185,7 +185,7 @@ fn another_process_computes_the_same_hash() {
         std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "dictionary::another_process_computes_the_same_hash",
+                "states::dictionary::another_process_computes_the_same_hash",
             ])
             .env(CHILD, expected)
             .output()

@@ -1,6 +1,6 @@
 use pytree_core::{Annotated, Filter, Module, Tree, partition, tree};
 
-use crate::{Mlp, Tied, mlp, tied};
+use crate::states::{Mlp, Tied, mlp, tied};
 
 #[test]
 fn absent_leaves_and_empty_values_are_omitted() {

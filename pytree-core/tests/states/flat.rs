@@ -2,7 +2,7 @@ use pytree_core::{
     Filter, KeyPath, Partition, PlaceProblem, Tree, TreeError, graph, partition, tree,
 };
 
-use crate::{Mlp, Tied, mlp, path, tied};
+use crate::states::{Mlp, Tied, mlp, path, tied};
 
 fn problems(error: TreeError) -> Vec<PlaceProblem> {
     match error {

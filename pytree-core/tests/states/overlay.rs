@@ -2,7 +2,7 @@
 
 use pytree_core::{Filter, Partition, Tree, TreeError, partition, tree};
 
-use crate::{Mlp, Tied, block, mlp, tied};
+use crate::states::{Mlp, Tied, block, mlp, tied};
 
 fn means(model: &Mlp) -> Partition<Mlp, f32> {
     partition::filter(model, &Filter::path_contains("mean"))

@@ -7,7 +7,7 @@ use pytree_core::{
     tree,
 };
 
-use crate::{Mlp, mlp};
+use crate::states::{Mlp, mlp};
 
 fn intermediate() -> Filter {
     Filter::state::<Intermediate>()
@@ -188,7 +188,7 @@ fn arrays_and_tuples_keep_their_length() {
     assert_eq!(model, fixed);
     let filter = Filter::path("lists") | Filter::path("more[0]") | Filter::path("pair[1]");
     partition::pop(&mut model, &filter).unwrap();
-    assert_eq!(model.lists, [vec![], vec![]]);
+    assert_eq!(model.lists, [Vec::<f32>::new(), vec![]]);
     assert_eq!(model.more, [[7.0]]);
     assert_eq!(model.pair, (8.0, None));
 }

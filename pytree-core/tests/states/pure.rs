@@ -1,7 +1,7 @@
 use indexmap::IndexMap;
 use pytree_core::{Filter, Partition, Pytree, Tree, TreeError, partition, tree};
 
-use crate::{Mlp, Tied, mlp, tied};
+use crate::states::{Mlp, Tied, mlp, tied};
 
 #[test]
 fn fields_and_positions_become_keys() {

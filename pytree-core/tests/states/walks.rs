@@ -1,6 +1,6 @@
 use pytree_core::{KeyPath, Module, PathKey, Pytree, Shared, edit, nodes, tree};
 
-use crate::{Linear, Mlp, Tied, mlp, tied};
+use crate::states::{Linear, Mlp, Tied, mlp, tied};
 
 fn shown(met: &[(KeyPath, nodes::Met)]) -> Vec<String> {
     met.iter()

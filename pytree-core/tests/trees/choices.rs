@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use pytree_core::shape::NodeKind;
 use pytree_core::{Filter, KeyPath, Tree, TreeDef, partition, tree};
 
-use crate::{integers, path};
+use crate::trees::{integers, path};
 
 /// The paths of a tree's leaves, as a tree.
 fn paths_of<L>(tree: &Tree<L>) -> Tree<KeyPath> {

@@ -5,7 +5,7 @@ use pytree_core::filter::Filter;
 use pytree_core::shape::NodeKind;
 use pytree_core::{Pytree, Shared, Tree, TreeDef, TreeError, graph, partition, tree};
 
-use crate::integers;
+use crate::trees::integers;
 
 #[derive(Clone, Debug, PartialEq, Pytree)]
 struct Layer {

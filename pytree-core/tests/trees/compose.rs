@@ -3,7 +3,7 @@
 use pytree_core::shape::NodeKind;
 use pytree_core::{TreeDef, TreeError, graph, tree};
 
-use crate::path;
+use crate::trees::path;
 
 #[test]
 fn treedefs_are_composed_of_treedefs() {

@@ -6,7 +6,7 @@ use pytree_core::shape::NodeKind;
 use pytree_core::{StaticData, Subtree, Tree, TreeDef, TreeError};
 use serde_json::Value;
 
-use crate::golden_tree::{golden, texts, tree_of};
+use crate::trees::golden_tree::{golden, texts, tree_of};
 
 /// Calls `compare` with each case of a member, of which there are as many as given.
 fn each(member: &str, expected: usize, mut compare: impl FnMut(&Value)) {

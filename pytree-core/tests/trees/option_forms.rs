@@ -3,7 +3,7 @@
 
 use pytree_core::{Module, Shared, Tree, TreeError, WeakShared, graph, tree};
 
-use crate::integers;
+use crate::trees::integers;
 
 type Nested = (Option<i64>, Vec<Option<(i64, Option<i64>)>>);
 

@@ -3,7 +3,7 @@
 use ndarray::{Array1, array};
 use pytree_core::{AnyLeaf, Leaf, Pytree, Tree, TreeError, diff, lint, tree};
 
-use crate::{integers, path};
+use crate::trees::{integers, path};
 
 fn sample() -> Tree<Option<i64>> {
     integers(&tree!([1, None, {"a": (None, 2)}])).none_as_leaves()

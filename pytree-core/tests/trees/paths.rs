@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use pytree_core::suggest::Effort;
 use pytree_core::{KeyPath, PathKey, StaticValue, Tree, TreeError, tree};
 
-use crate::path;
+use crate::trees::path;
 
 /// The path of the one entry of a map, which parses back.
 fn path_of_key<K: StaticValue + Ord + Clone>(key: K) -> KeyPath {

@@ -6,7 +6,7 @@ use pytree_core::error::{Difference, DifferenceKind};
 use pytree_core::filter::Filter;
 use pytree_core::{KeyPath, Pytree, Tree, TreeDef, TreeError, partition, tree};
 
-use crate::{integers, path};
+use crate::trees::{integers, path};
 
 #[derive(Clone, Debug, PartialEq, Pytree)]
 struct Layer {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pytree_core::{Tree, graph, tree};
 
-use crate::integers;
+use crate::trees::integers;
 
 fn texts(count: usize) -> Tree<String> {
     Tree::list(

@@ -3,7 +3,7 @@
 use pytree_core::shape::NodeKind;
 use pytree_core::{KeyPath, Shared, Tree, TreeError, graph, tree};
 
-use crate::{integers, path};
+use crate::trees::{integers, path};
 
 fn sample() -> Tree<i64> {
     integers(&tree!({"a": [1, (2, 3)], "b": Point(x = 4, y = {"k": 5}), "c": 6}))

@@ -3,7 +3,7 @@
 use pytree_core::error::DifferenceKind;
 use pytree_core::{Pytree, Tree, TreeDef, TreeError, graph, tree};
 
-use crate::integers;
+use crate::trees::integers;
 
 #[derive(Clone, Debug, PartialEq, Pytree)]
 struct Metrics {

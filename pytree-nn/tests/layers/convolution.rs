@@ -6,7 +6,7 @@ use pytree_nn::{
 use pytree_transform::convolution::Padding;
 use pytree_transform::{DType, Tensor, grad, jit, vmap};
 
-use crate::{assert_near, panic_message};
+use crate::layers::{assert_near, panic_message};
 
 fn ones(shape: &[usize]) -> Tensor {
     Tensor::ones(DType::F32, shape)

@@ -4,7 +4,7 @@ use pytree_core::graph;
 use pytree_nn::{Bidirectional, GruCell, LstmCell, RecurrentCell, Rngs, Rnn, SimpleCell};
 use pytree_transform::{DType, Tensor, ix, jit};
 
-use crate::assert_near;
+use crate::layers::assert_near;
 
 fn rnn() -> (Rnn<GruCell>, Tensor) {
     let mut rngs = Rngs::new(0);

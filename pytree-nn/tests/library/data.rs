@@ -9,6 +9,7 @@ use pytree_nn::{Key, checkpoint};
 use pytree_transform::{DType, Tensor, jit};
 use serde_json::Value;
 
+use crate::panics::catch;
 use crate::support::{golden, tensor};
 
 fn integers(value: &Value) -> Vec<usize> {
@@ -295,47 +296,31 @@ fn panic_of_producer_reaches_consumer() {
 
 #[test]
 fn error_of_source_is_at_line_of_loop() {
-    let places = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = Arc::clone(&places);
-    let thread = std::thread::current().id();
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if std::thread::current().id() == thread {
-            let place = panic.location().unwrap();
-            let place = (place.file().to_owned(), place.line());
-            seen.lock().unwrap().push(place);
-        } else {
-            before(panic);
-        }
-    }));
     let source = examples(4, |position| match position {
         0..3 => Ok(Tensor::from(0)),
         _ => Err("no file"),
     });
     let batches = Batches::from_source(source, 2);
     let first = line!() + 2;
-    let epoch = std::panic::AssertUnwindSafe(|| {
+    let epoch = || {
         for batch in batches.epoch(0) {
             assert_eq!(batch.shape(), [2]);
         }
-    });
-    let panic = std::panic::catch_unwind(epoch).unwrap_err();
+    };
+    let panic = catch(epoch).unwrap_err();
     let second = line!() + 2;
-    let resumed = std::panic::AssertUnwindSafe(|| {
+    let resumed = || {
         for (_, batch) in batches.resume(&batches.start()) {
             assert_eq!(batch.shape(), [2]);
         }
-    });
-    std::panic::catch_unwind(resumed).unwrap_err();
+    };
+    let again = catch(resumed).unwrap_err();
     assert_eq!(
-        panic.downcast_ref::<String>().unwrap(),
+        panic.message,
         "cannot read example 3 of batch 1 of epoch 0: no file"
     );
-    let file = file!().to_owned();
-    assert_eq!(
-        *places.lock().unwrap(),
-        [(file.clone(), first), (file, second)]
-    );
+    let places = [(panic.file.as_str(), panic.line), (&again.file, again.line)];
+    assert_eq!(places, [(file!(), first), (file!(), second)]);
 }
 
 #[test]

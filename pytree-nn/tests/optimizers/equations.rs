@@ -5,7 +5,7 @@ use pytree_nn::{
 };
 use pytree_transform::{Tensor, make_jaxpr};
 
-use crate::updated;
+use crate::optimizers::updated;
 
 /// Returns the number of equations of an update of two parameters.
 fn equations(transformation: Chain) -> usize {

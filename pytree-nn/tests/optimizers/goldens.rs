@@ -16,8 +16,8 @@ use pytree_nn::{
 use pytree_transform::{DType, Tensor, jit};
 use serde_json::Value;
 
+use crate::optimizers::{Parameters, updated};
 use crate::support::{golden, number, tensor};
-use crate::{Parameters, updated};
 
 /// The arguments of a case, with the names of optax.
 struct Arguments<'c>(&'c Value);

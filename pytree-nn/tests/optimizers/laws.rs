@@ -9,7 +9,7 @@ use pytree_nn::{
 };
 use pytree_transform::{DType, Tensor, grad, jit, jit_mut, value_and_grad};
 
-use crate::{Parameters, updated};
+use crate::optimizers::{Parameters, updated};
 
 fn parameters() -> Parameters {
     vec![

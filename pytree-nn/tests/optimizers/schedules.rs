@@ -7,8 +7,8 @@ use pytree_nn::{
 use pytree_transform::{DType, Tensor, jit, vmap};
 use serde_json::Value;
 
+use crate::optimizers::updated;
 use crate::support::{golden, number, tensor};
-use crate::updated;
 
 /// Factors at boundaries, as in the golden script.
 const FACTORS: [(usize, f64); 3] = [(10, 0.5), (20, 0.1), (25, 3.0)];

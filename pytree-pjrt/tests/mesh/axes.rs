@@ -4,7 +4,7 @@ use pytree_transform::{
     DType, Tensor, Tiling, all_gather, axis_index, jit, pmax, pmean, psum, scan, spmd, vmap,
 };
 
-use crate::{assert_near, mesh, numbers};
+use crate::mesh::{assert_near, mesh, numbers};
 
 /// A function whose value depends on both axes, in the order of their names.
 fn mixed(x: Tensor) -> Tensor {

@@ -6,7 +6,7 @@ use pytree_nn::{Activation, Key, Mlp, Optimizer, Rngs, adam, checkpoint, mse};
 use pytree_transform::device::{Device, Mesh, device_put};
 use pytree_transform::{DType, Tensor, Traceable, pmean, spmd, value_and_grad};
 
-use crate::mesh;
+use crate::mesh::mesh;
 
 /// A training run: the model, its optimizer, and the position in the data.
 type Run = (Mlp, Optimizer<Mlp>, Position);
@@ -94,7 +94,7 @@ fn square_mesh_loads_on_other_meshes_and_one_device() {
         assert_eq!(weight.sharding(), expected_weight.sharding());
         assert_eq!(bits(&loaded), expected, "{axes:?}");
     }
-    let client = crate::client().unwrap();
+    let client = crate::mesh::client().unwrap();
     for device in [Device::from(client), Device::HOST] {
         let loaded = checkpoint::load(&folder, &device_put(&template, &device)).unwrap();
         assert_eq!(loaded.0.layers[0].weight.device(), &device);

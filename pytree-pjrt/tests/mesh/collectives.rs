@@ -5,7 +5,7 @@ use pytree_transform::{
     ppermute, pshuffle, psum, psum_scatter, spmd, vmap,
 };
 
-use crate::{assert_near, mesh, numbers};
+use crate::mesh::{assert_near, mesh, numbers};
 
 /// The numbers of devices.
 const COUNTS: [usize; 3] = [2, 4, 8];

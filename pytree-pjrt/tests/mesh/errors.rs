@@ -3,7 +3,7 @@
 use pytree_transform::device::{Device, Mesh, device_put};
 use pytree_transform::{DType, Tensor, axis_index, grad, jit, psum, spmd};
 
-use crate::{client, mesh, panic_of};
+use crate::mesh::{client, mesh, panic_of};
 
 #[test]
 fn uneven_lengths_name_leaves_and_axes() {

@@ -5,7 +5,7 @@ use pytree_transform::{
     psum_scatter, spmd, value_and_grad, vmap,
 };
 
-use crate::{assert_near, mesh, numbers};
+use crate::mesh::{assert_near, mesh, numbers};
 
 /// Compares the gradient of each device with respect to its part of `x` with that of a `vmap`, which adds in another order.
 #[track_caller]

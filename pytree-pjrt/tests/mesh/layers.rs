@@ -4,7 +4,7 @@ use pytree_nn::{BatchNorm, Dropout, RngStream, Rngs, with_rngs};
 use pytree_transform::device::{Device, device_put};
 use pytree_transform::{DType, Tensor, axis_index, spmd};
 
-use crate::{assert_near, mesh, numbers, panic_of};
+use crate::mesh::{assert_near, mesh, numbers, panic_of};
 
 #[test]
 fn dropout_draws_its_own_mask_on_each_device() {

@@ -3,7 +3,7 @@
 use pytree_transform::device::{Device, device_put};
 use pytree_transform::{DType, Tensor, debug_nans, jit, pmax, pmin, psum, spmd, vmap};
 
-use crate::{mesh, panic_of};
+use crate::mesh::{mesh, panic_of};
 
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;

@@ -4,7 +4,7 @@ use pytree_transform::device::{Mesh, PartitionSpec, device_put, shard, wait};
 use pytree_transform::fori_loop;
 use pytree_transform::{DType, Tensor, grad, jit, psum, spmd, vmap};
 
-use crate::{assert_near, mesh, numbers};
+use crate::mesh::{assert_near, mesh, numbers};
 
 pub(crate) fn two_by_two() -> Option<Mesh> {
     mesh([("data", 2), ("model", 2)])

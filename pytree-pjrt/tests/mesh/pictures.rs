@@ -2,8 +2,8 @@
 
 use pytree_transform::device::{device_put, visualize_sharding};
 
-use crate::partitions::two_by_two;
-use crate::{mesh, numbers};
+use crate::mesh::partitions::two_by_two;
+use crate::mesh::{mesh, numbers};
 
 #[test]
 fn parts_are_drawn_with_their_devices() {

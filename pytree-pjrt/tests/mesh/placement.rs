@@ -4,7 +4,7 @@ use pytree_pjrt::{Client, Options};
 use pytree_transform::device::{Device, Mesh, device_put, wait};
 use pytree_transform::{DType, Tensor, psum, spmd};
 
-use crate::{mesh, numbers};
+use crate::mesh::{mesh, numbers};
 
 #[test]
 fn parts_are_joined_in_order() {
@@ -74,10 +74,10 @@ fn model_is_put_on_all_devices() {
         .out_axes("i", 0);
     let y = f((doubled, numbers(&[4, 3])));
     let expected = numbers(&[4, 3]).matmul(&(numbers(&[3, 2]) * 2.0));
-    crate::assert_near(&y, &expected, 1e-6);
+    crate::mesh::assert_near(&y, &expected, 1e-6);
     // An operation on a divided tensor gathers it.
     assert_eq!(y.sum().device(), mesh.device());
-    crate::assert_near(&y.sum(), &expected.sum(), 1e-5);
+    crate::mesh::assert_near(&y.sum(), &expected.sum(), 1e-5);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn captured_tensors_are_on_all_devices() {
         .out_axes("i", 0);
     let x = numbers(&[8, 2]);
     let expected = (&x + &small) * large.sum_axes([0]);
-    crate::assert_near(&f(x), &expected, 1e-3);
+    crate::mesh::assert_near(&f(x), &expected, 1e-3);
 }
 
 /// Leaves that the function does not use or returns unchanged have their own shardings.

@@ -4,8 +4,8 @@ use pytree_core::{Filter, Module};
 use pytree_transform::device::{ShardingRules, device_put, shard, visualize_sharding, with_device};
 use pytree_transform::{DType, Tensor, jit, spmd};
 
-use crate::partitions::two_by_two;
-use crate::{mesh, panic_of};
+use crate::mesh::partitions::two_by_two;
+use crate::mesh::{mesh, panic_of};
 
 fn ones(shape: &[usize]) -> Tensor {
     Tensor::ones(DType::F32, shape)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pytree_transform::device::{Device, PartitionSpec, device_put};
 use pytree_transform::{AbstractArray, DType, Tensor, TensorError, ix, spmd};
 
-use crate::{mesh, numbers, panic_of};
+use crate::mesh::{mesh, numbers, panic_of};
 
 #[test]
 fn shards_have_index_replica_and_elements() {
@@ -49,7 +49,7 @@ fn tensors_elsewhere_have_one_shard() {
     };
     assert_eq!((shard.index(), shard.replica()), (&[0..2, 0..3][..], 0));
     assert_eq!(shard.read(), x);
-    let Some(client) = crate::client() else {
+    let Some(client) = crate::mesh::client() else {
         return;
     };
     let on_device = device_put(&x, client);

@@ -5,7 +5,7 @@ use pytree_transform::device::{Device, device_put, with_device};
 use pytree_transform::{DType, Tensor, jit};
 
 use crate::common::{client, plugin};
-use crate::device;
+use crate::tensors::device;
 
 #[test]
 fn function_runs_on_a_client() {

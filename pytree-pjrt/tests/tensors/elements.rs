@@ -3,7 +3,7 @@
 use pytree_transform::device::{Device, device_put, with_device};
 use pytree_transform::{DType, Tensor, jit};
 
-use crate::device;
+use crate::tensors::device;
 
 const DTYPES: [DType; 12] = [
     DType::Bool,

@@ -5,7 +5,7 @@ use pytree_transform::device::{Device, device_put};
 use pytree_transform::{Tensor, debug_callback, jit_mut};
 
 use crate::common::{client, plugin};
-use crate::{device, panic_of};
+use crate::tensors::{device, panic_of};
 
 #[test]
 fn two_clients_are_not_mixed() {

@@ -5,7 +5,7 @@ use pytree_nn::{Activation, Key, Mlp, Optimizer, Rngs, adam, checkpoint, softmax
 use pytree_transform::device::{device_put, with_device};
 use pytree_transform::{DType, Jit, Tensor, jit, value_and_grad};
 
-use crate::device;
+use crate::tensors::device;
 
 type State = (Mlp, Optimizer<Mlp>);
 type Step = Jit<(Mlp, Optimizer<Mlp>, Tensor, Tensor), (State, Tensor)>;

@@ -7,7 +7,7 @@ use pytree_transform::{
     scan, vmap, while_loop,
 };
 
-use crate::device;
+use crate::tensors::device;
 
 fn assert_close(found: &Tensor, expected: &Tensor) {
     assert_eq!(found.info(), expected.info());

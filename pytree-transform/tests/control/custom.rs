@@ -8,9 +8,9 @@ use pytree_transform::{
     vjp, vmap,
 };
 
-use crate::close;
-use crate::laws::same;
-use crate::mistakes::reports;
+use crate::control::close;
+use crate::control::laws::same;
+use crate::control::mistakes::reports;
 
 type Pair = (Tensor, Tensor);
 

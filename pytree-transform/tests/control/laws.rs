@@ -5,7 +5,7 @@ use pytree_transform::{
     switch, vmap, while_loop,
 };
 
-use crate::close;
+use crate::control::close;
 
 pub type Pair = (Tensor, Tensor);
 pub type Scalar<'f> = &'f (dyn Fn(&Pair) -> Tensor + Send + Sync);

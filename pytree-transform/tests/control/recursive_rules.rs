@@ -12,8 +12,8 @@ use pytree_transform::{
     jvp, remat, scan, vjp, vmap,
 };
 
-use crate::close;
-use crate::mistakes::reports;
+use crate::control::close;
+use crate::control::mistakes::reports;
 
 /// x³ with a rule that calls the function itself.
 fn cube(x: &Tensor) -> Tensor {

@@ -1,10 +1,8 @@
 //! Runs tables of calls, and reports the result of each row that is wrong.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
-
 use pytree_transform::{DType, Tensor};
+
+use crate::panics::catch;
 
 /// The expected result of a call.
 pub(crate) enum Expected {
@@ -32,7 +30,7 @@ pub(crate) struct Row {
 /// Builds a table of `call => expected;`.
 macro_rules! rows {
     ($($call:expr => $expected:expr;)*) => {
-        vec![$($crate::harness::Row {
+        vec![$($crate::extremes::harness::Row {
             text: stringify!($call),
             call: Box::new(move || $call),
             expected: $expected,
@@ -54,39 +52,6 @@ const OF_THE_STANDARD_LIBRARY: [&str; 9] = [
     "bug in pytree",
 ];
 
-/// A panic: its location and its message.
-struct Seen {
-    file: String,
-    message: String,
-}
-
-thread_local! {
-    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
-    static WATCHING: RefCell<bool> = const { RefCell::new(false) };
-}
-
-fn watch() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let previous = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if !WATCHING.with_borrow(|&watching| watching) {
-                return previous(info);
-            }
-            let payload = info.payload();
-            let written = payload
-                .downcast_ref::<&str>()
-                .map(|text| (*text).to_owned());
-            let message = written.or_else(|| payload.downcast_ref::<String>().cloned());
-            let message = message.unwrap_or_default();
-            let file = info.location().map_or("", |location| location.file());
-            let file = file.to_owned();
-            SEEN.set(Some(Seen { file, message }));
-        }));
-    });
-    WATCHING.set(true);
-}
-
 fn elements_of(tensor: &Tensor) -> Vec<f64> {
     tensor.convert(DType::F64).to_vec()
 }
@@ -98,8 +63,7 @@ fn same(found: &[f64], expected: &[f64]) -> bool {
 
 /// Returns the problem with a row, if there is one.
 fn problem(row: &Row, file: &str) -> Option<String> {
-    SEEN.take();
-    let outcome = catch_unwind(AssertUnwindSafe(&row.call));
+    let outcome = catch(&row.call);
     match (outcome, &row.expected) {
         (Ok(found), Expected::Elements(expected)) => {
             let found = elements_of(&found);
@@ -110,8 +74,8 @@ fn problem(row: &Row, file: &str) -> Option<String> {
         (Ok(found), Panic(expected)) => {
             Some(format!("gave {}, not the panic {expected:?}", found.info()))
         }
-        (Err(_), expected) => {
-            let Seen { file: at, message } = SEEN.take()?;
+        (Err(panic), expected) => {
+            let (at, message) = (panic.file, panic.message);
             let foreign = OF_THE_STANDARD_LIBRARY
                 .iter()
                 .any(|text| message.contains(text));
@@ -131,12 +95,10 @@ fn problem(row: &Row, file: &str) -> Option<String> {
 #[track_caller]
 pub(crate) fn check(rows: &[Row]) {
     let file = std::panic::Location::caller().file();
-    watch();
     let problems: Vec<String> = rows
         .iter()
         .filter_map(|row| Some(format!("{}\n   {}", row.text, problem(row, file)?)))
         .collect();
-    WATCHING.set(false);
     assert!(
         problems.is_empty(),
         "{} of {} calls are wrong:\n{}",

@@ -2,7 +2,7 @@
 
 use pytree_transform::{DType, Tensor};
 
-use crate::harness::{Panic, check, elements, rows};
+use crate::extremes::harness::{Panic, check, elements, rows};
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;

@@ -3,7 +3,7 @@
 use pytree_transform::indexing::Step;
 use pytree_transform::{DType, Reversed, Tensor, ix, vmap};
 
-use crate::harness::{Panic, Shape, check, elements, rows};
+use crate::extremes::harness::{Panic, Shape, check, elements, rows};
 
 const HUGE: usize = usize::MAX;
 

@@ -4,7 +4,7 @@ use pytree_transform::convolution::{Convolution, Padding};
 use pytree_transform::pooling::Pooling;
 use pytree_transform::{Tensor, grad};
 
-use crate::harness::{Panic, Shape, check, elements, rows};
+use crate::extremes::harness::{Panic, Shape, check, elements, rows};
 
 const HUGE: usize = usize::MAX;
 const TOP: usize = 1 << 63;

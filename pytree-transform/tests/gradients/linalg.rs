@@ -3,8 +3,8 @@
 use pytree_transform::linalg::{self, Triangular};
 use pytree_transform::{DType, Tensor};
 
-use crate::sample::Domain::Real;
-use crate::table::{Case, case};
+use crate::gradients::sample::Domain::Real;
+use crate::gradients::table::{Case, case};
 
 /// The names of primitives that have no form in StableHLO.
 pub const ON_HOST: [&str; 2] = ["eigh", "svd"];

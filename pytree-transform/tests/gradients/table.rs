@@ -6,8 +6,10 @@ use pytree_transform::indexing::{Index, Step};
 use pytree_transform::pooling::Pooling;
 use pytree_transform::{DType, Reversed, Tensor, einsum, grad, ix, jit, jvp, raw, vjp, vmap};
 
-use crate::sample::Domain::{self, Index as Indices, NonZero, Positive, Real, Truth, Unit};
-use crate::sample::Precision;
+use crate::gradients::sample::Domain::{
+    self, Index as Indices, NonZero, Positive, Real, Truth, Unit,
+};
+use crate::gradients::sample::Precision;
 
 use DType::{F32, F64, I32, U32};
 
@@ -62,10 +64,10 @@ pub fn table() -> Vec<Case> {
     table.extend(updates());
     table.extend(sliding());
     table.extend(rest());
-    table.extend(crate::collectives::collectives());
-    table.extend(crate::control::control());
+    table.extend(crate::gradients::collectives::collectives());
+    table.extend(crate::gradients::control::control());
     #[cfg(feature = "linalg")]
-    table.extend(crate::linalg::cases());
+    table.extend(crate::gradients::linalg::cases());
     table
 }
 

@@ -4,7 +4,7 @@ use pytree_transform::{
     DType, Tensor, axis_index, cond, grad, jit, pmax, psum, scan, spmd, switch, vmap, while_loop,
 };
 
-use crate::{host, panic_of};
+use crate::spmd::{host, panic_of};
 
 /// Calls `f` with numbers that are divided among the devices of `data`.
 fn divided(f: impl Fn(Tensor) -> Tensor + Send + Sync) -> Tensor {

@@ -2,7 +2,7 @@
 
 use pytree_transform::{Tensor, debug_infs, debug_nans, psum, scan, spmd};
 
-use crate::{host, panic_of};
+use crate::spmd::{host, panic_of};
 
 #[test]
 fn first_nan_is_reported_with_its_line() {

@@ -4,7 +4,7 @@ use pytree_core::Ref;
 use pytree_transform::device::{Device, Mesh, device_put, shard};
 use pytree_transform::{DType, Tensor, axis_index, jit, pmean, psum, spmd, vmap};
 
-use crate::{host, panic_of};
+use crate::spmd::{host, panic_of};
 
 /// Returns the message of a function on a mesh with the axes `data` and `model`.
 fn message_of(f: impl Fn(Tensor) -> Tensor + Send + Sync) -> String {

@@ -7,8 +7,6 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod compiled;
 mod elements;
 mod errors;
@@ -19,7 +17,7 @@ use pytree_transform::device::Device;
 
 /// Returns the first device, or prints that the test is skipped.
 fn device() -> Option<Device> {
-    common::client().map(Device::from)
+    crate::common::client().map(Device::from)
 }
 
 /// Returns the message of a panic.

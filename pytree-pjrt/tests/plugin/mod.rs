@@ -6,8 +6,6 @@
 )]
 
 mod cache;
-#[path = "../common/mod.rs"]
-mod common;
 mod donation;
 mod errors;
 mod programs;

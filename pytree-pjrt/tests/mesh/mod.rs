@@ -10,8 +10,6 @@
 mod axes;
 mod checkpoints;
 mod collectives;
-#[path = "../common/mod.rs"]
-mod common;
 mod errors;
 mod gradients;
 mod layers;
@@ -31,7 +29,7 @@ use pytree_transform::device::Mesh;
 /// Returns a client with eight devices, or prints that the test is skipped.
 fn client() -> Option<&'static Client> {
     static CLIENT: OnceLock<Client> = OnceLock::new();
-    let path = common::plugin()?;
+    let path = crate::common::plugin()?;
     Some(CLIENT.get_or_init(|| {
         Client::load_with(&path, &Options::new().set("cpu_device_count", 8)).unwrap()
     }))

@@ -7,6 +7,3 @@ mod draws;
 mod functions;
 mod losses;
 mod metrics;
-
-#[path = "../support/mod.rs"]
-mod support;

@@ -10,14 +10,12 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
-#[allow(dead_code, reason = "the goldens use all of it")]
-mod device;
+pub(crate) mod device;
 mod edges;
 mod linalg;
 mod narrow;
 mod programs;
-#[allow(dead_code, reason = "the goldens use all of it")]
-mod record;
+pub(crate) mod record;
 mod replicas;
 mod texts;
 mod windows;
@@ -27,7 +25,7 @@ mod library {
     pub use pytree::stablehlo::StableHlo;
     pub use pytree::{DType, Tensor, bf16, f16, jit};
 
-    pub use crate::device::device;
+    pub use crate::stablehlo::device::device;
 }
 
 use pytree::{Tensor, jit};

@@ -11,10 +11,8 @@
 
 mod damage;
 mod folders;
-mod mesh;
+pub(crate) mod mesh;
 mod meshes;
-#[path = "../processes/threads.rs"]
-mod threads;
 mod writers;
 
 use std::path::{Path, PathBuf};

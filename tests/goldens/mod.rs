@@ -18,8 +18,6 @@ mod control;
 mod convolution;
 mod coverage;
 mod derivatives;
-#[path = "../stablehlo/device.rs"]
-mod device;
 mod display;
 mod elementwise;
 mod files;
@@ -32,19 +30,9 @@ mod models;
 mod narrow;
 mod operations;
 mod pretrained;
-#[path = "../stablehlo/record.rs"]
-mod record;
 mod recurrent;
 mod rows;
 mod state;
 mod structural;
 mod tolerance;
 mod workloads;
-
-/// The names that `tests/stablehlo/record.rs` uses, which tests of two packages share.
-mod library {
-    pub use pytree::stablehlo::StableHlo;
-    pub use pytree::{DType, Tensor, bf16, f16, jit};
-
-    pub use crate::device::device;
-}

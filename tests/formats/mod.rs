@@ -17,9 +17,6 @@ mod exports;
 mod folders;
 mod treedefs;
 
-#[path = "../shards/mesh.rs"]
-mod mesh;
-
 use std::path::PathBuf;
 
 /// Where a fixture is; it is there, or is made by `write` if that is allowed.
@@ -32,7 +29,7 @@ fn fixture(name: &str, present: bool, write: impl FnOnce(&PathBuf)) -> PathBuf {
     assert!(
         path.exists(),
         "there is no fixture `{name}`: a version that is written needs one; run \
-         `PYTREE_WRITE_FIXTURES=1 cargo test --test formats` and commit the new file"
+         `PYTREE_WRITE_FIXTURES=1 cargo test --test all formats` and commit the new file"
     );
     path
 }

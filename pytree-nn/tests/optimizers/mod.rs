@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../support/mod.rs"]
-#[allow(dead_code, reason = "other tests compare single tensors")]
-mod support;
-
 mod equations;
 mod goldens;
 mod laws;

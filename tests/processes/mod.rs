@@ -9,7 +9,7 @@
 )]
 
 mod meshes;
-mod threads;
+pub(crate) mod threads;
 mod training;
 
 use pytree::collectives::{

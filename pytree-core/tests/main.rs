@@ -1,0 +1,21 @@
+//! The tests of pytree-core, in one program, so that it is linked once.
+
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test says what it checks in its name, and fails by panicking"
+)]
+
+mod axes;
+mod deep;
+mod derive;
+mod edits;
+mod messages;
+mod modules;
+mod references;
+mod serial;
+mod states;
+mod trees;
