@@ -154,7 +154,8 @@ impl LinearPrimitive for PPermute {
         if pairs.is_empty() {
             return Ok(block.number_like(operand, 0.0));
         }
-        let attributes = format_args!("source_target_pairs = {}", table(&pairs));
+        let source_target_pairs = table(&pairs);
+        let attributes = format_args!("source_target_pairs = {source_target_pairs}");
         let result = operand.info.clone();
         Ok(block.operation(
             "stablehlo.collective_permute",

@@ -103,7 +103,8 @@ impl Block<'_> {
             return operand.clone();
         }
         let result = AbstractArray::new(operand.dtype(), shape);
-        let attributes = format_args!("broadcast_dimensions = {}", Array64(axes));
+        let broadcast_dimensions = Array64(axes);
+        let attributes = format_args!("broadcast_dimensions = {broadcast_dimensions}");
         self.operation("stablehlo.broadcast_in_dim", &[operand], attributes, result)
     }
 
@@ -122,7 +123,8 @@ impl Block<'_> {
             dtype: operand.dtype(),
             shape: shape.collect(),
         };
-        let attributes = format_args!("permutation = {}", Array64(permutation));
+        let permutation = Array64(permutation);
+        let attributes = format_args!("permutation = {permutation}");
         self.operation("stablehlo.transpose", &[operand], attributes, result)
     }
 
@@ -160,7 +162,8 @@ impl Block<'_> {
 
     /// Reverses the elements along some axes.
     pub(crate) fn reversed(&mut self, operand: &Value, axes: &[usize]) -> Value {
-        let attributes = format_args!("dimensions = {}", Array64(axes));
+        let dimensions = Array64(axes);
+        let attributes = format_args!("dimensions = {dimensions}");
         let result = operand.info.clone();
         self.operation("stablehlo.reverse", &[operand], attributes, result)
     }
@@ -237,7 +240,8 @@ impl Block<'_> {
         let all: Vec<&Value> = operands.iter().copied().chain(starts).collect();
         let elements = starts.iter().chain(starts).map(|start| start.info.clone());
         let elements: Vec<AbstractArray> = elements.collect();
-        let attributes = format_args!("dimensions = {}", Array64(axes));
+        let dimensions = Array64(axes);
+        let attributes = format_args!("dimensions = {dimensions}");
         self.operation_with_regions("stablehlo.reduce", &all, attributes, results, |block| {
             block.region(elements, |block, arguments| combine(block, arguments))
         })
@@ -347,7 +351,8 @@ impl Block<'_> {
         sizes[0] = 1;
         let mut operands: SmallVec<[&Value; 4]> = smallvec::smallvec![stacked, position];
         operands.extend((1..stacked.rank()).map(|_| &zero));
-        let attributes = format_args!("slice_sizes = {}", Array64(&sizes));
+        let slice_sizes = Array64(&sizes);
+        let attributes = format_args!("slice_sizes = {slice_sizes}");
         let result = AbstractArray::new(stacked.dtype(), &sizes);
         let part = self.operation("stablehlo.dynamic_slice", &operands, attributes, result);
         self.reshaped(&part, &stacked.shape()[1..])
