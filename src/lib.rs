@@ -260,6 +260,8 @@ pub mod prelude {
 mod documents {
     #[doc = include_str!("../README.md")]
     struct Readme;
+    #[doc = include_str!("../docs/tutorial.md")]
+    struct Tutorial;
     #[doc = include_str!("../docs/guide.md")]
     struct Guide;
     #[doc = include_str!("../docs/layers.md")]
@@ -276,6 +278,10 @@ mod documents {
     struct Weights;
     #[doc = include_str!("../docs/optimizers.md")]
     struct Optimizers;
+    #[doc = include_str!("../docs/own-training.md")]
+    struct OwnTraining;
+    #[doc = include_str!("../docs/serving.md")]
+    struct Serving;
     #[doc = include_str!("../docs/for-jax-users.md")]
     struct ForJaxUsers;
     #[doc = include_str!("../docs/for-pytorch-users.md")]
