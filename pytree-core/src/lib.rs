@@ -18,8 +18,8 @@ mod treedef;
 mod trees;
 
 pub use crate::base::error::{
-    Access, PlaceProblem, ReferenceError, RegistrationProblem, ShapeError, ShapeMismatch,
-    TreeError, Unrepeated,
+    Access, MissingRoles, PlaceProblem, ReferenceError, RegistrationProblem, ShapeError,
+    ShapeMismatch, TreeError, Unrepeated,
 };
 pub use crate::base::identity::NodeIdentity;
 pub use crate::base::kind::{Collection, CollectionId, FieldKind, Frozen, LeafKind};

@@ -1,6 +1,7 @@
 //! Parses the attributes of fields, variants and items.
 
 mod leaves;
+mod roles;
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -9,6 +10,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Ident, LitStr, Meta, Path, Token, Type};
 
 use self::leaves::{PARAM, STATE, of_leaves};
+pub(crate) use self::roles::RolesText;
 use crate::errors::{Errors, closest, did_you_mean};
 use crate::input::{Kind, Macro};
 use crate::shape_language::ShapeText;
@@ -126,6 +128,7 @@ fn without_argument(attribute: &Attribute, errors: &mut Errors) -> Option<Kind> 
 /// An argument of `#[module(…)]` or `#[pytree(…)]`: a word with its span, or `crate = path`.
 enum Argument {
     Axes(LitStr),
+    Roles(syn::Result<RolesText>, Span),
     Static(Ident),
     Recursive(Ident),
     Crate(Path, Span),
@@ -157,6 +160,10 @@ fn arguments(attribute: &Attribute, takes: &str, errors: &mut Errors) -> Vec<Arg
 fn argument(input: ParseStream<'_>, takes: &str) -> syn::Result<Argument> {
     if input.peek(LitStr) {
         return input.parse().map(Argument::Axes);
+    }
+    let span = input.span();
+    if let Some(roles) = RolesText::read(input)? {
+        return Ok(Argument::Roles(roles, span));
     }
     let word = input
         .call(Ident::parse_any)
@@ -199,7 +206,7 @@ fn arguments_of_field(
 ) -> (bool, Option<ShapeText>) {
     let takes = format!("write `#[{name}(static)]` or `#[{name}(recursive)]` on a field");
     let mut is_static = false;
-    let mut named = None;
+    let (mut named, mut roles) = (None, None);
     for argument in arguments(attribute, &takes, errors) {
         match argument {
             Argument::Axes(literal) if name == "pytree" => named = axes(&literal, errors),
@@ -207,6 +214,11 @@ fn arguments_of_field(
                 &literal,
                 format!("{takes}, without quotes; named axes belong in `#[param(\"in out\")]` or `#[state(\"in out\")]`"),
             ),
+            Argument::Roles(found, _) if name == "pytree" => roles = Some(found),
+            Argument::Roles(_, span) => errors.add(syn::Error::new(
+                span,
+                format!("{takes}; roles belong in `#[param(\"in out\", roles(input, output))]`"),
+            )),
             Argument::Static(word) => once(&mut is_static, &word, errors),
             Argument::Recursive(word) => once(is_recursive, &word, errors),
             Argument::Crate(_, span) => errors.add(syn::Error::new(
@@ -226,6 +238,7 @@ fn arguments_of_field(
             }
         }
     }
+    roles::add_to(named.as_mut(), roles, name, attribute, errors);
     (is_static, named)
 }
 
@@ -308,6 +321,10 @@ fn item_arguments(
                 &literal,
                 "named axes belong on a field: write `#[param(\"in out\")]` above it",
             ),
+            Argument::Roles(_, span) => errors.add(syn::Error::new(
+                span,
+                "roles belong on a field: write `#[param(\"in out\", roles(input, output))]` above it",
+            )),
             Argument::Static(word) => errors.push(
                 &word,
                 belongs_on_a_field(&format!("{name}({word})"), true, macro_),
@@ -384,6 +401,10 @@ pub(crate) fn of_module_object(
         Ok(Argument::Crate(path, _)) => Some(path),
         Ok(Argument::Axes(literal)) => {
             errors.push(&literal, format!("unexpected text: {takes}"));
+            None
+        }
+        Ok(Argument::Roles(_, span)) => {
+            errors.add(syn::Error::new(span, format!("unexpected roles: {takes}")));
             None
         }
         Ok(Argument::Static(word) | Argument::Recursive(word) | Argument::Unknown(word)) => {

@@ -117,7 +117,14 @@ fn documentation(input: &Input<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for field in input.fields() {
         if let Some(axes) = &field.axes {
-            lines.push(format!(" - `{}`: `{}`", field.name(), axes.displayed()));
+            let roles = axes.roles.as_ref();
+            let roles = roles.map(|roles| format!(", roles {}", roles.displayed()));
+            lines.push(format!(
+                " - `{}`: `{}`{}",
+                field.name(),
+                axes.displayed(),
+                roles.unwrap_or_default()
+            ));
         }
     }
     if !lines.is_empty() {

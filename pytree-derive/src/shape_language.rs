@@ -24,6 +24,7 @@ use proc_macro2::Span;
 use syn::LitStr;
 
 use self::parser::Parser;
+use crate::attributes::RolesText;
 
 /// A parsed shape.
 pub(crate) struct ShapeText {
@@ -33,6 +34,8 @@ pub(crate) struct ShapeText {
     before: Vec<Axis>,
     rest: Option<Rest>,
     after: Vec<Axis>,
+    /// The roles of the axes, if the user wrote them.
+    pub(crate) roles: Option<RolesText>,
 }
 
 enum Element {
@@ -97,6 +100,11 @@ impl ShapeText {
     /// Parses the text of a literal.
     pub(crate) fn parse(literal: &LitStr) -> syn::Result<Self> {
         Parser::new(literal).shape()
+    }
+
+    /// Returns the number of axes in the text. `...` and `*name` count as one.
+    pub(crate) fn num_axes(&self) -> usize {
+        self.before.len() + self.after.len() + usize::from(self.rest.is_some())
     }
 
     /// Returns all names of the shape.

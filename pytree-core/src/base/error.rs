@@ -4,6 +4,7 @@ mod difference;
 mod place;
 mod reference;
 mod registration;
+mod roles;
 mod selection;
 mod shapes;
 mod text;
@@ -16,6 +17,7 @@ pub use self::difference::{Difference, DifferenceKind, LeafMismatch, MergeProble
 pub use self::place::PlaceProblem;
 pub use self::reference::{Access, ReferenceError, Unrepeated};
 pub use self::registration::RegistrationProblem;
+pub use self::roles::MissingRoles;
 pub use self::selection::SelectionMistake;
 pub use self::shapes::{ShapeError, ShapeMismatch};
 pub(crate) use self::text::{behind_a_reference, cycle_in_a_tree, too_deep, weak_in_a_tree};
@@ -181,6 +183,15 @@ pub enum TreeError {
         states: usize,
         /// The names in the filter that no path contains, each with the most similar name in the paths.
         misspelt: Vec<(String, Option<String>)>,
+    },
+    /// The fields of some leaves do not declare what the module does with each axis.
+    #[error(
+        "cannot distinguish the inputs from the outputs of {}; declare one role for each axis: `input`, `output`, `input_head`, `output_head`, `kernel`, `item`, `batch`, or `feature` for an axis whose features are scaled or shifted one by one",
+        list(.missing)
+    )]
+    Roles {
+        /// The leaves, each with the field that contains it.
+        missing: Vec<MissingRoles>,
     },
     /// An operation on a module whose fields are registered at run time failed.
     #[error("cannot {doing} the module `{module}`: {}", list(.problems))]

@@ -3,7 +3,7 @@
 //! `#[param("in out")]` names the axes of a field. `#[shapes(x = "... in", return = "... out")]` names the axes of a
 //! function's arguments and result. In a method, a name from the module's fields has the same length as in the fields.
 //! [`check`] compares all arrays of a model with the axes that its modules declare. The page `docs/shapes.md` describes
-//! the language.
+//! the language. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
 
 use crate::base::error::ShapeError;
 use crate::base::identity::NodeIdentity;
@@ -22,7 +22,8 @@ use crate::trees::shapes;
 pub use crate::node::axes::{
     AxisPattern, Expression, Operator, Owner, Rest, Running, Step, describe_running,
 };
-pub use crate::node::axes::{ElementPattern, Scope, ShapePattern};
+pub use crate::node::axes::{AxisRole, ElementPattern, Roles, Scope, ShapePattern, StaticFields};
+pub use crate::treedef::LeafRoles;
 
 /// Runs the body of a function with `#[shapes]`. The bound makes the body an `FnOnce`, which can return a value that it
 /// borrows mutably.

@@ -12,7 +12,7 @@ mod either;
 use std::any::TypeId;
 
 pub use self::dynamic::DynamicShape;
-pub(crate) use self::dynamic::StandIn;
+pub(crate) use self::dynamic::{FieldAxes, StandIn};
 pub use self::either::{OwnedShape, Shape};
 
 use crate::base::kind::FieldKind;

@@ -63,26 +63,35 @@ impl TreeDef {
 
     /// Returns the text of the named axes of each leaf, in order.
     pub(crate) fn leaf_axes_texts(&self) -> Vec<Option<&str>> {
+        let leaves = self.leaf_fields().into_iter();
+        let axes = leaves.map(|(_, field)| {
+            field.and_then(|(module, position)| module.shape().field_axes(position))
+        });
+        axes.collect()
+    }
+
+    /// Returns each leaf, in order, with the innermost field that contains it: the struct, and the position of the
+    /// field.
+    pub(super) fn leaf_fields(&self) -> Vec<(NodeView<'_>, Option<(NodeView<'_>, usize)>)> {
         let mut all = Vec::with_capacity(self.num_leaves());
-        // The fields that contain the current node: where each ends, and its axes.
-        let mut open: Vec<(usize, Option<&str>)> = Vec::new();
-        // The children of structs that the walk has not reached yet: where each begins and ends, and its axes.
-        let mut fields: Vec<(usize, usize, Option<&str>)> = Vec::new();
+        // The fields that contain the current node: where each ends, and the field.
+        let mut open: Vec<(usize, (NodeView<'_>, usize))> = Vec::new();
+        // The children of structs that the walk has not reached yet: where each begins and ends, and its field.
+        let mut fields: Vec<(usize, usize, (NodeView<'_>, usize))> = Vec::new();
         for node in self.nodes() {
             while open.last().is_some_and(|(end, _)| *end <= node.position()) {
                 open.pop();
             }
-            while let Some((_, end, axes)) = fields.pop_if(|(begin, ..)| *begin == node.position())
+            while let Some((_, end, field)) = fields.pop_if(|(begin, ..)| *begin == node.position())
             {
-                open.push((end, axes));
+                open.push((end, field));
             }
             if node.kind() == NodeKind::Leaf {
-                all.push(open.last().and_then(|(_, axes)| *axes));
+                all.push((node, open.last().map(|(_, field)| *field)));
             } else if node.shape().num_fields() > 0 {
-                let shape = node.shape();
                 let children: Vec<_> = node.children().enumerate().collect();
                 let of_child = |(position, child): (usize, NodeView<'_>)| {
-                    (child.position(), child.end(), shape.field_axes(position))
+                    (child.position(), child.end(), (node, position))
                 };
                 fields.extend(children.into_iter().map(of_child).rev());
             }

@@ -15,6 +15,7 @@ use crate::base::error::TreeError;
 use crate::base::kind::{Collection, LeafKind};
 use crate::base::path::{KeyPath, PathKey};
 use crate::base::suggest::Effort;
+use crate::node::axes::AxisRole;
 use crate::node::leaf::Leaf;
 use crate::treedef::TreeDef;
 
@@ -120,6 +121,37 @@ impl Filter {
         Self(Rule::Contains(name.into()))
     }
 
+    /// Accepts the weights that multiply features: the parameters whose declared roles contain inputs and outputs, such
+    /// as the weights of `Linear`, `Conv` and attention. Such weights are usually the parameters for a weight decay or
+    /// for an optimizer of matrices, such as Muon.
+    ///
+    /// Accepts no bias and no scale, whatever their number of axes. Accepts no embedding, because an index selects its
+    /// rows. A parameter with at least two axes needs declared roles, if the filter depends on them:
+    /// `#[param("in out", roles(input, output))]`. Otherwise the function that applies the filter returns
+    /// [`TreeError::Roles`].
+    ///
+    /// [`accepts`](Self::accepts) does not know the roles. Call [`for_leaves`](Self::for_leaves) first.
+    ///
+    /// # Examples
+    /// ```
+    /// use ndarray::{Array1, Array2};
+    /// use pytree_core::{Filter, Module, partition};
+    /// #[derive(Module)]
+    /// struct Dense {
+    ///     #[param("in out", roles(input, output))]
+    ///     weight: Array2<f32>,
+    ///     #[param("heads head_dim", roles(output_head, output))]
+    ///     bias: Array2<f32>,
+    /// }
+    /// let dense = Dense { weight: Array2::zeros((3, 8)), bias: Array2::zeros((2, 4)) };
+    /// let decayed = partition::filter::<_, Array2<f32>>(&dense, &Filter::matrices());
+    /// let paths: Vec<_> = decayed.iter_with_path().map(|(path, _)| path.to_string()).collect();
+    /// assert_eq!(paths, ["weight"]);
+    /// ```
+    pub fn matrices() -> Self {
+        Self(Rule::Matrices)
+    }
+
     /// Accepts leaves of the type `L`.
     pub fn leaf_type<L: Leaf>() -> Self {
         Self(Rule::Type(TypeId::of::<L>(), std::any::type_name::<L>()))
@@ -207,7 +239,49 @@ impl Filter {
         if self.is_by_kind() || !treedef.has_aliases() {
             return Cow::Borrowed(self);
         }
-        Cow::Owned(Self(self.0.resolved(treedef)))
+        Cow::Owned(Self(self.0.resolved(treedef, &[])))
+    }
+
+    /// Returns the filter for the leaves of a structure: see [`resolved`](Self::resolved). Also checks that the filter
+    /// can decide about each leaf.
+    ///
+    /// # Errors
+    /// The errors of [`check`](Self::check), and [`TreeError::Roles`] if the filter depends on the roles of a parameter
+    /// that has at least two axes and declares no roles.
+    pub fn for_leaves<L: Leaf>(
+        &self,
+        treedef: &TreeDef,
+        leaves: &[L],
+    ) -> Result<Cow<'_, Self>, TreeError> {
+        self.check(treedef)?;
+        if !self.0.needs_roles() {
+            return Ok(self.resolved(treedef));
+        }
+        let (mut matrices, mut undeclared) = (Vec::new(), Vec::new());
+        let places = treedef.leaf_roles().into_iter();
+        for ((roles, kind), leaf) in places.zip(treedef.leaf_kinds()).zip(leaves) {
+            match roles.try_of_leaf(leaf) {
+                Ok(axes) if is_multiplied(&axes) => matrices.push(roles.path()),
+                Ok(_) => {}
+                Err(missing) => undeclared.push((missing, kind, leaf)),
+            }
+        }
+        let resolved = Self(self.0.resolved(treedef, &matrices));
+        // The filter depends on the roles of a leaf if it decides differently when the leaf is a matrix.
+        matrices.extend(undeclared.iter().map(|(missing, ..)| missing.path.clone()));
+        let with_undeclared = Self(self.0.resolved(treedef, &matrices));
+        undeclared.retain(|(missing, kind, leaf)| {
+            let accepts = |filter: &Self| filter.accepts(&missing.path, *kind, *leaf);
+            accepts(&resolved) != accepts(&with_undeclared)
+        });
+        let missing: Vec<_> = undeclared
+            .into_iter()
+            .map(|(missing, ..)| missing)
+            .collect();
+        if missing.is_empty() {
+            return Ok(Cow::Owned(resolved));
+        }
+        Err(TreeError::Roles { missing })
     }
 
     /// Checks that each path of the filter leads to a leaf of a structure, or to a node above a leaf. Without this
@@ -250,12 +324,11 @@ impl Filter {
     /// misspelt name would silently select nothing.
     ///
     /// # Errors
-    /// The errors of [`check`](Self::check), and [`TreeError::NothingSelected`] if no leaf is accepted.
+    /// The errors of [`for_leaves`](Self::for_leaves), and [`TreeError::NothingSelected`] if no leaf is accepted.
     pub fn choose<L: Leaf>(&self, treedef: &TreeDef, leaves: &[L]) -> Result<Vec<bool>, TreeError> {
-        self.check(treedef)?;
+        let filter = self.for_leaves(treedef, leaves)?;
         let paths = treedef.leaf_paths();
         let places = paths.iter().zip(treedef.leaf_kinds()).zip(leaves);
-        let filter = self.resolved(treedef);
         let chosen: Vec<bool> = places
             .map(|((path, kind), leaf)| filter.accepts(path, kind, leaf))
             .collect();
@@ -323,6 +396,14 @@ impl Filter {
     pub(crate) fn accepts_kind(&self, kind: Option<&LeafKind>) -> bool {
         self.0.accepts_kind(kind)
     }
+}
+
+/// Returns whether these are the roles of a weight that multiplies features: it has inputs and outputs, and its rows are
+/// not selected by an index.
+fn is_multiplied(roles: &[AxisRole]) -> bool {
+    let has = |is: fn(AxisRole) -> bool| roles.iter().copied().any(is);
+    let is_other = |role| matches!(role, AxisRole::Item | AxisRole::Feature);
+    has(AxisRole::is_row) && has(AxisRole::is_column) && !has(is_other)
 }
 
 /// Returns the path to a leaf, or to a node above a leaf, that is most similar to `path`.

@@ -355,14 +355,11 @@ fn assign<L: Leaf>(
             return Ok((assigned, Vec::new()));
         }
     }
-    filters
-        .iter()
-        .try_for_each(|filter| filter.check(treedef))?;
-    let (mut assigned, mut unassigned) = (Vec::with_capacity(leaves.len()), Vec::new());
     let filters: Vec<_> = filters
         .iter()
-        .map(|filter| filter.resolved(treedef))
-        .collect();
+        .map(|filter| filter.for_leaves(treedef, leaves))
+        .collect::<Result<_, _>>()?;
+    let (mut assigned, mut unassigned) = (Vec::with_capacity(leaves.len()), Vec::new());
     let mut leaf = leaves.iter();
     treedef.walk_places(|place| {
         if !place.holds_leaf {

@@ -8,4 +8,5 @@
 mod changes;
 mod functions;
 mod models;
+mod roles;
 mod suspects;

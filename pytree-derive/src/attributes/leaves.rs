@@ -1,8 +1,9 @@
-//! Parses `#[param]` and `#[state]`, which may name a collection and the axes.
+//! Parses `#[param]` and `#[state]`, which may name a collection and the axes with their roles.
 
 use syn::parse::ParseStream;
 use syn::{Attribute, LitStr, Meta, Path, Token};
 
+use super::roles::{self, RolesText};
 use super::{axes, no_axes};
 use crate::errors::Errors;
 use crate::input::Kind;
@@ -65,23 +66,26 @@ pub(super) fn of_leaves(
         }
         Meta::List(list) => {
             let parse = |input: ParseStream<'_>| {
-                let collection = if input.peek(LitStr) {
-                    None
-                } else {
-                    let path = input.parse()?;
-                    if !input.is_empty() {
-                        input.parse::<Token![,]>()?;
+                let comma = || {
+                    if input.is_empty() {
+                        return Ok(());
                     }
-                    Some(path)
+                    input.parse::<Token![,]>().map(drop)
                 };
-                let literal = if input.is_empty() {
-                    None
-                } else {
-                    Some(input.parse::<LitStr>()?)
-                };
-                Ok((collection, literal))
+                let (mut collection, mut literal) = (None, None);
+                if !input.peek(LitStr) && !RolesText::is_next(input) {
+                    collection = Some(input.parse()?);
+                    comma()?;
+                }
+                if !input.is_empty() && !RolesText::is_next(input) {
+                    literal = Some(input.parse::<LitStr>()?);
+                    comma()?;
+                }
+                let roles = RolesText::read(input)?;
+                comma()?;
+                Ok((collection, literal, roles))
             };
-            let Ok((collection, literal)) = attribute.parse_args_with(parse) else {
+            let Ok((collection, literal, roles)) = attribute.parse_args_with(parse) else {
                 errors.push(
                     &list.tokens,
                     format!(
@@ -102,7 +106,11 @@ pub(super) fn of_leaves(
                 );
                 return None;
             }
-            let axes = literal.and_then(|literal| axes(&literal, errors));
+            let is_named = literal.is_some();
+            let mut axes = literal.as_ref().and_then(|literal| axes(literal, errors));
+            if axes.is_some() || !is_named {
+                roles::add_to(axes.as_mut(), roles, name, &list.tokens, errors);
+            }
             Some((kind(collection), axes))
         }
     }

@@ -161,6 +161,7 @@ impl<'a> Parser<'a> {
             before,
             rest,
             after,
+            roles: None,
         })
     }
 

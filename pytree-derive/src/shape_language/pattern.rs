@@ -39,6 +39,13 @@ impl ShapeText {
                 quote!(::core::option::Option::Some(#axes::Rest::Named(#name)))
             }
         };
+        let roles = match &self.roles {
+            None => quote!(::core::option::Option::None),
+            Some(roles) => {
+                let roles = roles.pattern(root);
+                quote!(::core::option::Option::Some(#roles))
+            }
+        };
         quote! {
             #axes::ShapePattern {
                 label: #label,
@@ -47,6 +54,7 @@ impl ShapeText {
                 before: #before,
                 rest: #rest,
                 after: #after,
+                roles: #roles,
             }
         }
     }

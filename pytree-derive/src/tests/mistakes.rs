@@ -90,6 +90,44 @@ fn a_field_has_one_kind() {
 }
 
 #[test]
+fn roles_belong_to_axes_one_to_one() {
+    const KNOWN: &str = "the roles are `input`, `output`, `input_head`, `output_head`, `kernel`, `item`, `batch`, `feature`";
+    field(
+        "#[param(\"in out\", roles(inputs, output))]",
+        "inputs",
+        &format!("unknown role `inputs`: {KNOWN}; did you mean `input`?"),
+    );
+    field(
+        "#[state(A, \"in out\", roles(input))]",
+        "\"in out\"",
+        "found 1 role for the 2 axes of `[in out]`: write one role for each axis, and one for `...` or `*name`",
+    );
+    field(
+        "#[param(\"T[*kernel in out]\", roles(kernel, kernel, input, output))]",
+        "\"T[*kernel in out]\"",
+        "found 4 roles for the 3 axes of `T[*kernel in out]`: write one role for each axis, and one for `...` or `*name`",
+    );
+    field(
+        "#[param(roles(input, output))]",
+        "roles(input, output)",
+        "roles belong to named axes: write for instance `#[param(\"in out\", roles(input, output))]`",
+    );
+    const FORM: &str = "expected the roles of the axes: write for instance `#[param(\"in out\", roles(input, output))]`, or `roles = function`";
+    field("#[param(\"in out\", roles(input output))]", "output", FORM);
+    field("#[param(\"in out\", roles = 3)]", "3", FORM);
+    field(
+        "#[module(roles(input))]",
+        "roles",
+        "write `#[module(static)]` or `#[module(recursive)]` on a field; roles belong in `#[param(\"in out\", roles(input, output))]`",
+    );
+    item(
+        "#[module(roles(input))]",
+        "roles",
+        "roles belong on a field: write `#[param(\"in out\", roles(input, output))]` above it",
+    );
+}
+
+#[test]
 fn a_parameter_names_one_collection() {
     let one = "expected the type of one collection, or named axes in quotes: write for instance `#[param(LoraParam)]` or `#[param(\"in out\")]`";
     field("#[param(a, b)]", "a, b", one);

@@ -69,7 +69,7 @@ fn named_axes_of_fields() {
     check(
         "axes",
         r#"struct Attention {
-            #[param("T[in heads*head_dim]")] query: Tensor,
+            #[param("T[in heads*head_dim]", roles(input, output))] query: Tensor,
             #[state(Cache, "*batch head_dim")] keys: Option<Tensor>,
             #[r#static] heads: usize,
         }"#,

@@ -212,6 +212,14 @@ const _: () = {
                                     ],
                                     rest: ::core::option::Option::None,
                                     after: &[],
+                                    roles: ::core::option::Option::Some(
+                                        ::pytree_core::__derive_0_1::axes::Roles::Listed(
+                                            &[
+                                                ::pytree_core::__derive_0_1::axes::AxisRole::Input,
+                                                ::pytree_core::__derive_0_1::axes::AxisRole::Output,
+                                            ],
+                                        ),
+                                    ),
                                 },
                             ),
                         },
@@ -234,6 +242,7 @@ const _: () = {
                                             "head_dim",
                                         ),
                                     ],
+                                    roles: ::core::option::Option::None,
                                 },
                             ),
                         },
@@ -443,7 +452,7 @@ const _: () = {
     }
     /// The named axes of the fields:
     ///
-    /// - `query`: `T[in heads*head_dim]`
+    /// - `query`: `T[in heads*head_dim]`, roles `input, output`
     /// - `keys`: `[*batch head_dim]`
     #[automatically_derived]
     impl ::pytree_core::__derive_0_1::axes::NamedAxes for Attention {

@@ -40,6 +40,7 @@ impl Linear {
                         after: &[
                             ::pytree_core::__derive_0_1::axes::AxisPattern::Named("in"),
                         ],
+                        roles: ::core::option::Option::None,
                     }
                 },
                 &*x,
@@ -83,6 +84,7 @@ impl Linear {
                                     after: &[
                                         ::pytree_core::__derive_0_1::axes::AxisPattern::Named("out"),
                                     ],
+                                    roles: ::core::option::Option::None,
                                 }
                             },
                         );

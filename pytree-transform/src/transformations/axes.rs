@@ -304,21 +304,23 @@ impl Walk<'_> {
         if let Err(error) = Filter::check_order(filters.iter().map(|(filter, _)| filter)) {
             self.problem(path, &error.to_string());
         }
-        for (filter, _) in filters {
-            if let Err(error) = filter.check(treedef) {
+        let start = self.axes.len();
+        let leaves = self.leaves.get(start..start + treedef.num_leaves());
+        let leaves = leaves.unwrap_or_default();
+        let mut resolved = Vec::with_capacity(filters.len());
+        for (filter, axis) in filters {
+            let for_leaves = filter.for_leaves(treedef, leaves).unwrap_or_else(|error| {
                 self.problem(path, &format!("{filter:?}: {error}"));
-            }
+                filter.resolved(treedef)
+            });
+            resolved.push((for_leaves, *axis));
         }
-        let filters: Vec<_> = filters
-            .iter()
-            .map(|(filter, axis)| (filter.resolved(treedef), *axis))
-            .collect();
         for leaf_path in treedef.leaf_paths() {
             let position = self.axes.len();
             let kind = *expect_at(self.kinds, position, LEAVES);
             let leaf = expect_at(self.leaves, position, LEAVES);
             let accepts = |filter: &Filter| filter.accepts(&leaf_path, kind, leaf);
-            let first = filters.iter().find(|(filter, _)| accepts(filter));
+            let first = resolved.iter().find(|(filter, _)| accepts(filter));
             if first.is_none() {
                 let whole: KeyPath = path
                     .keys()

@@ -64,7 +64,7 @@ pub(super) fn with_kinds(treedef: &TreeDef, change: Change) -> TreeDef {
         let fields = shape.fields().map(|(name, _)| name).zip(kinds);
         let changed =
             DynamicShape::of_distinct(shape.kind(), shape.name(), fields, shape.static_names())
-                .with_axes(shape.axes_texts());
+                .with_axes(shape.axes_of_fields());
         if let Some(known) = made.get(&changed) {
             return Some(Arc::clone(known));
         }

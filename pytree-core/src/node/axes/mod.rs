@@ -7,6 +7,7 @@
 
 mod pattern;
 mod report;
+mod roles;
 mod running;
 mod scope;
 
@@ -14,6 +15,7 @@ pub(crate) use self::pattern::axes_of;
 pub use self::pattern::{
     AxisPattern, ElementPattern, Expression, Operator, Rest, ShapePattern, Step,
 };
+pub use self::roles::{AxisRole, Roles, StaticFields};
 pub(crate) use self::running::name_of_function;
 pub use self::running::{Running, describe_running};
 pub use self::scope::{Owner, Scope};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::roles::Roles;
 use crate::node::leaf::ElementType;
 
 /// A pattern that describes the dtype and the shape of an array, for instance `f32[batch in]`.
@@ -22,6 +23,8 @@ pub struct ShapePattern {
     pub rest: Option<Rest>,
     /// The axes after `rest`.
     pub after: &'static [AxisPattern],
+    /// The roles of the axes, if they are declared. Comparisons of shapes ignore the roles.
+    pub roles: Option<Roles>,
 }
 
 /// The dtype in a [`ShapePattern`].

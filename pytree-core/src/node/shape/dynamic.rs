@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{NodeKind, NodeShape};
 use crate::base::error::TreeError;
 use crate::base::kind::FieldKind;
+use crate::node::axes::ShapePattern;
 
 /// A shape created at run time.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -20,10 +21,28 @@ pub struct DynamicShape {
     axes: AxesOfFields,
 }
 
-/// For each field the text of its named axes, if they are declared. All values of this type are equal, because
+/// For each field its named axes, if they are declared. All values of this type are equal, because
 /// comparisons of shapes ignore the names of axes.
 #[derive(Debug, Default)]
-struct AxesOfFields(Box<[Option<Box<str>>]>);
+struct AxesOfFields(Box<[Option<FieldAxes>]>);
+
+/// The named axes of a field of a shape that was created at run time.
+#[derive(Clone, Debug)]
+pub(crate) enum FieldAxes {
+    /// The pattern of a type.
+    Pattern(&'static ShapePattern),
+    /// The text of a pattern that was read from bytes.
+    Text(Box<str>),
+}
+
+impl FieldAxes {
+    fn text(&self) -> &str {
+        match self {
+            Self::Pattern(pattern) => pattern.text,
+            Self::Text(text) => text,
+        }
+    }
+}
 
 impl PartialEq for AxesOfFields {
     fn eq(&self, _: &Self) -> bool {
@@ -102,8 +121,8 @@ impl DynamicShape {
         })
     }
 
-    /// Returns the shape with named axes for its fields. The axes are given as text.
-    pub(crate) fn with_axes(mut self: Arc<Self>, axes: Vec<Option<Box<str>>>) -> Arc<Self> {
+    /// Returns the shape with named axes for its fields.
+    pub(crate) fn with_axes(mut self: Arc<Self>, axes: Vec<Option<FieldAxes>>) -> Arc<Self> {
         if axes.iter().any(Option::is_some)
             && let Some(shape) = Arc::get_mut(&mut self)
         {
@@ -136,7 +155,11 @@ impl DynamicShape {
     }
 
     pub(super) fn field_axes(&self, position: usize) -> Option<&str> {
-        self.axes.0.get(position)?.as_deref()
+        self.axes.0.get(position)?.as_ref().map(FieldAxes::text)
+    }
+
+    pub(super) fn axes_of(&self, position: usize) -> Option<&FieldAxes> {
+        self.axes.0.get(position)?.as_ref()
     }
 
     pub(super) fn num_statics(&self) -> usize {

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{DynamicShape, NodeKind, NodeShape};
+use super::{DynamicShape, FieldAxes, NodeKind, NodeShape};
 use crate::base::kind::FieldKind;
 use crate::base::path::PathKey;
+use crate::node::axes::Roles;
 
 /// The shape of a node. A treedef stores the shape in addition to the children and static values of the node.
 ///
@@ -162,10 +163,27 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the named axes of each field that is a child, as text.
-    pub(crate) fn axes_texts(self) -> Vec<Option<Box<str>>> {
-        let texts = (0..self.num_fields()).map(|position| self.field_axes(position));
-        texts.map(|text| text.map(Box::from)).collect()
+    /// Returns the roles that the field at `position` among the fields that are children declares for its axes, with
+    /// the position of the role that belongs to any number of axes, if there is one.
+    pub(crate) fn field_roles(self, position: usize) -> Option<(Roles, Option<usize>)> {
+        let pattern = match self {
+            Self::Static(shape) => shape.fields.get(position)?.axes?,
+            Self::Dynamic(shape) => match shape.axes_of(position)? {
+                FieldAxes::Pattern(pattern) => pattern,
+                FieldAxes::Text(_) => return None,
+            },
+        };
+        let rest = pattern.rest.is_some().then_some(pattern.before.len());
+        Some((pattern.roles?, rest))
+    }
+
+    /// Returns the named axes of each field that is a child, for a shape that is created at run time.
+    pub(crate) fn axes_of_fields(self) -> Vec<Option<FieldAxes>> {
+        let axes = (0..self.num_fields()).map(|position| match self {
+            Self::Static(shape) => shape.fields.get(position)?.axes.map(FieldAxes::Pattern),
+            Self::Dynamic(shape) => shape.axes_of(position).cloned(),
+        });
+        axes.collect()
     }
 
     /// Iterates over the names and kinds of the fields that are children, in declaration order.

@@ -24,6 +24,8 @@ pub(super) enum Rule {
     Contains(String),
     Type(TypeId, &'static str),
     Predicate(Arc<Predicate>),
+    /// Accepts weights that multiply features. [`Rule::resolved`] replaces this rule by the paths of these weights.
+    Matrices,
     Not(Box<Rule>),
     /// Accepts if all terms accept.
     All(Box<Terms>),
@@ -74,25 +76,35 @@ impl Rule {
     }
 
     /// Returns the rule for a structure in which each shared node has only its first path. The returned rule accepts
-    /// this first path if this rule accepts any path of the node.
-    pub(super) fn resolved(&self, treedef: &TreeDef) -> Self {
+    /// this first path if this rule accepts any path of the node. `matrices` contains the paths of the leaves that
+    /// [`Rule::Matrices`] accepts if they are parameters.
+    pub(super) fn resolved(&self, treedef: &TreeDef, matrices: &[KeyPath]) -> Self {
         match self {
+            Self::Matrices => {
+                let paths = matrices.iter().cloned().map(Self::Path);
+                Self::Param.and(paths.fold(Self::Nothing, Self::or))
+            }
             Self::Path(path) => self.clone().or_paths(treedef.first_places([path])),
             Self::Contains(name) => {
                 let firsts = treedef.first_places_below(|key| key.is_plain(name));
                 self.clone().or_paths(firsts)
             }
-            Self::Not(rule) => rule.resolved(treedef).inverted(),
+            Self::Not(rule) => rule.resolved(treedef, matrices).inverted(),
             Self::All(terms) => {
                 let other = |path| Self::Path(path).inverted();
-                Self::All(Box::new(terms.resolved(
-                    treedef,
-                    Self::as_other_than_path,
-                    other,
-                )))
+                let resolved = |rule: &Self| rule.resolved(treedef, matrices);
+                let path_of = Self::as_other_than_path;
+                Self::All(Box::new(terms.resolved(treedef, path_of, other, resolved)))
             }
             Self::Any(terms) => {
-                Self::Any(Box::new(terms.resolved(treedef, Self::as_path, Self::Path)))
+                let resolved = |rule: &Self| rule.resolved(treedef, matrices);
+                let path_of = Self::as_path;
+                Self::Any(Box::new(terms.resolved(
+                    treedef,
+                    path_of,
+                    Self::Path,
+                    resolved,
+                )))
             }
             rule => rule.clone(),
         }
@@ -112,6 +124,16 @@ impl Rule {
                 terms.iter().for_each(|term| term.collect_paths(paths));
             }
             _ => {}
+        }
+    }
+
+    /// Returns whether the rule depends on the roles of axes.
+    pub(super) fn needs_roles(&self) -> bool {
+        match self {
+            Self::Matrices => true,
+            Self::Not(rule) => rule.needs_roles(),
+            Self::All(terms) | Self::Any(terms) => terms.iter().any(Self::needs_roles),
+            _ => false,
         }
     }
 
@@ -196,6 +218,7 @@ impl fmt::Debug for Rule {
             Self::Contains(name) => write!(f, "path_contains({name})"),
             Self::Type(_, name) => write!(f, "type({name})"),
             Self::Predicate(_) => f.write_str("predicate"),
+            Self::Matrices => f.write_str("matrices"),
             Self::Not(rule) => write!(f, "!{rule:?}"),
             Self::All(terms) => terms.write(f, " & "),
             Self::Any(terms) => terms.write(f, " | "),

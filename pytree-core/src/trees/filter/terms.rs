@@ -50,16 +50,17 @@ impl Terms {
 
     /// Returns the terms for a structure in which each shared node has only its first path; see [`Rule::resolved`]. The
     /// paths that `path_of` returns are looked up together. For each first path that is found, `term_of` creates an
-    /// additional term.
+    /// additional term. All other terms are replaced by the result of `resolved`.
     pub(super) fn resolved(
         &self,
         treedef: &TreeDef,
         path_of: fn(&Rule) -> Option<&KeyPath>,
         term_of: fn(KeyPath) -> Rule,
+        resolved: impl Fn(&Rule) -> Rule,
     ) -> Self {
         let own = self.iter().map(|term| match path_of(term) {
             Some(_) => term.clone(),
-            None => term.resolved(treedef),
+            None => resolved(term),
         });
         let firsts = treedef.first_places(self.iter().filter_map(path_of));
         Self {

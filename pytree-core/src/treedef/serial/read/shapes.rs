@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Reader, fail};
 use crate::base::error::TreeError;
 use crate::base::kind::{CollectionId, FieldKind, NAME_LIMIT};
-use crate::node::shape::{self, DynamicShape, NodeKind, Shape};
+use crate::node::shape::{self, DynamicShape, FieldAxes, NodeKind, Shape};
 use crate::treedef::serial::{BUILTIN, KINDS, NEW_SHAPE, WITH_AXES, WITH_PARENTS_AND_AXES};
 
 impl Reader<'_> {
@@ -78,7 +78,7 @@ impl Reader<'_> {
     }
 
     /// Reads the kind of a field, and the text of its named axes.
-    fn field_kind(&mut self) -> Result<(Option<FieldKind>, Option<Box<str>>), TreeError> {
+    fn field_kind(&mut self) -> Result<(Option<FieldKind>, Option<FieldAxes>), TreeError> {
         let position = self.at;
         let code = self.byte("the kind of a field")?;
         let is_newer = self.version >= WITH_PARENTS_AND_AXES;
@@ -100,7 +100,7 @@ impl Reader<'_> {
             }
         };
         let axes = if has_axes {
-            Some(self.text("the axes of a field")?.into())
+            Some(FieldAxes::Text(self.text("the axes of a field")?.into()))
         } else {
             None
         };
