@@ -23,6 +23,7 @@ mod nesting;
 mod parts;
 mod passes;
 mod paths;
+mod products;
 mod programs;
 mod sharing;
 mod states;

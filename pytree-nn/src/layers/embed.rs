@@ -158,7 +158,7 @@ impl Embed {
     #[track_caller]
     pub fn try_attend(&self, query: &Tensor) -> Result<Tensor, InputError> {
         query
-            .try_matmul(&self.embedding.t())
+            .try_tensordot(&self.embedding, (&[-1], &[1]))
             .map_err(InputError::inside(EMBED))
     }
 }

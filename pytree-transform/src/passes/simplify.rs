@@ -12,8 +12,8 @@
 //! - a transposition of a transposition, a reshape of a reshape, and a broadcast of a broadcast, which become one
 //!   operation;
 //! - a broadcast of a known number, which becomes a `full`; `x⁰`, which becomes ones;
-//! - a product of a transposed operand, which becomes a product of the operand with other axes. The kernels of
-//!   products read each operand in its own layout.
+//! - a product of a transposed operand, which becomes a product of the operand with other axes, if its terms are then added in
+//!   the same order. The kernels of products read each operand in its own layout.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -106,33 +106,54 @@ impl<'j> View<'j> {
         full.map_or(self.numbers[variable.index()], |(full, _)| Some(full.value))
     }
 
-    /// Moves the transpositions of a product's operands into the product's axes. Does so only if the order of the
-    /// result's axes does not change.
+    /// Moves transpositions of a product's operands into the product's axes: of both operands, or of one of them. Does so only
+    /// if the order of the result's axes and the order of summation do not change.
     fn product(&self, product: &DotGeneral, equation: &Equation) -> Option<Found> {
-        let (mut product, mut inputs) = (product.clone(), equation.inputs.clone());
+        let summation = |product: &DotGeneral, inputs: &[Variable]| {
+            product.summation(self.info(inputs[0]), self.info(inputs[1]))
+        };
+        let inputs = &equation.inputs;
+        let is_transposed = |side: usize| self.made_by::<Transpose>(inputs[side]).is_some();
+        let ways = [[true, true], [true, false], [false, true]];
+        let mut ways = ways
+            .into_iter()
+            .filter(|way| (0..2).any(|side| way[side] && is_transposed(side)))
+            .peekable();
+        ways.peek()?;
+        let expected = summation(product, inputs);
+        ways.filter_map(|way| self.without_transpositions(product, inputs, way))
+            .find(|(product, inputs)| summation(product, inputs) == expected)
+            .map(|(product, inputs)| Found::Other(Arc::new(product), inputs))
+    }
+
+    /// Moves the transpositions of the chosen operands of a product into its axes. Returns `None` if one of these operands is
+    /// not transposed, or if the order of the result's axes would change.
+    fn without_transpositions(
+        &self,
+        product: &DotGeneral,
+        inputs: &SmallVec<[Variable; 4]>,
+        chosen: [bool; 2],
+    ) -> Option<(DotGeneral, SmallVec<[Variable; 4]>)> {
+        let (mut product, mut inputs) = (product.clone(), inputs.clone());
         let DotGeneral { contract, batch } = &mut product;
         let sides = [
             (&mut contract.0, &mut batch.0),
             (&mut contract.1, &mut batch.1),
         ];
-        let mut changed = false;
-        for (operand, (contract, batch)) in inputs.iter_mut().zip(sides) {
-            let Some((Transpose { permutation }, source)) = self.made_by::<Transpose>(*operand)
-            else {
-                continue;
-            };
+        let operands = inputs.iter_mut().zip(sides).zip(chosen);
+        for ((operand, (contract, batch)), _) in operands.filter(|(_, is_chosen)| *is_chosen) {
+            let (Transpose { permutation }, source) = self.made_by::<Transpose>(*operand)?;
             let is_free = |axis: &usize| !contract.contains(axis) && !batch.contains(axis);
             let free = (0..permutation.len()).filter(is_free);
             if !free.map(|axis| permutation[axis]).is_sorted() {
-                continue;
+                return None;
             }
             for axis in contract.iter_mut().chain(batch.iter_mut()) {
                 *axis = permutation[*axis];
             }
             *operand = source[0];
-            changed = true;
         }
-        changed.then(|| Found::Other(Arc::new(product), inputs))
+        Some((product, inputs))
     }
 
     fn simplified(&self, equation: &Equation) -> Option<Found> {

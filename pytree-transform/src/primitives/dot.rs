@@ -9,9 +9,9 @@ use std::sync::Arc;
 use pytree_core::bug::expect_some;
 use smallvec::smallvec;
 
-pub(crate) use self::matrix_product::{Factor, Part};
+pub(crate) use self::matrix_product::{Factor, Part, Summation};
 use self::matrix_product::{
-    Layout, LoopAxis, Loops, PER_NANOSECOND, Strided, multiply_then, parts,
+    Layout, LoopAxis, Loops, PER_NANOSECOND, Strided, multiply_then, parts, strides_read,
 };
 use crate::base::array::{Array, reused, row_major_strides};
 use crate::base::dtype::{AbstractArray, DType};
@@ -184,7 +184,32 @@ impl DotGeneral {
         depth * results / PER_NANOSECOND
     }
 
-    /// Returns the pairs of contracted axes in the order of the left operand. Any order of summation is valid.
+    /// Returns the order in which the product adds the terms of an element: of the pairs of contracted axes, without pairs of
+    /// length 1, and of the terms of each pair. Products of equal factors whose order is equal have equal bits. Returns `None` if
+    /// no term is rounded, so that every order gives the same bits.
+    pub(crate) fn summation(
+        &self,
+        left: &AbstractArray,
+        right: &AbstractArray,
+    ) -> Option<(AxisList, Summation)> {
+        if !left.dtype.is_float() || left.is_empty() || right.is_empty() {
+            return None;
+        }
+        let contract = self.ordered_contract();
+        let (left_side, right_side) = self.sides(left.rank(), right.rank());
+        let (l, _) = strides_read(&left.shape, &contract.0, [&self.batch.0, &left_side.free]);
+        let (r, _) = strides_read(&right.shape, &contract.1, [&self.batch.1, &right_side.free]);
+        let [l, r] = [(left, &l), (right, &r)].map(|(info, strides)| Layout {
+            shape: &info.shape,
+            strides,
+        });
+        let shape = self.result_shape(&left.shape, &right.shape);
+        let mut pairs = sorting_permutation(&self.contract.0);
+        pairs.retain(|pair| left.shape[self.contract.0[*pair]] != 1);
+        Some((pairs, self.loops(&shape, l, r).summation()))
+    }
+
+    /// Returns the pairs of contracted axes in the order of the left operand, in which the product adds.
     fn ordered_contract(&self) -> (AxisList, AxisList) {
         sorting_permutation(&self.contract.0)
             .iter()

@@ -4,9 +4,13 @@
 //! memory.
 
 mod loops;
+mod summation;
 
 use self::loops::Kernel;
-pub(in crate::primitives) use self::loops::{Layout, LoopAxis, Loops, Strided, joined};
+pub(in crate::primitives) use self::loops::{
+    Layout, LoopAxis, Loops, Strided, joined, strides_read,
+};
+pub(crate) use self::summation::Summation;
 pub(in crate::primitives) use crate::base::target::Target;
 use std::borrow::Cow;
 
@@ -57,40 +61,70 @@ pub(in crate::primitives) fn multiply_then<T: Factor>(
         depth,
         ..
     } = *loops;
-    if !loops.is_turned() {
-        return divide(loops, left, right, target, threads, then);
+    match loops.arrangement() {
+        Arrangement::AsStored => divide(loops, left, right, target, threads, then),
+        Arrangement::Transposed => {
+            let mut transposed = reused(rows.length * columns.length);
+            multiply(&loops.transposed(), right, left, &mut transposed, threads);
+            let source = Columns {
+                elements: &transposed,
+                stride: rows.length,
+            };
+            turn(source, target, columns.length, threads, then);
+            give_back(transposed);
+        }
+        Arrangement::Turned => {
+            let mut laid_out = reused(columns.length * depth.length);
+            let source = Columns {
+                elements: right,
+                stride: columns.right,
+            };
+            let all = Target::new(&mut laid_out);
+            turn(source, all, columns.length, threads, None);
+            divide(&loops.turned(), left, &laid_out, target, threads, then);
+            give_back(laid_out);
+        }
     }
-    let turned = columns.length * depth.length;
-    let other_way = rows.length * (depth.length + columns.length);
-    let whole = loops.outer.is_empty() && rows.result == columns.length && depth.left == 1;
-    if whole && 3 * other_way < 2 * turned {
-        // Compute the transposed result as the product of the transposed operands. In this product, the left operand is
-        // the right factor.
-        let mut transposed = reused(rows.length * columns.length);
-        multiply(&loops.transposed(), right, left, &mut transposed, threads);
-        let source = Columns {
-            elements: &transposed,
-            stride: rows.length,
-        };
-        turn(source, target, columns.length, threads, then);
-        return give_back(transposed);
+}
+
+/// What is transposed in memory, so that the kernels read contiguous elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrangement {
+    /// Nothing: the kernels read both operands as they are.
+    AsStored,
+    /// The right operand, before the product.
+    Turned,
+    /// The result of the product of the transposed operands. In this product, the left operand is the right factor.
+    Transposed,
+}
+
+impl Loops {
+    fn arrangement(&self) -> Arrangement {
+        let Self {
+            rows,
+            columns,
+            depth,
+            ..
+        } = *self;
+        if !self.is_turned() {
+            return Arrangement::AsStored;
+        }
+        let turned = columns.length * depth.length;
+        let other_way = rows.length * (depth.length + columns.length);
+        let is_whole = self.outer.is_empty() && rows.result == columns.length && depth.left == 1;
+        if is_whole && 3 * other_way < 2 * turned {
+            Arrangement::Transposed
+        } else {
+            Arrangement::Turned
+        }
     }
-    let mut laid_out = reused(turned);
-    let source = Columns {
-        elements: right,
-        stride: columns.right,
-    };
-    turn(
-        source,
-        Target::new(&mut laid_out),
-        columns.length,
-        threads,
-        None,
-    );
-    let mut loops = loops.clone();
-    (loops.columns.right, loops.depth.right) = (1, columns.length);
-    divide(&loops, left, &laid_out, target, threads, then);
-    give_back(laid_out);
+
+    /// Returns the loops after the right operand is transposed in memory.
+    fn turned(&self) -> Self {
+        let mut loops = self.clone();
+        (loops.columns.right, loops.depth.right) = (1, self.columns.length);
+        loops
+    }
 }
 
 /// The columns of a matrix that are transposed, one after the other in memory. Neighbouring ones are `stride` elements apart.

@@ -115,34 +115,43 @@ impl<'a> Strided<'a> {
         others: [&[usize]; 2],
     ) -> Self {
         let shape = Shape::from(operand.shape());
-        let mut strides = row_major_strides(&shape);
-        let layout = Layout {
-            shape: &shape,
-            strides: &strides,
-        };
-        if layout.is_direct(contract) {
-            return Self {
-                array: Cow::Borrowed(operand),
-                shape,
-                strides,
-            };
-        }
-        let order = [others[0], others[1], contract].concat();
-        let lengths: Shape = order.iter().map(|&axis| shape[axis]).collect();
-        let steps: PerAxis<isize> = order
-            .iter()
-            .map(|&axis| strides[axis].cast_signed())
-            .collect();
-        let gathered = gather(operand, &lengths, &steps, 0);
-        for (&axis, &stride) in order.iter().zip(&row_major_strides(&lengths)) {
-            strides[axis] = stride;
-        }
+        let (strides, gathered) = strides_read(&shape, contract, others);
+        let array = gathered.map_or(Cow::Borrowed(operand), |(lengths, steps)| {
+            Cow::Owned(gather(operand, &lengths, &steps, 0))
+        });
         Self {
-            array: Cow::Owned(gathered),
+            array,
             shape,
             strides,
         }
     }
+}
+
+/// Returns the strides with which the kernel reads an operand. If the operand must be gathered first, also returns the shape of
+/// the copy, and the steps between the elements that are copied.
+pub(in crate::primitives) fn strides_read(
+    shape: &[usize],
+    contract: &[usize],
+    others: [&[usize]; 2],
+) -> (PerAxis, Option<(Shape, PerAxis<isize>)>) {
+    let mut strides = row_major_strides(shape);
+    let layout = Layout {
+        shape,
+        strides: &strides,
+    };
+    if layout.is_direct(contract) {
+        return (strides, None);
+    }
+    let order = [others[0], others[1], contract].concat();
+    let lengths: Shape = order.iter().map(|&axis| shape[axis]).collect();
+    let steps = order
+        .iter()
+        .map(|&axis| strides[axis].cast_signed())
+        .collect();
+    for (&axis, &stride) in order.iter().zip(&row_major_strides(&lengths)) {
+        strides[axis] = stride;
+    }
+    (strides, Some((lengths, steps)))
 }
 
 /// A right operand that is stored column by column is copied to another layout only if it has at least this many
@@ -159,6 +168,9 @@ const SMALL: usize = 512;
 /// The greatest number of rows and of columns for which the crate `gemm` has special kernels.
 const FEW: usize = 64;
 
+/// The greatest number of elements of a result that the crate `gemm` computes as inner products.
+pub(super) const INNER: usize = 16 * 16;
+
 /// The number of rows in a block of a matrix-vector product.
 const VECTOR_BLOCK: usize = 512;
 
@@ -173,6 +185,9 @@ pub(super) enum Kernel {
     /// A matrix-vector product. gemm's order of summation may depend on the number of rows, so the rows are divided
     /// into blocks of [`VECTOR_BLOCK`] rows.
     Vector,
+    /// A small result of inner products of rows and columns that are contiguous in memory. gemm adds in another order if the result
+    /// is larger, so the product is never divided.
+    Inner,
     /// A matrix product with few rows and columns. gemm's order of summation depends on the numbers of rows and
     /// columns, so the product is never divided.
     Few,
@@ -278,11 +293,19 @@ impl Loops {
             Kernel::Plain
         } else if rows == 1 || columns == 1 {
             Kernel::Vector
+        } else if self.is_inner() {
+            Kernel::Inner
         } else if rows.max(columns) <= FEW {
             Kernel::Few
         } else {
             Kernel::Blocked
         }
+    }
+
+    /// Returns whether `gemm` computes this product, or its blocks if it is a matrix-vector product, as inner products.
+    pub(super) fn is_inner(&self) -> bool {
+        let is_contiguous = self.depth.left == 1 && self.depth.right == 1;
+        is_contiguous && self.rows.length * self.columns.length <= INNER
     }
 
     /// Divides a matrix-vector product into blocks of rows, each with its offsets. Returns `None` for other products.
@@ -393,8 +416,10 @@ impl Loops {
         let rest = axis.length.checked_sub(half).filter(|&rest| rest > 0)?;
         let halves = (self.part(place, half), self.part(place, rest));
         let keep = [&halves.0, &halves.1].map(|half| half.kernel() == self.kernel());
-        (half > 0 && keep == [true; 2] && (is_outer || self.kernel() != Kernel::Few))
-            .then(|| (halves.0, halves.1, axis.offsets(half)))
+        (half > 0
+            && keep == [true; 2]
+            && (is_outer || !matches!(self.kernel(), Kernel::Few | Kernel::Inner)))
+        .then(|| (halves.0, halves.1, axis.offsets(half)))
     }
 
     /// Calls `product` once for each matrix product, with the offsets in the left operand, the right operand and the
