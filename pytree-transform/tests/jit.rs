@@ -8,6 +8,7 @@
     reason = "a test says what it checks in its name, and fails by panicking"
 )]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -209,6 +210,41 @@ fn jitted_function_can_recurse_on_smaller_shapes() {
     assert_eq!(f.traces(), 4);
 }
 
+fn panics(function: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(function)).unwrap_err();
+    *payload.downcast::<String>().unwrap()
+}
+
+#[test]
+fn failed_traces_are_not_counted() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let f = jit(move |x: Tensor| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        x + Tensor::from([1.0_f32, 2.0])
+    });
+    let wrong = || drop(f(ones(3)));
+    let first = panics(wrong);
+    assert!(first.contains("[3]"), "{first}");
+    for _ in 0..40 {
+        assert_eq!(panics(wrong), first, "the same error each time");
+    }
+    assert_eq!((f.traces(), f.cached()), (0, 0));
+    assert_eq!(f(ones(2)).to_vec::<f32>(), [2.0, 3.0]);
+    assert_eq!(f(ones(2)).to_vec::<f32>(), [2.0, 3.0]);
+    assert_eq!((f.traces(), f.cached()), (1, 1));
+    assert_eq!(f.why_retraced(), None, "no signature was traced before");
+    assert_eq!(runs.load(Ordering::Relaxed), 42);
+
+    let fallible = jit(|x: Tensor| x.try_add(Tensor::from([1.0_f32, 2.0])));
+    for _ in 0..2 {
+        assert!(fallible(ones(3)).is_err());
+    }
+    assert_eq!(fallible.traces(), 0);
+    assert!(fallible(ones(2)).is_ok());
+    assert_eq!(fallible.traces(), 1);
+}
+
 /// Runs each function on its own thread, all at once, and fails if a thread hangs.
 fn all_end<T: Send + 'static>(functions: Vec<Box<dyn FnOnce() -> T + Send>>) -> Vec<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -275,8 +311,8 @@ fn endless_recursion_is_an_error() {
     let f = jit(move |x: Tensor| between(x.sin()));
     inner.set(f.clone()).unwrap();
     let call: Box<dyn FnOnce() -> String + Send> = Box::new(move || {
-        let call = std::panic::AssertUnwindSafe(|| f(ones(2)));
-        let error = std::panic::catch_unwind(call).unwrap_err();
+        let call = AssertUnwindSafe(|| f(ones(2)));
+        let error = catch_unwind(call).unwrap_err();
         *error.downcast::<String>().unwrap()
     });
     let text = all_end(vec![call]).remove(0);

@@ -45,14 +45,14 @@ type Adding = JitMut<(Mut<Tensor>, Mut<Tensor>, Tensor), Result<Tensor, String>>
 fn error_half_way_writes_no_argument() {
     let step = jit_mut(add);
     let (mut sum, mut product) = (Tensor::from(1.0), Tensor::from(2.0));
-    for round in 0..2 {
+    for _ in 0..2 {
         let before = (sum.item::<f64>(), product.item::<f64>());
         let error = step((&mut sum, &mut product, vector(&[1.0, 2.0, 3.0])));
         assert_eq!(error.unwrap_err(), "3 elements");
         assert_eq!((sum.item::<f64>(), product.item::<f64>()), before);
         let doubled = step((&mut sum, &mut product, vector(&[3.0]))).unwrap();
         assert_eq!(doubled.to_vec::<f64>(), [6.0]);
-        assert_eq!(step.traces(), 2 + round, "an error is not cached");
+        assert_eq!(step.traces(), 1, "a failure is no trace");
     }
     assert_eq!((sum.item::<f64>(), product.item::<f64>()), (7.0, 18.0));
     assert_eq!(step.cached(), 1);
@@ -154,7 +154,7 @@ fn mapped_and_compiled_functions_nest_both_ways() {
         (doubled, &a, &b),
         (&xs * 2.0, &vector(&[1.0, 3.0]), &vector(&[1.0, 4.0]))
     );
-    assert_eq!(compiled.traces(), 2);
+    assert_eq!(compiled.traces(), 1);
 }
 
 #[test]

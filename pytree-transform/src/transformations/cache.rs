@@ -185,7 +185,12 @@ impl Cache {
         self.size
     }
 
-    /// Returns how many times the function was traced.
+    /// Counts a trace that has succeeded.
+    pub(crate) fn traced(&self) {
+        self.traces.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many times the function was traced without a failure.
     pub(crate) fn traces(&self) -> usize {
         self.traces.load(Ordering::Relaxed)
     }
@@ -249,7 +254,8 @@ impl Cache {
     /// forever, each of them traces the function.
     ///
     /// # Errors
-    /// Returns the error of `trace`. In this case no entry is created.
+    /// Returns the error of `trace`. In this case no entry is created, and the next call with this signature traces again: only
+    /// the function itself can make another error of its type, or panic at the user's line, and its failure may have passed.
     ///
     /// # Panics
     /// If `trace` requests the same signature.
@@ -270,7 +276,6 @@ impl Cache {
             Asked::Known(entry) => return Ok(entry),
             Asked::Trace(begun) => begun,
         };
-        self.traces.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(trace(signature)?);
         // Another thread may have traced the same signature in the meantime, because a thread does not wait if the wait
         // would be a deadlock.

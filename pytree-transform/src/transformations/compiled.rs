@@ -292,6 +292,7 @@ impl<T, E> Compiled<T, E> {
             )
         });
         let (outcome, is_used_once) = outcome?;
+        self.cache.traced();
         let dropped = Dropped::find(&signature, &jaxpr);
         let body = Body::named(Recorder::Jit, self.of_type.short_name(), jaxpr, compile);
         let traced = Traced {
@@ -430,7 +431,9 @@ macro_rules! compiled_options {
                 self.anew(checks, self.compiled.cache.size())
             }
 
-            /// Returns how many times the function was traced.
+            /// Returns how many times the function was traced and recorded. A trace that ends with an error or a panic does not
+            /// count: the cache remembers no failure, so each call with this argument runs the function again, and the function
+            /// makes its error or panic anew.
             pub fn traces(&self) -> usize {
                 self.compiled.cache.traces()
             }

@@ -170,7 +170,7 @@ impl<'f, A: Traceable, R: 'f> Spmd<'f, A, R> {
         self.with(|options| set(&mut options.out_axes, name, axes.into()))
     }
 
-    /// Returns how many times the function was traced.
+    /// Returns how many times the function was traced and recorded. A trace that ends with an error or a panic does not count.
     pub fn traces(&self) -> usize {
         self.options.recorded.traces.load(Ordering::Relaxed)
     }
@@ -349,7 +349,6 @@ impl Options {
             leaves,
         );
         let parts = parts_of(origin, &signature, &inputs);
-        self.recorded.traces.fetch_add(1, Ordering::Relaxed);
         let levels = Levels::begin(mesh);
         let (jaxpr, captured, outcome) = stage(Recorder::Spmd, &parts, |tensors| {
             let (results, outcome) =
@@ -364,6 +363,7 @@ impl Options {
         });
         drop(levels);
         let (outcome, outputs) = outcome?;
+        self.recorded.traces.fetch_add(1, Ordering::Relaxed);
         assert!(
             captured.is_empty(),
             "cannot call spmd: its function captured a traced {}, and spmd runs inside of no other transformation; apply the other transformation inside of the function ({origin})",
