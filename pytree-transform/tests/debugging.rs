@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use pytree_transform::{
-    Tensor, TensorError, debug_callback, debug_infs, debug_nans, debug_print, grad, jit, jvp,
-    make_jaxpr, vjp, vmap,
+    DType, Tensor, TensorError, debug_callback, debug_infs, debug_nans, debug_print, grad, jit,
+    jvp, make_jaxpr, scan, vjp, vmap,
 };
 
 /// The values that callbacks received, in order.
@@ -239,6 +239,79 @@ fn nan_in_a_derivative_is_found() {
         "{message}"
     );
     assert!(message.contains("debugging.rs"), "{message}");
+}
+
+#[test]
+fn nan_of_a_backward_pass_names_the_infinity() {
+    let x = Tensor::from([0.0_f32, 4.0]);
+    let slope = |x: &Tensor| grad(|x: &Tensor| x.square().log().sum())(x);
+    let line = line!() - 1;
+    let began = format!("infinite: 1, which began in `div` at {}:{line}:", file!());
+    let compiled = jit(move |x: Tensor| slope(&x));
+    let messages = [
+        panics(|| debug_nans(|| drop(slope(&x)))),
+        panics(|| debug_nans(|| drop(compiled(x.clone())))),
+    ];
+    for message in messages {
+        assert!(
+            message.contains("returned NaN in 1 of 2 elements"),
+            "{message}"
+        );
+        assert!(message.contains(&began), "{message}");
+    }
+
+    // The infinity passes through other operations, and begins in the body of a loop.
+    let line = line!() + 1;
+    let step = |x: Tensor, add: Tensor| (x.exp(), add);
+    let exploding = |x: Tensor| {
+        scan(step, x, Tensor::zeros(DType::F32, [6]))
+            .0
+            .reshape([1, 1])
+    };
+    let message = panics(|| debug_nans(|| drop(exploding(Tensor::from(1.0_f32)) * 2.0 * 0.0)));
+    let began = format!("which began in `exp` at {}:{line}:", file!());
+    assert!(message.contains(&began), "{message}");
+
+    // An infinity of the program's data began in no operation.
+    let data = Tensor::from([f32::INFINITY, 1.0]);
+    let message = panics(|| debug_nans(|| drop(&data - &data)));
+    assert!(
+        message.ends_with("elements already infinite: 1"),
+        "{message}"
+    );
+}
+
+/// A function that keeps NaN as a constant for elements that are out of range.
+fn in_range(x: &Tensor) -> Tensor {
+    let missing = Tensor::full(x.dtype(), [], f64::NAN);
+    let moved = missing.expand_dims(0).broadcast_to(x.shape()).reverse([0]);
+    x.less(10.0).select(x, &moved) + x.less(10.0).select(x, &missing)
+}
+
+#[test]
+fn intended_nan_is_reported_where_it_is_selected() {
+    let (good, bad) = (Tensor::from([1.0_f32, 2.0]), Tensor::from([1.0_f32, 20.0]));
+    let compiled = jit(|x: Tensor| in_range(&x));
+    let batched = jit(|x: Tensor| vmap(|x: Tensor| in_range(&x.expand_dims(0)))(x));
+    let looped = jit(|x: Tensor| scan(|(), x: Tensor| ((), in_range(&x.expand_dims(0))), (), x).1);
+    let slope = jit(|x: Tensor| grad(|x: &Tensor| in_range(x).sum())(&x));
+    debug_nans(|| {
+        assert_eq!(in_range(&good), Tensor::from([2.0_f32, 4.0]));
+        assert_eq!(compiled(good.clone()), Tensor::from([2.0_f32, 4.0]));
+        assert_eq!(batched(good.clone()), Tensor::from([[2.0_f32], [4.0]]));
+        assert_eq!(looped(good.clone()), Tensor::from([[2.0_f32], [4.0]]));
+        assert_eq!(slope(good.clone()), Tensor::from([2.0_f32, 2.0]));
+    });
+    let runs: [&dyn Fn(Tensor) -> Tensor; 4] =
+        [&|x| in_range(&x), &|x| compiled(x), &|x| batched(x), &|x| {
+            looped(x)
+        }];
+    for run in runs {
+        let message = panics(|| debug_nans(|| drop(run(bad.clone()))));
+        assert!(message.starts_with("`select` at "), "{message}");
+        assert!(message.contains("returned NaN in 1 of "), "{message}");
+        assert!(message.contains("elements already NaN: "), "{message}");
+    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Cases of operations: value, gradients of first and second order, jvp, and vmap over several axes.
 
-use pytree::{Axes, Filter, Tensor, grad, jit, jvp, vmap};
+use pytree::debug::debug_nans;
+use pytree::{Axes, DType, Filter, Tensor, grad, jit, jvp, vmap};
 use serde_json::Value;
 
 use crate::goldens::files::{read, tensor};
 use crate::goldens::tolerance::assert_close;
-use crate::stablehlo::device::loses_nan;
+use crate::stablehlo::device::{device, loses_nan};
 use crate::stablehlo::record::Group;
 
 type Arguments = Vec<Tensor>;
@@ -18,6 +19,21 @@ fn floats() -> Filter {
         leaf.array_info()
             .is_some_and(|info| info.element.is_float())
     })
+}
+
+/// Runs a function again while results are checked: if neither its arguments nor what is expected has a NaN, then no operation
+/// may be blamed for one.
+pub fn check_nans<'a, R>(values: impl IntoIterator<Item = &'a Tensor>, run: impl FnOnce() -> R) {
+    let has_nan = |x: &Tensor| {
+        x.convert(DType::F64)
+            .to_vec::<f64>()
+            .into_iter()
+            .any(f64::is_nan)
+    };
+    // The checks run on the host.
+    if device().is_none() && !values.into_iter().any(has_nan) {
+        debug_nans(|| drop(run()));
+    }
 }
 
 /// The inner product of cotangents or tangents that are there.
@@ -50,6 +66,7 @@ fn check_case(case: &Value, apply: Apply, group: Option<&mut Group>) {
         jit(move |x: Arguments| f(&x))
     };
     assert_close(&format!("{what}: jit"), &compiled(x.clone()), &expected);
+    check_nans(x.iter().chain([&expected]), || (f(&x), compiled(x.clone())));
     check_vmap(&what, case, &f);
     if let Some(group) = group {
         record_case(&what, case, &x, f.clone(), group);
@@ -73,17 +90,19 @@ fn check_case(case: &Value, apply: Apply, group: Option<&mut Group>) {
         return;
     }
     let gradient = grad(loss).wrt(floats());
-    for (found, expected) in gradient(&x).leaves().iter().zip(some(&case["gradients"])) {
-        assert_close(&format!("{what}: gradient"), found, &expected);
+    let gradients = some(&case["gradients"]);
+    for (found, expected) in gradient(&x).leaves().iter().zip(&gradients) {
+        assert_close(&format!("{what}: gradient"), found, expected);
     }
+    let known = || x.iter().chain([&expected]);
+    check_nans(known().chain(&gradients), || gradient(&x));
     let slope = |x: &Arguments| inner(gradient(x).leaves(), &direction);
-    for (found, expected) in grad(slope).wrt(floats())(&x)
-        .leaves()
-        .iter()
-        .zip(some(&case["second"]))
-    {
-        assert_close(&format!("{what}: second derivative"), found, &expected);
+    let curvature = grad(slope).wrt(floats());
+    let second = some(&case["second"]);
+    for (found, expected) in curvature(&x).leaves().iter().zip(&second) {
+        assert_close(&format!("{what}: second derivative"), found, expected);
     }
+    check_nans(known().chain(&gradients).chain(&second), || curvature(&x));
     let tangents: Arguments = case["direction"]
         .as_array()
         .unwrap()

@@ -86,6 +86,44 @@ fn nan_names_its_line() {
     );
 }
 
+#[test]
+fn intended_nan_is_no_error_until_it_is_selected() {
+    let logits = Tensor::from([[1.0_f32, 2.0, 0.5], [0.0, -1.0, 3.0]]);
+    let loss = jit(|(logits, labels): (Tensor, Tensor)| {
+        let loss = |logits: &Tensor| softmax_cross_entropy(logits, &labels).mean();
+        value_and_grad(loss)(&logits)
+    });
+    let embed = Embed::new(5, 4, &mut Rngs::new(0));
+    let rows = jit(|(embed, indices): (Embed, Tensor)| embed.forward(&indices));
+    let plain = loss((logits.clone(), Tensor::from([1, -1])));
+    let (good, bad) = (
+        Tensor::from([[0, 4], [-5, 2]]),
+        Tensor::from([[0, 4], [5, 2]]),
+    );
+    let expected = rows((embed.clone(), good.clone()));
+    debug_nans(|| {
+        let (value, slope) = loss((logits.clone(), Tensor::from([1, -1])));
+        assert_eq!((value, slope), plain);
+        assert_eq!(rows((embed.clone(), good)), expected);
+    });
+    // A label or an index that is out of range is an error, which names its operands.
+    let message = |run: &dyn Fn()| {
+        let run = AssertUnwindSafe(|| debug_nans(run));
+        *catch_unwind(run).unwrap_err().downcast::<String>().unwrap()
+    };
+    let of_label = message(&|| drop(loss((logits.clone(), Tensor::from([1, 3])))));
+    assert!(of_label.contains("`select` at "), "{of_label}");
+    assert!(
+        of_label.contains("returned NaN in 1 of 2 elements"),
+        "{of_label}"
+    );
+    let of_index = message(&|| drop(rows((embed.clone(), bad.clone()))));
+    assert!(
+        of_index.contains("returned NaN in 4 of 16 elements"),
+        "{of_index}"
+    );
+}
+
 /// Prints values. The next test runs this function in another process, and reads the output of the process.
 #[test]
 fn prints() {
@@ -143,6 +181,8 @@ fn the_environment_turns_checks_on() {
                 "--nocapture",
             ])
             .env("P18_CHILD", "1")
+            .env_remove("PYTREE_DEBUG_NANS")
+            .env_remove("PYTREE_DEBUG_INFS")
             .env(variable, "1")
             .output()
             .unwrap()

@@ -1,4 +1,10 @@
 //! Checks that find the origin of NaN and infinities. Each result of an operation is checked as soon as it is computed.
+//!
+//! A NaN may be intended: the library and its users write NaN as a constant, for the case that an index or a label is out of
+//! range, and select it only in this case. So an operation that computes nothing is never to blame for a NaN that its operands
+//! already have: it creates a constant, or moves elements. A NaN is reported when an operation computes with it or selects it.
+
+mod origins;
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -6,6 +12,8 @@ use std::panic::Location;
 
 use crate::base::array::Array;
 use crate::base::error::TensorError;
+use crate::tensor::checks::origins::{Origin, Origins};
+use crate::tensor::elementwise::Elementwise;
 use crate::tensor::evaluation;
 use crate::tensor::primitive::{Operands, Outputs, Primitive};
 
@@ -62,7 +70,12 @@ thread_local! {
 }
 
 /// Runs a function, and panics if one of its operations returns NaN. The message names the operation and its source
-/// line, and summarises its operands. While the check is active, compiled functions run operation by operation.
+/// line, and summarises its operands. If an operand has infinities, the message also names the operation in which they began:
+/// a NaN of a backward pass is often an infinity times zero. While the check is active, compiled functions run operation by
+/// operation.
+///
+/// A constant NaN is allowed until an operation computes with it or selects it. So a function may write NaN for the case that,
+/// for instance, an index is out of range.
 ///
 /// The check applies to this thread. The environment variable `PYTREE_DEBUG_NANS=1` activates the check for the whole
 /// program. [`Jit::check_nans`](crate::Jit::check_nans) activates the check for one compiled function. The counterpart
@@ -135,6 +148,7 @@ impl Summary {
         summary
     }
 
+    /// Describes an operand, with the operations in which its NaNs and infinities began.
     fn describe(&self, position: usize, array: &Array) -> String {
         let range = match self.range {
             None => String::new(),
@@ -143,13 +157,25 @@ impl Summary {
             }
             Some((least, greatest)) => format!(" with values from {least} to {greatest}"),
         };
-        let with = |count: usize, what: &str| match count {
-            0 => String::new(),
-            count => format!(", elements already {what}: {count}"),
+        let origins = Origins::of(array);
+        let with = |count: usize, what: &str, origin: Option<Origin>| match (count, origin) {
+            (0, _) => String::new(),
+            (count, None) => format!(", elements already {what}: {count}"),
+            (count, Some(origin)) => {
+                format!(", elements already {what}: {count}, which began in {origin}")
+            }
         };
-        let (nans, infs) = (with(self.nans, "NaN"), with(self.infs, "infinite"));
+        let nans = with(self.nans, "NaN", origins.nans);
+        let infs = with(self.infs, "infinite", origins.infs);
         format!("operand {position} is {}{range}{nans}{infs}", array.info)
     }
+}
+
+/// Returns whether a primitive computes no element: it creates a constant, moves elements, or runs bodies, whose operations are
+/// checked themselves.
+fn computes_nothing(primitive: &dyn Primitive, operands: &Operands) -> bool {
+    let is_select = matches!(primitive.elementwise(), Some(Elementwise::Select));
+    operands.is_empty() || (primitive.accepts_narrow() && !is_select)
 }
 
 /// Evaluates a primitive. Returns the results if they pass the active checks. An error contains the text of the
@@ -161,26 +187,43 @@ pub(crate) fn evaluate(
     equation: Option<&dyn Display>,
 ) -> Result<Outputs<Array>, TensorError> {
     let results = evaluation::evaluate(primitive, operands.clone());
-    let checks = CHECKS.get();
+    let runs_bodies = !primitive.bodies().is_empty();
     for result in &results {
         if !result.dtype().is_float() {
+            Origins::default().remember(result);
             continue;
         }
         let found = Summary::of(result);
-        let (count, name) = match found {
-            Summary { nans, .. } if checks.nans && nans > 0 => (nans, "NaN"),
-            Summary { infs, .. } if checks.infs && infs > 0 => (infs, "an infinity"),
-            _ => continue,
+        if found.nans + found.infs == 0 {
+            Origins::default().remember(result);
+            continue;
+        }
+        let given: Vec<Summary> = operands.iter().map(|array| Summary::of(array)).collect();
+        let name = forbidden(&found, &given, computes_nothing(primitive, &operands));
+        let Some((count, what)) = name.filter(|_| !runs_bodies) else {
+            let here = Origin {
+                operation: primitive.name(),
+                line,
+            };
+            let began = if runs_bodies {
+                Origins::newest()
+            } else {
+                Origins {
+                    nans: Some(here),
+                    infs: Some(here),
+                }
+            };
+            origins(began, &found, &given, &operands).remember(result);
+            continue;
         };
-        let summaries: Vec<String> = operands
-            .iter()
-            .enumerate()
-            .map(|(position, operand)| Summary::of(operand).describe(position, operand))
+        let pairs = given.iter().zip(&operands).enumerate();
+        let summaries: Vec<String> = pairs
+            .map(|(position, (summary, operand))| summary.describe(position, operand))
             .collect();
         return Err(TensorError::NotFinite {
             operation: primitive.name(),
             line,
-            what: format!("{name} in {count} of {} elements", result.info.len()).into(),
+            what: format!("{what} in {count} of {} elements", result.info.len()).into(),
             equation: match equation {
                 Some(equation) => equation.to_string(),
                 None => written(primitive, result, &operands),
@@ -195,6 +238,49 @@ pub(crate) fn evaluate(
         });
     }
     Ok(results)
+}
+
+/// Returns the number of elements of a result that the active checks forbid, and what they are. `given` summarises the
+/// operands.
+fn forbidden(
+    found: &Summary,
+    given: &[Summary],
+    computes_nothing: bool,
+) -> Option<(usize, &'static str)> {
+    let checks = CHECKS.get();
+    let is_to_blame = |count: usize, of: fn(&Summary) -> usize| {
+        let was_given = given.is_empty() || given.iter().any(|summary| of(summary) > 0);
+        count > 0 && !(computes_nothing && was_given)
+    };
+    if checks.nans && is_to_blame(found.nans, |summary| summary.nans) {
+        Some((found.nans, "NaN"))
+    } else if checks.infs && is_to_blame(found.infs, |summary| summary.infs) {
+        Some((found.infs, "an infinity"))
+    } else {
+        None
+    }
+}
+
+/// Returns the origins of the NaNs and infinities of a result. If no operand has any, they are `began`.
+fn origins(began: Origins, found: &Summary, given: &[Summary], operands: &Operands) -> Origins {
+    let of_kind =
+        |count: fn(&Summary) -> usize, origin: fn(Origins) -> Option<Origin>| -> Option<Origin> {
+            if count(found) == 0 {
+                return None;
+            }
+            let mut with = operands
+                .iter()
+                .zip(given)
+                .filter(|(_, summary)| count(summary) > 0);
+            match with.next() {
+                None => origin(began),
+                Some((operand, _)) => origin(Origins::of(operand)),
+            }
+        };
+    Origins {
+        nans: of_kind(|summary| summary.nans, |origins| origins.nans),
+        infs: of_kind(|summary| summary.infs, |origins| origins.infs),
+    }
 }
 
 /// Returns the text of an operation that belongs to no jaxpr. Dtypes and shapes replace the variables.

@@ -1,0 +1,86 @@
+//! Where the NaNs and infinities of arrays began, while results are checked.
+//!
+//! A NaN is often reported long after the operation that is to blame: in a backward pass, an infinity times zero. So each thread
+//! remembers the operation in which the NaNs or infinities of an array began, by the address of the array's elements. An operation
+//! whose operands have them hands their origin on. Every checked result replaces what was known of its address, so the address of
+//! freed memory misleads nobody.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+
+use crate::base::array::Array;
+use crate::base::bits::with_bits;
+
+/// The number of addresses that a thread remembers. Beyond it, the thread forgets all of them.
+const MANY: usize = 1 << 14;
+
+/// An operation, at the line of the user's program that called it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) operation: &'static str,
+    pub(super) line: &'static Location<'static>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` at {}", self.operation, self.line)
+    }
+}
+
+/// The operations in which the NaNs and the infinities of an array began. `None` if it has none, or if their origin is unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Origins {
+    pub(super) nans: Option<Origin>,
+    pub(super) infs: Option<Origin>,
+}
+
+#[derive(Default)]
+struct Known {
+    of_address: HashMap<usize, Origins>,
+    /// The newest origins, which also are those of a loop whose body ran last.
+    newest: Origins,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+fn address(array: &Array) -> usize {
+    with_bits!(array.dtype(), T => array.bits::<T>().as_ptr().addr())
+}
+
+impl Origins {
+    /// Returns the origins of the NaNs and infinities of an operand.
+    pub(super) fn of(array: &Array) -> Self {
+        KNOWN.with_borrow(|known| {
+            let origins = known.of_address.get(&address(array));
+            origins.copied().unwrap_or_default()
+        })
+    }
+
+    /// Returns the origins that began last on this thread.
+    pub(super) fn newest() -> Self {
+        KNOWN.with_borrow(|known| known.newest)
+    }
+
+    /// Remembers the origins of a result.
+    pub(super) fn remember(self, result: &Array) {
+        KNOWN.with_borrow_mut(|known| {
+            let address = address(result);
+            if self.nans.is_none() && self.infs.is_none() {
+                known.of_address.remove(&address);
+                return;
+            }
+            if known.of_address.len() >= MANY {
+                known.of_address.clear();
+            }
+            known.newest = Self {
+                nans: self.nans.or(known.newest.nans),
+                infs: self.infs.or(known.newest.infs),
+            };
+            known.of_address.insert(address, self);
+        });
+    }
+}
