@@ -25,6 +25,7 @@ mod passes;
 mod paths;
 mod products;
 mod programs;
+mod random_programs;
 mod sharing;
 mod states;
 mod steps;

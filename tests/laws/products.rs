@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use pytree::{DType, Tensor, grad, jit, vmap};
 
-use crate::cases;
-use crate::close::assert_same_bits;
-use crate::programs::noise;
+use crate::laws::cases;
+use crate::laws::close::assert_same_bits;
+use crate::laws::programs::noise;
 
 /// Lengths around the thresholds at which kernels change, by themselves or as a factor of a number of elements.
 const LENGTHS: &[usize] = &[
