@@ -179,7 +179,7 @@ const VECTOR_BLOCK: usize = 512;
 /// Each kernel has its own order of summation. If a product is divided into parts, all parts use the kernel of the
 /// whole product, so the number of parts does not change the bits of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kernel {
+pub(crate) enum Kernel {
     /// A plain loop.
     Plain,
     /// A matrix-vector product. gemm's order of summation may depend on the number of rows, so the rows are divided

@@ -23,6 +23,8 @@ pub(crate) enum Summation {
     Pair,
     /// One term after the other, with fused multiplications.
     Undivided,
+    /// Chunks of the depth, whose lengths depend on the depth and on whether there are few rows and columns.
+    Chunks(Kernel),
     /// Another order, which depends on the numbers of rows and columns.
     Of(Route, [usize; 2]),
 }
@@ -67,10 +69,11 @@ impl Loops {
             Kernel::Vector => vector_route(rows, rows.left, depth),
             Kernel::Inner | Kernel::Few | Kernel::Blocked => Route::Chunks,
         };
-        if route == Route::Chunks && depth.length <= UNDIVIDED {
-            return Summation::Undivided;
+        match (route, kernel) {
+            (Route::Chunks, _) if depth.length <= UNDIVIDED => Summation::Undivided,
+            (Route::Chunks, Kernel::Few | Kernel::Blocked) => Summation::Chunks(kernel),
+            _ => Summation::Of(route, [rows.length, columns.length]),
         }
-        Summation::Of(route, [rows.length, columns.length])
     }
 }
 
