@@ -115,18 +115,23 @@ impl Tensor {
         let _called = called("floor_divide");
         let other = &other.beside(self)?;
         let (x, y) = elementwise::broadcast_together("floor_divide", self, other)?;
-        let rest = x.try_rem(&y)?;
         if matches!(x.dtype(), DType::U8 | DType::U16 | DType::U32) {
             return x.try_divide(&y);
         }
         // If the signs differ and the remainder is not 0, the quotient rounded toward zero is too large by one.
         if !x.dtype().is_float() {
+            let rest = x.try_rem(&y)?;
             let above = x.sign().not_equal(y.sign()) & rest.not_equal(0);
             let quotient = &x / &y;
             return Ok(above.select(&(&quotient - 1), &quotient));
         }
-        // If the divisor is 0, return the plain quotient, which is infinite or NaN.
-        let dividend = y.equal(0.0).select(&x, &(&x - &rest));
+        // If the divisor is 0, return the plain quotient, which is infinite or NaN. The remainder would be NaN.
+        let is_zero = y.equal(0.0);
+        let of = |value| Self::constant(x.dtype(), value);
+        let rest = is_zero
+            .select(&of(0.0), &x)
+            .try_rem(is_zero.select(&of(1.0), &y))?;
+        let dividend = is_zero.select(&x, &(&x - &rest));
         let quotient = dividend / &y;
         let above = rest.not_equal(0.0) & rest.sign().not_equal(y.sign());
         Ok(above
