@@ -1,12 +1,22 @@
 //! Converts the floats of a whole model to one dtype.
+//!
+//! Running statistics, moments, averages and metrics change by small steps. In half precision such a step rounds to
+//! nothing, so the states of the collections [`BatchStat`] and [`OptState`] are never narrower than f32, and the states of
+//! the collection [`Metric`] keep their dtype.
 
-use pytree_core::{PytreeOf, graph};
+use pytree_core::kind::{BatchStat, Metric, OptState};
+use pytree_core::{CollectionId, LeafKind, PytreeOf, graph};
 use pytree_transform::{DType, Tensor};
 
 /// Returns the model with all tensors of floats converted to `dtype`.
 ///
-/// Parameters and states, for example running statistics, are converted. Integers, bools, random keys and static fields
-/// do not change. Shared nodes stay shared. The result has new references, and the references of `model` do not change.
+/// Parameters and states are converted. Integers, bools, random keys and static fields do not change. Shared nodes stay
+/// shared. The result has new references, and the references of `model` do not change.
+///
+/// If `dtype` is bf16 or f16, the states that accumulate are converted to f32: running statistics
+/// ([`BatchStat`](pytree_core::kind::BatchStat)) and the states of optimizers
+/// ([`OptState`](pytree_core::kind::OptState)). A half-precision float has 8 or 11 bits, so a running mean with a
+/// momentum of 0.99 would not move. The states of metrics ([`Metric`](pytree_core::kind::Metric)) are not converted.
 ///
 /// To draw initial values in `dtype`, create the layers in `dtype`, for example with
 /// [`LinearOptions`](crate::LinearOptions). Conversion does not add precision to values that were drawn in another
@@ -14,7 +24,7 @@ use pytree_transform::{DType, Tensor};
 ///
 /// # Examples
 /// ```
-/// use pytree_nn::{Activation, Mlp, Optimizer, Rngs, adam, convert_floats};
+/// use pytree_nn::{Activation, BatchNorm, Mlp, Optimizer, Rngs, adam, convert_floats};
 /// use pytree_transform::{DType, Tensor};
 /// let model = Mlp::new(&[2, 8, 1], Activation::Tanh, &mut Rngs::new(0));
 /// let model = convert_floats(&model, DType::F64);
@@ -25,6 +35,9 @@ use pytree_transform::{DType, Tensor};
 /// let (model, optimizer) = convert_floats(&(model, optimizer), DType::F32);
 /// assert_eq!(model.layers[0].weight.dtype(), DType::F32);
 /// # let _ = optimizer;
+/// let norm = convert_floats(&BatchNorm::new(2, &mut Rngs::new(0)), DType::BF16);
+/// assert_eq!(norm.scale.map(|scale| scale.dtype()), Some(DType::BF16));
+/// assert_eq!(norm.mean.dtype(), DType::F32);
 /// ```
 ///
 /// # Panics
@@ -36,11 +49,43 @@ pub fn convert_floats<M: PytreeOf<Tensor>>(model: &M, dtype: DType) -> M {
         dtype.is_float(),
         "cannot convert the floats of a model to {dtype}: expected a float dtype; to convert a single tensor to another dtype, use `.convert(…)`"
     );
-    graph::map(model, |leaf: &Tensor| {
-        if leaf.dtype().is_float() {
-            leaf.convert(dtype)
-        } else {
+    map_with_kinds(model, |leaf, kind| {
+        if !leaf.dtype().is_float() || is_in::<Metric>(kind) {
             leaf.clone()
+        } else if is_in::<BatchStat>(kind) || is_in::<OptState>(kind) {
+            leaf.convert(dtype.max(DType::F32))
+        } else {
+            leaf.convert(dtype)
         }
     })
+}
+
+/// Returns the model with each tensor replaced by the result of `function`, which receives the tensor and its kind.
+pub(crate) fn map_with_kinds<M: PytreeOf<Tensor>>(
+    model: &M,
+    mut function: impl FnMut(&Tensor, Option<LeafKind>) -> Tensor,
+) -> M {
+    let mut kinds = graph::structure(model).leaf_kinds().into_iter();
+    graph::map(model, |leaf: &Tensor| {
+        function(leaf, kinds.next().flatten())
+    })
+}
+
+/// Returns whether a leaf is a state of the collection `C`.
+fn is_in<C: pytree_core::kind::Collection>(kind: Option<LeafKind>) -> bool {
+    matches!(kind, Some(LeafKind::State(found)) if found.is_in(&CollectionId::of::<C>()))
+}
+
+/// Converts the tensor to f32 if its dtype is a half-precision float. Returns other tensors unchanged.
+#[track_caller]
+pub(crate) fn at_least_f32(tensor: &Tensor) -> Tensor {
+    tensor.convert(at_least_f32_dtype(tensor.dtype()))
+}
+
+/// Returns f32 for half-precision floats, and other dtypes unchanged.
+pub(crate) fn at_least_f32_dtype(dtype: DType) -> DType {
+    match dtype {
+        DType::BF16 | DType::F16 => DType::F32,
+        _ => dtype,
+    }
 }

@@ -3,7 +3,7 @@
 use pytree_core::{LeafKind, PytreeOf, Static, graph};
 use pytree_transform::{DType, Tensor};
 
-use crate::convert_floats::convert_floats;
+use crate::convert_floats::{convert_floats, map_with_kinds};
 
 /// The dtypes of a mixed-precision computation (Micikevicius et al. 2018, "Mixed precision training", section 3.1).
 ///
@@ -54,7 +54,8 @@ impl MixedPrecision {
         }
     }
 
-    /// Returns a model, a batch or another pytree with all floats converted to the dtype of the forward pass.
+    /// Returns a model, a batch or another pytree with its floats converted to the dtype of the forward pass. States
+    /// that accumulate, such as running statistics, stay in f32: see [`convert_floats`].
     ///
     /// # Panics
     /// If the target dtype is not a float.
@@ -78,6 +79,11 @@ impl MixedPrecision {
     /// statistics. The changed states are converted back to their original dtypes and written to `model`. The
     /// parameters of `model` do not change.
     ///
+    /// Running statistics are not converted to the dtype of the forward pass: see [`convert_floats`]. In a layer of your
+    /// own, mark them with `#[state(BatchStat)]`, and convert them where they meet the input:
+    /// `x - self.mean.convert(x.dtype())`. Other states are converted, so a small change of such a state may round to
+    /// nothing. A number that the conversion and the forward pass leave unchanged keeps all its digits.
+    ///
     /// # Examples
     /// ```
     /// use pytree_nn::{BatchNorm, MixedPrecision, Rngs};
@@ -99,20 +105,31 @@ impl MixedPrecision {
         forward: impl FnOnce(&mut M) -> R,
     ) -> R {
         let mut converted = self.compute(model);
+        let (before, _) = graph::flatten::<Tensor, M>(&converted);
         let result = forward(&mut converted);
-        let (changed, treedef) = graph::flatten::<Tensor, M>(&converted);
-        let kinds = treedef.leaf_kinds();
-        let mut leaves = changed.into_iter().zip(kinds);
-        let number = graph::leaves::<Tensor, M>(model).len();
+        let (changed, _) = graph::flatten::<Tensor, M>(&converted);
         assert!(
-            leaves.len() == number,
-            "cannot write the states of a forward pass back: expected {number} leaves, found {}; change the structure of the model outside of the forward pass",
-            leaves.len()
+            changed.len() == before.len(),
+            "cannot write the states of a forward pass back: expected {} leaves, found {}; change the structure of the model outside of the forward pass",
+            before.len(),
+            changed.len()
         );
-        *model = graph::map(model, |leaf: &Tensor| match leaves.next() {
-            Some((changed, Some(LeafKind::State(_)))) => changed.convert(leaf.dtype()),
+        let mut leaves = before.into_iter().zip(changed);
+        *model = map_with_kinds(model, |leaf, kind| match (leaves.next(), kind) {
+            (Some((before, changed)), Some(LeafKind::State(_))) => written(leaf, &before, &changed),
             _ => leaf.clone(),
         });
         result
     }
+}
+
+/// Returns the new value of a state `leaf` that was converted to `before`, and that the forward pass left as `changed`.
+/// The elements that the forward pass did not change keep their digits.
+#[track_caller]
+fn written(leaf: &Tensor, before: &Tensor, changed: &Tensor) -> Tensor {
+    let new = changed.convert(leaf.dtype());
+    if before.dtype() == leaf.dtype() || before.info() != changed.info() {
+        return new;
+    }
+    before.equal(changed).select(leaf, &new)
 }

@@ -9,7 +9,7 @@ use std::fmt;
 
 pub(crate) use self::collection::NAME_LIMIT;
 pub use self::collection::{
-    BatchStat, Cache, Collection, CollectionId, Frozen, Intermediate, OptState, Param,
+    BatchStat, Cache, Collection, CollectionId, Frozen, Intermediate, Metric, OptState, Param,
     Perturbation, RngState, State,
 };
 use self::collection::{PARAM_NAME_LIMIT, too_long};

@@ -284,24 +284,3 @@ pub fn unflatten_changed<L: Leaf + Clone, T: Pytree>(
         .collect();
     unflatten_with_references(treedef, leaves, references, Contents::WrittenAt(&written))
 }
-
-/// Unflattens a flattened value after some of its static values have changed.
-///
-/// The value keeps its references. A reference is written if a static value in its content differs between `before` and
-/// `after`.
-///
-/// # Errors
-/// Returns the errors of [`unflatten_with_references`]. If there is an error, nothing is written.
-pub fn unflatten_changed_statics<L: Leaf + Clone, T: Pytree>(
-    before: &TreeDef,
-    after: &TreeDef,
-    leaves: Vec<L>,
-    references: &References,
-) -> Result<T, TreeError> {
-    let written: Vec<bool> = before
-        .reference_statics()
-        .zip(after.reference_statics())
-        .map(|(before, after)| before != after)
-        .collect();
-    unflatten_with_references(after, leaves, references, Contents::WrittenAt(&written))
-}

@@ -21,7 +21,6 @@ use crate::contract::unflatten::unflatten_with;
 use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::NodeKind;
 use crate::node::statics::StaticValue;
-use crate::references::boundary;
 use crate::tools::edit::place::{Parents, Places};
 use crate::tools::edit::replace::replace;
 use crate::treedef::TreeDef;
@@ -278,8 +277,11 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// Sets each static field that has the type of `value` and that the filter selects.
 ///
 /// A filter selects a static field by its path, with [`Filter::path`] or [`Filter::path_contains`]. The last step of
-/// the path is the name of the field. Leaves and sharing do not change. A field in a shared node is selected only by
-/// the first path of the node. To set the fields of all modules of one type, use [`apply`].
+/// the path is the name of the field. A field in a shared node is selected only by the first path of the node. To set
+/// the fields of all modules of one type, use [`apply`].
+///
+/// The result is a copy: `model` does not change, also where it holds a [reference](crate::Ref). The copy has its own
+/// shared nodes and references, and places that share one in the model share one in the copy. The leaves are clones.
 ///
 /// # Examples
 /// ```
@@ -314,17 +316,7 @@ pub fn set_static<M: Pytree, T: StaticValue>(
     filter: &Filter,
     value: T,
 ) -> Result<M, TreeError> {
-    boundary::repeated(|| set_static_once(model, filter, &value))
-}
-
-/// Sets the fields like [`set_static`], but returns a conflict error if another thread writes a reference of the model
-/// during the call.
-fn set_static_once<M: Pytree, T: StaticValue>(
-    model: &M,
-    filter: &Filter,
-    value: &T,
-) -> Result<M, TreeError> {
-    let (leaves, treedef, references) = boundary::try_flatten_any_with_references(model)?;
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
     let mut paths = filter.paths().into_iter();
     if let Some(path) = paths.find(|path| !treedef.has_path(path)) {
         return Err(treedef.no_node(path));
@@ -342,11 +334,11 @@ fn set_static_once<M: Pytree, T: StaticValue>(
             places: fields.into_iter().map(|(_, path)| path).collect(),
         });
     }
-    let changed = treedef.with_static(&chosen, value);
+    let changed = treedef.with_static(&chosen, &value);
     if changed.has_axes() {
         shapes::check_change(model, &changed, &leaves)?;
     }
-    boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
+    graph::unflatten(&changed, leaves)
 }
 
 /// Replaces the first of `nodes` that can be replaced by `value`. All of `nodes` have the same path. The arrays of the

@@ -407,12 +407,6 @@ impl<'a> NodeView<'a> {
         &treedef.aux[self.node.aux as usize..treedef.aux_start(self.position + 1)]
     }
 
-    /// Returns the static values and keys of the subtree.
-    pub(crate) fn aux_below(&self) -> &'a [StaticBox] {
-        let treedef = &self.treedef.0;
-        &treedef.aux[treedef.aux_start(self.position)..treedef.aux_start(self.end())]
-    }
-
     /// Returns whether the node is a leaf, present or absent.
     #[inline]
     pub(crate) fn is_place(&self) -> bool {

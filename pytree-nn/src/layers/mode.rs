@@ -1,6 +1,6 @@
 //! Training and evaluation mode: a static field of layers, and functions that set this field in a whole model.
 
-use pytree_core::{Filter, Pytree, Static, TreeError, boundary, edit};
+use pytree_core::{Filter, Pytree, Static, TreeError, edit, graph};
 
 use crate::error::or_panic;
 
@@ -16,9 +16,10 @@ pub enum Mode {
 
 /// Returns a copy of the model in which every [`Mode`] is [`Mode::Train`].
 ///
-/// The result has the same leaves, shared nodes and [references](pytree_core::Ref). If a reference contains a mode, the
-/// mode changes for all handles of the reference. The mode is part of the treedef, so `jit` compiles a function once
-/// for each mode.
+/// The copy has the leaves of the model, which share their memory, but its own shared nodes and
+/// [references](pytree_core::Ref). So the model does not change, also where it holds a reference, and a write to a
+/// reference of the copy does not reach the model. Places that share a node or a reference in the model share it in the
+/// copy. The mode is part of the treedef, so `jit` compiles a function once for each mode.
 ///
 /// # Panics
 /// If a handwritten `Pytree` implementation in the model flattens and unflattens different children.
@@ -28,7 +29,7 @@ pub fn train<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Train))
 }
 
-/// Returns a copy of the model in which every [`Mode`] is [`Mode::Eval`].
+/// Returns a copy of the model in which every [`Mode`] is [`Mode::Eval`]. The copy has its own references: see [`train`].
 ///
 /// # Examples
 /// ```
@@ -49,7 +50,8 @@ pub fn eval<M: Pytree>(model: &M) -> M {
     or_panic(with_mode(model, Mode::Eval))
 }
 
-/// Returns a copy of the model in which each [`Mode`] whose path the filter selects is [`Mode::Train`].
+/// Returns a copy of the model in which each [`Mode`] whose path the filter selects is [`Mode::Train`]. The copy has its
+/// own references: see [`train`].
 ///
 /// # Panics
 /// See [`eval_where`].
@@ -59,7 +61,8 @@ pub fn train_where<M: Pytree>(model: &M, filter: &Filter) -> M {
     or_panic(edit::set_static(model, filter, Mode::Train))
 }
 
-/// Returns a copy of the model in which each [`Mode`] whose path the filter selects is [`Mode::Eval`].
+/// Returns a copy of the model in which each [`Mode`] whose path the filter selects is [`Mode::Eval`]. The copy has its
+/// own references: see [`train`].
 ///
 /// To change all layers of one type, use [`edit::apply`]. To change other static fields, use [`edit::set_static`].
 ///
@@ -88,7 +91,6 @@ pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {
 }
 
 fn with_mode<M: Pytree>(model: &M, mode: Mode) -> Result<M, TreeError> {
-    let (leaves, treedef, references) = boundary::try_flatten_any_with_references(model)?;
-    let changed = treedef.map_static(|_: &Mode| mode);
-    boundary::unflatten_changed_statics(&treedef, &changed, leaves, &references)
+    let (leaves, treedef) = graph::try_flatten_any(model)?;
+    graph::unflatten(&treedef.map_static(|_: &Mode| mode), leaves)
 }

@@ -6,6 +6,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
 use super::rewriting::{restored, rewritten};
+use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::error::InputError;
 use crate::initializers::Initializer;
 use crate::layers::{Forward, Mode, WrapError};
@@ -19,10 +20,10 @@ pub struct SpectralState {
     #[r#static]
     pub path: String,
     /// The approximate singular vector: `[1, features]`.
-    #[state(BatchStat, "T[1 features]")]
+    #[state(BatchStat, "float[1 features]")]
     pub u: Tensor,
     /// The approximate largest singular value, initially 1.
-    #[state(BatchStat, "T[]")]
+    #[state(BatchStat, "float[]")]
     pub sigma: Tensor,
 }
 
@@ -83,7 +84,7 @@ impl<M: Model + Forward> SpectralNorm<M> {
         let mut states = Vec::new();
         for (path, weight) in selected.iter_with_path() {
             if let [_, .., features] = *weight.shape() {
-                let (key, dtype) = (rngs.params(), weight.dtype());
+                let (key, dtype) = (rngs.params(), at_least_f32_dtype(weight.dtype()));
                 states.push(SpectralState {
                     path: path.to_string(),
                     u: Initializer::Normal(0.01).initialize(&key, dtype, &[1, features]),
@@ -131,9 +132,9 @@ impl<M: Model + Forward> SpectralNorm<M> {
     #[track_caller]
     fn divided(&self, weight: &Tensor, state: &mut SpectralState) -> Tensor {
         let features = weight.shape()[weight.rank() - 1];
-        let matrix = weight.reshape([weight.len() / features.max(1), features]);
+        let matrix = at_least_f32(weight).reshape([weight.len() / features.max(1), features]);
         let normalized = |x: Tensor| &x * (x.square().sum() + self.epsilon).rsqrt();
-        let mut v = Tensor::zeros(weight.dtype(), [1, matrix.shape()[0]]);
+        let mut v = Tensor::zeros(matrix.dtype(), [1, matrix.shape()[0]]);
         for _ in 0..self.steps {
             v = normalized(state.u.matmul(&matrix.t()));
             state.u = normalized(v.matmul(&matrix));
@@ -144,6 +145,7 @@ impl<M: Model + Forward> SpectralNorm<M> {
         let divisor = sigma
             .not_equal(0.0)
             .select(&sigma, &Tensor::ones_like(&sigma));
-        (matrix / divisor).reshape(weight.shape())
+        let divided = (matrix / divisor).reshape(weight.shape());
+        divided.convert(weight.dtype())
     }
 }

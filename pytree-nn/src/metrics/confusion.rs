@@ -1,5 +1,6 @@
 //! The confusion matrix, collected over batches.
 
+use pytree_core::kind::Metric;
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
@@ -24,7 +25,7 @@ use crate::losses::check_labels;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct ConfusionMatrix {
     /// The number of examples for each label and prediction.
-    #[state("i64[classes classes]")]
+    #[state(Metric, "i64[classes classes]")]
     pub counts: Tensor,
 }
 

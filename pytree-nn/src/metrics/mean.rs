@@ -1,5 +1,6 @@
 //! The mean of numbers, collected over batches, and the perplexity, which is computed from a mean.
 
+use pytree_core::kind::Metric;
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
@@ -25,10 +26,10 @@ use crate::error::InputError;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Mean {
     /// The sum of the numbers.
-    #[state("f64[]")]
+    #[state(Metric, "f64[]")]
     pub total: Tensor,
     /// The count of the numbers.
-    #[state("i64[]")]
+    #[state(Metric, "i64[]")]
     pub count: Tensor,
 }
 

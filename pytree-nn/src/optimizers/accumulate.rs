@@ -91,8 +91,7 @@ impl GradientTransformation for Accumulate {
 
     fn init(&mut self, parameters: &Tree<Tensor>) {
         self.inner.init(parameters);
-        let wide = |zeros: &Tensor| zeros.convert(zeros.dtype().max(DType::F32));
-        self.accumulated = zeros(parameters).map(wide);
+        self.accumulated = zeros(parameters);
     }
 
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
@@ -106,18 +105,13 @@ impl GradientTransformation for Accumulate {
         let emits = self.mini_step.equal(Tensor::from(self.steps - 1));
         let accumulated = self.accumulated.leaves().iter().zip(&gradients);
         let accumulated: Vec<Tensor> = accumulated
-            .map(|(sum, gradient)| {
-                let gradient = gradient.convert(sum.dtype());
-                match self.accumulation {
-                    Accumulation::Mean => sum + (gradient - sum) / number.of_type(sum.dtype()),
-                    Accumulation::Sum => sum + gradient,
-                }
+            .map(|(sum, gradient)| match self.accumulation {
+                Accumulation::Mean => sum + (gradient - sum) / number.of_type(sum.dtype()),
+                Accumulation::Sum => sum + gradient,
             })
             .collect();
-        let narrow = accumulated.iter().zip(&gradients);
-        let narrow = narrow.map(|(sum, gradient)| sum.convert(gradient.dtype()));
         let before = self.inner.clone();
-        let updates = self.inner.update(narrow.collect(), parameters);
+        let updates = self.inner.update(accumulated.clone(), parameters);
         keep_states_where(&emits, &mut self.inner, &before);
         for (state, sum) in self.accumulated.leaves_mut().iter_mut().zip(accumulated) {
             *state = emits.select(&Tensor::zeros_like(&sum), &sum);

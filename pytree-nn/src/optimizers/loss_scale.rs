@@ -4,6 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Partition, Static};
 use pytree_transform::{DType, Tensor};
 
+use crate::convert_floats::at_least_f32;
 use crate::optimizers::guards::all_finite;
 
 /// The options of [`LossScale::dynamic_with`], with the defaults of Flax's `DynamicScale`.
@@ -114,14 +115,16 @@ impl LossScale {
         self.finite_steps.as_ref()
     }
 
-    /// Returns the loss multiplied by the scale.
+    /// Returns the loss multiplied by the scale. A loss in half precision is first converted to f32, because the scale may
+    /// exceed the largest f16.
     ///
     /// # Panics
     /// If the loss is not a float.
     #[must_use]
     #[track_caller]
     pub fn scaled(&self, loss: &Tensor) -> Tensor {
-        loss * self.scale.convert(loss.dtype())
+        let loss = at_least_f32(loss);
+        &loss * self.scale.convert(loss.dtype())
     }
 
     /// Returns the gradient divided by the scale. Gradients in half precision are first converted to f32.
@@ -132,7 +135,7 @@ impl LossScale {
     #[track_caller]
     pub fn unscaled<M>(&self, gradient: &Partition<M, Tensor>) -> Partition<M, Tensor> {
         gradient.map(|leaf| {
-            let wide = leaf.convert(leaf.dtype().max(DType::F32));
+            let wide = at_least_f32(leaf);
             &wide / self.scale.convert(wide.dtype())
         })
     }

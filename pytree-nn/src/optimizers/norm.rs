@@ -3,12 +3,13 @@
 use pytree_core::{PytreeOf, graph};
 use pytree_transform::{DType, Tensor, raw};
 
+use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::optimizers::scheduled::widest;
 
 /// Returns the square root of the sum of the squares of all elements, as `optax.global_norm`.
 ///
-/// `tree` is a gradient, a model or another pytree of floats. The result is a scalar of the widest dtype of the leaves.
-/// It is 0 of dtype f32 if there are no leaves. A shared leaf counts once.
+/// `tree` is a gradient, a model or another pytree of floats. The result is a scalar of the widest dtype of the leaves,
+/// and at least f32. It is 0 of dtype f32 if there are no leaves. A shared leaf counts once.
 ///
 /// # Panics
 /// If a leaf is not a tensor of floats. A model with such states has a part of floats:
@@ -34,12 +35,12 @@ pub fn global_norm<T: PytreeOf<Tensor>>(tree: &T) -> Tensor {
     joint_norm(&leaves).unwrap_or_else(|| Tensor::zeros(DType::F32, []))
 }
 
-/// Returns the norm of all elements of the tensors in their widest dtype, or `None` without tensors.
+/// Returns the norm of all elements of the tensors in their widest dtype and at least in f32, or `None` without tensors.
 pub(super) fn joint_norm(tensors: &[Tensor]) -> Option<Tensor> {
-    let dtype = widest(tensors);
+    let dtype = at_least_f32_dtype(widest(tensors));
     let squares = tensors
         .iter()
-        .map(|tensor| tensor.square().sum().convert(dtype));
+        .map(|tensor| at_least_f32(tensor).square().sum().convert(dtype));
     squares
         .reduce(|left, right| left + right)
         .map(|sum| sum.sqrt())

@@ -19,6 +19,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{Gradient, Tensor};
 
 use self::choices::{Choice, choices_now, gradients_of};
+use crate::convert_floats::at_least_f32;
 use crate::optimizers::ranges::known_number;
 use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
@@ -233,6 +234,12 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
 
     /// Applies gradients to the model.
     ///
+    /// The states of the optimizer are never in half precision: see [`Chain`]. An update is added to a half-precision
+    /// parameter in f32, and the sum is rounded. An update below half of the parameter's last digit therefore does not
+    /// change the parameter: keep parameters in f32, and compute the forward pass with
+    /// [`MixedPrecision`](crate::MixedPrecision). A gradient of a half-precision parameter may be f32, as
+    /// [`LossScale::unscaled`](crate::LossScale::unscaled) returns it.
+    ///
     /// # Panics
     /// If a parameter received no gradient and [`MissingGradients::Zero`] is not set, if a frozen leaf received a
     /// gradient, if the shape or the dtype of a gradient differs from its parameter, or if the structure of the model
@@ -287,7 +294,8 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
             .map(|(leaf, _)| leaf);
         let places: Vec<&mut Tensor> = places.collect();
         for (leaf, update) in pairs(places, updates, "an update for each parameter") {
-            *leaf = &*leaf + update;
+            let dtype = leaf.dtype();
+            *leaf = (at_least_f32(leaf) + at_least_f32(&update)).convert(dtype);
         }
         let updated = boundary::unflatten_changed(&treedef, leaves, &references, |position| {
             choices[position] == Choice::Trained

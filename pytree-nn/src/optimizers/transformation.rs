@@ -1,9 +1,12 @@
 //! Gradient transformations, and chains of gradient transformations.
 
+use std::borrow::Cow;
+
 use pytree_core::bug::{bug, pairs};
 use pytree_core::{Module, Tree, graph, module_object};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
+use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::optimizers::OptimizerError;
 use crate::schedules::Schedule;
 
@@ -51,7 +54,9 @@ pub trait GradientTransformation {
     /// receives the gradients, and each further transformation receives the updates of the previous transformation. The
     /// updates of the last transformation are added to the parameters.
     ///
-    /// Gradients, parameters and updates are in the order of the parameters in [`init`](Self::init).
+    /// Gradients, parameters and updates are in the order of the parameters in [`init`](Self::init). A chain converts
+    /// half-precision parameters and gradients to f32 before it passes them to a transformation, so the states of a
+    /// transformation are never in half precision.
     ///
     /// # Panics
     /// A chain panics if a transformation returns a number of updates that differs from the number of gradients. The
@@ -82,6 +87,10 @@ pub trait GradientTransformation {
 }
 
 /// A sequence of gradient transformations.
+///
+/// A chain computes in f32 if parameters and gradients are half-precision floats: its transformations receive f32 tensors,
+/// their states are f32, and the updates are f32. [`Optimizer`](crate::Optimizer) adds an update in f32, and rounds the
+/// sum once. So moments and other running means do not lose small steps.
 #[derive(Module, Clone, Debug)]
 pub struct Chain {
     steps: Vec<Box<dyn GradientTransformation>>,
@@ -114,15 +123,18 @@ impl GradientTransformation for Chain {
     }
 
     fn init(&mut self, parameters: &Tree<Tensor>) {
+        let parameters = parameters.map(at_least_f32);
         for step in &mut self.steps {
-            step.init(parameters);
+            step.init(&parameters);
         }
     }
 
     fn update(&mut self, gradients: Vec<Tensor>, parameters: &[Tensor]) -> Vec<Tensor> {
         let expected = gradients.len();
+        let parameters = wide(parameters);
+        let gradients = wide(&gradients).into_owned();
         self.steps.iter_mut().fold(gradients, |gradients, step| {
-            let updates = step.update(gradients, parameters);
+            let updates = step.update(gradients, &parameters);
             assert!(
                 updates.len() == expected,
                 "cannot update: a transformation of the chain received {expected} gradients and returned {} updates; return one update for each gradient",
@@ -133,10 +145,11 @@ impl GradientTransformation for Chain {
     }
 
     fn other_parameters(&self, parameters: &[Tensor]) -> Vec<(usize, AbstractArray)> {
+        let parameters = wide(parameters);
         let mut differing = self
             .steps
             .iter()
-            .map(|step| step.other_parameters(parameters));
+            .map(|step| step.other_parameters(&parameters));
         differing
             .find(|found| !found.is_empty())
             .unwrap_or_default()
@@ -165,6 +178,17 @@ pub fn chain(chains: impl IntoIterator<Item = Chain>) -> Chain {
     Chain {
         steps: chains.into_iter().flat_map(|chain| chain.steps).collect(),
     }
+}
+
+/// Returns the tensors with half-precision floats converted to f32.
+fn wide(tensors: &[Tensor]) -> Cow<'_, [Tensor]> {
+    if tensors
+        .iter()
+        .all(|tensor| at_least_f32_dtype(tensor.dtype()) == tensor.dtype())
+    {
+        return Cow::Borrowed(tensors);
+    }
+    tensors.iter().map(at_least_f32).collect()
 }
 
 /// A tensor without axes that is converted to each needed dtype only once.

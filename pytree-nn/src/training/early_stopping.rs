@@ -1,5 +1,6 @@
 //! Early stopping: whether a metric still improves.
 
+use pytree_core::kind::Metric;
 use pytree_core::{Module, Static};
 use pytree_transform::Tensor;
 
@@ -63,15 +64,15 @@ pub struct EarlyStopping {
     minimal_change: f64,
     /// The best value, if the goal is to minimize. Before the first, the worst possible value: infinity. A checkpoint stores
     /// no static values, so the names of the two leaves tell the goals apart.
-    #[state]
+    #[state(Metric)]
     lowest: Option<Tensor>,
     /// The best value, if the goal is to maximize. Before the first, negative infinity.
-    #[state]
+    #[state(Metric)]
     highest: Option<Tensor>,
-    #[state("i64[]")]
+    #[state(Metric, "i64[]")]
     best_step: Tensor,
     /// The number of values since the best.
-    #[state("i64[]")]
+    #[state(Metric, "i64[]")]
     waited: Tensor,
 }
 

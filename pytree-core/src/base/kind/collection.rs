@@ -289,6 +289,8 @@ collections! {
     RngState;
     /// Moments and counts of an optimizer.
     OptState;
+    /// Sums and counts of metrics, such as the sum of the losses of an epoch.
+    Metric;
     /// Parameters that are temporarily frozen.
     ///
     /// [`DynamicModule::unfreeze`](crate::DynamicModule::unfreeze) turns all states of this collection into parameters.

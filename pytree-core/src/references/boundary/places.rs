@@ -2,7 +2,6 @@
 
 use crate::base::path::KeyPath;
 use crate::node::shape::NodeKind;
-use crate::node::statics::StaticBox;
 use crate::treedef::{Builder, NodeView, TreeDef};
 
 /// A reference in a graph structure: its path, and the leaves and the structure of its value.
@@ -63,11 +62,6 @@ impl TreeDef {
                 path,
             })
             .collect()
-    }
-
-    /// Returns, for each reference, the static values in its content.
-    pub(super) fn reference_statics(&self) -> impl Iterator<Item = &[StaticBox]> {
-        self.reference_nodes().map(|node| node.aux_below())
     }
 
     fn reference_nodes(&self) -> impl Iterator<Item = NodeView<'_>> {

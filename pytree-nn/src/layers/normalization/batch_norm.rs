@@ -3,10 +3,11 @@
 use pytree_core::kind::BatchStat;
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
+use pytree_transform::{Tensor, axis_size};
 
-use super::statistics::{Normalization, at_least_f32, positions};
+use super::statistics::{Normalization, positions};
 use super::{NormOptions, VarianceFormula};
+use crate::convert_floats::at_least_f32;
 use crate::error::InputError;
 use crate::layers::Mode;
 use crate::random::Rngs;
@@ -70,7 +71,7 @@ pub struct BatchNorm {
     /// `None`.
     #[r#static]
     pub axis_name: Option<String>,
-    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Accurate`].
     #[r#static]
     pub variance_formula: VarianceFormula,
     /// The mode. The layer uses the statistics of the batch in [`Mode::Train`], and the running statistics in
@@ -115,8 +116,8 @@ impl BatchNorm {
     /// Normalises `x`, whose features are along `axis`.
     ///
     /// # Panics
-    /// If the number of features or the dtype of `x` is wrong, if in training the features are the only axis of `x` and
-    /// `axis_name` is not set, or if no enclosing batch axis has the name `axis_name`.
+    /// If the number of features or the dtype of `x` is wrong, if in training there are fewer than two values for each
+    /// feature, or if no enclosing batch axis has the name `axis_name`.
     ///
     /// # Errors
     /// Returns [`InputError`] with the expected and the found input. The running statistics do not change. If no batch
@@ -157,25 +158,42 @@ impl BatchNorm {
         };
         let mask = normalization.check(x, mask)?;
         if self.mode == Mode::Eval {
-            let mean = normalization.along_features(&self.mean, x);
+            let mean = at_least_f32(&normalization.along_features(&self.mean, x));
             let variance = normalization.along_features(&self.variance, x);
-            return Ok(normalization.normalize(x, Some(&mean), &variance));
+            return Ok(normalization.normalize(x, &(at_least_f32(x) - mean), &variance));
         }
-        if reduction_axes.is_empty() && self.axis_name.is_none() {
-            return Err(InputError::input(
-                BATCH_NORM,
-                format!("x: [batch, .., {}] in training", self.mean.len()),
-                x,
-                "the mean of a single example is the example itself, so the normalized values would be zero: pass a batch or, under vmap, name the batch axis in `axis_name`",
-            ));
-        }
-        let (mean, variance) = normalization.statistics(x, mask.as_ref());
-        let y = normalization.normalize(x, mean.as_ref(), &variance);
-        if let Some(mean) = mean {
+        self.check_count(x, &reduction_axes)?;
+        let found = normalization.statistics(x, mask.as_ref());
+        let y = normalization.normalize(x, &found.centred, &found.variance);
+        if let Some(mean) = found.mean {
             self.mean = self.moved(&self.mean, &mean);
         }
-        self.variance = self.moved(&self.variance, &variance);
+        self.variance = self.moved(&self.variance, &found.variance);
         Ok(y)
+    }
+
+    /// Returns an error if a batch has fewer than two values for a feature.
+    #[track_caller]
+    fn check_count(&self, x: &Tensor, reduction_axes: &[isize]) -> Result<(), InputError> {
+        let lengths = reduction_axes.iter().map(|axis| x.shape()[axis.unsigned_abs()]);
+        let examples = match self.axis_name.as_deref() {
+            Some(name) => axis_size(name),
+            None => 1,
+        };
+        let count = lengths.product::<usize>() * examples;
+        if count > 1 {
+            return Ok(());
+        }
+        let expected = match reduction_axes {
+            [] => format!("x: [batch, .., {}] in training", self.mean.len()),
+            _ => "at least 2 values for each feature in training".to_owned(),
+        };
+        let fix = if count == 0 {
+            "statistics of no values are NaN, and would stay in the running statistics: skip empty batches"
+        } else {
+            "the mean of a single value is the value itself, so the normalized values would be zero: pass a batch of several examples, call `eval(&model)` to use the running statistics or, under vmap, name the batch axis in `axis_name`"
+        };
+        Err(InputError::input(BATCH_NORM, expected, x, fix))
     }
 
     /// Returns a running statistic after its update with the statistic of a batch.

@@ -43,7 +43,7 @@ pub struct GroupNorm {
     /// means all axes except the batch axis 0.
     #[r#static]
     pub reduction_axes: Option<Vec<isize>>,
-    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Accurate`].
     #[r#static]
     pub variance_formula: VarianceFormula,
 }
@@ -151,8 +151,8 @@ impl GroupNorm {
         };
         let groups = x.reshape(&shape);
         let mask = mask.map(|mask| mask.reshape(&shape));
-        let (mean, variance) = grouped.statistics(&groups, mask.as_ref());
-        let y = grouped.normalize(&groups, mean.as_ref(), &variance);
+        let found = grouped.statistics(&groups, mask.as_ref());
+        let y = grouped.normalize(&groups, &found.centred, &found.variance);
         Ok(y.reshape(x.shape()))
     }
 }

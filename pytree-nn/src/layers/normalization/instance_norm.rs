@@ -40,7 +40,7 @@ pub struct InstanceNorm {
     /// The axis of the features. The default is -1, the last. Axis 0 is the batch.
     #[r#static]
     pub axis: isize,
-    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Accurate`].
     #[r#static]
     pub variance_formula: VarianceFormula,
 }

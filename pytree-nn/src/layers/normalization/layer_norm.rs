@@ -39,7 +39,7 @@ pub struct LayerNorm {
     /// several axes, the parameters are in row-major order.
     #[r#static]
     pub feature_axes: Vec<isize>,
-    /// The formula of the variance. The default is [`VarianceFormula::Fast`], as in Flax.
+    /// The formula of the variance. The default is [`VarianceFormula::Accurate`].
     #[r#static]
     pub variance_formula: VarianceFormula,
 }

@@ -9,10 +9,12 @@ use crate::random::Rngs;
 /// How a normalisation layer computes the variance of x: `use_fast_variance` in Flax.
 #[derive(Static, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VarianceFormula {
-    /// `E[x²] - E[x]²`, which reads the data only once: `use_fast_variance=True`.
-    #[default]
+    /// `E[x²] - E[x]²`, which reads the data only once: `use_fast_variance=True`, the default of Flax. The difference
+    /// cancels digits: in f32, a mean of 1000 standard deviations makes an error of about 30 %.
     Fast,
-    /// `E[(x - E[x])²]`, which is accurate even for a large mean: `use_fast_variance=False`.
+    /// `E[(x - E[x])²]`, which is accurate even for a mean of 10⁶ standard deviations: `use_fast_variance=False`. This is
+    /// the default.
+    #[default]
     Accurate,
 }
 
@@ -42,7 +44,8 @@ pub struct NormOptions {
     /// The number added to the variance to avoid a division by zero. The default is `None`, which means 1e-5 for
     /// [`BatchNorm`](crate::BatchNorm) and 1e-6 for the other layers.
     pub epsilon: Option<f64>,
-    /// The formula of the variance. The default is [`VarianceFormula::Fast`].
+    /// The formula of the variance. The default is [`VarianceFormula::Accurate`]. Flax's default is
+    /// [`VarianceFormula::Fast`].
     pub variance_formula: VarianceFormula,
 }
 
@@ -53,7 +56,7 @@ impl Default for NormOptions {
             scale_init: Some(Initializer::Ones),
             bias_init: Some(Initializer::Zeros),
             epsilon: None,
-            variance_formula: VarianceFormula::Fast,
+            variance_formula: VarianceFormula::default(),
         }
     }
 }

@@ -1,10 +1,21 @@
 //! Computes the mean and the variance for all normalisation layers, and normalises with both.
 
 use pytree_core::bug::expect_some;
-use pytree_transform::{DType, Tensor, pmean};
+use pytree_transform::{Tensor, pmean};
 
 use super::VarianceFormula;
+use crate::convert_floats::at_least_f32;
 use crate::error::InputError;
+
+/// The statistics of an input over the reduction axes, which are kept with length 1.
+pub(super) struct Statistics {
+    /// The input without its mean, at least in f32.
+    pub(super) centred: Tensor,
+    /// The mean, or `None` if the normalisation subtracts no mean.
+    pub(super) mean: Option<Tensor>,
+    /// The variance, or the mean square if the normalisation subtracts no mean.
+    pub(super) variance: Tensor,
+}
 
 /// The configuration of a normalisation.
 #[derive(Clone, Copy)]
@@ -44,7 +55,7 @@ impl<'a> Normalization<'a> {
             bias,
             epsilon,
             is_centred: true,
-            variance_formula: VarianceFormula::Fast,
+            variance_formula: VarianceFormula::default(),
             axis_name: None,
             reduction_axes: &[-1],
             feature_axes: &[-1],
@@ -104,24 +115,44 @@ impl<'a> Normalization<'a> {
         Err(InputError::input(self.layer, expected, x, fix))
     }
 
-    /// Returns the mean and the variance of `x` over the reduction axes and the named batch axis. Elements where `mask`
-    /// is false do not count. The reduced axes are kept with length 1. If `is_centred` is false, returns no mean, and
-    /// returns the mean square in place of the variance.
+    /// Returns the statistics of `x` over the reduction axes and the named batch axis. Elements where `mask` is false do
+    /// not count.
     ///
-    /// The sum of squared deviations of n elements is divided by n, not by n - 1. If rounding makes the fast variance
+    /// The sum of squared deviations of n elements is divided by n, not by n - 1. If rounding makes the variance
     /// negative, the result is 0. Statistics of half-precision floats are computed and returned in f32, as in Flax.
+    ///
+    /// For [`VarianceFormula::Accurate`], a first mean m is a constant that is subtracted from x. The difference is exact
+    /// if |x| is much larger than its deviation, and mean and variance of the difference are small numbers, so no digits
+    /// cancel. Neither the result nor its derivative depends on m, so m needs no derivative.
     #[track_caller]
-    pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> (Option<Tensor>, Tensor) {
-        let x = &at_least_f32(x);
+    pub(super) fn statistics(&self, x: &Tensor, mask: Option<&Tensor>) -> Statistics {
+        let x = at_least_f32(x);
         if !self.is_centred {
-            return (None, self.mean(&x.square(), mask));
+            let variance = self.mean(&x.square(), mask);
+            return Statistics {
+                centred: x,
+                mean: None,
+                variance,
+            };
         }
-        let mean = self.mean(x, mask);
-        let variance = match self.variance_formula {
-            VarianceFormula::Fast => (self.mean(&x.square(), mask) - mean.square()).maximum(0.0),
-            VarianceFormula::Accurate => self.mean(&(x - &mean).square(), mask),
+        let shift = match self.variance_formula {
+            VarianceFormula::Fast => None,
+            VarianceFormula::Accurate => Some(self.mean(&x, mask).stop_gradient()),
         };
-        (Some(mean), variance)
+        let shifted = match &shift {
+            None => x,
+            Some(shift) => x - shift,
+        };
+        let mean = self.mean(&shifted, mask);
+        let variance = (self.mean(&shifted.square(), mask) - mean.square()).maximum(0.0);
+        Statistics {
+            centred: shifted - &mean,
+            mean: Some(match shift {
+                None => mean,
+                Some(shift) => shift + mean,
+            }),
+            variance,
+        }
     }
 
     #[track_caller]
@@ -140,10 +171,10 @@ impl<'a> Normalization<'a> {
         }
     }
 
-    /// Applies (x - mean) / √(variance + ε) · scale + bias. Half-precision floats are computed in f32, and the result
-    /// is rounded once.
+    /// Returns `centred` / √(variance + ε) · scale + bias in the dtype of `x`, where `centred` is x without its mean.
+    /// Half-precision floats are computed in f32, and the result is rounded once.
     #[track_caller]
-    pub(super) fn normalize(&self, x: &Tensor, mean: Option<&Tensor>, variance: &Tensor) -> Tensor {
+    pub(super) fn normalize(&self, x: &Tensor, centred: &Tensor, variance: &Tensor) -> Tensor {
         let parameter = |parameter: &Tensor| {
             let along = self.along_features(parameter, x);
             // A parameter of another dtype is not converted, so that the next operation reports the mismatch.
@@ -153,15 +184,11 @@ impl<'a> Normalization<'a> {
                 along
             }
         };
-        let wide = at_least_f32(x);
         let mut factor = (at_least_f32(variance) + self.epsilon).rsqrt();
         if let Some(scale) = self.scale {
             factor *= parameter(scale);
         }
-        let mut y = match mean {
-            Some(mean) => (wide - at_least_f32(mean)) * factor,
-            None => wide * factor,
-        };
+        let mut y = centred * factor;
         if let Some(bias) = self.bias {
             y += parameter(bias);
         }
@@ -185,17 +212,8 @@ impl<'a> Normalization<'a> {
     #[track_caller]
     pub(super) fn apply(&self, x: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, InputError> {
         let mask = self.check(x, mask)?;
-        let (mean, variance) = self.statistics(x, mask.as_ref());
-        Ok(self.normalize(x, mean.as_ref(), &variance))
-    }
-}
-
-/// Converts the tensor to f32 if its dtype is a half-precision float. Returns other tensors unchanged.
-#[track_caller]
-pub(super) fn at_least_f32(tensor: &Tensor) -> Tensor {
-    match tensor.dtype() {
-        DType::BF16 | DType::F16 => tensor.convert(DType::F32),
-        _ => tensor.clone(),
+        let found = self.statistics(x, mask.as_ref());
+        Ok(self.normalize(x, &found.centred, &found.variance))
     }
 }
 

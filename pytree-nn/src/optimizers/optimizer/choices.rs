@@ -7,6 +7,7 @@ use pytree_core::bug::{LEAVES, expect_some, pairs};
 use pytree_core::{KeyPath, LeafKind, Static, TreeDef};
 use pytree_transform::Tensor;
 
+use crate::convert_floats::at_least_f32_dtype;
 use crate::optimizers::{GradientProblem, MissingGradients, OptimizerError};
 
 /// Whether a leaf is trained, or why it is not trained. The choice is made when the optimizer is created.
@@ -84,8 +85,11 @@ pub(super) fn gradients_of(
         }
     }
     if problems.is_empty() {
-        let differ =
-            |(parameter, gradient): (&Tensor, &Tensor)| parameter.info() != gradient.info();
+        // A gradient whose scale was divided out is f32, although its parameter is in half precision.
+        let differ = |(parameter, gradient): (&Tensor, &Tensor)| {
+            let dtypes = [parameter.dtype(), at_least_f32_dtype(parameter.dtype())];
+            parameter.shape() != gradient.shape() || !dtypes.contains(&gradient.dtype())
+        };
         if parameters.iter().zip(&gradients).any(differ) {
             let pairs = treedef.leaf_paths().into_iter();
             for (path, pair) in pairs.zip(parameters.iter().zip(&gradients)) {
