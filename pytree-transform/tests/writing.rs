@@ -181,6 +181,56 @@ fn functions_of_six_arguments_nest() {
 }
 
 #[test]
+fn functions_of_eight_arguments_nest() {
+    // A step of two models with an optimizer each, such as a GAN.
+    type Four<'a> = (
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        Tensor,
+        Tensor,
+        Tensor,
+        Tensor,
+    );
+    let add = |(a, b, c, d, w, x, y, z): Four<'_>| {
+        (*a, *b, *c, *d) = (&*a + w, &*b + x, &*c + y, &*d + z);
+        a.sum()
+    };
+    let ones = || vector(&[1.0, 1.0]);
+    let (mut a, mut b, mut c, mut d) = (ones(), ones(), ones(), ones());
+    let compiled = jit_mut(vmap_mut(add).in_axes((0, 0, 0, 0, 0, None, None, None)));
+    let number = |x: f64| Tensor::from(x);
+    let arguments = (ones(), number(2.0), number(3.0), number(4.0));
+    let (w, x, y, z) = arguments;
+    let sums = compiled((&mut a, &mut b, &mut c, &mut d, w, x, y, z));
+    assert_eq!((sums, a), (vector(&[2.0, 2.0]), vector(&[2.0, 2.0])));
+    assert_eq!((b, c), (vector(&[3.0, 3.0]), vector(&[4.0, 4.0])));
+    assert_eq!(d, vector(&[5.0, 5.0]));
+
+    type Eight<'a> = (
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+        &'a mut Tensor,
+    );
+    let double = jit_mut(|(a, b, c, d, e, f, g, h): Eight<'_>| {
+        for tensor in [a, b, c, d, e, f, g, h] {
+            *tensor = &*tensor * 2.0;
+        }
+    });
+    let mut numbers: [Tensor; 8] = std::array::from_fn(|at| number(at as f64));
+    let [a, b, c, d, e, f, g, h] = &mut numbers;
+    double((a, b, c, d, e, f, g, h));
+    let found = numbers.map(|tensor| tensor.item::<f64>());
+    assert_eq!(found, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]);
+}
+
+#[test]
 fn panic_half_way_writes_no_argument() {
     // A value that is written to a leaf that is not mapped must not differ between the examples.
     let each = vmap_mut(|(mapped, mean, x): (&mut Tensor, &mut Tensor, Tensor)| {

@@ -389,5 +389,6 @@ macro_rules! tuples {
 #[allow(non_snake_case, reason = "the type parameters name the members")]
 mod tuples {
     use super::Axes;
-    tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+    tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F)
+    (A, B, C, D, E, F, G) (A, B, C, D, E, F, G, H) }
 }

@@ -69,7 +69,8 @@ macro_rules! tuples {
         }
     )*};
 }
-tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F)
+(A, B, C, D, E, F, G) (A, B, C, D, E, F, G, H) }
 
 /// A function that computes the derivatives of another function at an argument.
 type Derivative<'f, M, D> = dyn Fn(&M) -> D + Send + Sync + 'f;

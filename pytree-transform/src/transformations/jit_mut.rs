@@ -20,8 +20,8 @@ use crate::transformations::writing::{
 
 /// Compiles a function that writes some of its arguments. Each call updates these arguments; see [`jit`](crate::jit).
 ///
-/// The function takes `&mut M`, or a tuple: first up to three arguments `&mut M`, then the arguments that it only
-/// reads, by value. For example, a training step is a function of `(&mut Net, &mut Optimizer<Net>, Tensor, Tensor)`.
+/// The function takes `&mut M`, or a tuple of up to eight arguments: first the arguments `&mut M`, then the arguments
+/// that it only reads, by value. For example, a training step is a function of `(&mut Net, &mut Optimizer<Net>, Tensor, Tensor)`.
 /// Each call then also updates running statistics and the counts of random streams.
 ///
 /// A result may overwrite the memory of an argument if nothing else holds this memory. For this reason, each `&mut`

@@ -28,7 +28,7 @@ impl<M> fmt::Debug for Mut<M> {
 }
 
 /// The arguments of a function that writes some of them: [`Mut<M>`](Mut) for one argument `&mut M`, or a tuple. The
-/// tuple has at most six members: one to three `Mut<M>`, followed by the arguments that are only read.
+/// tuple has at most eight members: first those of the type `Mut<M>`, then the arguments that are only read.
 ///
 /// No other types implement this trait.
 #[diagnostic::on_unimplemented(
@@ -201,46 +201,65 @@ macro_rules! writing {
     )*};
 }
 
-writing! {
-    1 (M 0) ()
-    2 (M 0) (A 0 1)
-    3 (M 0) (A 0 1, B 1 2)
-    4 (M 0) (A 0 1, B 1 2, C 2 3)
-    5 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4)
-    6 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4, E 4 5)
-    2 (M 0, N 1) ()
-    3 (M 0, N 1) (A 0 2)
-    4 (M 0, N 1) (A 0 2, B 1 3)
-    5 (M 0, N 1) (A 0 2, B 1 3, C 2 4)
-    6 (M 0, N 1) (A 0 2, B 1 3, C 2 4, D 3 5)
-    3 (M 0, N 1, O 2) ()
-    4 (M 0, N 1, O 2) (A 0 3)
-    5 (M 0, N 1, O 2) (A 0 3, B 1 4)
-    6 (M 0, N 1, O 2) (A 0 3, B 1 4, C 2 5)
+/// Passes the lists of arguments to another macro: up to eight arguments, of which the first ones are written. For each
+/// list: the number of arguments, the written arguments with their positions, and the arguments that are only read, with
+/// their positions among them and in the list.
+macro_rules! argument_lists {
+    ($then:ident! { $($first:tt)* }) => {
+        $then! { $($first)*
+            1 (M 0) ()
+            2 (M 0) (A 0 1)
+            3 (M 0) (A 0 1, B 1 2)
+            4 (M 0) (A 0 1, B 1 2, C 2 3)
+            5 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4)
+            6 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4, E 4 5)
+            7 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4, E 4 5, F 5 6)
+            8 (M 0) (A 0 1, B 1 2, C 2 3, D 3 4, E 4 5, F 5 6, G 6 7)
+            2 (M 0, N 1) ()
+            3 (M 0, N 1) (A 0 2)
+            4 (M 0, N 1) (A 0 2, B 1 3)
+            5 (M 0, N 1) (A 0 2, B 1 3, C 2 4)
+            6 (M 0, N 1) (A 0 2, B 1 3, C 2 4, D 3 5)
+            7 (M 0, N 1) (A 0 2, B 1 3, C 2 4, D 3 5, E 4 6)
+            8 (M 0, N 1) (A 0 2, B 1 3, C 2 4, D 3 5, E 4 6, F 5 7)
+            3 (M 0, N 1, O 2) ()
+            4 (M 0, N 1, O 2) (A 0 3)
+            5 (M 0, N 1, O 2) (A 0 3, B 1 4)
+            6 (M 0, N 1, O 2) (A 0 3, B 1 4, C 2 5)
+            7 (M 0, N 1, O 2) (A 0 3, B 1 4, C 2 5, D 3 6)
+            8 (M 0, N 1, O 2) (A 0 3, B 1 4, C 2 5, D 3 6, E 4 7)
+            4 (M 0, N 1, O 2, P 3) ()
+            5 (M 0, N 1, O 2, P 3) (A 0 4)
+            6 (M 0, N 1, O 2, P 3) (A 0 4, B 1 5)
+            7 (M 0, N 1, O 2, P 3) (A 0 4, B 1 5, C 2 6)
+            8 (M 0, N 1, O 2, P 3) (A 0 4, B 1 5, C 2 6, D 3 7)
+            5 (M 0, N 1, O 2, P 3, Q 4) ()
+            6 (M 0, N 1, O 2, P 3, Q 4) (A 0 5)
+            7 (M 0, N 1, O 2, P 3, Q 4) (A 0 5, B 1 6)
+            8 (M 0, N 1, O 2, P 3, Q 4) (A 0 5, B 1 6, C 2 7)
+            6 (M 0, N 1, O 2, P 3, Q 4, S 5) ()
+            7 (M 0, N 1, O 2, P 3, Q 4, S 5) (A 0 6)
+            8 (M 0, N 1, O 2, P 3, Q 4, S 5) (A 0 6, B 1 7)
+            7 (M 0, N 1, O 2, P 3, Q 4, S 5, T 6) ()
+            8 (M 0, N 1, O 2, P 3, Q 4, S 5, T 6) (A 0 7)
+            8 (M 0, N 1, O 2, P 3, Q 4, S 5, T 6, U 7) ()
+        }
+    };
 }
+pub(crate) use argument_lists;
 
-/// Implements [`Function`] for the struct that a transformation returns, so that transformations can be nested. The
-/// implementations are for the lists of arguments above.
+argument_lists! { writing! {} }
+
+/// Implements [`Function`] for the struct that a transformation returns, so that transformations can be nested.
 macro_rules! writing_function {
     ([$($lifetime:lifetime)?] $name:ident) => {
-        writing_function!(@ [$($lifetime)?] $name, $crate::Mut<M>, &'a mut M, M);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>,), (&'a mut M,), M);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A), (&'a mut M, A), M, A);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B), (&'a mut M, A, B), M, A, B);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B, C), (&'a mut M, A, B, C), M, A, B, C);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B, C, D), (&'a mut M, A, B, C, D), M, A, B, C, D);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, A, B, C, D, E), (&'a mut M, A, B, C, D, E), M, A, B, C, D, E);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>), (&'a mut M, &'a mut N), M, N);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A), (&'a mut M, &'a mut N, A), M, N, A);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B), (&'a mut M, &'a mut N, A, B), M, N, A, B);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B, C), (&'a mut M, &'a mut N, A, B, C), M, N, A, B, C);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, A, B, C, D), (&'a mut M, &'a mut N, A, B, C, D), M, N, A, B, C, D);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>), (&'a mut M, &'a mut N, &'a mut O), M, N, O);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>, A), (&'a mut M, &'a mut N, &'a mut O, A), M, N, O, A);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>, A, B), (&'a mut M, &'a mut N, &'a mut O, A, B), M, N, O, A, B);
-        writing_function!(@ [$($lifetime)?] $name, ($crate::Mut<M>, $crate::Mut<N>, $crate::Mut<O>, A, B, C), (&'a mut M, &'a mut N, &'a mut O, A, B, C), M, N, O, A, B, C);
+        writing_function!(one [$($lifetime)?] $name, $crate::Mut<M>, &'a mut M, M);
+        $crate::transformations::writing::argument_lists! { writing_function! { lists [$($lifetime)?] $name } }
     };
-    (@ [$($lifetime:lifetime)?] $name:ident, $arguments:ty, $borrowed:ty, $($m:ident),+) => {
+    (lists $lifetimes:tt $name:ident $($count:literal ($($m:ident $written:tt),+) ($($a:ident $read:tt $at:tt),*))*) => {$(
+        writing_function!(one $lifetimes $name, ($($crate::Mut<$m>,)+ $($a,)*), ($(&'a mut $m,)+ $($a,)*), $($m,)+ $($a,)*);
+    )*};
+    (one [$($lifetime:lifetime)?] $name:ident, $arguments:ty, $borrowed:ty, $($m:ident),+ $(,)?) => {
         #[diagnostic::do_not_recommend]
         impl<'a, $($lifetime,)? R: 'static, $($m: $crate::Traceable),+>
             $crate::transformations::function::Function<$borrowed> for $name<$($lifetime,)? $arguments, R>
