@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 use pytree_core::kind::State;
 use pytree_core::{Filter, Module, Pytree, Ref, Shared, WeakRef, WeakShared, graph};
 use pytree_transform::{
-    Axes, Tensor, associative_scan, cond, custom_vjp, fori_loop, grad, jacrev, jit, jvp,
-    make_jaxpr, remat, scan, switch, value_and_grad, value_and_grad_mut, vjp, vmap, vmap_mut,
-    while_loop,
+    Axes, ScanOptions, Tensor, associative_scan, cond, custom_vjp, fori_loop, grad, jacrev, jit,
+    jvp, make_jaxpr, remat, scan, scan_with, switch, value_and_grad, value_and_grad_mut, vjp, vmap,
+    vmap_mut, while_loop,
 };
 
 #[derive(Module, Clone, Debug)]
@@ -290,6 +290,99 @@ fn nested_references_are_written_under_vmap() {
         text.contains("[0].value (i32[]) differs between the examples"),
         "{text}"
     );
+}
+
+/// A layer that counts its calls, and holds a mean behind a second reference.
+#[derive(Module, Clone, Debug)]
+struct Layer {
+    #[param]
+    weight: Tensor,
+    #[state]
+    calls: Ref<Tensor>,
+    #[state]
+    held: Ref<Holding>,
+}
+
+impl Layer {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.calls.update(|calls| calls + 1);
+        self.held.modify(|held| held.value = &held.value + x);
+        self.held.get().inner.update(|inner| inner * 2);
+        x * &self.weight
+    }
+}
+
+fn stacked_layers() -> Layer {
+    Layer {
+        weight: Tensor::from([2.0, 3.0, 4.0]),
+        calls: Ref::new(Tensor::from([0, 10, 20])),
+        held: Ref::new(Holding {
+            value: Tensor::from([0.5, 0.5, 0.5]),
+            inner: Ref::new(Tensor::from([1, 2, 3])),
+        }),
+    }
+}
+
+fn assert_written(layers: &Layer, times: i32) {
+    let calls = [0, 10, 20].map(|calls| calls + times);
+    assert_eq!(layers.calls.get().to_vec::<i32>(), calls);
+    let held = layers.held.get();
+    // The inputs of the layers are 1, 2 and 6.
+    let sums = [1.0, 2.0, 6.0].map(|x| 0.5 + f64::from(times) * x);
+    assert_eq!(held.value.to_vec::<f64>(), sums);
+    let doubled = [1, 2, 3].map(|inner| inner << times);
+    assert_eq!(held.inner.get().to_vec::<i32>(), doubled);
+}
+
+#[test]
+fn stacked_references_are_written_by_scan() {
+    let step = |x: Tensor, layer: Layer| (layer.forward(&x), x);
+    let layers = stacked_layers();
+    let (last, inputs) = scan(step, Tensor::from(1.0), layers.clone());
+    assert_eq!(last.item::<f64>(), 24.0);
+    assert_eq!(inputs.to_vec::<f64>(), [1.0, 2.0, 6.0]);
+    assert_written(&layers, 1);
+
+    // In a carry and in the inputs, compiled and differentiated.
+    let total = Ref::new(Tensor::from(0.0));
+    let run = |layers: &Layer, total: Ref<Tensor>| {
+        let step = |(x, total): (Tensor, Ref<Tensor>), layer: Layer| {
+            total.update(|total| total + &x);
+            ((layer.forward(&x), total), ())
+        };
+        scan(step, (Tensor::from(1.0), total), layers.clone()).0.0
+    };
+    let compiled = jit(move |(layers, total): (Layer, Ref<Tensor>)| run(&layers, total));
+    assert_eq!(
+        compiled((layers.clone(), total.clone())).item::<f64>(),
+        24.0
+    );
+    assert_written(&layers, 2);
+    assert_eq!(total.get().item::<f64>(), 9.0);
+    let loss = |layers: &mut Layer| scan(step, Tensor::from(1.0), layers.clone()).0;
+    let mut layers = layers;
+    let (_, gradient) = pytree_transform::value_and_grad_mut(loss)(&mut layers);
+    assert_eq!(gradient["weight"].to_vec::<f64>(), [12.0, 8.0, 6.0]);
+    assert_written(&layers, 3);
+
+    // In the other direction each value has the position of its layer.
+    let options = ScanOptions::new().reverse();
+    let layers = stacked_layers();
+    scan_with(options, step, Tensor::from(1.0), layers.clone());
+    assert_eq!(layers.held.get().value.to_vec::<f64>(), [12.5, 4.5, 1.5]);
+
+    // A failed step writes nothing.
+    let layers = stacked_layers();
+    let failed = scan(
+        |x: Tensor, layer: Layer| {
+            layer.forward(&x);
+            Err::<(Tensor, ()), &str>("stop")
+        },
+        Tensor::from(1.0),
+        layers.clone(),
+    );
+    assert_eq!(failed.unwrap_err(), "stop");
+    assert_written(&layers, 0);
 }
 
 #[test]
@@ -730,17 +823,17 @@ fn writes_without_destination_are_errors() {
     );
     let text = panics(|| {
         scan(
-            |(), x: Ref<Tensor>| {
-                x.set(Tensor::from(1.0));
+            |(), x: Ref<Vec<Tensor>>| {
+                x.set(Vec::new());
                 ((), ())
             },
             (),
-            reference.clone(),
+            Ref::new(vec![Tensor::from([1.0, 2.0])]),
         )
     });
     assert!(
         text.starts_with(
-            "cannot write the reference at the root inside of scan, among its inputs,"
+            "cannot write the reference at the root inside of scan, among its inputs: expected a value with the structure"
         ),
         "{text}"
     );

@@ -164,6 +164,22 @@ impl References {
         self
     }
 
+    /// Appends the references of another value that the same call has read. The result contains the references of a tuple
+    /// of the two values. The values must not share a node.
+    #[must_use]
+    pub fn followed_by(mut self, other: Self) -> Self {
+        let (cells, nodes) = (other.cells.clone(), other.nodes.clone());
+        if self.cells.is_empty() {
+            self.read = other.read;
+        } else {
+            self = self.beside(other);
+        }
+        self.cells.extend(cells);
+        self.nodes.extend(nodes);
+        self.numbers = OnceCell::new();
+        self
+    }
+
     /// Adds `contents`, which were read from these references. `treedef` is the structure of the value that contains
     /// the references.
     pub(crate) fn with_read(mut self, contents: Arena, treedef: &TreeDef) -> Self {

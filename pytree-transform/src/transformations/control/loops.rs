@@ -3,9 +3,11 @@
 use std::borrow::Borrow;
 use std::panic::Location;
 
-use pytree_core::boundary::flatten_with_references;
+use pytree_core::boundary::{
+    self, Outcome, flatten_with_references, unflatten_with_new_references,
+};
 use pytree_core::bug::expect_some;
-use pytree_core::{TreeDef, graph};
+use pytree_core::{Contents, References, TreeDef, graph};
 
 use crate::base::dtype::{AbstractArray, DType};
 use crate::executor::compile;
@@ -14,11 +16,11 @@ use crate::primitives::body::rules::bind_all;
 use crate::primitives::control::scan::Scan;
 use crate::tensor::Tensor;
 use crate::tensor::stage::stage;
-use crate::tensor::trace::Recorder;
-use crate::tensor::traceable::{Traceable, rebuild};
+use crate::tensor::trace::{Recorder, at_own_lines};
+use crate::tensor::traceable::{Traceable, rebuild, rebuilt};
 use crate::transformations::control::mismatch::{differences, fix, in_both, moved};
 use crate::transformations::control::while_loop::repeat;
-use crate::transformations::function::{Ending, call_reading, inside, or_no_leaves, rebuild_with};
+use crate::transformations::function::{Ending, inside, or_no_leaves, rebuild_with};
 use crate::transformations::returned::{Returned, always};
 
 /// The options of [`scan_with`] and [`associative_scan_with`](crate::associative_scan_with).
@@ -66,6 +68,10 @@ impl ScanOptions {
 ///
 /// The function is traced once, and the gradient of the loop is a scan in the other direction. The function receives
 /// the leaves of `inputs` without their first axis. All first axes must have the same length, which may be 0.
+///
+/// The inputs may contain [references](pytree_core::Ref), such as the states of stacked layers. A value that an iteration
+/// writes to a reference of its element is stacked with those of the other iterations, and the stack is written to the
+/// reference after the loop.
 ///
 /// The function may return a `Result`; see [`Returned`]. If the function returns an `Err` while it is traced, the call
 /// returns this `Err`.
@@ -224,7 +230,7 @@ where
     Y: Traceable,
 {
     let (carry, carry_treedef, references) = flatten_with_references::<Tensor, C>(init.borrow());
-    let (stacked, inputs_treedef, of_inputs) = flatten_with_references::<Tensor, X>(&inputs);
+    let (mut stacked, inputs_treedef, of_inputs) = flatten_with_references::<Tensor, X>(&inputs);
     drop((init, inputs));
     let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));
     assert!(
@@ -249,20 +255,21 @@ where
         let (carry, given) = inside(&carry_treedef, tensors.split_off(index.len()));
         let index = tensors.pop();
         let mut results: Vec<Tensor> = index.iter().map(|index| index + 1).collect();
-        let of_inputs = format!("{recorder}, among its inputs,");
-        let result = call_reading(&of_inputs, &inputs_treedef, elements, |elements| {
-            function(index, carry, elements)
-        });
+        let elements = unflatten_with_new_references(&inputs_treedef, elements);
+        let (elements, of_element) = rebuilt::<(X, References)>(elements);
+        let result = at_own_lines(|| function(index, carry, elements));
         or_no_leaves(result.map(|(carry, outputs)| {
             let (carry, after, references) = flatten_with_references::<Tensor, C>(&carry);
             let moved = moved(&given, &after, &references);
             let (outputs, outputs_treedef) = graph::flatten::<Tensor, Y>(&outputs);
+            let (values, written) = WrittenInputs::of(recorder, &inputs_treedef, of_element);
             results.extend(carry);
             results.extend(outputs);
-            (results, (after, moved, outputs_treedef))
+            results.extend(values);
+            (results, (after, moved, outputs_treedef, written))
         }))
     });
-    let (after, moved, outputs_treedef) = recorded?;
+    let (after, moved, outputs_treedef, written) = recorded?;
     let found: Vec<AbstractArray> = jaxpr
         .output_infos()
         .skip(index.len())
@@ -293,16 +300,73 @@ where
         .into_iter()
         .chain(index)
         .chain(carry)
-        .chain(stacked)
+        .chain(stacked.iter().cloned())
         .collect();
     let mut results = bind_all(&primitive, &operands);
-    let outputs = results.split_off(of_index + of_carry.len());
+    let mut outputs = results.split_off(of_index + of_carry.len());
+    let to_references = outputs.split_off(outputs_treedef.num_leaves());
     let ending = Ending::of(recorder.name(), Location::caller());
-    // The results may also depend on the references of the inputs, which the call has read.
-    let references = references.beside(of_inputs);
-    let carry = results.split_off(of_index);
-    let carry = rebuild_with(ending, &carry_treedef, carry, &references);
-    Ok((carry, rebuild(&outputs_treedef, outputs)))
+    let mut carry = results.split_off(of_index);
+    let outputs = rebuild(&outputs_treedef, outputs);
+    if written.references.is_empty() {
+        // The results may also depend on the references of the inputs, which the call has read.
+        let references = references.beside(of_inputs);
+        let carry = rebuild_with(ending, &carry_treedef, carry, &references);
+        return Ok((carry, outputs));
+    }
+    // The references of the carry and of the inputs are written at one instant.
+    let mut is_written = vec![true; references.len()];
+    is_written.extend((0..of_inputs.len()).map(|at| written.references.contains(&at)));
+    let references = references.followed_by(of_inputs);
+    for (position, value) in written.leaves.into_iter().zip(to_references) {
+        stacked[position] = value;
+    }
+    carry.extend(stacked);
+    let both = TreeDef::tuple(vec![carry_treedef, inputs_treedef]);
+    let contents = Contents::WrittenAt(&is_written);
+    let (carry, _): (C, X) = ending.with(boundary::unflatten_with_references(
+        &both,
+        carry,
+        &references,
+        contents,
+    ));
+    Ok((carry, outputs))
+}
+
+/// The references of the inputs that an iteration writes.
+struct WrittenInputs {
+    /// The positions of the written references.
+    references: Vec<usize>,
+    /// For each leaf of the written values, its position among the leaves of an element.
+    leaves: Vec<usize>,
+}
+
+impl WrittenInputs {
+    /// Returns the references of an element that the function has written, and the leaves of the written values.
+    /// `treedef` is the structure of an element.
+    ///
+    /// # Panics
+    /// If a written value has another structure than the value before.
+    #[track_caller]
+    fn of(recorder: Recorder, treedef: &TreeDef, element: References) -> (Vec<Tensor>, Self) {
+        let references = element.written();
+        let element = element.without_shared();
+        let (values, outcome) = Outcome::of::<Tensor, _>(&(), &element, references.clone());
+        let places = treedef.references();
+        let mut leaves = Vec::new();
+        for (position, found) in outcome.written() {
+            let place = &places[position];
+            let Some(positions) = place.leaves_of(&found) else {
+                panic!(
+                    "cannot write the reference at {} inside of {recorder}, among its inputs: expected a value with the structure {}, found {found}; keep the structure, so that the values of all iterations can be stacked",
+                    place.path.or_root(),
+                    place.value
+                );
+            };
+            leaves.extend(positions);
+        }
+        (values, Self { references, leaves })
+    }
 }
 
 /// Returns the common length of the first axes of all leaves.
