@@ -5,7 +5,8 @@
 use pytree_core::kind::{Intermediate, Perturbation};
 use pytree_core::{Collection, Filter, Module, Partition, PytreeOf, Ref, Shared, graph, partition};
 use pytree_nn::{
-    Intermediates, Linear, Optimizer, Perturbed, Rngs, Sown, adam, capture, gelu, relu, try_capture,
+    Activation, Intermediates, Linear, Mlp, Optimizer, Perturbed, Rngs, Sown, TransformerBlock,
+    adam, capture, capture_outputs, gelu, relu, sequential, try_capture,
 };
 use pytree_transform::{
     Axes, DType, Tensor, eval_shape, grad, jit, scan, value_and_grad, value_and_grad_mut, vmap,
@@ -511,4 +512,117 @@ fn optimizer_survives_the_first_run() {
         error.to_string().contains("made for a model with 6 leaves"),
         "{error}"
     );
+}
+
+/// The names of the captured outputs, each with the number of calls.
+fn names(outputs: &Intermediates) -> Vec<(&str, usize)> {
+    let names = outputs.iter();
+    names.map(|(name, values)| (name, values.len())).collect()
+}
+
+#[test]
+fn library_layers_are_captured_by_path() {
+    let mut rngs = Rngs::new(0);
+    let blocks = vec![
+        TransformerBlock::new(8, 2, &mut rngs),
+        TransformerBlock::new(8, 2, &mut rngs),
+    ];
+    let head = sequential![
+        Linear::new(8, 4, &mut rngs),
+        Activation::Tanh,
+        Linear::new(4, 2, &mut rngs)
+    ];
+    let mut model = (blocks, head);
+    let x = rngs.normal(DType::F32, [3, 5, 8]);
+    let ((residual, y), outputs) = capture_outputs(&mut model, |(blocks, head)| {
+        let x = blocks
+            .iter_mut()
+            .fold(x.clone(), |x, block| block.forward(&x));
+        let y = head.forward(&x);
+        (x, y)
+    });
+    let (blocks, head) = &mut model;
+    assert_eq!(outputs["[0][1]"][0], residual);
+    let first = blocks[0].forward(&x);
+    assert_eq!(outputs["[0][0]"][0], first);
+    let normed = blocks[1].attention_norm.forward(&first);
+    assert_eq!(outputs["[0][1].attention_norm"][0], normed);
+    assert_eq!(
+        outputs["[0][1].attention"][0],
+        blocks[1].attention.forward(&normed)
+    );
+    let hidden = head.layers[0].forward(&residual);
+    assert_eq!(outputs["[1].layers[0]"][0], hidden);
+    assert_eq!(outputs["[1].layers[2]"][0], y);
+    assert_eq!(outputs["[0][0].mlp.layers[0]"].len(), 1);
+    // Nothing is captured outside of the call, and the model has no more leaves than before.
+    let (_, nothing) = capture_outputs(&mut model, |_| ());
+    assert!(nothing.is_empty());
+}
+
+#[test]
+fn shared_layer_is_captured_at_each_call() {
+    let layer = Shared::new(Linear::new(2, 2, &mut Rngs::new(0)));
+    let mut model = (layer.clone(), layer);
+    let x = Tensor::ones(DType::F32, [2]);
+    let (y, outputs) = capture_outputs(&mut model, |(first, second)| {
+        second.forward(&first.forward(&x))
+    });
+    assert_eq!(names(&outputs), [("[0]", 2)]);
+    assert_eq!(outputs["[0]"][1], y);
+}
+
+#[test]
+fn outputs_are_captured_under_jit_and_grad() {
+    let model = Mlp::new(&[2, 3, 1], Activation::Tanh, &mut Rngs::new(0));
+    let x = Tensor::ones(DType::F32, [4, 2]);
+    let expected = model.layers[0].forward(&x);
+    let compiled = jit(|(mut model, x): (Mlp, Tensor)| {
+        capture_outputs(&mut model, |model| model.forward(&x)).1
+    });
+    let outputs = compiled((model.clone(), x.clone()));
+    assert_eq!(outputs["layers[0]"][0], expected);
+    // The loss returns the outputs beside its value.
+    let loss = |model: &Mlp| {
+        let (y, outputs) = capture_outputs(&mut model.clone(), |model| model.forward(&x));
+        (y.square().mean(), outputs)
+    };
+    let ((_, outputs), _) = value_and_grad(loss)(&model);
+    assert_eq!(outputs["layers[0]"][0], expected);
+    // Values that would be invalid outside of their transformation are not captured.
+    let mut model = model;
+    let (_, outputs) = capture_outputs(&mut model, |model| {
+        let model = &*model;
+        vmap(|x: Tensor| model.layers[0].forward(&x))(x.clone())
+    });
+    assert!(outputs.is_empty());
+}
+
+#[test]
+fn outputs_of_stacked_layers_are_stacked_by_scan() {
+    let layers = vmap(|mut rngs: Rngs| Mlp::new(&[2, 3, 2], Activation::Tanh, &mut rngs))(
+        Rngs::new(0).split(4),
+    );
+    let x = Tensor::from([1.0_f32, -1.0]);
+    let step = |x: Tensor, mut layer: Mlp| capture_outputs(&mut layer, |layer| layer.forward(&x));
+    let (last, outputs) = scan(step, x.clone(), layers.clone());
+    assert_eq!(
+        names(&outputs),
+        [("forward", 1), ("layers[0]", 1), ("layers[1]", 1)]
+    );
+    // Layer by layer.
+    let (hidden, ys) = (&outputs["layers[0]"][0], &outputs["forward"][0]);
+    assert_eq!((hidden.shape(), ys.shape()), (&[4, 3][..], &[4, 2][..]));
+    let mut x = x;
+    for position in 0..4_usize {
+        let layer = graph::map(&layers, |leaf: &Tensor| {
+            leaf.index(pytree_transform::ix![position])
+        });
+        let own = layer.layers[0].forward(&x);
+        let difference = |left: &Tensor, right: &Tensor| (left - right).abs().max().item::<f32>();
+        assert!(difference(&own, &hidden.index(pytree_transform::ix![position])) < 1e-6);
+        x = layer.forward(&x);
+        assert!(difference(&x, &ys.index(pytree_transform::ix![position])) < 1e-6);
+    }
+    assert!((last - x).abs().max().item::<f32>() < 1e-6);
 }

@@ -5,16 +5,20 @@
 //! [`check`] compares all arrays of a model with the axes that its modules declare. The page `docs/shapes.md` describes
 //! the language. `roles(input, output)` after the names declares what the module does with each axis: see [`AxisRole`].
 
+use std::collections::HashMap;
+
 use crate::base::error::ShapeError;
 use crate::base::identity::NodeIdentity;
+use crate::base::path::KeyPath;
 use crate::base::text::short_name;
 use crate::contract::arena::{Arena, Content};
 use crate::contract::flatten::{Flatten, Sharing, borrowing};
 use crate::contract::pytree::{Pytree, ReferenceNode, SharedVisit, Single, Visitor};
-use crate::node::axes::name_of_function;
-use crate::node::leaf::Leaf;
+use crate::node::axes::{Capture, Capturing, name_of_function, name_of_type, returned};
+use crate::node::leaf::{AnyLeaf, Leaf};
 use crate::node::shape::{DynamicShape, NodeShape};
 use crate::node::statics::StaticRef;
+use crate::references::level::{Level, with_levels};
 use crate::treedef::{Stacking, TreeDef};
 use crate::trees::shapes;
 
@@ -126,10 +130,35 @@ impl Scope {
         if self.records() {
             return self.each_path(pattern, value);
         }
+        if self.captures() {
+            self.capture(value);
+        }
         match value.single() {
             Single::Leaf(Some(found)) => self.compare(pattern, found),
             Single::Leaf(None) => {}
             Single::Visit => self.each_leaf(pattern, value),
+        }
+    }
+
+    /// Keeps the address of an array of the module, or the arrays of the result.
+    #[cold]
+    fn capture<T: Arrays + ?Sized>(&mut self, value: &T) {
+        if self.owner() == Owner::Argument {
+            return;
+        }
+        let arena = Arena::default();
+        let mut leaves: Vec<&dyn Leaf> = Vec::new();
+        let mut flatten =
+            Flatten::new(Sharing::Preserve, borrowing(&mut leaves)).with_arena(&arena);
+        value.visit_arrays(&mut flatten);
+        drop(flatten);
+        if self.owner() == Owner::Result {
+            let arrays = leaves
+                .iter()
+                .map(|leaf| AnyLeaf::from_boxed(leaf.clone_boxed()));
+            returned(arrays.collect(), with_levels(<[Level]>::len));
+        } else if let Some(leaf) = leaves.first() {
+            self.keep_array(address(*leaf));
         }
     }
 
@@ -332,6 +361,59 @@ pub fn check_stacked<T: Pytree + ?Sized>(model: &T, names: &[&str]) -> Result<()
 /// All arrays whose shapes do not match, with their key paths.
 pub fn check_any_stack<T: Pytree + ?Sized>(model: &T) -> Result<(), ShapeError> {
     shapes::check(model)
+}
+
+/// Runs a function on a model, and captures what the methods of the modules in the model return, without a change of the
+/// modules. Returns the result of the function, and each captured array with its name, in the order of the calls.
+///
+/// All methods with `#[shapes]` that declare their result are captured: all layers of the library, and your own. The name
+/// is the path of the module, such as `blocks[0].norm`. For methods other than `forward` and `try_forward` the name of the
+/// method follows.
+///
+/// A module is found by the address of its arrays, so the function must use the model that it receives, and not a copy. A
+/// module without arrays is found if it calls methods of modules with arrays. Calls inside of a further transformation are
+/// not captured, because their values are invalid outside of it: call `capture` inside, and return the values.
+///
+/// # Panics
+/// If the feature `unchecked-results` turns off the checks that see the results.
+#[track_caller]
+pub fn capture<M: Pytree, R>(
+    model: &mut M,
+    run: impl FnOnce(&mut M) -> R,
+) -> (R, Vec<(String, AnyLeaf)>) {
+    assert!(
+        CHECKS_RESULTS,
+        "cannot capture results: the feature `unchecked-results` turns off the checks that see them; build without this feature"
+    );
+    let capturing = Capturing::begin(places(model));
+    let result = run(model);
+    (result, capturing.finish())
+}
+
+/// Returns the places of a model.
+fn places<M: Pytree>(model: &M) -> Capture {
+    let arena = Arena::default();
+    let mut leaves: Vec<&dyn Leaf> = Vec::new();
+    let treedef = Flatten::new(Sharing::Preserve, borrowing(&mut leaves))
+        .with_arena(&arena)
+        .run(model);
+    let addresses = leaves.iter().map(|leaf| address(*leaf));
+    let mut types: HashMap<KeyPath, Vec<String>> = HashMap::new();
+    for node in treedef.nodes() {
+        let name = name_of_type(node.shape().type_name());
+        types.entry(node.path()).or_default().push(name);
+    }
+    Capture {
+        arrays: addresses.zip(treedef.leaf_paths()).collect(),
+        types,
+        levels: with_levels(<[Level]>::len),
+        ..Capture::default()
+    }
+}
+
+/// Returns the address of a leaf.
+fn address(leaf: &dyn Leaf) -> usize {
+    std::ptr::from_ref(leaf).cast::<()>().addr()
 }
 
 fn compare<T: Pytree + ?Sized>(model: &T, stacking: Stacking<'_>) -> Result<(), ShapeError> {

@@ -13,8 +13,8 @@ use pytree_transform::Tensor;
 /// does not return are not computed.
 ///
 /// Layers store values with fields of type [`Sown`](crate::Sown) or
-/// [`Intermediates`](crate::Intermediates). There is no equivalent of `method_outputs` in NNX,
-/// because Rust cannot wrap the methods of a type at run time.
+/// [`Intermediates`](crate::Intermediates). The outputs of layers need no field: see
+/// [`capture_outputs`](crate::capture_outputs), the equivalent of `method_outputs` in NNX.
 ///
 /// # Examples
 /// ```

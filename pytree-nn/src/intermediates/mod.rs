@@ -6,10 +6,12 @@
 
 mod capture;
 mod named;
+mod outputs;
 mod perturbed;
 mod sown;
 
 pub use capture::{capture, try_capture};
 pub use named::Intermediates;
+pub use outputs::capture_outputs;
 pub use perturbed::{PerturbationError, Perturbed};
 pub use sown::Sown;

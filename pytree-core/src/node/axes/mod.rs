@@ -5,12 +5,14 @@
 //! The names in a module's fields are bound before the names in the arguments of a function. So a message can name the
 //! field that determines a length.
 
+mod capture;
 mod pattern;
 mod report;
 mod roles;
 mod running;
 mod scope;
 
+pub(crate) use self::capture::{Capture, Capturing, name_of_type, returned};
 pub(crate) use self::pattern::axes_of;
 pub use self::pattern::{
     AxisPattern, ElementPattern, Expression, Operator, Rest, ShapePattern, Step,

@@ -8,6 +8,7 @@ use std::any::type_name;
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
+use super::capture;
 use super::scope::{Bound, Scope};
 use crate::base::text::short_name;
 
@@ -33,7 +34,10 @@ struct Frame {
 #[doc(hidden)]
 #[derive(Debug)]
 #[must_use = "the function runs until the guard is dropped"]
-pub struct Running(());
+pub struct Running {
+    /// Whether the result is captured.
+    is_captured: bool,
+}
 
 impl Running {
     /// Records that a method of `S` runs. If `S` is `()`, a function without `self` runs.
@@ -48,13 +52,20 @@ impl Running {
             });
             stack.names.extend_from_slice(scope.lengths());
         });
-        Self(())
+        let is_captured = scope.captures();
+        if is_captured {
+            capture::begin(type_name::<S>, function, scope.array());
+        }
+        Self { is_captured }
     }
 }
 
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
+        if self.is_captured {
+            capture::end();
+        }
         with_stack(|stack| {
             if let Some(frame) = stack.frames.pop() {
                 stack.names.truncate(frame.first);

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::capture;
 use super::pattern::{AxisPattern, ElementPattern, Expression, Length, Rest, ShapePattern};
 use super::report::{Reason, Report, suspects};
 use crate::base::error::ShapeMismatch;
@@ -77,6 +78,10 @@ pub struct Scope {
     /// The position of the current shape among the recorded shapes of the report. `u32::MAX` without a report.
     recorded: u32,
     report: Option<Box<Report>>,
+    /// Whether results are captured on this thread.
+    captures: bool,
+    /// The address of the first array of the module, if results are captured.
+    array: Option<usize>,
 }
 
 impl Scope {
@@ -94,7 +99,30 @@ impl Scope {
             is_broken: false,
             recorded: u32::MAX,
             report: None,
+            captures: capture::is_active(),
+            array: None,
         }
+    }
+
+    /// Returns whether results are captured.
+    #[inline]
+    pub(crate) fn captures(&self) -> bool {
+        self.captures && self.report.is_none()
+    }
+
+    /// Returns the owner of the current shapes.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Returns the address of the first array of the module, if results are captured.
+    pub(super) fn array(&self) -> Option<usize> {
+        self.array
+    }
+
+    /// Keeps the address of the first array of the module.
+    pub(crate) fn keep_array(&mut self, address: usize) {
+        self.array.get_or_insert(address);
     }
 
     /// Creates a scope that records each shape and each mistake.
