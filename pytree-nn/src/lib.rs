@@ -39,6 +39,7 @@ mod error;
 pub mod export;
 pub mod files;
 mod functions;
+mod hyperparameter;
 mod initializers;
 mod intermediates;
 mod layers;
@@ -61,8 +62,11 @@ pub use functions::{
     lgamma, log_sigmoid, log_softmax, logsumexp, mish, polygamma, relu, relu6, selu, sigmoid, silu,
     sinc, soft_sign, softmax, softplus, squareplus, standardize,
 };
+pub use hyperparameter::{Hyperparameter, NamedHyperparameter};
 pub use initializers::{Distribution, Fan, FanAxes, Initializer};
-pub use intermediates::{Intermediates, PerturbationError, Perturbed, Sown, capture, try_capture};
+pub use intermediates::{
+    Intermediates, PerturbationError, Perturbed, Sown, capture, capture_outputs, try_capture,
+};
 pub use layers::{
     Activation, BatchNorm, Bidirectional, CellOptions, Conv, ConvOptions, ConvPadding,
     ConvTranspose, ConvTransposeOptions, Dropout, Einsum, EinsumOptions, Embed, EmbedOptions,

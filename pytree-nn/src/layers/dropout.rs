@@ -2,9 +2,10 @@
 
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
-use pytree_transform::Tensor;
+use pytree_transform::{DType, Tensor};
 
 use crate::error::{InputError, or_panic};
+use crate::hyperparameter::Hyperparameter;
 use crate::layers::Mode;
 use crate::random::{RngStream, Rngs};
 
@@ -24,9 +25,8 @@ use crate::random::{RngStream, Rngs};
 /// ```
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Dropout {
-    /// The probability that an element is dropped.
-    #[r#static]
-    pub rate: f64,
+    /// The probability that an element is dropped: a number, or a scalar tensor such as a member of a sweep by `vmap`.
+    pub rate: Hyperparameter,
     /// The mode. Elements are dropped only in [`Mode::Train`]. In [`Mode::Eval`], the layer returns its input.
     #[r#static]
     pub mode: Mode,
@@ -34,16 +34,27 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Creates a layer that drops elements with the probability `rate`. Forks the stream `dropout`.
+    /// Creates a layer that drops elements with the probability `rate`, a number or a scalar tensor. Forks the stream
+    /// `dropout`.
     ///
     /// # Panics
-    /// If the rate is not in [0, 1], or if there is no stream to fork.
+    /// If the rate is known and not in [0, 1], if it is a tensor with axes, or if there is no stream to fork.
     #[track_caller]
-    pub fn new(rate: f64, rngs: &mut Rngs) -> Self {
-        assert!(
-            (0.0..=1.0).contains(&rate),
-            "Dropout expects a rate from 0 to 1, found {rate}; it is the probability of dropping an element"
-        );
+    pub fn new(rate: impl Into<Hyperparameter>, rngs: &mut Rngs) -> Self {
+        let rate = rate.into();
+        if let Hyperparameter::Tensor(tensor) = &rate {
+            assert!(
+                tensor.rank() == 0 && tensor.dtype().is_float(),
+                "Dropout expects a number or a scalar of floats as rate, found {}; to sweep several rates, make the layer inside of `vmap`",
+                tensor.info()
+            );
+        }
+        if let Some(rate) = rate.known() {
+            assert!(
+                (0.0..=1.0).contains(&rate),
+                "Dropout expects a rate from 0 to 1, found {rate}; it is the probability of dropping an element"
+            );
+        }
         let stream = or_panic(rngs.stream_mut("dropout")).fork();
         Self {
             rate,
@@ -65,21 +76,29 @@ impl Dropout {
     #[panicking_twin(forward)]
     #[track_caller]
     pub fn try_forward(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        if self.mode == Mode::Eval || self.rate <= 0.0 {
-            Ok(x.clone())
-        } else if self.rate >= 1.0 {
-            Ok(Tensor::zeros_like(x))
-        } else {
-            self.dropped(x)
+        match self.rate {
+            _ if self.mode == Mode::Eval => Ok(x.clone()),
+            Hyperparameter::Number(..=0.0) => Ok(x.clone()),
+            Hyperparameter::Number(1.0..) => Ok(Tensor::zeros_like(x)),
+            _ => self.dropped(x),
         }
     }
 
     /// Draws a key and drops elements.
     #[track_caller]
     fn dropped(&mut self, x: &Tensor) -> Result<Tensor, InputError> {
-        let kept = 1.0 - self.rate;
-        let keep = self.stream.next_key().bernoulli(kept, x.shape());
-        keep.try_select(&(x / kept), &Tensor::zeros_like(x))
+        let key = self.stream.next_key();
+        let (keep, scaled) = match self.rate.rest() {
+            Hyperparameter::Number(kept) => (key.bernoulli(kept, x.shape()), x / kept),
+            Hyperparameter::Tensor(kept) => {
+                // If nothing is kept, the divisor is 1, so that no derivative is NaN.
+                let divisor = kept.greater(0.0).select(&kept, &Tensor::ones_like(&kept));
+                let drawn = key.uniform(DType::F32, x.shape());
+                let keep = drawn.less(kept.convert(DType::F32));
+                (keep, x / divisor.convert(x.dtype()))
+            }
+        };
+        keep.try_select(&scaled, &Tensor::zeros_like(x))
             .map_err(InputError::inside("Dropout"))
     }
 }
@@ -136,6 +155,28 @@ mod tests {
         assert_eq!(advanced, dropout);
         assert_ne!(first, second);
         assert_eq!(compiled.traces(), 1);
+    }
+
+    #[test]
+    fn rate_may_be_a_tensor() {
+        let x = Tensor::ones(DType::F32, [1000]);
+        let forward = |rate: Tensor| Dropout::new(rate, &mut Rngs::new(0)).forward(&x);
+        let rates = [0.0, 0.25, 1.0];
+        let each = pytree_transform::vmap(forward)(Tensor::from(rates));
+        for (row, rate) in rates.into_iter().enumerate() {
+            let fixed = Dropout::new(rate, &mut Rngs::new(0)).forward(&x);
+            assert_eq!(each.index(pytree_transform::ix![row]), fixed, "{rate}");
+        }
+        let mean = each.mean_axes([1]).to_vec::<f32>();
+        assert!((mean[1] - 1.0).abs() < 0.1 && mean[2] == 0.0);
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "found f64[2]; to sweep several rates, make the layer inside of `vmap`"
+    )]
+    fn rate_is_a_scalar() {
+        let _ = Dropout::new(Tensor::from([0.1, 0.2]), &mut Rngs::new(0));
     }
 
     #[test]

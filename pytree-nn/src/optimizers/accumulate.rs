@@ -4,6 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
+use crate::hyperparameter::NamedHyperparameter;
 use crate::optimizers::moments::zeros;
 use crate::optimizers::transformation::{Scalar, check_number, keep_states_where};
 use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
@@ -125,6 +126,10 @@ impl GradientTransformation for Accumulate {
 
     fn learning_rate(&self) -> Option<Tensor> {
         self.inner.learning_rate()
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        self.inner.hyperparameters()
     }
 
     fn set_learning_rate(&mut self, rate: &Schedule) -> bool {

@@ -5,6 +5,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::moments::{
     correction, count_update, deviation, running_mean, running_square_mean, zeros,
 };
@@ -190,14 +191,10 @@ pub struct ScaleByAdam {
     /// The running mean of the squared gradients, v.
     #[state(OptState)]
     square_mean: Tree<Tensor>,
-    #[r#static]
-    beta1: f64,
-    #[r#static]
-    beta2: f64,
-    #[r#static]
-    epsilon: f64,
-    #[r#static]
-    epsilon_root: f64,
+    beta1: Hyperparameter,
+    beta2: Hyperparameter,
+    epsilon: Hyperparameter,
+    epsilon_root: Hyperparameter,
     #[r#static]
     momentum: Momentum,
 }
@@ -232,17 +229,17 @@ pub fn scale_by_adam(options: AdamOptions) -> Chain {
         count: Tensor::from(0_u32),
         mean: Tree::none(),
         square_mean: Tree::none(),
-        beta1,
-        beta2,
-        epsilon,
-        epsilon_root,
+        beta1: beta1.into(),
+        beta2: beta2.into(),
+        epsilon: epsilon.into(),
+        epsilon_root: epsilon_root.into(),
         momentum,
     })
 }
 
 /// The bias correction of the mean of the gradients, for Adam with either form of momentum.
 pub(super) struct CorrectedMean {
-    beta1: f64,
+    beta1: Hyperparameter,
     /// The factor of the mean.
     of_mean: Scalar,
     /// The factor of the gradient, for Nesterov's momentum.
@@ -250,18 +247,19 @@ pub(super) struct CorrectedMean {
 }
 
 impl CorrectedMean {
-    pub(super) fn new(beta1: f64, momentum: Momentum, time: &Tensor) -> Self {
-        match momentum {
-            Momentum::Classical => Self {
-                beta1,
-                of_mean: correction(beta1, time),
-                of_gradient: None,
-            },
-            Momentum::Nesterov => Self {
-                beta1,
-                of_mean: correction(beta1, &(time + 1.0)),
-                of_gradient: Some(correction(beta1, time)),
-            },
+    pub(super) fn new(beta1: impl Into<Hyperparameter>, momentum: Momentum, time: &Tensor) -> Self {
+        let beta1 = beta1.into();
+        let (of_mean, of_gradient) = match momentum {
+            Momentum::Classical => (correction(&beta1, time), None),
+            Momentum::Nesterov => {
+                let of_mean = correction(&beta1, &(time + 1.0));
+                (of_mean, Some(correction(&beta1, time)))
+            }
+        };
+        Self {
+            beta1,
+            of_mean,
+            of_gradient,
         }
     }
 
@@ -273,7 +271,7 @@ impl CorrectedMean {
             None => corrected,
             Some(factor) => {
                 let gradient = gradient * factor.of_type(dtype);
-                corrected * self.beta1 + gradient * (1.0 - self.beta1)
+                running_mean(&corrected, &gradient, &self.beta1)
             }
         }
     }
@@ -292,9 +290,8 @@ impl GradientTransformation for ScaleByAdam {
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
         check_number("states", self.mean.leaves().len(), gradients.len());
         let time = count_update(&mut self.count);
-        let mut corrected_mean = CorrectedMean::new(self.beta1, self.momentum, &time);
-        let mut square_correction = correction(self.beta2, &time);
-        let (beta1, beta2) = (self.beta1, self.beta2);
+        let mut corrected_mean = CorrectedMean::new(&self.beta1, self.momentum, &time);
+        let mut square_correction = correction(&self.beta2, &time);
         let means = self.mean.leaves_mut();
         let states = pairs(
             means,
@@ -305,12 +302,21 @@ impl GradientTransformation for ScaleByAdam {
             .zip(gradients)
             .map(|((mean, square_mean), gradient)| {
                 let dtype = gradient.dtype();
-                *mean = running_mean(mean, &gradient, beta1);
-                *square_mean = running_square_mean(square_mean, &gradient, beta2);
+                *mean = running_mean(mean, &gradient, &self.beta1);
+                *square_mean = running_square_mean(square_mean, &gradient, &self.beta2);
                 let square = &*square_mean * square_correction.of_type(dtype);
-                let deviation = deviation(&square, self.epsilon_root, self.epsilon);
+                let deviation = deviation(&square, &self.epsilon_root, &self.epsilon);
                 corrected_mean.of(mean, &gradient) / deviation
             })
             .collect()
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        vec![
+            NamedHyperparameter::below_one("beta1", &mut self.beta1),
+            NamedHyperparameter::below_one("beta2", &mut self.beta2),
+            NamedHyperparameter::not_negative("epsilon", &mut self.epsilon),
+            NamedHyperparameter::not_negative("epsilon_root", &mut self.epsilon_root),
+        ]
     }
 }

@@ -3,6 +3,7 @@
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::Tensor;
 
+use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::norm::joint_norm;
 use crate::optimizers::ranges::positive;
 use crate::optimizers::transformation::{Scalar, check_number};
@@ -11,8 +12,7 @@ use crate::optimizers::{Chain, GradientTransformation};
 /// Scales the gradients down if their global norm is too large: see [`clip_by_global_norm`].
 #[derive(Module, Clone, Debug)]
 pub struct ClipByGlobalNorm {
-    #[r#static]
-    longest: f64,
+    longest: Hyperparameter,
 }
 
 /// Returns the transformation that limits the global norm of the gradients to `longest`.
@@ -26,6 +26,7 @@ pub struct ClipByGlobalNorm {
 #[track_caller]
 pub fn clip_by_global_norm(longest: f64) -> Chain {
     positive("clip_by_global_norm", "longest", longest);
+    let longest = longest.into();
     Chain::of(ClipByGlobalNorm { longest })
 }
 
@@ -37,14 +38,23 @@ impl GradientTransformation for ClipByGlobalNorm {
             return gradients;
         };
         // A NaN norm fails the comparison, so NaN gradients stay visible.
-        let factor = norm
-            .less(self.longest)
-            .select(&Tensor::ones_like(&norm), &(self.longest / &norm));
+        let (is_short, factor) = match &self.longest {
+            Hyperparameter::Number(longest) => (norm.less(*longest), *longest / &norm),
+            Hyperparameter::Tensor(longest) => {
+                let longest = longest.convert(norm.dtype());
+                (norm.less(&longest), longest / &norm)
+            }
+        };
+        let factor = is_short.select(&Tensor::ones_like(&norm), &factor);
         let mut factor = Scalar::new(factor);
         gradients
             .iter()
             .map(|gradient| gradient * factor.of_type(gradient.dtype()))
             .collect()
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        vec![NamedHyperparameter::positive("longest", &mut self.longest)]
     }
 }
 

@@ -4,6 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::moments::{correction, count_update, running_mean, zeros};
 use crate::optimizers::ranges::{below_one, fraction};
 use crate::optimizers::transformation::{check_number, differing};
@@ -16,8 +17,7 @@ struct Ema {
     count: Tensor,
     #[state(OptState)]
     mean: Tree<Tensor>,
-    #[r#static]
-    decay: f64,
+    decay: Hyperparameter,
     #[r#static]
     bias_correction: BiasCorrection,
 }
@@ -57,7 +57,7 @@ pub fn ema_with(decay: f64, bias_correction: BiasCorrection) -> Chain {
     Chain::of(Ema {
         count: Tensor::from(0_u32),
         mean: Tree::none(),
-        decay,
+        decay: decay.into(),
         bias_correction,
     })
 }
@@ -76,7 +76,7 @@ impl GradientTransformation for Ema {
         let is_corrected = self.bias_correction == BiasCorrection::Corrected;
         let mut factor = if is_corrected {
             let time = count_update(&mut self.count);
-            Some(correction(self.decay, &time))
+            Some(correction(&self.decay, &time))
         } else {
             self.count = &self.count + 1;
             None
@@ -84,12 +84,20 @@ impl GradientTransformation for Ema {
         let states = self.mean.leaves_mut().iter_mut().zip(gradients);
         states
             .map(|(mean, gradient)| {
-                *mean = running_mean(mean, &gradient, self.decay);
+                *mean = running_mean(mean, &gradient, &self.decay);
                 match &mut factor {
                     Some(factor) => &*mean * factor.of_type(gradient.dtype()),
                     None => mean.clone(),
                 }
             })
             .collect()
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        let decay = &mut self.decay;
+        vec![match self.bias_correction {
+            BiasCorrection::Corrected => NamedHyperparameter::below_one("decay", decay),
+            BiasCorrection::Uncorrected => NamedHyperparameter::fraction("decay", decay),
+        }]
     }
 }

@@ -70,6 +70,16 @@ pub enum OptimizerError {
         /// The given rate.
         found: String,
     },
+    /// A hyper-parameter has an unknown name or a wrong value.
+    #[error("cannot set the hyper-parameter `{name}`: expected {expected}, found {found}")]
+    Hyperparameter {
+        /// The name.
+        name: String,
+        /// What is expected.
+        expected: String,
+        /// The value or the name that was given.
+        found: String,
+    },
     /// The filter of the trained leaves has an unknown path or accepts no leaf.
     #[error("cannot choose the leaves to train: {0}")]
     Filter(TreeError),

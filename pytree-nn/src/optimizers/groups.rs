@@ -3,6 +3,7 @@
 use pytree_core::{Filter, KeyPath, Module, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::hyperparameter::NamedHyperparameter;
 use crate::optimizers::selection::Selection;
 use crate::optimizers::transformation::check_number;
 use crate::optimizers::{Chain, GradientTransformation, OptimizerError};
@@ -59,6 +60,10 @@ impl GradientTransformation for Masked {
         let updates = self.inner.update(own, &self.selection.of(parameters));
         self.selection.put(&mut gradients, updates);
         gradients
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        self.inner.hyperparameters()
     }
 }
 
@@ -195,6 +200,13 @@ impl GradientTransformation for Groups {
         groups.fold(gradients, |gradients, group| {
             group.update(gradients, parameters)
         })
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        let groups = self.groups.iter_mut();
+        groups
+            .flat_map(GradientTransformation::hyperparameters)
+            .collect()
     }
 }
 

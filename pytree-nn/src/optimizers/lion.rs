@@ -4,6 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::moments::{running_mean, zeros};
 use crate::optimizers::ranges::fraction;
 use crate::optimizers::transformation::{check_number, differing};
@@ -137,8 +138,8 @@ struct ScaleByLion {
     count: Tensor,
     #[state(OptState)]
     mean: Tree<Tensor>,
-    #[r#static]
-    options: LionOptions,
+    beta1: Hyperparameter,
+    beta2: Hyperparameter,
 }
 
 /// Returns Lion without the weight decay and the learning rate (Chen et al. 2023, "Symbolic discovery of optimization
@@ -161,7 +162,8 @@ pub fn scale_by_lion(options: LionOptions) -> Chain {
     Chain::of(ScaleByLion {
         count: Tensor::from(0_u32),
         mean: Tree::none(),
-        options,
+        beta1: options.beta1.into(),
+        beta2: options.beta2.into(),
     })
 }
 
@@ -177,14 +179,20 @@ impl GradientTransformation for ScaleByLion {
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
         check_number("states", self.mean.leaves().len(), gradients.len());
         self.count = &self.count + 1;
-        let LionOptions { beta1, beta2 } = self.options;
         let states = self.mean.leaves_mut().iter_mut().zip(gradients);
         states
             .map(|(mean, gradient)| {
-                let update = running_mean(mean, &gradient, beta1).sign();
-                *mean = running_mean(mean, &gradient, beta2);
+                let update = running_mean(mean, &gradient, &self.beta1).sign();
+                *mean = running_mean(mean, &gradient, &self.beta2);
                 update
             })
             .collect()
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        vec![
+            NamedHyperparameter::fraction("beta1", &mut self.beta1),
+            NamedHyperparameter::fraction("beta2", &mut self.beta2),
+        ]
     }
 }

@@ -3,6 +3,7 @@
 use pytree_core::Tree;
 use pytree_transform::{DType, Tensor};
 
+use crate::hyperparameter::Hyperparameter;
 use crate::optimizers::transformation::Scalar;
 
 /// Returns a tensor of zeros for each parameter. The tensor has the shape and the dtype of the parameter.
@@ -16,19 +17,28 @@ pub(super) fn full(parameters: &Tree<Tensor>, value: f64) -> Tree<Tensor> {
 }
 
 /// Returns the running mean `mean · decay + new · (1 - decay)`.
-pub(super) fn running_mean(mean: &Tensor, new: &Tensor, decay: f64) -> Tensor {
-    mean * decay + new * (1.0 - decay)
+pub(super) fn running_mean(
+    mean: &Tensor,
+    new: &Tensor,
+    decay: impl Into<Hyperparameter>,
+) -> Tensor {
+    let decay = decay.into();
+    decay.times(mean) + decay.rest().times(new)
 }
 
 /// Returns the running mean of squares, `mean · decay + new² · (1 - decay)`.
-pub(super) fn running_square_mean(mean: &Tensor, new: &Tensor, decay: f64) -> Tensor {
-    mean * decay + new * new * (1.0 - decay)
+pub(super) fn running_square_mean(
+    mean: &Tensor,
+    new: &Tensor,
+    decay: impl Into<Hyperparameter>,
+) -> Tensor {
+    running_mean(mean, &(new * new), decay)
 }
 
 /// Returns 1 / (1 - `decay`ᵗ), where t = `time` is the number of updates. The result is computed in f64, because an f32
 /// difference would lose half its digits in the first updates.
-pub(super) fn correction(decay: f64, time: &Tensor) -> Scalar {
-    Scalar::new(1.0 / (1.0 - (time * decay.ln()).exp()))
+pub(super) fn correction(decay: impl Into<Hyperparameter>, time: &Tensor) -> Scalar {
+    Scalar::new(1.0 / (1.0 - decay.into().log().times(time).exp()))
 }
 
 /// Counts an update, and returns the new count in f64.
@@ -37,16 +47,17 @@ pub(super) fn count_update(count: &mut Tensor) -> Tensor {
     count.convert(DType::F64)
 }
 
-/// Returns √(`square` + `epsilon_root`) + `epsilon`. If `epsilon_root` is 0, no addition of 0 is traced.
-pub(super) fn deviation(square: &Tensor, epsilon_root: f64, epsilon: f64) -> Tensor {
-    plus(square, epsilon_root).sqrt() + epsilon
+/// Returns √(`square` + `epsilon_root`) + `epsilon`. If one of the two is 0, no addition of 0 is traced.
+pub(super) fn deviation(
+    square: &Tensor,
+    epsilon_root: impl Into<Hyperparameter>,
+    epsilon: impl Into<Hyperparameter>,
+) -> Tensor {
+    let root = epsilon_root.into().added_to(square).sqrt();
+    epsilon.into().added_to(&root)
 }
 
 /// Returns `tensor` + `number`, or `tensor` if the number is 0.
 pub(super) fn plus(tensor: &Tensor, number: f64) -> Tensor {
-    if number == 0.0 {
-        tensor.clone()
-    } else {
-        tensor + number
-    }
+    Hyperparameter::from(number).added_to(tensor)
 }

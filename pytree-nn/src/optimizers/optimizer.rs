@@ -20,6 +20,7 @@ use pytree_transform::{Gradient, Tensor};
 
 use self::choices::{Choice, choices_now, gradients_of};
 use crate::convert_floats::at_least_f32;
+use crate::hyperparameter::Hyperparameter;
 use crate::optimizers::ranges::known_number;
 use crate::optimizers::scheduled::Scheduled;
 use crate::optimizers::{Chain, GradientProblem, GradientTransformation, OptimizerError};
@@ -230,6 +231,34 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
         } else {
             Err(OptimizerError::NoLearningRate)
         }
+    }
+
+    /// Replaces a hyper-parameter of the chain by a number or a scalar tensor, for example to schedule a β. See
+    /// [`Chain::with_hyperparameter`] for the names. A new tensor needs no retrace, and a new number needs one.
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::{Linear, Optimizer, Rngs, adam};
+    /// use pytree_transform::Tensor;
+    /// let model = Linear::new(1, 1, &mut Rngs::new(0));
+    /// let mut optimizer = Optimizer::new(&model, adam(0.1));
+    /// optimizer.set_hyperparameter("beta1", Tensor::from(0.8));
+    /// let error = optimizer.try_set_hyperparameter("beta", 0.8).unwrap_err();
+    /// assert!(error.to_string().contains("`beta1`"));
+    /// ```
+    ///
+    /// # Panics
+    /// If no transformation of the chain has a hyper-parameter of this name, if the value is a tensor that is not a scalar
+    /// of floats, or if it is known and out of range.
+    #[panicking_twin(set_hyperparameter, Hyperparameter)]
+    #[track_caller]
+    pub fn try_set_hyperparameter(
+        &mut self,
+        name: &str,
+        value: impl Into<Hyperparameter>,
+    ) -> Result<(), OptimizerError> {
+        self.transformation
+            .try_set_hyperparameter(name, &value.into())
     }
 
     /// Applies gradients to the model.

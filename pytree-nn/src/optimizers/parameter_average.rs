@@ -82,7 +82,10 @@ impl ParameterAverage {
         };
         let part = partition::select::<M, Tensor>(&treedef, &leaves, |position| chosen[position]);
         let part = part.into_tree();
-        let not_float = part.leaves().iter().position(|leaf| !leaf.dtype().is_float());
+        let not_float = part
+            .leaves()
+            .iter()
+            .position(|leaf| !leaf.dtype().is_float());
         if let Some(position) = not_float {
             panic!(
                 "cannot average {}: expected a float dtype, found {}; make the leaf a state, or choose the leaves with `ParameterAverage::with_filter`",
@@ -176,7 +179,10 @@ impl ParameterAverage {
         graph::map(model, |leaf: &Tensor| {
             let here = position.next();
             let average = averages.next_if(|(place, _)| Some(*place) == here);
-            average.map_or_else(|| leaf.clone(), |(_, average)| average.convert(leaf.dtype()))
+            average.map_or_else(
+                || leaf.clone(),
+                |(_, average)| average.convert(leaf.dtype()),
+            )
         })
     }
 

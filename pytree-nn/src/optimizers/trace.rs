@@ -4,6 +4,7 @@ use pytree_core::kind::OptState;
 use pytree_core::{Module, Static, Tree};
 use pytree_transform::{AbstractArray, Tensor};
 
+use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::ranges::fraction;
 use crate::optimizers::transformation::{check_number, differing};
 use crate::optimizers::{Chain, GradientTransformation, chain, scale_by_learning_rate};
@@ -44,8 +45,7 @@ pub struct Trace {
     /// The weighted sums of past gradients, t.
     #[state(OptState)]
     sums: Tree<Tensor>,
-    #[r#static]
-    decay: f64,
+    decay: Hyperparameter,
     #[r#static]
     momentum: Momentum,
 }
@@ -60,7 +60,7 @@ pub fn trace(decay: f64, momentum: Momentum) -> Chain {
     fraction("trace", "decay", decay);
     Chain::of(Trace {
         sums: Tree::none(),
-        decay,
+        decay: decay.into(),
         momentum,
     })
 }
@@ -76,18 +76,22 @@ impl GradientTransformation for Trace {
 
     fn update(&mut self, gradients: Vec<Tensor>, _: &[Tensor]) -> Vec<Tensor> {
         check_number("states", self.sums.leaves().len(), gradients.len());
-        let (decay, momentum) = (self.decay, self.momentum);
+        let (decay, momentum) = (self.decay.clone(), self.momentum);
         self.sums
             .leaves_mut()
             .iter_mut()
             .zip(gradients)
             .map(|(sum, gradient)| {
-                *sum = &gradient + &*sum * decay;
+                *sum = &gradient + decay.times(sum);
                 match momentum {
                     Momentum::Classical => sum.clone(),
-                    Momentum::Nesterov => gradient + &*sum * decay,
+                    Momentum::Nesterov => gradient + decay.times(sum),
                 }
             })
             .collect()
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        vec![NamedHyperparameter::fraction("decay", &mut self.decay)]
     }
 }

@@ -7,6 +7,7 @@ use pytree_core::{Module, Tree, graph, module_object};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
+use crate::hyperparameter::{Hyperparameter, NamedHyperparameter};
 use crate::optimizers::OptimizerError;
 use crate::schedules::Schedule;
 
@@ -78,6 +79,12 @@ pub trait GradientTransformation {
         None
     }
 
+    /// Returns the hyper-parameters that can be replaced, such as the betas of Adam. The default implementation returns an
+    /// empty list.
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        Vec::new()
+    }
+
     /// Changes the learning rate, and returns whether this transformation has a learning rate. The default
     /// implementation returns `false`.
     fn set_learning_rate(&mut self, rate: &Schedule) -> bool {
@@ -107,6 +114,94 @@ impl Chain {
     /// Returns the number of transformations.
     pub fn len(&self) -> usize {
         self.steps.len()
+    }
+
+    /// Returns the chain with a hyper-parameter replaced by a number or a scalar tensor, like `optax.inject_hyperparams`.
+    /// A tensor is a leaf of the optimizer, so `vmap` can sweep it, and a compiled update does not retrace for a new
+    /// value. If several transformations have a hyper-parameter of this name, all of them are set.
+    ///
+    /// These transformations have hyper-parameters: Adam with `beta1`, `beta2`, `epsilon` and `epsilon_root`; Lion with
+    /// `beta1` and `beta2`; [`trace`](crate::trace), [`sgd_momentum`](crate::sgd_momentum) and [`ema`](crate::ema) with
+    /// `decay`; [`clip_by_global_norm`](crate::clip_by_global_norm) with `longest`. A learning rate and a weight decay
+    /// may be tensors from the beginning: see [`Schedule`].
+    ///
+    /// # Examples
+    /// ```
+    /// use pytree_nn::{Optimizer, adam};
+    /// use pytree_transform::{Tensor, grad, vmap};
+    /// // Trains once for each β₁.
+    /// let train = vmap(|beta1: Tensor| {
+    ///     let mut x = Tensor::from(1.0_f32);
+    ///     let mut optimizer = Optimizer::new(&x, adam(0.1).with_hyperparameter("beta1", beta1));
+    ///     for _ in 0..3 {
+    ///         let gradient = grad(|x: &Tensor| x.square())(&x);
+    ///         optimizer.update(&mut x, &gradient);
+    ///     }
+    ///     x
+    /// });
+    /// let found = train(Tensor::from([0.0_f32, 0.9])).to_vec::<f32>();
+    /// assert!(found[0] != found[1]);
+    /// ```
+    ///
+    /// # Panics
+    /// If no transformation of the chain has a hyper-parameter of this name, if the value is a tensor that is not a scalar
+    /// of floats, or if it is known and out of range.
+    #[must_use]
+    #[track_caller]
+    pub fn with_hyperparameter(mut self, name: &str, value: impl Into<Hyperparameter>) -> Self {
+        match self.try_set_hyperparameter(name, &value.into()) {
+            Ok(()) => self,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Replaces a hyper-parameter: see [`with_hyperparameter`](Self::with_hyperparameter).
+    ///
+    /// # Errors
+    /// Returns [`OptimizerError::Hyperparameter`]. The chain is then unchanged.
+    pub(super) fn try_set_hyperparameter(
+        &mut self,
+        name: &str,
+        value: &Hyperparameter,
+    ) -> Result<(), OptimizerError> {
+        let all = self.hyperparameters();
+        let error = |expected: String, found: String| OptimizerError::Hyperparameter {
+            name: name.to_owned(),
+            expected,
+            found,
+        };
+        if !all.iter().any(|own| own.name == name) {
+            let mut names: Vec<&str> = all.iter().map(|own| own.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            return Err(error(
+                format!(
+                    "one of the hyper-parameters of the chain ({})",
+                    names.join(", ")
+                ),
+                format!("`{name}`"),
+            ));
+        }
+        if let Hyperparameter::Tensor(tensor) = value
+            && (tensor.rank() > 0 || !tensor.dtype().is_float())
+        {
+            let expected = "a number or a scalar of floats".to_owned();
+            return Err(error(expected, tensor.info().to_string()));
+        }
+        let known = value.known();
+        let all: Vec<_> = all.into_iter().filter(|own| own.name == name).collect();
+        for own in &all {
+            if let Some(known) = known.filter(|known| !own.allowed.contains(known)) {
+                let (least, most) = (own.allowed.start(), own.allowed.end());
+                let expected = format!("a number from {least:?} to {most:?}");
+                return Err(error(expected, known.to_string()));
+            }
+        }
+        for own in all {
+            *own.value = value.clone();
+        }
+        Ok(())
     }
 
     /// Returns whether the chain has no transformations. An empty chain returns the gradients as updates.
@@ -157,6 +252,11 @@ impl GradientTransformation for Chain {
 
     fn learning_rate(&self) -> Option<Tensor> {
         self.steps.iter().find_map(|step| step.learning_rate())
+    }
+
+    fn hyperparameters(&mut self) -> Vec<NamedHyperparameter<'_>> {
+        let steps = self.steps.iter_mut();
+        steps.flat_map(|step| step.hyperparameters()).collect()
     }
 
     fn set_learning_rate(&mut self, rate: &Schedule) -> bool {

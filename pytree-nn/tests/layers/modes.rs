@@ -1,6 +1,6 @@
 //! Modes and other static fields set by choice.
 
-use pytree_core::{Filter, Module, Shared, edit};
+use pytree_core::{Filter, Module, Ref, Shared, edit};
 use pytree_nn::{BatchNorm, Dropout, Linear, Mode, Rngs, eval, eval_where, train, train_where};
 
 #[derive(Module, Clone, Debug, PartialEq)]
@@ -83,7 +83,8 @@ fn modes_are_set_by_type_of_layer() {
 fn static_field_is_set_by_name() {
     let net = edit::set_static(&net(), &Filter::path_contains("momentum"), 0.5).unwrap();
     assert!(net.blocks.iter().all(|block| block.norm.momentum == 0.5));
-    assert_eq!((net.blocks[0].norm.epsilon, net.head.rate), (1e-5, 0.5));
+    assert_eq!(net.blocks[0].norm.epsilon, 1e-5);
+    assert_eq!(net.head.rate, 0.5.into());
     let name = Some("batch".to_owned());
     let named = edit::set_static(&net, &Filter::everything(), name.clone()).unwrap();
     assert_eq!(named.blocks[1].norm.axis_name, name);
@@ -148,4 +149,58 @@ fn what_is_set_nowhere_is_an_error() {
 )]
 fn a_misspelt_name_panics() {
     let _ = eval_where(&net(), &Filter::path_contains("droput"));
+}
+
+/// A model whose blocks are behind references: the block at two places, and a reference inside a reference.
+#[derive(Module, Clone, Debug)]
+struct Linked {
+    first: Ref<Block>,
+    again: Ref<Block>,
+    nested: Ref<Vec<Ref<Dropout>>>,
+}
+
+#[test]
+fn references_are_copied_with_the_model() {
+    let [block, other] = <[Block; 2]>::try_from(net().blocks).unwrap();
+    let (block, dropout) = (Ref::new(block), Ref::new(other.dropout));
+    let model = Linked {
+        again: block.clone(),
+        first: block,
+        nested: Ref::new(vec![dropout]),
+    };
+    let modes = |model: &Linked| {
+        let block = model.first.get();
+        let nested = model.nested.get()[0].get();
+        [block.norm.mode, block.dropout.mode, nested.mode]
+    };
+    let everything = Filter::everything();
+    let copies: [(&str, Linked, Mode); 5] = [
+        ("eval", eval(&model), Mode::Eval),
+        ("eval_where", eval_where(&model, &everything), Mode::Eval),
+        ("train", train(&eval(&model)), Mode::Train),
+        (
+            "train_where",
+            train_where(&eval(&model), &everything),
+            Mode::Train,
+        ),
+        (
+            "set_static",
+            edit::set_static(&model, &everything, Mode::Eval).unwrap(),
+            Mode::Eval,
+        ),
+    ];
+    for (name, copy, mode) in copies {
+        assert_eq!(modes(&copy), [mode; 3], "{name}");
+        assert_eq!(
+            modes(&model),
+            [Mode::Train; 3],
+            "{name} changes the original"
+        );
+        assert!(copy.first.same(&copy.again), "{name} loses sharing");
+        assert!(!copy.first.same(&model.first), "{name} shares a reference");
+        // Neither reaches the other by a later write.
+        copy.first.modify(|block| block.norm.momentum = 0.25);
+        assert_eq!(copy.again.get().norm.momentum, 0.25, "{name}");
+        assert_eq!(model.first.get().norm.momentum, 0.99, "{name}");
+    }
 }

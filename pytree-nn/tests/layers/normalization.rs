@@ -3,8 +3,8 @@
 use pytree_core::kind::BatchStat;
 use pytree_core::{Filter, partition};
 use pytree_nn::{
-    BatchNorm, GroupNorm, Initializer, InputError, LayerNorm, NormOptions, RmsNorm, Rngs,
-    VarianceFormula, eval,
+    BatchNorm, GroupNorm, Initializer, InputError, InstanceNorm, LayerNorm, NormOptions, RmsNorm,
+    Rngs, VarianceFormula, eval,
 };
 use pytree_transform::{DType, Tensor, grad, jit, value_and_grad_mut, vmap, vmap_mut};
 
@@ -184,13 +184,15 @@ fn mask_leaves_elements_out_of_statistics() {
 }
 
 #[test]
-fn variance_of_large_numbers_may_be_exact() {
+fn fast_variance_of_large_numbers_is_finite() {
     let x = Tensor::from([[10_000.0_f32], [10_001.0], [10_002.0]]);
-    let mut fast = BatchNorm::new(1, &mut rngs());
     let mut exact = BatchNorm {
-        variance_formula: VarianceFormula::Accurate,
         momentum: 0.0,
-        ..fast.clone()
+        ..BatchNorm::new(1, &mut rngs())
+    };
+    let mut fast = BatchNorm {
+        variance_formula: VarianceFormula::Fast,
+        ..exact.clone()
     };
     exact.forward(&x);
     assert_near(&exact.variance, &Tensor::from([2.0_f32 / 3.0]));
@@ -208,7 +210,7 @@ fn wrong_input_reports_the_expectation() {
     );
     assert_eq!(
         message(norm.try_forward(&zeros(&[3]))),
-        "BatchNorm expects x: [batch, .., 3] in training, found f32[3]; the mean of a single example is the example itself, so the normalized values would be zero: pass a batch or, under vmap, name the batch axis in `axis_name`; in BatchNorm::forward, features = 3 (from scale)"
+        "BatchNorm expects x: [batch, .., 3] in training, found f32[3]; the mean of a single value is the value itself, so the normalized values would be zero: pass a batch of several examples, call `eval(&model)` to use the running statistics or, under vmap, name the batch axis in `axis_name`; in BatchNorm::forward, features = 3 (from scale)"
     );
     assert!(
         message(norm.try_forward(&Tensor::from(1.0_f32)))
@@ -314,4 +316,160 @@ fn no_elements_are_no_panic() {
         groups.forward(&Tensor::zeros(DType::F32, [2, 0])).shape(),
         [2, 0]
     );
+}
+
+/// Returns rows of numbers with the given mean and a deviation near 1, each rounded to f32.
+fn rows(mean: f32, shape: &[usize]) -> Tensor {
+    pytree_nn::Key::new(7).normal(DType::F32, shape) + f64::from(mean)
+}
+
+/// Returns (x - mean) / √(variance + ε) in f64 for groups of numbers, and the mean and the variance of each group.
+fn reference(groups: &[Vec<f64>], epsilon: f64) -> (Vec<Vec<f64>>, Vec<[f64; 2]>) {
+    let normalized = groups.iter().map(|group| {
+        let count = group.len() as f64;
+        let mean = group.iter().sum::<f64>() / count;
+        let squares = group.iter().map(|x| (x - mean) * (x - mean));
+        let variance = squares.sum::<f64>() / count;
+        let y = group
+            .iter()
+            .map(|x| (x - mean) / (variance + epsilon).sqrt());
+        (y.collect(), [mean, variance])
+    });
+    normalized.unzip()
+}
+
+fn numbers(x: &Tensor) -> Vec<f64> {
+    x.convert(DType::F64).to_vec()
+}
+
+#[track_caller]
+fn assert_all_near(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(
+            (found - expected).abs() <= tolerance * expected.abs().max(1.0),
+            "{what}: found {found}, expected {expected}"
+        );
+    }
+}
+
+#[test]
+fn normalisations_are_exact_at_any_mean() {
+    let (rows_count, features) = (16, 24);
+    for exponent in [-1, 0, 1, 2, 3, 4, 5, 6] {
+        let magnitude = if exponent < 0 {
+            0.0
+        } else {
+            10.0_f32.powi(exponent)
+        };
+        for mean in [magnitude, -3.0 * magnitude] {
+            let x = rows(mean, &[rows_count, features]);
+            let all = numbers(&x);
+            let by_row: Vec<Vec<f64>> = all.chunks(features).map(<[f64]>::to_vec).collect();
+            let column = |at: usize| by_row.iter().map(|row| row[at]).collect();
+            let by_feature: Vec<Vec<f64>> = (0..features).map(column).collect();
+            let halves: Vec<Vec<f64>> = all.chunks(features / 2).map(<[f64]>::to_vec).collect();
+
+            let layer = LayerNorm::new(features, &mut rngs());
+            let groups = GroupNorm::new(features, 2, &mut rngs());
+            let instance = InstanceNorm::new(1, &mut rngs());
+            let space = x.expand_dims(-1);
+            let (expected, _) = reference(&by_row, 1e-6);
+            let what = format!("a mean of {mean}");
+            let compiled = jit(|(layer, x): (LayerNorm, Tensor)| layer.forward(&x));
+            for y in [
+                layer.forward(&x),
+                compiled((layer.clone(), x.clone())),
+                instance.forward(&space),
+                layer.forward_masked(&x, &Tensor::full(DType::Bool, x.shape(), 1.0)),
+            ] {
+                assert_all_near(&what, &numbers(&y), &expected.concat(), 1e-5);
+            }
+            let (expected, _) = reference(&halves, 1e-6);
+            assert_all_near(
+                &what,
+                &numbers(&groups.forward(&x)),
+                &expected.concat(),
+                1e-5,
+            );
+
+            let mut batch = BatchNorm {
+                momentum: 0.0,
+                ..BatchNorm::new(features, &mut rngs())
+            };
+            let mut named = BatchNorm {
+                axis_name: Some("batch".to_owned()),
+                ..batch.clone()
+            };
+            let (expected, moments) = reference(&by_feature, 1e-5);
+            let each = vmap_mut(|(norm, x): (&mut BatchNorm, Tensor)| norm.forward(&x))
+                .in_axes((None, 0))
+                .axis_name("batch");
+            for y in [batch.forward(&x), each((&mut named, x.clone()))] {
+                assert_all_near(&what, &numbers(&y.t()), &expected.concat(), 1e-5);
+            }
+            for norm in [&batch, &named] {
+                let means: Vec<f64> = moments.iter().map(|[mean, _]| *mean).collect();
+                let variances: Vec<f64> = moments.iter().map(|[_, variance]| *variance).collect();
+                assert_all_near(&what, &numbers(&norm.mean), &means, 1e-6);
+                assert_all_near(&what, &numbers(&norm.variance), &variances, 1e-5);
+            }
+        }
+    }
+}
+
+/// With ŷ = (x - mean) / σ, the derivative of Σ w ŷ is (w - mean(w) - ŷ mean(w ŷ)) / σ.
+#[test]
+fn derivative_is_exact_at_large_mean() {
+    let features = 24;
+    let x = rows(1e5, &[features]);
+    let weights = pytree_nn::Key::new(3).normal(DType::F32, [features]);
+    let layer = LayerNorm::new(features, &mut rngs());
+    let gradient = grad(|x: &Tensor| (layer.forward(x) * &weights).sum())(&x);
+    let (y, moments) = reference(&[numbers(&x)], 1e-6);
+    let (y, w, deviation) = (&y[0], numbers(&weights), (moments[0][1] + 1e-6).sqrt());
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / features as f64;
+    let mean_weight = mean(&mut w.iter().copied());
+    let projection = mean(&mut w.iter().zip(y).map(|(w, y)| w * y));
+    let expected = w
+        .iter()
+        .zip(y)
+        .map(|(w, y)| (w - mean_weight - y * projection) / deviation);
+    let expected: Vec<f64> = expected.collect();
+    assert_all_near("derivative", &numbers(&gradient), &expected, 1e-5);
+}
+
+#[test]
+fn equal_numbers_are_normalised_to_zero() {
+    for value in [0.0_f32, 1.0, 1e3, 1e7] {
+        let x = Tensor::full(DType::F32, [3, 7], f64::from(value));
+        let layer = LayerNorm::new(7, &mut rngs());
+        let y = numbers(&layer.forward(&x));
+        assert!(y.iter().all(|y| y.abs() < 1e-3), "{value}: {y:?}");
+        let gradient = grad(|x: &Tensor| layer.forward(x).square().sum())(&x);
+        assert!(numbers(&gradient).iter().all(|slope| slope.is_finite()));
+    }
+}
+
+#[test]
+fn single_value_per_feature_is_refused_in_training() {
+    let mut norm = BatchNorm::new(3, &mut rngs());
+    let before = norm.clone();
+    let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape);
+    assert_eq!(
+        message(norm.try_forward(&zeros(&[1, 3]))),
+        "BatchNorm expects at least 2 values for each feature in training, found f32[1,3]; the mean of a single value is the value itself, so the normalized values would be zero: pass a batch of several examples, call `eval(&model)` to use the running statistics or, under vmap, name the batch axis in `axis_name`; in BatchNorm::forward, features = 3 (from scale)"
+    );
+    assert!(message(norm.try_forward(&zeros(&[0, 3]))).contains("skip empty batches"));
+    assert_eq!(norm, before);
+    assert_eq!(norm.forward(&zeros(&[1, 2, 3])).shape(), [1, 2, 3]);
+    assert_eq!(eval(&norm).forward(&zeros(&[1, 3])).shape(), [1, 3]);
+    let mut named = BatchNorm {
+        axis_name: Some("batch".to_owned()),
+        ..norm
+    };
+    let each = vmap_mut(|(norm, x): (&mut BatchNorm, Tensor)| norm.forward(&x))
+        .in_axes((None, 0))
+        .axis_name("batch");
+    assert_eq!(each((&mut named, zeros(&[2, 3]))).shape(), [2, 3]);
 }

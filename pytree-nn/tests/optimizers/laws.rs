@@ -2,12 +2,12 @@
 
 use pytree_core::{Filter, Partition, Tree};
 use pytree_nn::{
-    Activation, AdamOptions, Chain, GradientTransformation, Linear, Mlp, Optimizer, OptimizerError,
-    ParameterAverage, Rngs, Schedule, WeightDecay, accumulate, adafactor, adam, adamw,
-    apply_if_finite, chain, checkpoint, clip_by_global_norm, groups, groups_by_label, lamb, masked,
-    mse, rmsprop, scale_by_adam, set_to_zero, sgd,
+    Activation, AdamOptions, Chain, GradientTransformation, Linear, Mlp, Momentum, Optimizer,
+    OptimizerError, ParameterAverage, Rngs, Schedule, WeightDecay, accumulate, adafactor, adam,
+    adam_with, adamw, apply_if_finite, chain, checkpoint, clip_by_global_norm, groups,
+    groups_by_label, lamb, masked, mse, rmsprop, scale_by_adam, set_to_zero, sgd, sgd_momentum,
 };
-use pytree_transform::{DType, Tensor, grad, jit, jit_mut, value_and_grad};
+use pytree_transform::{DType, Tensor, grad, jit, jit_mut, value_and_grad, vmap};
 
 use crate::optimizers::{Parameters, updated};
 
@@ -260,4 +260,130 @@ fn gradient_through_adam_needs_an_epsilon_in_the_root() {
     assert!(!slope(0.0).is_finite());
     // The update of the first step is g / √(g² + ε').
     assert!((slope(1e-4) - 100.0).abs() < 0.1, "{}", slope(1e-4));
+}
+
+/// Parameters after three updates with the gradient 2 x, for the hyper-parameters of one run.
+fn swept(transformation: Chain) -> Tensor {
+    let mut x = Tensor::from([1.0_f32, -0.5]);
+    let mut optimizer = Optimizer::new(&x, transformation);
+    for _ in 0..3 {
+        let gradient = grad(|x: &Tensor| x.square().sum())(&x);
+        optimizer.update(&mut x, &gradient);
+    }
+    x
+}
+
+#[test]
+fn hyperparameters_are_swept_by_vmap() {
+    type Made = fn(&Tensor) -> Chain;
+    type Fixed = fn(f64) -> Chain;
+    let cases: [(&str, Made, Fixed, [f64; 2]); 6] = [
+        (
+            "beta1",
+            |beta| adam(0.1).with_hyperparameter("beta1", beta),
+            |beta1| {
+                adam_with(
+                    0.1,
+                    AdamOptions {
+                        beta1,
+                        ..AdamOptions::default()
+                    },
+                )
+            },
+            [0.5, 0.9],
+        ),
+        (
+            "beta2",
+            |beta| adam(0.1).with_hyperparameter("beta2", beta),
+            |beta2| {
+                adam_with(
+                    0.1,
+                    AdamOptions {
+                        beta2,
+                        ..AdamOptions::default()
+                    },
+                )
+            },
+            [0.9, 0.999],
+        ),
+        (
+            "epsilon",
+            |epsilon| adam(0.1).with_hyperparameter("epsilon", epsilon),
+            |epsilon| {
+                adam_with(
+                    0.1,
+                    AdamOptions {
+                        epsilon,
+                        ..AdamOptions::default()
+                    },
+                )
+            },
+            [0.1, 1.0],
+        ),
+        (
+            "decay",
+            |decay| sgd_momentum(0.1, 0.0, Momentum::Nesterov).with_hyperparameter("decay", decay),
+            |decay| sgd_momentum(0.1, decay, Momentum::Nesterov),
+            [0.5, 0.9],
+        ),
+        (
+            "longest",
+            |longest| {
+                let clipped = chain([clip_by_global_norm(1.0), sgd(0.1)]);
+                accumulate(1, clipped).with_hyperparameter("longest", longest)
+            },
+            |longest| chain([clip_by_global_norm(longest), sgd(0.1)]),
+            [0.5, 100.0],
+        ),
+        ("rate", |rate| sgd(rate), |rate| sgd(rate), [0.1, 0.2]),
+    ];
+    for (name, made, fixed, values) in cases {
+        // In f64, so that a number and a tensor are the same number.
+        let sweep = vmap(|value: Tensor| swept(made(&value)))(Tensor::from(values));
+        for (row, value) in values.into_iter().enumerate() {
+            let found = sweep.index(pytree_transform::ix![row]);
+            let difference = (found - swept(fixed(value))).abs().max().item::<f32>();
+            assert!(difference < 1e-6, "{name} = {value}: off by {difference}");
+        }
+    }
+}
+
+#[test]
+fn new_tensor_of_hyperparameter_needs_no_retrace() {
+    let x = vec![Tensor::from([1.0_f32, -0.5])];
+    let chain = adam(0.1).with_hyperparameter("beta1", Tensor::from(0.5));
+    let mut optimizer = Optimizer::new(&x, chain);
+    let compiled = jit(updated);
+    let first = compiled((optimizer.clone(), x.clone(), x.clone())).1;
+    optimizer.set_hyperparameter("beta1", Tensor::from(0.25));
+    let second = compiled((optimizer, x.clone(), x.clone())).1;
+    assert_eq!(compiled.traces(), 1);
+    // The first update of Adam is the sign of the gradient, whatever β₁ is.
+    assert_eq!(first, second);
+}
+
+#[test]
+fn wrong_hyperparameters_are_refused() {
+    let x = vec![Tensor::from([1.0_f32])];
+    let mut optimizer = Optimizer::new(&x, chain([clip_by_global_norm(1.0), adam(0.1)]));
+    let mut message = |name: &str, value: pytree_nn::Hyperparameter| {
+        let error = optimizer.try_set_hyperparameter(name, value).unwrap_err();
+        error.to_string()
+    };
+    assert_eq!(
+        message("b1", 0.5.into()),
+        "cannot set the hyper-parameter `b1`: expected one of the hyper-parameters of the chain (`beta1`, `beta2`, `epsilon`, `epsilon_root`, `longest`), found `b1`"
+    );
+    assert_eq!(
+        message("beta1", 1.0.into()),
+        "cannot set the hyper-parameter `beta1`: expected a number from 0.0 to 0.9999999999999999, found 1"
+    );
+    assert_eq!(
+        message("longest", Tensor::from(f64::NAN).into()),
+        "cannot set the hyper-parameter `longest`: expected a number from 2.2250738585072014e-308 to 1.7976931348623157e308, found NaN"
+    );
+    assert_eq!(
+        message("beta2", Tensor::from([0.5]).into()),
+        "cannot set the hyper-parameter `beta2`: expected a number or a scalar of floats, found f64[1]"
+    );
 }

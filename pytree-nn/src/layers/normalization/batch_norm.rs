@@ -175,7 +175,9 @@ impl BatchNorm {
     /// Returns an error if a batch has fewer than two values for a feature.
     #[track_caller]
     fn check_count(&self, x: &Tensor, reduction_axes: &[isize]) -> Result<(), InputError> {
-        let lengths = reduction_axes.iter().map(|axis| x.shape()[axis.unsigned_abs()]);
+        let lengths = reduction_axes
+            .iter()
+            .map(|axis| x.shape()[axis.unsigned_abs()]);
         let examples = match self.axis_name.as_deref() {
             Some(name) => axis_size(name),
             None => 1,
