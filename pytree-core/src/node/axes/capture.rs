@@ -67,14 +67,11 @@ impl Capture {
             (None, None) => return None,
         };
         let name = name_of_type((frame.module)());
-        let around = (0..=length).rev().map(|length| first(inside, length));
-        around
-            .filter(|path| {
-                self.types
-                    .get(path)
-                    .is_some_and(|types| types.contains(&name))
-            })
-            .next()
+        let mut around = (0..=length).rev().map(|length| first(inside, length));
+        around.find(|path| {
+            let types = self.types.get(path);
+            types.is_some_and(|types| types.contains(&name))
+        })
     }
 }
 

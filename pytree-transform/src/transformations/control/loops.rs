@@ -230,7 +230,7 @@ where
     Y: Traceable,
 {
     let (carry, carry_treedef, references) = flatten_with_references::<Tensor, C>(init.borrow());
-    let (mut stacked, inputs_treedef, of_inputs) = flatten_with_references::<Tensor, X>(&inputs);
+    let (stacked, inputs_treedef, of_inputs) = flatten_with_references::<Tensor, X>(&inputs);
     drop((init, inputs));
     let both = in_both((&carry_treedef, &references), (&inputs_treedef, &of_inputs));
     assert!(
@@ -296,41 +296,25 @@ where
         reverse: options.reverse,
     };
     let of_index = index.len();
+    // The inputs are kept only if they are needed, so that results can overwrite their memory.
+    let kept = if written.references.is_empty() {
+        Vec::new()
+    } else {
+        stacked.clone()
+    };
     let operands: Vec<Tensor> = captured
         .into_iter()
         .chain(index)
         .chain(carry)
-        .chain(stacked.iter().cloned())
+        .chain(stacked)
         .collect();
     let mut results = bind_all(&primitive, &operands);
     let mut outputs = results.split_off(of_index + of_carry.len());
-    let to_references = outputs.split_off(outputs_treedef.num_leaves());
+    let values = outputs.split_off(outputs_treedef.num_leaves());
     let ending = Ending::of(recorder.name(), Location::caller());
-    let mut carry = results.split_off(of_index);
-    let outputs = rebuild(&outputs_treedef, outputs);
-    if written.references.is_empty() {
-        // The results may also depend on the references of the inputs, which the call has read.
-        let references = references.beside(of_inputs);
-        let carry = rebuild_with(ending, &carry_treedef, carry, &references);
-        return Ok((carry, outputs));
-    }
-    // The references of the carry and of the inputs are written at one instant.
-    let mut is_written = vec![true; references.len()];
-    is_written.extend((0..of_inputs.len()).map(|at| written.references.contains(&at)));
-    let references = references.followed_by(of_inputs);
-    for (position, value) in written.leaves.into_iter().zip(to_references) {
-        stacked[position] = value;
-    }
-    carry.extend(stacked);
-    let both = TreeDef::tuple(vec![carry_treedef, inputs_treedef]);
-    let contents = Contents::WrittenAt(&is_written);
-    let (carry, _): (C, X) = ending.with(boundary::unflatten_with_references(
-        &both,
-        carry,
-        &references,
-        contents,
-    ));
-    Ok((carry, outputs))
+    let carry = (carry_treedef, results.split_off(of_index), references);
+    let carry = written.write::<C, X>(ending, values, carry, (inputs_treedef, kept, of_inputs));
+    Ok((carry, rebuild(&outputs_treedef, outputs)))
 }
 
 /// The references of the inputs that an iteration writes.
@@ -366,6 +350,39 @@ impl WrittenInputs {
             leaves.extend(positions);
         }
         (values, Self { references, leaves })
+    }
+
+    /// Returns the carry after the loop. Writes its references, and the stacked `values` to the references of the inputs,
+    /// all at one instant.
+    #[track_caller]
+    fn write<C: Traceable, X: Traceable>(
+        self,
+        ending: Ending<'_>,
+        values: Vec<Tensor>,
+        (carry_treedef, mut leaves, references): (TreeDef, Vec<Tensor>, References),
+        (inputs_treedef, mut stacked, of_inputs): (TreeDef, Vec<Tensor>, References),
+    ) -> C {
+        if self.references.is_empty() {
+            // The results may also depend on the references of the inputs, which the call has read.
+            let references = references.beside(of_inputs);
+            return rebuild_with(ending, &carry_treedef, leaves, &references);
+        }
+        let mut is_written = vec![true; references.len()];
+        is_written.extend((0..of_inputs.len()).map(|at| self.references.contains(&at)));
+        for (position, value) in self.leaves.into_iter().zip(values) {
+            stacked[position] = value;
+        }
+        leaves.extend(stacked);
+        let both = TreeDef::tuple(vec![carry_treedef, inputs_treedef]);
+        let references = references.followed_by(of_inputs);
+        let contents = Contents::WrittenAt(&is_written);
+        let (carry, _): (C, X) = ending.with(boundary::unflatten_with_references(
+            &both,
+            leaves,
+            &references,
+            contents,
+        ));
+        carry
     }
 }
 
