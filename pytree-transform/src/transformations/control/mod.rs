@@ -2,6 +2,7 @@
 
 pub(crate) mod associative;
 pub(crate) mod cond;
+mod inputs;
 pub(crate) mod loops;
 pub(crate) mod mismatch;
 pub(crate) mod while_loop;
