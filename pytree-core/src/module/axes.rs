@@ -403,12 +403,8 @@ fn places<M: Pytree>(model: &M) -> Capture {
         let name = name_of_type(node.shape().type_name());
         types.entry(node.path()).or_default().push(name);
     }
-    Capture {
-        arrays: addresses.zip(treedef.leaf_paths()).collect(),
-        types,
-        levels: with_levels(<[Level]>::len),
-        ..Capture::default()
-    }
+    let arrays = addresses.zip(treedef.leaf_paths()).collect();
+    Capture::new(arrays, types, with_levels(<[Level]>::len))
 }
 
 /// Returns the address of a leaf.

@@ -1,6 +1,6 @@
 //! Captures what the layers of a model return, by the paths of the layers.
 
-use pytree_core::{PytreeOf, axes};
+use pytree_core::{Leaf, PytreeOf, axes};
 use pytree_transform::Tensor;
 
 use crate::intermediates::Intermediates;

@@ -1,4 +1,4 @@
-//! The results of checked functions, captured while a function runs on a model: see [`capture`](crate::axes::capture()).
+//! The results of checked functions, captured while a function runs on a model.
 //!
 //! A method with `#[shapes]` compares the fields of its module, then its arguments, and at the end its result. So the
 //! comparisons see the arrays of the module, and the result. The module is found in the model by the address of one of
@@ -18,15 +18,15 @@ thread_local! {
 }
 
 /// The places of a model, and what its modules have returned.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Capture {
     /// The path of the array at each address.
-    pub(crate) arrays: HashMap<usize, KeyPath>,
+    arrays: HashMap<usize, KeyPath>,
     /// The types of the nodes at each path. A transparent node has the path of its content.
-    pub(crate) types: HashMap<KeyPath, Vec<String>>,
+    types: HashMap<KeyPath, Vec<String>>,
     /// The number of trace levels around the capture. The result of a function that runs inside of a further
     /// transformation would be invalid outside of it, so it is not captured.
-    pub(crate) levels: usize,
+    levels: usize,
     frames: Vec<Frame>,
     values: Vec<(String, AnyLeaf)>,
 }
@@ -56,6 +56,22 @@ fn first(path: &KeyPath, length: usize) -> KeyPath {
 }
 
 impl Capture {
+    /// Creates a capture of a model, given the paths of its arrays by their addresses, the types of its nodes by their
+    /// paths, and the number of trace levels.
+    pub(crate) fn new(
+        arrays: HashMap<usize, KeyPath>,
+        types: HashMap<KeyPath, Vec<String>>,
+        levels: usize,
+    ) -> Self {
+        Self {
+            arrays,
+            types,
+            levels,
+            frames: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
     /// Returns the path of the module whose method runs in a frame: the innermost node of its type around the array of
     /// the module, or around the modules that it has called.
     fn place(&self, frame: &Frame) -> Option<KeyPath> {
