@@ -51,7 +51,7 @@ fn determinant_of<T: Real>(matrix: &[T], size: usize) -> T {
     let product = packed
         .iter()
         .step_by(size + 1)
-        .fold(T::one(), |product, &pivot| product * pivot);
+        .fold(T::ONE, |product, &pivot| product * pivot);
     let pivots = kernels::pivots(&permutation);
     let exchanges = pivots.iter().zip(0..).filter(|&(&pivot, row)| pivot != row);
     if exchanges.count() % 2 == 0 {

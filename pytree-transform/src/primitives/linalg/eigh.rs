@@ -8,7 +8,7 @@ use super::matrices::{
     adjoint, check_real, diagonal, elements_mut, identity, product, square_length, with_axis,
     with_lengths, with_real,
 };
-use super::spectral_kernels;
+use super::symmetric;
 use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
@@ -60,7 +60,7 @@ impl Primitive for Eigh {
                 let values = elements_mut::<T>(&mut values).chunks_exact_mut(size);
                 let vectors = elements_mut::<T>(&mut vectors).chunks_exact_mut(size * size);
                 for ((matrix, values), vectors) in matrices.zip(values).zip(vectors) {
-                    spectral_kernels::eigh(matrix, size, values, vectors);
+                    symmetric::eigh(matrix, size, values, vectors);
                 }
             });
         }

@@ -103,7 +103,7 @@ impl LuSolve {
     fn evaluate_as<T: Real>(self, factors: &Array, permutation: &Array, right: &Array) -> Array {
         let shape = right.shape();
         let lengths = [shape[shape.len() - 2], shape[shape.len() - 1]];
-        let mut elements = vec![T::zero(); right.info.len()];
+        let mut elements = vec![T::ZERO; right.info.len()];
         if !elements.is_empty() {
             let [size, columns] = lengths;
             let matrices = factors.elements::<T>().chunks_exact(size * size);

@@ -1,10 +1,9 @@
 //! Factorizations of one matrix, and triangular systems of equations.
 //!
-//! Each kernel divides a matrix until its blocks have at most [`BLOCK`] rows. `nalgebra` factorizes and solves single
-//! blocks, and the kernels of matrix products combine them. So the time of a large matrix is that of matrix products.
-//! `nalgebra` stores matrices by columns, and this library by rows, so blocks are copied.
+//! Each kernel divides a matrix until its blocks have at most [`BLOCK`] rows, and the kernels of matrix products combine
+//! them. So the time of a large matrix is that of matrix products.
 
-use nalgebra::{Cholesky, DMatrix, DVector, LU, RealField};
+use std::ops::{DivAssign, Mul, Neg, Range, SubAssign};
 
 use crate::base::array::{give_back, reused};
 use crate::base::threads;
@@ -14,10 +13,54 @@ use crate::primitives::dot::matrix_product::{Factor, LoopAxis, Loops, multiply};
 const BLOCK: usize = 64;
 
 /// An element type of matrices: `f32` or `f64`.
-pub(super) trait Real: Factor + RealField + Copy {}
+pub(super) trait Real:
+    Factor + Copy + Neg<Output = Self> + Mul<Output = Self> + SubAssign + DivAssign
+{
+    const ZERO: Self;
+    const ONE: Self;
+    const NAN: Self;
 
-impl Real for f32 {}
-impl Real for f64 {}
+    fn sqrt(self) -> Self;
+    fn abs(self) -> Self;
+    fn is_finite(self) -> bool;
+    fn to_f64(self) -> f64;
+    fn from_f64(number: f64) -> Self;
+}
+
+macro_rules! real {
+    ($float:ident) => {
+        #[allow(
+            clippy::cast_possible_truncation,
+            trivial_numeric_casts,
+            clippy::cast_lossless,
+            reason = "results are rounded to the dtype"
+        )]
+        impl Real for $float {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const NAN: Self = $float::NAN;
+
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            fn abs(self) -> Self {
+                self.abs()
+            }
+            fn is_finite(self) -> bool {
+                self.is_finite()
+            }
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            fn from_f64(number: f64) -> Self {
+                number as $float
+            }
+        }
+    };
+}
+
+real!(f32);
+real!(f64);
 
 /// A matrix that is a part of an array. The elements of a column are `rows` apart, and those of a row are `columns`
 /// apart.
@@ -47,53 +90,35 @@ impl Strides {
     fn offset(self, row: usize, column: usize) -> usize {
         row * self.rows + column * self.columns
     }
-
-    fn loaded<T: Real>(self, elements: &[T], rows: usize, columns: usize) -> DMatrix<T> {
-        DMatrix::from_fn(rows, columns, |row, column| {
-            elements[self.offset(row, column)]
-        })
-    }
-
-    pub(super) fn store<T: Real>(self, matrix: &DMatrix<T>, elements: &mut [T]) {
-        for column in 0..matrix.ncols() {
-            for row in 0..matrix.nrows() {
-                elements[self.offset(row, column)] = matrix[(row, column)];
-            }
-        }
-    }
 }
 
-/// Subtracts the product of two matrices from a third one. `[rows, columns, depth]` are the lengths of the product.
-/// The target begins at `start` in `elements`. `factors` computes the product, because a factor may be another part of
-/// `elements`.
-fn subtract_product<T: Real>(
-    lengths: [usize; 3],
-    elements: &mut [T],
-    (start, strides): (usize, Strides),
-    factors: impl FnOnce(&[T], &mut dyn FnMut((&[T], Strides), (&[T], Strides))),
-) {
-    let [rows, columns, depth] = lengths;
-    if rows == 0 || columns == 0 {
-        return;
-    }
+/// Returns the product of two matrices in row-major order. `[rows, columns, depth]` are its lengths, which are not 0.
+pub(super) fn product<T: Real>(
+    [rows, columns, depth]: [usize; 3],
+    (left, by_left): (&[T], Strides),
+    (right, by_right): (&[T], Strides),
+) -> Vec<T> {
+    let axis = |length, left, right, result| LoopAxis {
+        length,
+        left,
+        right,
+        result,
+    };
+    let loops = Loops::single(
+        axis(rows, by_left.rows, 0, columns),
+        axis(columns, 0, by_right.columns, 1),
+        axis(depth, by_left.columns, by_right.rows, 0),
+    );
     let mut product = reused::<T>(rows * columns);
-    factors(elements, &mut |(left, by_left), (right, by_right)| {
-        let axis = |length, left, right, result| LoopAxis {
-            length,
-            left,
-            right,
-            result,
-        };
-        let loops = Loops::single(
-            axis(rows, by_left.rows, 0, columns),
-            axis(columns, 0, by_right.columns, 1),
-            axis(depth, by_left.columns, by_right.rows, 0),
-        );
-        multiply(&loops, left, right, &mut product, threads::count());
-    });
+    multiply(&loops, left, right, &mut product, threads::count());
+    product
+}
+
+/// Subtracts a matrix in row-major order with `columns` columns from a part of an array.
+fn subtract<T: Real>(product: Vec<T>, columns: usize, elements: &mut [T], strides: Strides) {
     for (row, line) in product.chunks_exact(columns).enumerate() {
         for (column, &element) in line.iter().enumerate() {
-            elements[start + strides.offset(row, column)] -= element;
+            elements[strides.offset(row, column)] -= element;
         }
     }
     give_back(product);
@@ -139,53 +164,61 @@ pub(super) fn solve_triangular<T: Real>(
     let solved = (&mut elements[start..], strides);
     solve_triangular(part, (first.0, by_matrix), solved, [first.1, columns]);
     let factor = &matrix[by_matrix.offset(second_start, first_start)..];
-    let target = (strides.offset(second_start, 0), strides);
-    subtract_product(
-        [second.1, columns, first.1],
-        elements,
-        target,
-        |elements, multiply| multiply((factor, by_matrix), (&elements[start..], strides)),
-    );
-    let solved = (&mut elements[target.0..], strides);
+    let solved = (&elements[start..], strides);
+    let known = product([second.1, columns, first.1], (factor, by_matrix), solved);
+    let target = &mut elements[strides.offset(second_start, 0)..];
+    subtract(known, columns, target, strides);
+    let solved = (target, strides);
     solve_triangular(part, (second.0, by_matrix), solved, [second.1, columns]);
 }
 
+/// Solves the rows of a block one after the other. It divides by zeros on the diagonal.
 fn solve_block<T: Real>(
     part: Part,
     (matrix, by_matrix): (&[T], Strides),
     (elements, strides): (&mut [T], Strides),
     [size, columns]: [usize; 2],
 ) {
-    let mut matrix = by_matrix.loaded(matrix, size, size);
-    if part.has_unit_diagonal {
-        matrix.fill_diagonal(T::one());
+    let mut solved = reused::<T>(size * columns);
+    for (position, element) in solved.iter_mut().enumerate() {
+        *element = elements[strides.offset(position / columns, position % columns)];
     }
-    let mut right = strides.loaded(elements, size, columns);
-    // The unchecked functions divide by zeros on the diagonal. The others would leave the equations unsolved.
-    if part.is_lower {
-        matrix.solve_lower_triangular_unchecked_mut(&mut right);
-    } else {
-        matrix.solve_upper_triangular_unchecked_mut(&mut right);
+    for step in 0..size {
+        let row = if part.is_lower { step } else { size - 1 - step };
+        let (above, rest) = solved.split_at_mut(row * columns);
+        let (line, below) = rest.split_at_mut(columns);
+        let (known, first) = if part.is_lower {
+            (above, 0)
+        } else {
+            (below, row + 1)
+        };
+        for (known, column) in known.chunks_exact(columns).zip(first..) {
+            subtract_multiple(line, matrix[by_matrix.offset(row, column)], known);
+        }
+        if !part.has_unit_diagonal {
+            let divisor = matrix[by_matrix.offset(row, row)];
+            line.iter_mut().for_each(|element| *element /= divisor);
+        }
     }
-    strides.store(&right, elements);
+    for (position, &element) in solved.iter().enumerate() {
+        elements[strides.offset(position / columns, position % columns)] = element;
+    }
+    give_back(solved);
+}
+
+fn subtract_multiple<T: Real>(target: &mut [T], factor: T, line: &[T]) {
+    for (target, &element) in target.iter_mut().zip(line) {
+        *target -= factor * element;
+    }
 }
 
 /// Replaces the lower triangle of a symmetric matrix `A` with `size` rows by the matrix `L` of `A = L Lᵀ`. Does not
-/// read the elements above the diagonal. Returns false if `A` is not positive definite. `stride` is the distance of
+/// read the elements above the diagonal. Returns false if `A` is not positive definite or not finite. `stride` is the distance of
 /// neighbouring rows.
 pub(super) fn cholesky<T: Real>(elements: &mut [T], size: usize, stride: usize) -> bool {
     let strides = Strides::row_major(stride);
     if size <= BLOCK {
-        let Some(factor) = Cholesky::new(strides.loaded(elements, size, size)) else {
-            return false;
-        };
-        let factor = factor.unpack_dirty();
-        for row in 0..size {
-            for column in 0..=row {
-                elements[strides.offset(row, column)] = factor[(row, column)];
-            }
-        }
-        return true;
+        return cholesky_block(elements, size, stride);
     }
     let half = (size / 2).next_multiple_of(BLOCK);
     let rest = size - half;
@@ -199,11 +232,30 @@ pub(super) fn cholesky<T: Real>(elements: &mut [T], size: usize, stride: usize) 
     };
     let below = (&mut *lower, strides.transposed());
     solve_triangular(part, (upper, strides), below, [half, rest]);
-    let lengths = [rest, rest, half];
-    subtract_product(lengths, lower, (half, strides), |lower, multiply| {
-        multiply((lower, strides), (lower, strides.transposed()));
-    });
+    let solved = (&*lower, strides);
+    let squared = product([rest, rest, half], solved, (lower, strides.transposed()));
+    subtract(squared, rest, &mut lower[half..], strides);
     cholesky(&mut lower[half..], rest, stride)
+}
+
+fn cholesky_block<T: Real>(elements: &mut [T], size: usize, stride: usize) -> bool {
+    for step in 0..size {
+        let pivot = elements[step * stride + step];
+        if !(pivot > T::ZERO && pivot.is_finite()) {
+            return false;
+        }
+        let root = pivot.sqrt();
+        elements[step * stride + step] = root;
+        let mut column = [T::ZERO; BLOCK];
+        for row in step + 1..size {
+            let line = &mut elements[row * stride..][step..=row];
+            line[0] /= root;
+            column[row] = line[0];
+            let factor = line[0];
+            subtract_multiple(&mut line[1..], factor, &column[step + 1..]);
+        }
+    }
+    true
 }
 
 /// Replaces a square matrix `A` with `size` rows by its factors `L` and `U`, where row `i` of `L U` is the row
@@ -215,54 +267,64 @@ pub(super) fn lu<T: Real>(elements: &mut [T], size: usize, permutation: &mut [i3
         *position = row;
     }
     for start in (0..size).step_by(BLOCK) {
-        let width = BLOCK.min(size - start);
-        let end = start + width;
-        let panel = strides.loaded(
-            &elements[strides.offset(start, start)..],
-            size - start,
-            width,
-        );
-        let (order, lower, upper) = LU::new(panel).unpack();
-        let mut rows = DVector::from_fn(size - start, |row, _| start + row);
-        order.permute_rows(&mut rows);
-        permute_rows(&mut elements[start * size..], size, &rows, start);
-        let old = permutation.to_vec();
-        for (position, &row) in permutation[start..].iter_mut().zip(rows.iter()) {
-            *position = old[row];
-        }
-        for row in 0..size - start {
-            for column in 0..width {
-                let source = if row > column { &lower } else { &upper };
-                elements[strides.offset(start + row, start + column)] = source[(row, column)];
-            }
-        }
-        let (above, below) = elements.split_at_mut(end * size);
-        let triangle = Strides::row_major(width);
-        let first = lower.rows(0, width).transpose();
-        let part = Part {
-            is_lower: true,
-            has_unit_diagonal: true,
-        };
+        let end = size.min(start + BLOCK);
+        lu_panel(elements, size, start..end, permutation);
         let columns = size - end;
         if columns == 0 {
             break;
         }
+        let (above, below) = elements.split_at_mut(end * size);
+        let part = Part {
+            is_lower: true,
+            has_unit_diagonal: true,
+        };
+        // The solver reads `L` from the columns before `end`, and writes to the others.
+        let triangle: Vec<T> = above[start * size..]
+            .chunks_exact(size)
+            .flat_map(|line| &line[start..end])
+            .copied()
+            .collect();
+        let by_triangle = Strides::row_major(end - start);
         let right = (&mut above[strides.offset(start, end)..], strides);
-        solve_triangular(part, (first.as_slice(), triangle), right, [width, columns]);
-        let right = &above[strides.offset(start, end)..];
-        let lengths = [size - end, columns, width];
-        subtract_product(lengths, below, (end, strides), |below, multiply| {
-            multiply((&below[start..], strides), (right, strides));
-        });
+        let lengths = [end - start, columns];
+        solve_triangular(part, (&triangle, by_triangle), right, lengths);
+        let right = (&above[strides.offset(start, end)..], strides);
+        let lengths = [size - end, columns, end - start];
+        let known = product(lengths, (&below[start..], strides), right);
+        subtract(known, columns, &mut below[end..], strides);
     }
 }
 
-/// Moves the rows with the numbers `rows` to the first, second, … row of `elements`. `first` is the number of the first
-/// row.
-fn permute_rows<T: Real>(elements: &mut [T], size: usize, rows: &DVector<usize>, first: usize) {
-    let old = elements.to_vec();
-    for (target, &row) in elements.chunks_exact_mut(size).zip(rows.iter()) {
-        target.copy_from_slice(&old[(row - first) * size..][..size]);
+/// Factorizes the given columns from the diagonal on, and exchanges whole rows.
+fn lu_panel<T: Real>(
+    elements: &mut [T],
+    size: usize,
+    columns: Range<usize>,
+    permutation: &mut [i32],
+) {
+    for step in columns.clone() {
+        let mut pivot = step;
+        for row in step + 1..size {
+            if elements[row * size + step].abs() > elements[pivot * size + step].abs() {
+                pivot = row;
+            }
+        }
+        let (above, below) = elements.split_at_mut((step + 1) * size);
+        let first = &mut above[step * size..];
+        if pivot > step {
+            permutation.swap(step, pivot);
+            first.swap_with_slice(&mut below[(pivot - step - 1) * size..][..size]);
+        }
+        let divisor = first[step];
+        if divisor == T::ZERO {
+            continue;
+        }
+        for line in below.chunks_exact_mut(size) {
+            line[step] /= divisor;
+            let factor = line[step];
+            let rest = step + 1..columns.end;
+            subtract_multiple(&mut line[rest.clone()], factor, &first[rest]);
+        }
     }
 }
 

@@ -3,10 +3,14 @@
 //! The last two axes of each operand are the axes of matrices. The axes before them are batch axes, which all operands
 //! of a primitive share. So the batching rule of each primitive returns the same primitive with one more batch axis.
 //!
-//! `matrix_kernels.rs` computes on one matrix. It divides large matrices into blocks, multiplies the blocks by the kernels of
-//! matrix products, and passes single blocks to the crate `nalgebra`.
+//! These files compute on one matrix: `matrix_kernels.rs` Cholesky, LU and triangular systems, in blocks, which the kernels of
+//! matrix products combine; `reflections.rs` QR; `symmetric.rs` eigenvalues; `singular.rs` singular values.
+//!
+//! Invariant: each matrix of finite numbers has factors within LAPACK's error bounds, or the documented NaN, and none makes
+//! a kernel panic or loop for ever. `standing_tests.rs` has the matrices.
 
 mod cholesky;
+mod columns;
 mod determinant;
 mod eigh;
 mod lowering;
@@ -15,8 +19,12 @@ mod lu_solve;
 mod matrices;
 mod matrix_kernels;
 mod qr;
-mod spectral_kernels;
+mod reflections;
+mod singular;
+#[cfg(test)]
+mod standing_tests;
 mod svd;
+mod symmetric;
 #[cfg(test)]
 mod tests;
 mod triangular_solve;

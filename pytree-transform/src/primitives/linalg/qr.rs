@@ -8,7 +8,7 @@ use super::lowering;
 use super::matrices::{
     adjoint, check_real, elements_mut, matrix_lengths, part, product, with_lengths, with_real,
 };
-use super::spectral_kernels;
+use super::reflections;
 use super::triangular_solve::{Side, Triangle, TriangularSolve};
 use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
@@ -104,7 +104,7 @@ impl Primitive for Qr {
                 let q = elements_mut::<T>(q).chunks_exact_mut(m * k);
                 let r = elements_mut::<T>(r).chunks_exact_mut(k * n);
                 for ((matrix, q), r) in matrices.zip(q).zip(r) {
-                    spectral_kernels::qr(matrix, [m, n], q, r);
+                    reflections::qr(matrix, [m, n], q, r);
                 }
             });
         }

@@ -8,7 +8,7 @@ use super::matrices::{
     adjoint, check_real, diagonal, elements_mut, identity, matrix_lengths, product, with_axis,
     with_lengths, with_real,
 };
-use super::spectral_kernels;
+use super::singular;
 use crate::base::array::Array;
 use crate::base::dtype::AbstractArray;
 use crate::base::error::{TensorError, or_panic};
@@ -102,7 +102,7 @@ impl Primitive for Svd {
                 let s = elements_mut::<T>(&mut s).chunks_exact_mut(k);
                 let v_t = elements_mut::<T>(&mut v_t).chunks_exact_mut(k * n);
                 for (((matrix, u), s), v_t) in matrices.zip(u).zip(s).zip(v_t) {
-                    spectral_kernels::svd(matrix, [m, n], u, s, v_t);
+                    singular::svd(matrix, [m, n], u, s, v_t);
                 }
             });
         }
