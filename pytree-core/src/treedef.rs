@@ -136,6 +136,7 @@ struct Counts {
 /// assert_eq!(structure.to_string(), "PyTreeDef([(*, *)])");
 /// assert_eq!(structure.num_leaves(), 2);
 /// ```
+#[doc(alias("jax.tree_util.PyTreeDef", "nnx.GraphDef", "optree.PyTreeSpec"))]
 #[derive(Clone)]
 pub struct TreeDef(Arc<Inner>);
 

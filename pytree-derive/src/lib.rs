@@ -163,7 +163,7 @@ pub fn facade_shaped(input: TokenStream) -> TokenStream {
 /// Only the crates of pytree use this attribute: `#[panicking_twin(sort, Axis | DType)]` on `try_sort` generates
 /// `sort`. The documentation in the source becomes the documentation of `sort`, and has a section `# Panics`. The
 /// documentation of `try_sort` is generated. This documentation lists the error variants `Axis` and `DType`, or repeats
-/// the section `# Errors` of the source.
+/// the section `# Errors` of the source. The attributes `#[must_use]` and `#[doc(alias)]` are for `sort` alone.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn panicking_twin(arguments: TokenStream, item: TokenStream) -> TokenStream {

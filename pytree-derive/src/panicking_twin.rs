@@ -71,7 +71,9 @@ fn both(arguments: &Arguments, function: Fallible) -> syn::Result<TokenStream> {
     for attribute in attributes {
         match text(&attribute) {
             Some(line) => documentation.push(line),
-            None if attribute.path().is_ident("must_use") => of_twin.push(attribute),
+            None if attribute.path().is_ident("must_use") || is_alias(&attribute) => {
+                of_twin.push(attribute);
+            }
             None if attribute.path().is_ident("track_caller") => of_function.push(attribute),
             None => of_both.push(attribute),
         }
@@ -205,6 +207,16 @@ impl Documentation {
         });
         lines
     }
+}
+
+/// Returns whether an attribute is `#[doc(alias = "…")]`, by which the search of rustdoc finds an item. The search shall
+/// show only the function that most callers use.
+fn is_alias(attribute: &Attribute) -> bool {
+    let Meta::List(list) = &attribute.meta else {
+        return false;
+    };
+    let first = list.tokens.clone().into_iter().next();
+    list.path.is_ident("doc") && first.is_some_and(|token| token.to_string() == "alias")
 }
 
 /// Returns the line of documentation in a `doc` attribute, or `None` for any other attribute.

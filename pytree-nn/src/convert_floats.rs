@@ -42,6 +42,7 @@ use pytree_transform::{DType, Tensor};
 ///
 /// # Panics
 /// If `dtype` is not a float, or if a tensor of the model is traced and its transformation has finished.
+#[doc(alias("torch.nn.Module.double", "torch.nn.Module.half"))]
 #[must_use]
 #[track_caller]
 pub fn convert_floats<M: PytreeOf<Tensor>>(model: &M, dtype: DType) -> M {

@@ -43,6 +43,7 @@ pub use error::ExportError;
 ///
 /// # Errors
 /// Returns [`ExportError::Io`] if the file cannot be written. After an error, an existing file is unchanged.
+#[doc(alias("jax.export.export", "torch.export.save"))]
 pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportError> {
     let path = path.as_ref();
     let module = module.with_inlined_constants();
@@ -63,6 +64,7 @@ pub fn save(path: impl AsRef<Path>, module: &StableHlo) -> Result<(), ExportErro
 /// # Errors
 /// Returns [`ExportError::Io`] if the file cannot be read. Returns [`ExportError::Version`] if a later version of this
 /// library wrote the file. Returns [`ExportError::Format`] for every other defect, with the line of the defect.
+#[doc(alias("jax.export.deserialize", "torch.export.load"))]
 pub fn load(path: impl AsRef<Path>) -> Result<Exported, ExportError> {
     let path = path.as_ref();
     let bytes = fs::read(path).map_err(|source| ExportError::Io {

@@ -23,17 +23,23 @@ use crate::random::{Key, rounded};
 #[non_exhaustive]
 pub enum Initializer {
     /// All elements are 0.
+    #[doc(alias("jax.nn.initializers.zeros", "nn.init.zeros_"))]
     Zeros,
     /// All elements are 1.
+    #[doc(alias("jax.nn.initializers.ones", "nn.init.ones_"))]
     Ones,
     /// All elements are the given number.
+    #[doc(alias("jax.nn.initializers.constant", "nn.init.constant_"))]
     Constant(f64),
     /// The normal distribution with mean 0 and the given standard deviation.
+    #[doc(alias("jax.nn.initializers.normal", "nn.init.normal_"))]
     Normal(f64),
     /// The uniform distribution over [0, b), where b is the given number.
+    #[doc(alias("jax.nn.initializers.uniform", "nn.init.uniform_"))]
     Uniform(f64),
     /// The standard normal distribution, truncated at two standard deviations, times the given number. Because of the
     /// truncation, the standard deviation is 0.8796 times the given number.
+    #[doc(alias("jax.nn.initializers.truncated_normal", "nn.init.trunc_normal_"))]
     TruncatedNormal(f64),
     /// The normal distribution with mean 0 and the standard deviation `deviation`, truncated at multiples of
     /// `deviation`.
@@ -65,6 +71,7 @@ pub enum Initializer {
         column_axis: isize,
     },
     /// A distribution with the variance scale / fan.
+    #[doc(alias = "jax.nn.initializers.variance_scaling")]
     VarianceScaling {
         /// The numerator of the variance.
         scale: f64,
@@ -137,60 +144,71 @@ pub enum Distribution {
 impl Initializer {
     /// Returns the truncated normal distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient backprop",
     /// section 4.6).
+    #[doc(alias = "jax.nn.initializers.lecun_normal")]
     pub const fn lecun_normal() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::TruncatedNormal)
     }
 
     /// Returns the uniform distribution with variance 1 / fan in (Lecun et al. 1998, "Efficient backprop", section
     /// 4.6).
+    #[doc(alias = "jax.nn.initializers.lecun_uniform")]
     pub const fn lecun_uniform() -> Self {
         Self::scaling(1.0, Fan::In, Distribution::Uniform)
     }
 
     /// Returns the truncated normal distribution with variance 2 / fan in (He et al. 2015, "Delving deep into
     /// rectifiers", equation 10).
+    #[doc(alias = "jax.nn.initializers.he_normal")]
     pub const fn he_normal() -> Self {
         Self::scaling(2.0, Fan::In, Distribution::TruncatedNormal)
     }
 
     /// Returns the uniform distribution with variance 2 / fan in (He et al. 2015, "Delving deep into rectifiers",
     /// equation 10).
+    #[doc(alias = "jax.nn.initializers.he_uniform")]
     pub const fn he_uniform() -> Self {
         Self::scaling(2.0, Fan::In, Distribution::Uniform)
     }
 
     /// Returns the truncated normal distribution with variance 2 / (fan in + fan out) (Glorot and Bengio 2010, equation
     /// 12).
+    #[doc(alias = "jax.nn.initializers.glorot_normal")]
     pub const fn glorot_normal() -> Self {
         Self::scaling(1.0, Fan::Average, Distribution::TruncatedNormal)
     }
 
     /// Returns the uniform distribution with variance 2 / (fan in + fan out) (Glorot and Bengio 2010, equation 16).
+    #[doc(alias = "jax.nn.initializers.glorot_uniform")]
     pub const fn glorot_uniform() -> Self {
         Self::scaling(1.0, Fan::Average, Distribution::Uniform)
     }
 
     /// Returns [`glorot_normal`](Self::glorot_normal). Xavier is the first name of the author Glorot.
+    #[doc(alias = "nn.init.xavier_normal_")]
     pub const fn xavier_normal() -> Self {
         Self::glorot_normal()
     }
 
     /// Returns [`glorot_uniform`](Self::glorot_uniform). Xavier is the first name of the author Glorot.
+    #[doc(alias = "nn.init.xavier_uniform_")]
     pub const fn xavier_uniform() -> Self {
         Self::glorot_uniform()
     }
 
     /// Returns [`he_normal`](Self::he_normal). Kaiming is the first name of the author He.
+    #[doc(alias = "nn.init.kaiming_normal_")]
     pub const fn kaiming_normal() -> Self {
         Self::he_normal()
     }
 
     /// Returns [`he_uniform`](Self::he_uniform). Kaiming is the first name of the author He.
+    #[doc(alias = "nn.init.kaiming_uniform_")]
     pub const fn kaiming_uniform() -> Self {
         Self::he_uniform()
     }
 
     /// Returns [`Orthogonal`](Self::Orthogonal) with the factor 1 and the columns along the last axis.
+    #[doc(alias("jax.nn.initializers.orthogonal", "nn.init.orthogonal_"))]
     pub const fn orthogonal() -> Self {
         Self::Orthogonal {
             scale: 1.0,
@@ -199,6 +217,7 @@ impl Initializer {
     }
 
     /// Returns [`DeltaOrthogonal`](Self::DeltaOrthogonal) with the factor 1 and the columns along the last axis.
+    #[doc(alias = "jax.nn.initializers.delta_orthogonal")]
     pub const fn delta_orthogonal() -> Self {
         Self::DeltaOrthogonal {
             scale: 1.0,

@@ -28,6 +28,7 @@ use crate::convert_floats::{convert_floats, map_with_kinds};
 /// assert_eq!(gradient["weight"].dtype(), DType::F32);
 /// optimizer.update(&mut model, &gradient);
 /// ```
+#[doc(alias("jmp.Policy", "torch.autocast"))]
 #[derive(Static, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixedPrecision {
     /// The dtype of the forward pass.

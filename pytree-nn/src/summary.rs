@@ -76,6 +76,7 @@ impl SummaryRow {
 /// // │ total  │ Param │                   │      650 │ 2,600 │
 /// // └────────┴───────┴───────────────────┴──────────┴───────┘
 /// ```
+#[doc(alias("nnx.tabulate", "torchinfo.summary"))]
 pub fn summary<T: Pytree + ?Sized>(tree: &T) -> Summary {
     let (leaves, treedef) = graph::flatten_any(tree);
     let places = pairs(treedef.leaf_paths(), treedef.leaf_kinds(), LEAVES);

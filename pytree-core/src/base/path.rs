@@ -105,6 +105,7 @@ fn is_bare(name: &str) -> bool {
 /// assert_eq!(path.to_string(), "layers[0].weight");
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias = "jax.tree_util.KeyPath")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyPath(Vec<PathKey>);
 
@@ -135,6 +136,7 @@ impl KeyPath {
     }
 
     /// Joins the steps, without their punctuation, with `separator`: `layers/0/weight`.
+    #[doc(alias = "jax.tree_util.keystr")]
     pub fn join(&self, separator: &str) -> String {
         let mut text = String::new();
         for (position, key) in self.0.iter().enumerate() {

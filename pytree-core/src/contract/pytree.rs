@@ -25,6 +25,7 @@ use crate::treedef::{Step, TreeDef};
 ///
 /// Implemented by `#[derive(Module)]` and `#[derive(Pytree)]`, by numbers, strings, arrays, and the
 /// standard containers.
+#[doc(alias("jax.tree_util.register_pytree_node", "nnx.Pytree"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pytree",
     label = "a pytree is needed here",

@@ -179,6 +179,7 @@ impl StaticValue for Metadata {
 /// });
 /// assert_eq!(linear.kernel.metadata().value("differentiable"), Some(false));
 /// ```
+#[doc(alias = "nnx.with_metadata")]
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Annotated<T> {
     value: T,
@@ -331,6 +332,7 @@ impl TreeDef {
     /// assert_eq!(metadata[0].to_string(), "axes=('in', 'out')");
     /// assert_eq!(metadata[1].to_string(), "axes=('rows', 'columns')");
     /// ```
+    #[doc(alias = "nnx.get_partition_spec")]
     pub fn leaf_metadata(&self) -> Vec<Metadata> {
         let mut all = self.annotations();
         for (metadata, axes) in all.iter_mut().zip(self.leaf_axes()) {

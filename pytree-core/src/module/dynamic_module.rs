@@ -50,6 +50,7 @@ use crate::trees::dynamic::Tree;
 /// assert!(error.to_string().contains("expected a float array or number"));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias = "pax.Module")]
 #[derive(Clone)]
 pub struct DynamicModule<L = AnyLeaf> {
     layout: Layout,

@@ -40,6 +40,7 @@ use crate::trees::select_part::{SelectPart, select_partition};
 /// assert!(partition::filter(&line, &Filter::param()).is_empty());
 /// assert_eq!(line.slope, 2.0);
 /// ```
+#[doc(alias = "torch.Tensor.requires_grad_")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Freeze<M> {
     model: M,

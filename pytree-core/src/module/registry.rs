@@ -15,6 +15,7 @@ pub type Registry<'a> = Cow<'a, [(&'a str, FieldKind)]>;
 /// A pytree with an enforced kind for every leaf.
 ///
 /// `#[derive(Module)]` implements this trait. Every module can be a field of another module without an attribute.
+#[doc(alias("nnx.Module", "nn.Module", "eqx.Module", "pax.Module"))]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a module",
     label = "a module is needed here",
@@ -23,6 +24,7 @@ pub type Registry<'a> = Cow<'a, [(&'a str, FieldKind)]>;
 pub trait Module: Pytree + ModuleField {
     /// Returns the registry: the name and the kind of every field, in declaration order. For an enum, returns the
     /// registry of the current variant.
+    #[doc(alias = "name_to_kind")]
     fn registry(&self) -> Registry<'_>;
 
     /// Compares all arrays of the module, and of the modules in it, with the named axes of their fields, such as
@@ -39,5 +41,6 @@ pub trait Module: Pytree + ModuleField {
 pub trait ModuleType: Module + Sized {
     /// The name and the kind of every field of a struct, in declaration order. The registry is empty for an enum,
     /// because each variant has its own registry; see [`Module::registry`].
+    #[doc(alias = "name_to_kind")]
     const REGISTRY: &'static [(&'static str, FieldKind)];
 }

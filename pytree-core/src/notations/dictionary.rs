@@ -75,6 +75,7 @@ pub enum DictionaryEntry<'d> {
 
 impl Dictionary {
     /// Flattens a value into a dictionary.
+    #[doc(alias = "FlareJax.flatten")]
     pub fn flatten<T: Pytree + ?Sized>(value: &T) -> Self {
         let (leaves, treedef) = graph::flatten_any(value);
         Self {
@@ -86,6 +87,7 @@ impl Dictionary {
     ///
     /// # Errors
     /// [`TreeError`] if the structure does not match `T`.
+    #[doc(alias = "FlareJax.unflatten")]
     pub fn unflatten<T: Pytree>(&self) -> Result<T, TreeError> {
         self.tree.to_value()
     }

@@ -40,6 +40,7 @@ use crate::trees::partition::{self, Partition};
 ///
 /// # Panics
 /// If a reference cannot be read, or a trait object in the value holds a leaf of another type.
+#[doc(alias = "refx.deref")]
 #[track_caller]
 #[panicking_twin(deref)]
 pub fn try_deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Result<Tree<L>, TreeError> {
@@ -63,6 +64,7 @@ pub fn try_deref<L: Leaf + Clone, T: PytreeOf<L>>(value: &T) -> Result<Tree<L>, 
 ///
 /// # Errors
 /// [`TreeError`] if the structure of the tree or the type of a leaf does not match `T`.
+#[doc(alias = "refx.reref")]
 pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeError> {
     let leaves = values.leaves().to_vec();
     boundary::unflatten_with_new_references(values.treedef(), leaves).map(|(value, _)| value)
@@ -88,6 +90,7 @@ pub fn reref<T: Pytree, L: Leaf + Clone>(values: &Tree<L>) -> Result<T, TreeErro
 /// - [`TreeError::Reference`] if a reference cannot be written.
 ///
 /// If there is an error, nothing is written.
+#[doc(alias = "refx.update_refs")]
 pub fn update_refs<T: PytreeOf<L>, L: Leaf + Clone>(
     target: &T,
     part: &Partition<T, L>,
@@ -193,6 +196,7 @@ impl<T: Pytree> RefsOf<'_, T> {
 /// });
 /// mean.set(4);
 /// ```
+#[doc(alias = "refx.mutable")]
 pub fn with_mutable<R>(
     is_mutable: impl Fn(Option<LeafKind>) -> bool + 'static,
     body: impl FnOnce() -> R,

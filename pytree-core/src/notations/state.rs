@@ -82,6 +82,7 @@ impl<M, L> Partition<M, L> {
     /// })",
     /// );
     /// ```
+    #[doc(alias = "nnx.State")]
     pub fn state(&self) -> StateDisplay<'_, L> {
         self.tree().state()
     }

@@ -56,6 +56,7 @@ use crate::node::shape::{self, Field, NodeKind, NodeShape, OwnedShape};
 /// assert_eq!(pair.1.get(), 5);
 /// assert_eq!(graph::flatten::<i32, _>(&pair).0, [5]);
 /// ```
+#[doc(alias("nnx.Variable", "refx.Ref"))]
 pub struct Ref<T>(pub(crate) Arc<Cell<T>>);
 
 impl<T> Ref<T> {

@@ -68,6 +68,7 @@ use crate::trees::{graph, shapes};
 ///   the model did.
 /// - [`TreeError::NotRebuilt`] if the visit and the unflatten of a handwritten impl of `Pytree` do not agree.
 /// - The errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+#[doc(alias("nn.Module.apply", "nnx.Module.set_attributes"))]
 #[panicking_twin(apply)]
 #[must_use]
 pub fn try_apply<M: Pytree, N: 'static>(
@@ -113,6 +114,7 @@ fn nothing_of<N>(treedef: &TreeDef) -> TreeError {
 ///
 /// # Errors
 /// The errors of [`try_apply`].
+#[doc(alias = "nnx.recursive_map")]
 #[panicking_twin(apply_with_path)]
 #[must_use]
 pub fn try_apply_with_path<M: Pytree, N: 'static>(
@@ -153,6 +155,7 @@ pub fn try_apply_with_path<M: Pytree, N: 'static>(
 ///
 /// # Errors
 /// The errors of [`try_apply`] except for [`TreeError::NoNodeOfType`].
+#[doc(alias = "nnx.recursive_map")]
 #[panicking_twin(apply_any)]
 #[must_use]
 pub fn try_apply_any<M: Pytree>(
@@ -258,6 +261,7 @@ fn paths_in<N: 'static, M: Pytree>(model: &M) -> Result<Vec<KeyPath>, TreeError>
 /// - [`TreeError::Replacement`] if the value does not fit.
 /// - [`TreeError::Shapes`] if the arrays of the new model do not match the named axes of their modules although the
 ///   arrays of `model` do.
+#[doc(alias = "pax.replace")]
 pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Result<M, TreeError> {
     let path: KeyPath = path.parse()?;
     let places = Places::of(model)?;
@@ -311,6 +315,7 @@ pub fn replace_at<M: Pytree, N: Pytree>(model: &M, path: &str, value: N) -> Resu
 /// - [`TreeError::Shapes`] if the arrays of the model no longer match their named axes.
 ///
 /// The last error is possible because the value of a static field may determine the length of a named axis.
+#[doc(alias = "nnx.Module.set_attributes")]
 pub fn set_static<M: Pytree, T: StaticValue>(
     model: &M,
     filter: &Filter,

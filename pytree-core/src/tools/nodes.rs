@@ -46,6 +46,7 @@ pub enum Met {
 
 impl Met {
     /// Returns whether this item is a node that is a module; see [`NodeView::is_module`].
+    #[doc(alias("nnx.iter_modules", "nn.Module.modules"))]
     pub const fn is_module(&self) -> bool {
         matches!(
             self,
@@ -89,6 +90,7 @@ impl fmt::Display for Met {
 /// let met: Vec<String> = met.iter().map(|(path, met)| format!("{} {met}", path.tuple())).collect();
 /// assert_eq!(met, ["(0, 'weight') 1.5", "(0, 'size') 3", "(0,) Linear", "() list"]);
 /// ```
+#[doc(alias = "nnx.iter_graph")]
 pub fn iter_graph<T: Pytree + ?Sized>(model: &T) -> Vec<(KeyPath, Met)> {
     let (leaves, treedef) = graph::flatten_any(model);
     let mut leaves = leaves.into_iter();
@@ -167,6 +169,7 @@ fn met(view: NodeView<'_>) -> Met {
 /// let modules = children.iter().filter(|(_, child)| child.is_module());
 /// assert_eq!(modules.count(), 1);
 /// ```
+#[doc(alias("nnx.iter_children", "nn.Module.children"))]
 pub fn iter_children<T: Pytree + ?Sized>(model: &T) -> Vec<(PathKey, Met)> {
     let (leaves, treedef) = graph::flatten_any(model);
     let shared = treedef.numbered_nodes();
@@ -268,6 +271,7 @@ fn nodes_of<N: Clone + 'static, M: Pytree>(model: &M) -> Result<Vec<(KeyPath, N)
 /// # Errors
 /// [`TreeError::NotRebuilt`] if the visit and the unflatten of a handwritten impl of `Pytree` do not agree, or the
 /// errors of [`graph::try_flatten_any`](crate::graph::try_flatten_any).
+#[doc(alias("nnx.clone", "refx.clone", "copy.deepcopy"))]
 #[panicking_twin(copy)]
 #[must_use]
 pub fn try_copy<T: Pytree>(model: &T) -> Result<T, TreeError> {
@@ -321,6 +325,7 @@ impl fmt::Display for Duplicates {
 /// assert_eq!(duplicates.to_string(), "[[('left',), ('right',)]]");
 /// assert_eq!(duplicates[0][1].to_string(), "right");
 /// ```
+#[doc(alias = "nnx.find_duplicates")]
 pub fn find_duplicates<T: Pytree + ?Sized>(model: &T) -> Duplicates {
     duplicates_of(&graph::structure(model))
 }

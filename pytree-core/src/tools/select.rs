@@ -64,6 +64,7 @@ pub struct Selector<M, T>(Arc<dyn Fn(&M) -> &T + Send + Sync>);
 /// # struct Linear { #[param] weight: f32 }
 /// let misspelt = at(|m: &Linear| &m.wieght);
 /// ```
+#[doc(alias = "eqx.tree_at")]
 pub fn at<M, T, F>(place: F) -> Selector<M, T>
 where
     M: Pytree,

@@ -41,6 +41,7 @@ impl TreeDef {
     /// assert_eq!(outer.compose(&inner).to_string(), "PyTreeDef([(*, *), (*, *)])");
     /// assert_eq!(outer, TreeDef::list(vec![TreeDef::leaf(), TreeDef::leaf()]));
     /// ```
+    #[doc(alias = "jax.tree_util.PyTreeDef.compose")]
     #[must_use]
     pub fn compose(&self, inner: &Self) -> Self {
         self.replace_leaves(std::iter::repeat(inner))
@@ -139,6 +140,7 @@ impl TreeDef {
     /// assert_eq!(depth, 2);
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
+    #[doc(alias = "jax.tree_util.PyTreeDef.walk")]
     pub fn fold<A>(
         &self,
         leaves: impl IntoIterator<Item = A>,

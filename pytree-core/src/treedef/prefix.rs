@@ -249,6 +249,7 @@ impl TreeDef {
     ///     "node type at [1]: a tuple of 2 against a list of 2",
     /// ]);
     /// ```
+    #[doc(alias = "jax.tree_util.prefix_errors")]
     pub fn prefix_differences(&self, full: &Self) -> Vec<Difference> {
         self.misfits(full, Fit::Prefix)
     }

@@ -120,6 +120,7 @@ impl TreeDef {
     /// assert_eq!(read, structure);
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
+    #[doc(alias = "jax.tree_util.PyTreeDef.serialize_using_proto")]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut writer = Writer::new(false);
         writer.header();

@@ -29,16 +29,19 @@ use crate::treedef::TreeDef;
 /// let trained = Filter::param() & !Filter::path("encoder");
 /// assert_eq!(format!("{trained:?}"), "(param & !path(encoder))");
 /// ```
+#[doc(alias = "nnx.filterlib")]
 #[derive(Clone)]
 pub struct Filter(Rule);
 
 impl Filter {
     /// Accepts every leaf.
+    #[doc(alias = "nnx.Everything")]
     pub fn everything() -> Self {
         Self(Rule::Everything)
     }
 
     /// Accepts no leaf.
+    #[doc(alias = "nnx.Nothing")]
     pub fn nothing() -> Self {
         Self(Rule::Nothing)
     }
@@ -62,6 +65,7 @@ impl Filter {
     /// struct LoraParam;
     /// let adapters = Filter::state::<LoraParam>();
     /// ```
+    #[doc(alias = "nnx.OfType")]
     pub fn state<C: Collection>() -> Self {
         const {
             assert!(
@@ -117,6 +121,7 @@ impl Filter {
 
     /// Accepts leaves whose path contains a step with this name: `weight` accepts `layers[0].weight`. A leaf in a
     /// shared node has several paths, and is accepted if any of them contains the name.
+    #[doc(alias = "nnx.PathContains")]
     pub fn path_contains(name: impl Into<String>) -> Self {
         Self(Rule::Contains(name.into()))
     }
@@ -158,6 +163,7 @@ impl Filter {
     }
 
     /// Accepts a leaf if `predicate` returns true.
+    #[doc(alias = "eqx.is_array")]
     pub fn predicate(
         predicate: impl Fn(&KeyPath, &dyn Leaf) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -189,6 +195,7 @@ impl Filter {
     /// let chosen: Vec<Filter> = ["encoder", "head"].map(Filter::path).into();
     /// assert_eq!(format!("{:?}", Filter::any_of(&chosen)), "(path(encoder) | path(head))");
     /// ```
+    #[doc(alias = "nnx.Any")]
     pub fn any_of<F: Borrow<Self>>(filters: impl IntoIterator<Item = F>) -> Self {
         let filters = filters.into_iter().map(|filter| filter.borrow().clone());
         filters
@@ -197,6 +204,7 @@ impl Filter {
     }
 
     /// Accepts leaves that all of the filters accept. Without filters, accepts every leaf.
+    #[doc(alias = "nnx.All")]
     pub fn all_of<F: Borrow<Self>>(filters: impl IntoIterator<Item = F>) -> Self {
         let filters = filters.into_iter().map(|filter| filter.borrow().clone());
         filters

@@ -73,6 +73,7 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
 /// Returns the structure of a value as a treedef. Visits a shared node once.
 ///
 /// See [`tree::structure`](crate::tree::structure).
+#[doc(alias = "nnx.graphdef")]
 #[inline]
 pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
     functions::structure(SHARING, tree)
@@ -94,6 +95,7 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
 /// assert_eq!(leaves, [1.0]);
 /// assert_eq!(structure, graph::structure(&model));
 /// ```
+#[doc(alias = "nnx.flatten")]
 #[inline]
 #[track_caller]
 pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
@@ -167,6 +169,7 @@ pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, Tr
 /// assert!(built.0.same(&built.1));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias = "nnx.unflatten")]
 #[inline]
 pub fn unflatten<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
@@ -181,6 +184,7 @@ pub fn unflatten<T: Pytree, L: Leaf + Clone>(
 ///
 /// # Panics
 /// In the same cases as `tree::leaves_with_path`.
+#[doc(alias = "nnx.to_flat_state")]
 #[inline]
 #[track_caller]
 pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPath, &L)> {
@@ -202,6 +206,7 @@ pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPa
 /// let doubled = graph::map(&model, |leaf: &f64| 2.0 * leaf);
 /// assert!(*doubled.0 == 2.0 && doubled.0.same(&doubled.1));
 /// ```
+#[doc(alias = "nnx.map")]
 #[inline]
 #[track_caller]
 pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -> L) -> T {

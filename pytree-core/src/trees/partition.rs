@@ -196,6 +196,7 @@ impl<M: 'static, L: Leaf + Clone> SelectPart<L> for Partition<M, L> {
 /// [`TreeError::Unassigned`] with all leaves that no filter accepts; to avoid this error, put [`Filter::everything`]
 /// last. [`TreeError::AfterEverything`] if [`Filter::everything`] is not the last filter, and [`TreeError::NoLeaf`] if
 /// a path of a filter does not exist.
+#[doc(alias("nnx.split", "refx.tree_partition"))]
 #[track_caller]
 pub fn split<M: PytreeOf<L>, L: Leaf + Clone, const N: usize>(
     whole: &M,
@@ -233,6 +234,14 @@ pub fn split_all<M: PytreeOf<L>, L: Leaf + Clone>(
 ///
 /// # Panics
 /// If a path of the filter does not exist.
+#[doc(alias(
+    "nnx.state",
+    "nnx.variables",
+    "refx.get_partition",
+    "eqx.filter",
+    "nn.Module.parameters",
+    "nn.Module.state_dict"
+))]
 #[track_caller]
 pub fn filter<M: PytreeOf<L>, L: Leaf + Clone>(whole: &M, filter: &Filter) -> Partition<M, L> {
     match try_filter(whole, filter) {

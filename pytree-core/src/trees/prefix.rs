@@ -23,6 +23,7 @@ impl TreeDef {
     /// assert_eq!(format!("{subtrees:?}"), "[[1, 2], None]");
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
+    #[doc(alias = "jax.tree_util.PyTreeDef.flatten_up_to")]
     pub fn flatten_up_to<L: Clone>(&self, tree: &Tree<L>) -> Result<Vec<Tree<L>>, TreeError> {
         self.subtrees_of(tree).ok_or_else(|| TreeError::Prefix {
             doing: "cannot take the subtrees at the leaves of a prefix",
@@ -67,6 +68,7 @@ impl<L> Tree<L> {
     /// assert_eq!(tree!([7, 8]).broadcast_to(full.treedef())?.to_string(), "[(7, 7), {'a': 8, 'b': None}]");
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
+    #[doc(alias = "jax.tree.broadcast")]
     pub fn broadcast_to(&self, full: &TreeDef) -> Result<Self, TreeError>
     where
         L: Clone,
@@ -165,6 +167,7 @@ impl<L> Tree<L> {
     /// assert!(error.to_string().ends_with("node type at [1]: a list of 1 against a tuple of 1"));
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
+    #[doc(alias = "optree.tree_broadcast_common")]
     pub fn broadcast_common<M: Clone>(&self, other: &Tree<M>) -> Result<(Self, Tree<M>), TreeError>
     where
         L: Clone,
@@ -190,6 +193,7 @@ impl<L> Tree<L> {
     /// assert_eq!(sums.to_string(), "[111, 112]");
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
+    #[doc(alias = "optree.tree_broadcast_map")]
     pub fn broadcast_map<M, U>(
         &self,
         rest: &[Tree<M>],

@@ -53,6 +53,7 @@ const SHARING: Sharing = Sharing::Duplicate;
 /// let leaves: Vec<&f64> = tree::leaves(&model);
 /// assert_eq!(leaves, [&1.0, &1.0]);
 /// ```
+#[doc(alias("jax.tree.leaves", "optree.tree_leaves"))]
 #[inline]
 #[track_caller]
 pub fn leaves<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<&L> {
@@ -83,6 +84,7 @@ pub fn any_leaves<T: Pytree + ?Sized>(tree: &T) -> Vec<&dyn Leaf> {
 /// let structure = tree::structure(&(1.0, vec![2, 3]));
 /// assert_eq!(structure.to_string(), "PyTreeDef((*, [*, *]))");
 /// ```
+#[doc(alias("jax.tree.structure", "optree.tree_structure"))]
 #[inline]
 pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
     functions::structure(SHARING, tree)
@@ -102,6 +104,7 @@ pub fn structure<T: Pytree + ?Sized>(tree: &T) -> TreeDef {
 /// assert_eq!(leaves, [1.0, 1.0]);
 /// assert_eq!(structure, tree::structure(&model));
 /// ```
+#[doc(alias("jax.tree.flatten", "optree.tree_flatten"))]
 #[inline]
 #[track_caller]
 pub fn flatten<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> (Vec<L>, TreeDef) {
@@ -185,6 +188,7 @@ pub fn try_flatten_any<T: Pytree + ?Sized>(tree: &T) -> Result<(Vec<AnyLeaf>, Tr
 /// assert_eq!(built, (1.0, vec![2.0]));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias("jax.tree.unflatten", "optree.tree_unflatten"))]
 #[inline]
 pub fn unflatten<T: Pytree, L: Leaf + Clone>(
     treedef: &TreeDef,
@@ -207,6 +211,11 @@ pub fn unflatten<T: Pytree, L: Leaf + Clone>(
 /// assert_eq!(leaves[1], ("[1][0]".parse()?, &2.0));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias(
+    "jax.tree.leaves_with_path",
+    "jax.tree.flatten_with_path",
+    "optree.tree_flatten_with_path"
+))]
 #[inline]
 #[track_caller]
 pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPath, &L)> {
@@ -224,6 +233,7 @@ pub fn leaves_with_path<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T) -> Vec<(KeyPa
 /// let doubled = tree::map(&(1.0, vec![2.0]), |leaf: &f64| 2.0 * leaf);
 /// assert_eq!(doubled, (2.0, vec![4.0]));
 /// ```
+#[doc(alias("jax.tree.map", "optree.tree_map"))]
 #[inline]
 #[track_caller]
 pub fn map<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, function: impl FnMut(&L) -> L) -> T {
@@ -261,6 +271,7 @@ pub fn map_to<L: Leaf + Clone, T: PytreeOf<L>, U>(
 /// let depths = tree::map_with_path(&(1.0, vec![2.0]), |path, _: &f64| path.keys().len() as f64);
 /// assert_eq!(depths, (1.0, vec![2.0]));
 /// ```
+#[doc(alias("jax.tree.map_with_path", "optree.tree_map_with_path"))]
 #[inline]
 #[track_caller]
 pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -290,6 +301,7 @@ pub fn map_with_path<L: Leaf + Clone, T: PytreeOf<L>>(
 /// assert!(tree::map2(&prices, &vec![10], |price: &f64, _: &i32| *price).is_err());
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias("jax.tree.map", "optree.tree_map"))]
 #[inline]
 #[track_caller]
 pub fn map2<L: Leaf + Clone, T: PytreeOf<L>, M: Leaf + Clone, U: PytreeOf<M>>(
@@ -338,6 +350,7 @@ pub fn map2_any<T: Pytree, U: Pytree + ?Sized>(
 /// let sum = tree::reduce(&model, 0.0, |sum, leaf: &f64| sum + leaf);
 /// assert_eq!(sum, 2.0);
 /// ```
+#[doc(alias("jax.tree.reduce", "optree.tree_reduce"))]
 #[track_caller]
 pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
     tree: &T,
@@ -359,6 +372,7 @@ pub fn reduce<L: Leaf + Clone, T: PytreeOf<L>, A>(
 /// let largest = tree::reduce_associative(&(1.0, vec![3.0, 2.0]), f64::max);
 /// assert_eq!(largest, Some(3.0));
 /// ```
+#[doc(alias = "jax.tree.reduce_associative")]
 #[inline]
 #[track_caller]
 pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
@@ -379,6 +393,7 @@ pub fn reduce_associative<L: Leaf + Clone, T: PytreeOf<L>>(
 /// use pytree_core::tree;
 /// assert!(tree::all(&(1.0, vec![2.0]), |leaf: &f64| leaf.is_finite()));
 /// ```
+#[doc(alias("jax.tree.all", "optree.tree_all"))]
 #[track_caller]
 pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().all(predicate)
@@ -395,6 +410,7 @@ pub fn all<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
 /// use pytree_core::tree;
 /// assert!(!tree::any(&(1.0, vec![2.0]), |leaf: &f64| leaf.is_nan()));
 /// ```
+#[doc(alias = "optree.tree_any")]
 #[track_caller]
 pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) -> bool) -> bool {
     leaves::<L, T>(tree).into_iter().any(predicate)
@@ -408,6 +424,7 @@ pub fn any<L: Leaf + Clone, T: PytreeOf<L>>(tree: &T, predicate: impl FnMut(&L) 
 /// assert!(tree::all_leaves(&[1.0, 2.0]));
 /// assert!(!tree::all_leaves(&[(1.0, 2.0)]));
 /// ```
+#[doc(alias("jax.tree_util.all_leaves", "optree.all_leaves"))]
 #[inline]
 pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> bool {
     functions::all_leaves(SHARING, values)
@@ -423,6 +440,7 @@ pub fn all_leaves<'a, T: Pytree>(values: impl IntoIterator<Item = &'a T>) -> boo
 /// assert_eq!(children[1].1.to_string(), "[2.0, 3.0]");
 /// assert!(tree::flatten_one_level(&1.0).is_none());
 /// ```
+#[doc(alias = "optree.tree_flatten_one_level")]
 #[inline]
 pub fn flatten_one_level<T: Pytree + ?Sized>(tree: &T) -> Option<Vec<(Option<PathKey>, Tree)>> {
     functions::flatten_one_level(SHARING, tree)
@@ -498,6 +516,7 @@ pub fn map_subtrees<L: Leaf + Clone, T: PytreeOf<L>, U>(
 /// assert_eq!(transposed, (vec![1.0, 3.0], vec![2.0, 4.0]));
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias("jax.tree.transpose", "optree.tree_transpose"))]
 #[inline]
 #[track_caller]
 pub fn transpose<T: PytreeOf<L>, U: Pytree, L: Leaf + Clone>(

@@ -21,6 +21,8 @@ fn a_function_gets_its_documented_twin() {
         /// ```
         /// # Errors is not a heading here, because this line is code.
         /// ```
+        #[doc(alias = \"np.sort\")]
+        #[doc(hidden)]
         #[must_use]
         #[inline]
         #[track_caller]
@@ -41,7 +43,9 @@ fn a_function_gets_its_documented_twin() {
 /// ```
 /// # Errors is not a heading here, because this line is code.
 /// ```
+#[doc(hidden)]
 #[inline]
+#[doc(alias = \"np.sort\")]
 #[must_use]
 #[track_caller]
 pub fn sort<T: Element>(values: Vec<T>, axis: usize) -> Vec<T>
@@ -57,6 +61,7 @@ where
 ///
 /// # Errors
 /// [`TreeError::Axis`], [`TreeError::Shape`] or [`TreeError::DType`].
+#[doc(hidden)]
 #[inline]
 #[track_caller]
 pub fn try_sort<T: Element>(mut values: Vec<T>, axis: usize) -> Result<Vec<T>, TreeError>

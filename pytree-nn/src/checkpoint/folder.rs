@@ -98,6 +98,7 @@ pub struct Saved {
 /// # std::fs::remove_dir_all(directory)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "orbax.checkpoint.CheckpointManager")]
 #[derive(Clone, Debug)]
 pub struct CheckpointFolder {
     directory: PathBuf,

@@ -31,6 +31,7 @@ use crate::checkpoint::{CheckpointError, LoadReport, Mismatch, WeightNames};
 /// [`CheckpointError::Mismatch`] with every leaf that is only in the template or only in the file, or whose shape or
 /// dtype differs. Returns [`CheckpointError::Index`] or [`CheckpointError::Part`] if a folder is damaged or incomplete, and
 /// [`CheckpointError::Place`] if a device of the template reports an error.
+#[doc(alias("torch.load", "orbax.checkpoint.restore"))]
 pub fn load<T: PytreeOf<Tensor>>(
     path: impl AsRef<Path>,
     template: &T,

@@ -36,6 +36,7 @@ use crate::files;
 /// - [`CheckpointError::DType`] if the dtype of a leaf is not supported.
 /// - [`CheckpointError::SameName`] if two leaves have the same key path.
 /// - [`CheckpointError::Value`] if a leaf is traced.
+#[doc(alias("torch.save", "orbax.checkpoint.save"))]
 pub fn save<T: PytreeOf<Tensor>>(path: impl AsRef<Path>, state: &T) -> Result<(), CheckpointError> {
     save_with(path, state, &SaveOptions::new())
 }

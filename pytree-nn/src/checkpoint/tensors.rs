@@ -27,6 +27,7 @@ use crate::checkpoint::source::{Source, metadata_at};
 /// Returns [`CheckpointError::Io`], [`CheckpointError::Format`], [`CheckpointError::Length`],
 /// [`CheckpointError::Version`] or [`CheckpointError::Checksum`] if the file cannot be read or is damaged, and
 /// [`CheckpointError::UnknownDTypes`] with all tensors whose dtypes this library has not.
+#[doc(alias = "safetensors.torch.load_file")]
 pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, CheckpointError> {
     let mut file = Source::open(path.as_ref())?;
     let metadata = file.metadata()?;

@@ -50,6 +50,7 @@ pub enum LastBatch {
 /// }
 /// assert_eq!(batches.per_epoch(), 2);
 /// ```
+#[doc(alias("torch.utils.data.DataLoader", "grain.DataLoader"))]
 #[derive(Debug)]
 pub struct Batches<S> {
     source: Arc<S>,

@@ -147,6 +147,7 @@ fn other_format(found: &[u8]) -> &'static str {
 ///
 /// # Errors
 /// Returns the errors of [`load_with`].
+#[doc(alias("np.loadtxt", "np.genfromtxt"))]
 pub fn load<T: TensorElement + FromStr>(path: impl AsRef<Path>) -> Result<Tensor, CsvError> {
     load_with::<T>(path, CsvOptions::default())
 }

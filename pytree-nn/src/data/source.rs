@@ -42,6 +42,7 @@ pub type SourceError = Box<dyn Error + Send + Sync>;
 /// assert_eq!(shapes[1], (vec![2, 1], vec![4.0, 9.0]));
 /// assert_eq!(shapes[2], (vec![1, 1], vec![16.0]));
 /// ```
+#[doc(alias = "torch.utils.data.Dataset")]
 pub trait Source: Send + Sync + 'static {
     /// The type of an example, and of a batch, whose leaves have one more axis in front.
     type Example: PytreeOf<Tensor> + Send + 'static;

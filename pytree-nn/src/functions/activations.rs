@@ -18,6 +18,7 @@ use pytree_transform::{Tensor, ix, raw};
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.relu", "F.relu"))]
 #[track_caller]
 pub fn relu(x: &Tensor) -> Tensor {
     let _called = raw::called("relu");
@@ -38,6 +39,7 @@ pub fn relu(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.relu6", "F.relu6"))]
 #[track_caller]
 pub fn relu6(x: &Tensor) -> Tensor {
     let _called = raw::called("relu6");
@@ -58,6 +60,7 @@ pub fn relu6(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.leaky_relu", "F.leaky_relu"))]
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
     let _called = raw::called_with_floats("leaky_relu", x);
@@ -79,6 +82,7 @@ pub fn leaky_relu(x: &Tensor, slope: f64) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.elu", "F.elu"))]
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("elu", x);
@@ -105,6 +109,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.selu", "F.selu"))]
 #[track_caller]
 pub fn selu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("selu", x);
@@ -126,6 +131,7 @@ pub fn selu(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.celu", "F.celu"))]
 #[track_caller]
 pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
     let _called = raw::called_with_floats("celu", x);
@@ -148,6 +154,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias = "jax.nn.gelu")]
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("gelu", x);
@@ -170,6 +177,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias = "F.gelu")]
 #[track_caller]
 pub fn gelu_exact(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("gelu_exact", x);
@@ -190,6 +198,7 @@ pub fn gelu_exact(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.silu", "jax.nn.swish", "F.silu"))]
 #[track_caller]
 pub fn silu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("silu", x);
@@ -208,6 +217,7 @@ pub fn silu(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.softplus", "F.softplus"))]
 #[track_caller]
 pub fn softplus(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("softplus", x);
@@ -226,6 +236,7 @@ pub fn softplus(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.sigmoid", "F.sigmoid"))]
 #[track_caller]
 pub fn sigmoid(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("sigmoid", x);
@@ -244,6 +255,7 @@ pub fn sigmoid(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.log_sigmoid", "F.logsigmoid"))]
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("log_sigmoid", x);
@@ -264,6 +276,7 @@ pub fn log_sigmoid(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.hard_sigmoid", "F.hardsigmoid"))]
 #[track_caller]
 pub fn hard_sigmoid(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("hard_sigmoid", x);
@@ -284,6 +297,7 @@ pub fn hard_sigmoid(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.hard_silu", "jax.nn.hard_swish", "F.hardswish"))]
 #[track_caller]
 pub fn hard_silu(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("hard_silu", x);
@@ -302,6 +316,7 @@ pub fn hard_silu(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.hard_tanh", "F.hardtanh"))]
 #[track_caller]
 pub fn hard_tanh(x: &Tensor) -> Tensor {
     let _called = raw::called("hard_tanh");
@@ -322,6 +337,7 @@ pub fn hard_tanh(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.soft_sign", "F.softsign"))]
 #[track_caller]
 pub fn soft_sign(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("soft_sign", x);
@@ -342,6 +358,7 @@ pub fn soft_sign(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jax.nn.mish", "F.mish"))]
 #[track_caller]
 pub fn mish(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("mish", x);
@@ -362,6 +379,7 @@ pub fn mish(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias = "jax.nn.squareplus")]
 #[track_caller]
 pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
     let _called = raw::called_with_floats("squareplus", x);
@@ -384,6 +402,7 @@ pub fn squareplus(x: &Tensor, b: f64) -> Tensor {
 ///
 /// # Panics
 /// If the axis is out of range, if its length is odd, or if `x` is not a tensor of floats.
+#[doc(alias("jax.nn.glu", "F.glu"))]
 #[track_caller]
 pub fn glu(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("glu");

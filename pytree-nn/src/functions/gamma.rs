@@ -63,6 +63,7 @@ fn in_wide(x: &Tensor, function: impl Fn(&Tensor) -> Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("lax.lgamma", "scipy.special.gammaln", "torch.lgamma"))]
 #[track_caller]
 pub fn lgamma(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("lgamma", x);
@@ -135,6 +136,7 @@ fn lanczos_lgamma(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("lax.digamma", "scipy.special.digamma", "torch.digamma"))]
 #[track_caller]
 pub fn digamma(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("digamma", x);
@@ -178,6 +180,7 @@ fn lanczos_digamma(x: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `order` is 0, or if `x` is not a tensor of floats.
+#[doc(alias("lax.polygamma", "scipy.special.polygamma", "torch.polygamma"))]
 #[track_caller]
 pub fn polygamma(order: u32, x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("polygamma", x);
@@ -246,6 +249,7 @@ fn zeta(s: u32, q: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If `x` is not a tensor of floats.
+#[doc(alias("jnp.sinc", "torch.sinc"))]
 #[track_caller]
 pub fn sinc(x: &Tensor) -> Tensor {
     let _called = raw::called_with_floats("sinc", x);

@@ -16,6 +16,7 @@ use pytree_transform::{Tensor, raw};
 ///
 /// # Panics
 /// If `axis` is out of range, or if `x` is not a tensor of floats.
+#[doc(alias = "jax.nn.logsumexp")]
 #[track_caller]
 pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
     x.logsumexp_axes([axis])
@@ -36,6 +37,7 @@ pub fn logsumexp(x: &Tensor, axis: isize) -> Tensor {
 ///
 /// # Panics
 /// If `axis` is out of range, or if `x` is not a tensor of floats.
+#[doc(alias("jax.nn.softmax", "scipy.special.softmax", "F.softmax"))]
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("softmax");
@@ -57,6 +59,7 @@ pub fn softmax(x: &Tensor, axis: isize) -> Tensor {
 ///
 /// # Panics
 /// If `axis` is out of range, or if `x` is not a tensor of floats.
+#[doc(alias("jax.nn.log_softmax", "scipy.special.log_softmax", "F.log_softmax"))]
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
     let _called = raw::called("log_softmax");
@@ -81,6 +84,7 @@ pub fn log_softmax(x: &Tensor, axis: isize) -> Tensor {
 ///
 /// # Panics
 /// If `axis` is out of range, or if `x` is not a tensor of floats.
+#[doc(alias = "jax.nn.standardize")]
 #[track_caller]
 pub fn standardize(x: &Tensor, axis: isize, epsilon: f64) -> Tensor {
     let _called = raw::called("standardize");

@@ -51,6 +51,7 @@ use pytree_transform::Tensor;
 /// # Errors
 /// Returns the error that [`partition::pop`] returns after the run. The reason is that a path of the filter does not
 /// exist, or that an accepted leaf cannot be removed because its field must have a value.
+#[doc(alias = "nnx.capture")]
 #[panicking_twin(capture)]
 pub fn try_capture<M: PytreeOf<Tensor>, R>(
     model: &mut M,

@@ -44,6 +44,7 @@ impl<T> Intermediates<T> {
     }
 
     /// Appends `value` to the values that are stored under `name`.
+    #[doc(alias = "nnx.Module.sow")]
     pub fn sow(&mut self, name: impl Into<String>, value: T) {
         self.0.entry(name.into()).or_default().sow(value);
     }

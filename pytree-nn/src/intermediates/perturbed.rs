@@ -117,6 +117,7 @@ impl<T: PytreeOf<Tensor>> Perturbed<T> {
     /// # Panics
     /// If the shape, dtype or structure of the value differs from the first call, or if the first call is inside of a
     /// function that is differentiated.
+    #[doc(alias("nnx.Module.perturb", "torch.Tensor.retain_grad"))]
     #[must_use = "use the returned value: only this value depends on the perturbation"]
     #[panicking_twin(perturb)]
     #[track_caller]

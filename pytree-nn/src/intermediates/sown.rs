@@ -53,6 +53,7 @@ impl<T> Sown<T> {
     }
 
     /// Appends a value, like `nnx.Module.sow`.
+    #[doc(alias("nnx.Module.sow", "nn.Module.register_forward_hook"))]
     pub fn sow(&mut self, value: T) {
         self.0.push(value);
     }

@@ -26,42 +26,59 @@ use crate::functions::{
 #[non_exhaustive]
 pub enum Activation {
     /// max(x, 0).
+    #[doc(alias = "nn.ReLU")]
     #[default]
     Relu,
     /// The hyperbolic tangent.
+    #[doc(alias = "nn.Tanh")]
     Tanh,
     /// 1 / (1 + e⁻ˣ).
+    #[doc(alias = "nn.Sigmoid")]
     Sigmoid,
     /// x Φ(x), where the normal distribution function Φ is approximated by tanh: see [`gelu`](crate::gelu()).
     Gelu,
     /// x σ(x), where σ is the sigmoid: see [`silu`](crate::silu()).
+    #[doc(alias = "nn.SiLU")]
     Silu,
     /// log(1 + eˣ): see [`softplus`](crate::softplus()).
+    #[doc(alias = "nn.Softplus")]
     Softplus,
     /// x if x is positive, otherwise x times the given slope: see [`leaky_relu`](crate::leaky_relu()).
+    #[doc(alias = "nn.LeakyReLU")]
     LeakyRelu(#[r#static] f64),
     /// min(max(x, 0), 6): see [`relu6`](crate::relu6()).
+    #[doc(alias = "nn.ReLU6")]
     Relu6,
     /// x Φ(x), where Φ is the normal distribution function: see [`gelu_exact`](crate::gelu_exact()).
+    #[doc(alias = "nn.GELU")]
     GeluExact,
     /// x if x is positive, otherwise the given alpha times (eˣ - 1): see [`elu`](crate::elu()).
+    #[doc(alias = "nn.ELU")]
     Elu(#[r#static] f64),
     /// A variant of `Elu` whose derivative is continuous: see [`celu`](crate::celu()).
+    #[doc(alias = "nn.CELU")]
     Celu(#[r#static] f64),
     /// A scaled `Elu`, whose constants keep the mean 0 and the variance 1 of the values from layer to layer: see
     /// [`selu`](crate::selu()).
+    #[doc(alias = "nn.SELU")]
     Selu,
     /// log σ(x), where σ is the sigmoid: see [`log_sigmoid`](crate::log_sigmoid()).
+    #[doc(alias = "nn.LogSigmoid")]
     LogSigmoid,
     /// A piecewise linear sigmoid: see [`hard_sigmoid`](crate::hard_sigmoid()).
+    #[doc(alias = "nn.Hardsigmoid")]
     HardSigmoid,
     /// x times `HardSigmoid`, also called hard swish: see [`hard_silu`](crate::hard_silu()).
+    #[doc(alias = "nn.Hardswish")]
     HardSilu,
     /// x limited to the range from -1 to 1: see [`hard_tanh`](crate::hard_tanh()).
+    #[doc(alias = "nn.Hardtanh")]
     HardTanh,
     /// x / (1 + |x|): see [`soft_sign`](crate::soft_sign()).
+    #[doc(alias = "nn.Softsign")]
     SoftSign,
     /// x tanh(log(1 + eˣ)): see [`mish`](crate::mish()).
+    #[doc(alias = "nn.Mish")]
     Mish,
     /// x itself.
     Identity,

@@ -23,6 +23,7 @@ use crate::random::{RngStream, Rngs};
 /// let y = dropout.forward(&Tensor::ones(DType::F32, [4, 5]));
 /// assert!(y.to_vec::<f32>().iter().all(|&y| y == 0.0 || y == 2.0));
 /// ```
+#[doc(alias("nnx.Dropout", "nn.Dropout"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Dropout {
     /// The probability that an element is dropped: a number, or a scalar tensor such as a member of a sweep by `vmap`.

@@ -21,6 +21,7 @@ const EINSUM: &str = "Einsum";
 /// let heads = Einsum::with_options("nta,hab->nthb", [8, 2, 4], options, &mut rngs);
 /// assert_eq!(heads.forward(&Tensor::ones(DType::F32, [16, 11, 2])).shape(), [16, 11, 8, 4]);
 /// ```
+#[doc(alias = "nnx.Einsum")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Einsum {
     /// The second operand of the product.

@@ -40,6 +40,7 @@ const EMBED: &str = "Embed";
 /// let (encoder, head) = grad(next)(&model);
 /// assert_eq!((encoder.len(), head.len()), (1, 0)); // one gradient, at the first place
 /// ```
+#[doc(alias("nnx.Embed", "nn.Embedding"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Embed {
     /// The table, with a row for each item.

@@ -21,6 +21,7 @@ use crate::error::InputError;
 /// assert_eq!(Flatten { kept: 2 }.forward(&x).shape(), [8, 4, 12]);
 /// assert_eq!(Flatten { kept: 0 }.forward(&x).shape(), [384]);
 /// ```
+#[doc(alias = "nn.Flatten")]
 #[derive(Module, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flatten {
     /// The number of leading axes that are not merged. The default is 1, as in PyTorch.

@@ -18,6 +18,7 @@ use crate::random::Rngs;
 /// let y = linear.forward(&Tensor::ones(DType::F32, [5, 2]));
 /// assert_eq!(y.shape(), [5, 3]);
 /// ```
+#[doc(alias("nnx.Linear", "nn.Linear"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Linear {
     /// The matrix by which the input is multiplied.

@@ -28,6 +28,7 @@ const LINEAR_GENERAL: &str = "LinearGeneral";
 /// let join = LinearGeneral::new([2, 4], [6], &mut rngs);
 /// assert_eq!(join.forward(&heads).shape(), [8, 5, 6]);
 /// ```
+#[doc(alias = "nnx.LinearGeneral")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LinearGeneral {
     /// The weight: `[batch…, in…, out…]`.

@@ -14,6 +14,7 @@ use crate::random::Rngs;
 
 /// The collection of the adapters' parameters. The parent of this collection is [`Param`], which contains all
 /// parameters.
+#[doc(alias = "nnx.LoRAParam")]
 #[derive(Collection)]
 #[collection(parent = Param)]
 #[derive(Debug)]
@@ -77,6 +78,7 @@ impl LoraAdapter {
 /// let tuned: Mlp = lora.adapted();
 /// assert_ne!(tuned.forward(&x), pretrained.forward(&x));
 /// ```
+#[doc(alias("nnx.LoRA", "nnx.LoRALinear"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Lora<M> {
     /// The model without adapters.

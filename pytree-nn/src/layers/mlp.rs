@@ -18,6 +18,7 @@ use crate::random::Rngs;
 /// let logits = mlp.forward(&Tensor::zeros(DType::F32, [32, 64]));
 /// assert_eq!(logits.shape(), [32, 10]);
 /// ```
+#[doc(alias = "eqx.nn.MLP")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Mlp {
     /// The layers, from input to output.

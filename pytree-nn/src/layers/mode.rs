@@ -23,6 +23,7 @@ pub enum Mode {
 ///
 /// # Panics
 /// If a handwritten `Pytree` implementation in the model flattens and unflattens different children.
+#[doc(alias("nnx.Module.train", "nn.Module.train"))]
 #[must_use]
 #[track_caller]
 pub fn train<M: Pytree>(model: &M) -> M {
@@ -44,6 +45,7 @@ pub fn train<M: Pytree>(model: &M) -> M {
 ///
 /// # Panics
 /// See [`train`].
+#[doc(alias("nnx.Module.eval", "nn.Module.eval"))]
 #[must_use]
 #[track_caller]
 pub fn eval<M: Pytree>(model: &M) -> M {
@@ -84,6 +86,7 @@ pub fn train_where<M: Pytree>(model: &M, filter: &Filter) -> M {
 ///
 /// # Panics
 /// If the filter selects no mode, or has an unknown path. See [`edit::set_static`] for a fallible version.
+#[doc(alias = "nnx.view")]
 #[must_use]
 #[track_caller]
 pub fn eval_where<M: Pytree>(model: &M, filter: &Filter) -> M {

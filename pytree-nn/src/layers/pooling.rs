@@ -69,6 +69,7 @@ impl Pool {
     ///
     /// # Panics
     /// If the window has no axes, or a size of 0.
+    #[doc(alias("nn.MaxPool1d", "nn.MaxPool2d"))]
     #[must_use]
     #[track_caller]
     pub fn max(window: impl AsRef<[usize]>) -> Self {
@@ -89,6 +90,7 @@ impl Pool {
     ///
     /// # Panics
     /// If the window has no axes, or a size of 0.
+    #[doc(alias("nn.AvgPool1d", "nn.AvgPool2d"))]
     #[must_use]
     #[track_caller]
     pub fn average(window: impl AsRef<[usize]>) -> Self {
@@ -171,6 +173,7 @@ impl Pool {
 ///
 /// # Panics
 /// If the window or the strides do not fit `x`, or if `x` is not a tensor of floats.
+#[doc(alias("nnx.max_pool", "F.max_pool2d"))]
 #[must_use]
 #[track_caller]
 pub fn max_pool(x: &Tensor, window: impl AsRef<[usize]>, strides: impl Into<PerAxis>) -> Tensor {
@@ -190,6 +193,7 @@ pub fn max_pool(x: &Tensor, window: impl AsRef<[usize]>, strides: impl Into<PerA
 ///
 /// # Panics
 /// If the window or the strides do not fit `x`, or if `x` is not a tensor of floats.
+#[doc(alias = "nnx.min_pool")]
 #[must_use]
 #[track_caller]
 pub fn min_pool(x: &Tensor, window: impl AsRef<[usize]>, strides: impl Into<PerAxis>) -> Tensor {
@@ -208,6 +212,7 @@ pub fn min_pool(x: &Tensor, window: impl AsRef<[usize]>, strides: impl Into<PerA
 ///
 /// # Panics
 /// If the window or the strides do not fit `x`, or if `x` is not a tensor of floats.
+#[doc(alias("nnx.avg_pool", "F.avg_pool2d"))]
 #[must_use]
 #[track_caller]
 pub fn avg_pool(x: &Tensor, window: impl AsRef<[usize]>, strides: impl Into<PerAxis>) -> Tensor {

@@ -16,6 +16,7 @@ use crate::error::InputError;
 /// let layer = PRelu::new(0.25);
 /// assert_eq!(layer.forward(&Tensor::from([-4.0_f32, 2.0])).to_vec::<f32>(), [-1.0, 2.0]);
 /// ```
+#[doc(alias("nnx.PReLU", "nn.PReLU"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct PRelu {
     /// The factor of negative elements. The factor is converted to the dtype of the input, as in Flax.

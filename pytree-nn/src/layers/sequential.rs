@@ -37,6 +37,7 @@ use crate::layers::Forward;
 /// assert_eq!(gradient["layers[0].weight"].shape(), [3, 3, 1, 8]);
 /// assert_eq!(eval(&model).forward(&images).shape(), [2, 10]);
 /// ```
+#[doc(alias("nnx.Sequential", "nn.Sequential"))]
 #[derive(Module, Clone, Debug, Default)]
 pub struct Sequential {
     /// The layers, from input to output.

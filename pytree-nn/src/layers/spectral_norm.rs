@@ -53,6 +53,7 @@ pub struct SpectralState {
 /// layer.forward(&Tensor::ones(DType::F32, [2, 4]));
 /// assert!((first - &layer.states[0].sigma).abs().item::<f32>() < 1e-3);
 /// ```
+#[doc(alias("nnx.SpectralNorm", "torch.nn.utils.parametrizations.spectral_norm"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct SpectralNorm<M> {
     /// The layer with the weights W.

@@ -39,6 +39,7 @@ pub struct WeightScale {
 /// let lengths = layer.normalized().weight.square().sum_axes([0]);
 /// assert!((lengths - 1.0).abs().max().item::<f32>() < 1e-6);
 /// ```
+#[doc(alias("nnx.WeightNorm", "torch.nn.utils.parametrizations.weight_norm"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct WeightNorm<M> {
     /// The model with the directions V.

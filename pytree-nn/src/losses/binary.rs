@@ -23,6 +23,11 @@ use crate::functions::log_sigmoid;
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias(
+    "optax.sigmoid_binary_cross_entropy",
+    "F.binary_cross_entropy_with_logits",
+    "nn.BCEWithLogitsLoss"
+))]
 #[shapes(
     logits = "T: float[*shape]",
     labels = "T[*shape]",
@@ -62,6 +67,7 @@ fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias = "optax.sigmoid_focal_loss")]
 #[shapes(
     logits = "T: float[*shape]",
     labels = "T[*shape]",

@@ -31,6 +31,7 @@ use crate::losses::{check_labels, classes_of};
 /// let rare = CrossEntropy::new().class_weights(&Tensor::from([1.0_f32, 9.0])).smoothing(0.1);
 /// assert_eq!(rare.losses(&logits, &Tensor::from([0, 1, 1])).shape(), [3]);
 /// ```
+#[doc(alias = "nn.CrossEntropyLoss")]
 #[derive(Module, Clone, Debug, Default, PartialEq)]
 pub struct CrossEntropy {
     #[state("T[classes]")]

@@ -25,6 +25,7 @@ use crate::error::InputError;
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias("optax.kl_divergence", "F.kl_div", "nn.KLDivLoss"))]
 #[shapes(
     log_predictions = "T: float[*batch classes]",
     targets = "T[*batch classes]",
@@ -56,6 +57,7 @@ pub fn try_kl_divergence(log_predictions: &Tensor, targets: &Tensor) -> Result<T
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias = "optax.kl_divergence_with_log_targets")]
 #[shapes(
     log_predictions = "T: float[*batch classes]",
     log_targets = "T[*batch classes]",

@@ -22,6 +22,7 @@ use crate::losses::{check_labels, classes_of};
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias = "optax.hinge_loss")]
 #[shapes(
     scores = "T: float[*shape]",
     targets = "T[*shape]",
@@ -53,6 +54,7 @@ pub fn try_hinge_loss(scores: &Tensor, targets: &Tensor) -> Result<Tensor, Input
 /// # Panics
 /// If the shapes do not match, if the scores are not floats, if the labels are not integers, or if a label whose value
 /// is known is not in `0..classes`.
+#[doc(alias("optax.multiclass_hinge_loss", "nn.MultiMarginLoss"))]
 #[shapes(
     scores = "T: float[*batch classes]",
     labels = "int[*batch]",

@@ -21,6 +21,7 @@ use crate::error::InputError;
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias("F.mse_loss", "nn.MSELoss"))]
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -45,6 +46,7 @@ pub fn try_mse(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, InputEr
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias("F.l1_loss", "nn.L1Loss"))]
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -93,6 +95,7 @@ pub fn try_l1_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias = "optax.squared_error")]
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -117,6 +120,7 @@ pub fn try_squared_error(predictions: &Tensor, targets: &Tensor) -> Result<Tenso
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias = "optax.l2_loss")]
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -144,6 +148,7 @@ pub fn try_l2_loss(predictions: &Tensor, targets: &Tensor) -> Result<Tensor, Inp
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias("optax.huber_loss", "F.huber_loss", "nn.HuberLoss"))]
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",
@@ -178,6 +183,7 @@ pub fn try_huber_loss(
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias = "optax.log_cosh")]
 #[shapes(
     predictions = "T: float[*shape]",
     targets = "T[*shape]",

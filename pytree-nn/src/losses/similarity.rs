@@ -30,6 +30,7 @@ fn normalized(vectors: &Tensor, epsilon: f64) -> Tensor {
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias("optax.cosine_similarity", "F.cosine_similarity"))]
 #[shapes(
     predictions = "T: float[*batch features]",
     targets = "T[*batch features]",
@@ -59,6 +60,7 @@ pub fn try_cosine_similarity(
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias = "optax.cosine_distance")]
 #[shapes(
     predictions = "T: float[*batch features]",
     targets = "T[*batch features]",

@@ -32,6 +32,7 @@ const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 /// # Panics
 /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label whose
 /// value is known is not in `0..classes`.
+#[doc(alias("optax.softmax_cross_entropy_with_integer_labels", "F.cross_entropy"))]
 #[panicking_twin(softmax_cross_entropy)]
 #[track_caller]
 pub fn try_softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputError> {
@@ -113,6 +114,7 @@ pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) ->
 ///
 /// # Panics
 /// If the shapes or dtypes differ, or if the elements are not floats.
+#[doc(alias("optax.softmax_cross_entropy", "optax.safe_softmax_cross_entropy"))]
 #[shapes(
     logits = "T: float[*batch classes]",
     probabilities = "T[*batch classes]",
@@ -145,6 +147,7 @@ pub fn try_softmax_cross_entropy_soft(
 ///
 /// # Panics
 /// If the labels are not floats.
+#[doc(alias = "optax.smooth_labels")]
 #[shapes(labels = "T: float[*batch classes]", return = "T[*batch classes]")]
 #[panicking_twin(smooth_labels)]
 #[track_caller]

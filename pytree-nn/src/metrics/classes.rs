@@ -21,6 +21,7 @@ use crate::metrics::mean::Mean;
 /// left.merge(&right);
 /// assert_eq!(left.compute().item::<f32>(), 0.5);
 /// ```
+#[doc(alias("nnx.metrics.Accuracy", "torchmetrics.Accuracy"))]
 #[derive(Module, Clone, Debug, Default, PartialEq)]
 pub struct Accuracy {
     /// The mean over the examples, where a correct example counts as 1 and any other example as 0.

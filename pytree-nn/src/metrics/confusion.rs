@@ -22,6 +22,7 @@ use crate::losses::check_labels;
 /// matrix.update(&Tensor::from([0, 1, 1]), &Tensor::from([0, 0, 1]));
 /// assert_eq!(matrix.compute().to_vec::<i64>(), [1, 1, 0, 1]);
 /// ```
+#[doc(alias = "torchmetrics.ConfusionMatrix")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct ConfusionMatrix {
     /// The number of examples for each label and prediction.

@@ -23,6 +23,7 @@ const CONFUSION: &str = "confusion_matrix";
 /// # Panics
 /// If the shapes do not match, if the logits are not floats, if the labels are not integers, or if a label whose value
 /// is known is not in `0..classes`.
+#[doc(alias = "sklearn.metrics.accuracy_score")]
 #[shapes(
     logits = "float[*batch classes]",
     labels = "int[*batch]",
@@ -55,6 +56,7 @@ pub fn try_accuracy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, InputErr
 /// # Panics
 /// If the shapes differ, if predictions or labels are not integers in `0..classes`, if the memory for the matrix cannot
 /// be allocated, or under `jit` and `vmap`.
+#[doc(alias = "sklearn.metrics.confusion_matrix")]
 #[shapes(predictions = "int[*shape]", labels = "int[*shape]")]
 #[panicking_twin(confusion_matrix)]
 #[track_caller]

@@ -23,6 +23,7 @@ use crate::error::InputError;
 /// }
 /// assert_eq!(mean.compute().item::<f32>(), 4.0);
 /// ```
+#[doc(alias("nnx.metrics.Average", "torchmetrics.MeanMetric"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Mean {
     /// The sum of the numbers.
@@ -114,6 +115,7 @@ impl Mean {
 /// perplexity.update_where(&losses, &Tensor::from([true, true, false]));
 /// assert!((perplexity.compute().item::<f32>() - 4.0).abs() < 1e-6);
 /// ```
+#[doc(alias = "torchmetrics.text.Perplexity")]
 #[derive(Module, Clone, Debug, Default, PartialEq)]
 pub struct Perplexity {
     /// The mean of the cross entropies.

@@ -119,6 +119,7 @@ scores! {
     /// precision.update(&Tensor::from([1, 1, 0, 0]), &Tensor::from([1, 0, 1, 1]));
     /// assert_eq!(precision.compute().item::<f32>(), 0.5);
     /// ```
+    #[doc(alias("sklearn.metrics.precision_score", "torchmetrics.Precision"))]
     Precision(counts) = fraction(&counts.correct, &counts.predicted);
 
     /// The fraction of correct predictions among all examples of a class: tp / (tp + fn), where tp and fn are the
@@ -132,6 +133,7 @@ scores! {
     /// recall.update(&Tensor::from([1, 1, 0, 0]), &Tensor::from([1, 1, 1, 1]));
     /// assert_eq!(recall.compute().item::<f32>(), 0.25);
     /// ```
+    #[doc(alias("sklearn.metrics.recall_score", "torchmetrics.Recall"))]
     Recall(counts) = fraction(&counts.correct, &counts.labelled);
 
     /// The harmonic mean of precision and recall: 2 tp / (2 tp + fp + fn), where tp, fp and fn are the numbers of true
@@ -145,6 +147,7 @@ scores! {
     /// f1.update(&Tensor::from([1, 1, 0, 0]), &Tensor::from([1, 0, 0, 0]));
     /// assert_eq!(f1.compute().item::<f32>(), 2.0 / 3.0);
     /// ```
+    #[doc(alias("sklearn.metrics.f1_score", "torchmetrics.F1Score"))]
     F1(counts) = fraction(&(&counts.correct * 2.0), &(&counts.predicted + &counts.labelled));
 }
 

@@ -54,6 +54,7 @@ struct Accumulate {
 ///
 /// # Panics
 /// If `steps` is 0.
+#[doc(alias = "optax.MultiSteps")]
 #[track_caller]
 pub fn accumulate(steps: u32, inner: Chain) -> Chain {
     accumulate_with(steps, Accumulation::Mean, inner)

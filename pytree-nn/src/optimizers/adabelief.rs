@@ -26,6 +26,7 @@ use crate::schedules::Schedule;
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.adabelief")]
 #[track_caller]
 pub fn adabelief(learning_rate: impl Into<Schedule>) -> Chain {
     let options = AdamOptions {
@@ -88,6 +89,7 @@ struct ScaleByBelief {
 ///
 /// # Panics
 /// If an option is out of its range: a β is negative or not below 1, or an ε is negative or not finite.
+#[doc(alias = "optax.scale_by_belief")]
 #[track_caller]
 pub fn scale_by_belief(options: AdamOptions) -> Chain {
     options.check("scale_by_belief");

@@ -40,6 +40,7 @@ impl Default for AdadeltaOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.adadelta", "torch.optim.Adadelta"))]
 #[track_caller]
 pub fn adadelta(learning_rate: impl Into<Schedule>) -> Chain {
     adadelta_with(learning_rate, AdadeltaOptions::default())
@@ -89,6 +90,7 @@ struct ScaleByAdadelta {
 ///
 /// # Panics
 /// If an option is out of its range: the decay is not from 0 to 1, or ε is negative or not finite.
+#[doc(alias = "optax.scale_by_adadelta")]
 #[track_caller]
 pub fn scale_by_adadelta(options: AdadeltaOptions) -> Chain {
     fraction("scale_by_adadelta", "decay", options.decay);

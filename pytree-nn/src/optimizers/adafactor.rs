@@ -63,6 +63,7 @@ pub enum ParameterScale {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.adafactor", "torch.optim.Adafactor"))]
 #[track_caller]
 pub fn adafactor(learning_rate: impl Into<Schedule>) -> Chain {
     adafactor_with(learning_rate, AdafactorOptions::default())
@@ -176,6 +177,7 @@ struct ScaleByFactoredRms {
 ///
 /// # Panics
 /// If the exponent of the decay or ε is negative or not finite.
+#[doc(alias = "optax.scale_by_factored_rms")]
 #[track_caller]
 pub fn scale_by_factored_rms(options: FactoredRmsOptions) -> Chain {
     not_negative(

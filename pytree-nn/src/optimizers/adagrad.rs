@@ -38,6 +38,7 @@ impl Default for AdagradOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.adagrad", "torch.optim.Adagrad"))]
 #[track_caller]
 pub fn adagrad(learning_rate: impl Into<Schedule>) -> Chain {
     adagrad_with(learning_rate, AdagradOptions::default())
@@ -83,6 +84,7 @@ struct ScaleBySumOfSquares {
 ///
 /// # Panics
 /// If the initial sum or ε is negative or not finite.
+#[doc(alias = "optax.scale_by_rss")]
 #[track_caller]
 pub fn scale_by_sum_of_squares(options: AdagradOptions) -> Chain {
     not_negative(

@@ -82,6 +82,7 @@ impl AdamOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.adam", "torch.optim.Adam"))]
 #[track_caller]
 pub fn adam(learning_rate: impl Into<Schedule>) -> Chain {
     adam_with(learning_rate, AdamOptions::default())
@@ -120,6 +121,7 @@ pub fn adam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Ch
 ///
 /// # Panics
 /// If a constant learning rate or weight decay is negative or not finite.
+#[doc(alias("optax.adamw", "torch.optim.AdamW"))]
 #[track_caller]
 pub fn adamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     adamw_with(learning_rate, weight_decay, AdamOptions::default())
@@ -159,6 +161,7 @@ pub fn adamw_with(
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.nadam", "torch.optim.NAdam"))]
 #[track_caller]
 pub fn nadam(learning_rate: impl Into<Schedule>) -> Chain {
     adam_with(learning_rate, AdamOptions::nesterov())
@@ -174,6 +177,7 @@ pub fn nadam(learning_rate: impl Into<Schedule>) -> Chain {
 ///
 /// # Panics
 /// If a constant learning rate or weight decay is negative or not finite.
+#[doc(alias = "optax.nadamw")]
 #[track_caller]
 pub fn nadamw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     adamw_with(learning_rate, weight_decay, AdamOptions::nesterov())
@@ -215,6 +219,7 @@ pub struct ScaleByAdam {
 ///
 /// # Panics
 /// If an option is out of its range: a β is negative or not below 1, or an ε is negative or not finite.
+#[doc(alias = "optax.scale_by_adam")]
 #[track_caller]
 pub fn scale_by_adam(options: AdamOptions) -> Chain {
     options.check("scale_by_adam");

@@ -44,6 +44,7 @@ impl Default for AdamaxOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.adamax", "torch.optim.Adamax"))]
 #[track_caller]
 pub fn adamax(learning_rate: impl Into<Schedule>) -> Chain {
     adamax_with(learning_rate, AdamaxOptions::default())
@@ -78,6 +79,7 @@ pub fn adamax_with(learning_rate: impl Into<Schedule>, options: AdamaxOptions) -
 ///
 /// # Panics
 /// If a constant learning rate or weight decay is negative or not finite.
+#[doc(alias = "optax.adamaxw")]
 #[track_caller]
 pub fn adamaxw(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     chain([
@@ -117,6 +119,7 @@ struct ScaleByAdamax {
 ///
 /// # Panics
 /// If an option is out of its range: `beta1` is not below 1, `beta2` is above 1, or a number is negative or NaN.
+#[doc(alias = "optax.scale_by_adamax")]
 #[track_caller]
 pub fn scale_by_adamax(options: AdamaxOptions) -> Chain {
     below_one("scale_by_adamax", "beta1", options.beta1);

@@ -62,6 +62,7 @@ impl Default for AmsgradOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.amsgrad")]
 #[track_caller]
 pub fn amsgrad(learning_rate: impl Into<Schedule>) -> Chain {
     amsgrad_with(learning_rate, AmsgradOptions::default())
@@ -124,6 +125,7 @@ struct ScaleByAmsgrad {
 ///
 /// # Panics
 /// If an option is out of its range: a β is negative or not below 1, or an ε is negative or not finite.
+#[doc(alias = "optax.scale_by_amsgrad")]
 #[track_caller]
 pub fn scale_by_amsgrad(options: AmsgradOptions) -> Chain {
     below_one("scale_by_amsgrad", "beta1", options.beta1);

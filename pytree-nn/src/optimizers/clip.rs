@@ -23,6 +23,7 @@ pub struct ClipByGlobalNorm {
 ///
 /// # Panics
 /// If `longest` is not finite or not above 0.
+#[doc(alias("optax.clip_by_global_norm", "torch.nn.utils.clip_grad_norm_"))]
 #[track_caller]
 pub fn clip_by_global_norm(longest: f64) -> Chain {
     positive("clip_by_global_norm", "longest", longest);
@@ -86,6 +87,7 @@ struct ClipEach {
 ///
 /// # Panics
 /// If `largest` is not finite or not above 0.
+#[doc(alias("optax.clip", "torch.nn.utils.clip_grad_value_"))]
 #[track_caller]
 pub fn clip_by_value(largest: f64) -> Chain {
     positive("clip_by_value", "largest", largest);
@@ -108,6 +110,7 @@ pub fn clip_by_value(largest: f64) -> Chain {
 ///
 /// # Panics
 /// If `threshold` is not finite or not above 0.
+#[doc(alias = "optax.clip_by_block_rms")]
 #[track_caller]
 pub fn clip_by_block_rms(threshold: f64) -> Chain {
     positive("clip_by_block_rms", "threshold", threshold);
@@ -190,6 +193,7 @@ const LEAST_GRADIENT: f64 = 1e-6;
 ///
 /// # Panics
 /// If `clipping` is not finite or not above 0.
+#[doc(alias = "optax.adaptive_grad_clip")]
 #[track_caller]
 pub fn adaptive_gradient_clip(clipping: f64) -> Chain {
     positive("adaptive_gradient_clip", "clipping", clipping);

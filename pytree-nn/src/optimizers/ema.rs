@@ -33,6 +33,7 @@ struct Ema {
 ///
 /// # Panics
 /// If `decay` is negative or not below 1.
+#[doc(alias = "optax.ema")]
 #[track_caller]
 pub fn ema(decay: f64) -> Chain {
     ema_with(decay, BiasCorrection::Corrected)

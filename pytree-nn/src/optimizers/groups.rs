@@ -26,6 +26,7 @@ struct Masked {
 /// let decay = masked(Filter::path_contains("weight"), add_decayed_weights(1e-4));
 /// let decayed = chain([decay, adam(1e-3)]);
 /// ```
+#[doc(alias = "optax.masked")]
 pub fn masked(filter: Filter, inner: Chain) -> Chain {
     Chain::of(Masked {
         inner,
@@ -90,6 +91,7 @@ struct Groups {
 /// ]);
 /// let optimizer = Optimizer::new(&model, both);
 /// ```
+#[doc(alias("optax.multi_transform", "optax.partition"))]
 pub fn groups(groups: impl IntoIterator<Item = (Filter, Chain)>) -> Chain {
     let groups = groups.into_iter().map(|(filter, inner)| Masked {
         inner,
@@ -113,6 +115,7 @@ pub fn groups(groups: impl IntoIterator<Item = (Filter, Chain)>) -> Chain {
 /// let both = groups_by_label(label, [("weight", adamw(1e-3, 1e-2)), ("bias", sgd(1e-2))]);
 /// let optimizer = Optimizer::new(&model, both);
 /// ```
+#[doc(alias("optax.multi_transform", "optax.partition"))]
 pub fn groups_by_label<L: PartialEq + Send + Sync + 'static>(
     label: impl Fn(&KeyPath) -> L + Clone + Send + Sync + 'static,
     chains: impl IntoIterator<Item = (L, Chain)>,
@@ -223,6 +226,7 @@ struct SetToZero;
 /// use pytree_nn::{adam, groups, set_to_zero};
 /// let head_only = groups([(Filter::path("head"), adam(1e-3)), (Filter::everything(), set_to_zero())]);
 /// ```
+#[doc(alias = "optax.set_to_zero")]
 pub fn set_to_zero() -> Chain {
     Chain::of(SetToZero)
 }

@@ -25,6 +25,7 @@ struct ZeroNans {
 /// use pytree_nn::{adam, chain, zero_nans};
 /// let guarded = chain([zero_nans(), adam(1e-3)]);
 /// ```
+#[doc(alias = "optax.zero_nans")]
 pub fn zero_nans() -> Chain {
     Chain::of(ZeroNans {
         found_nan: Tree::none(),
@@ -64,6 +65,7 @@ struct Centralize;
 /// let updates = centralize().update(vec![Tensor::from([[1.0, 3.0], [2.0, 2.0]])], &[]);
 /// assert_eq!(updates[0], Tensor::from([[-1.0, 1.0], [0.0, 0.0]]));
 /// ```
+#[doc(alias = "optax.centralize")]
 pub fn centralize() -> Chain {
     Chain::of(Centralize)
 }
@@ -101,6 +103,7 @@ const NORM_EPSILON: f64 = 1e-6;
 /// use pytree_nn::{chain, normalize_by_global_norm, sgd};
 /// let normalized = chain([normalize_by_global_norm(), sgd(0.1)]);
 /// ```
+#[doc(alias = "optax.normalize_by_update_norm")]
 pub fn normalize_by_global_norm() -> Chain {
     Chain::of(NormalizeByGlobalNorm {
         epsilon: NORM_EPSILON,
@@ -150,6 +153,7 @@ struct ApplyIfFinite {
 /// use pytree_nn::{adam, apply_if_finite};
 /// let guarded = apply_if_finite(5, adam(1e-3));
 /// ```
+#[doc(alias = "optax.apply_if_finite")]
 pub fn apply_if_finite(max_consecutive: u32, inner: Chain) -> Chain {
     Chain::of(ApplyIfFinite {
         consecutive: Tensor::from(0_u32),

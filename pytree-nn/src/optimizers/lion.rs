@@ -42,6 +42,7 @@ impl Default for LionOptions {
 ///
 /// # Panics
 /// If a constant learning rate or weight decay is negative or not finite.
+#[doc(alias = "optax.lion")]
 #[track_caller]
 pub fn lion(learning_rate: impl Into<Schedule>, weight_decay: impl Into<WeightDecay>) -> Chain {
     lion_with(learning_rate, weight_decay, LionOptions::default())
@@ -81,6 +82,7 @@ pub fn lion_with(
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.sign_sgd")]
 #[track_caller]
 pub fn sign_sgd(learning_rate: impl Into<Schedule>) -> Chain {
     chain([scale_by_sign(), scale_by_learning_rate(learning_rate)])
@@ -97,6 +99,7 @@ pub fn sign_sgd(learning_rate: impl Into<Schedule>) -> Chain {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite, or if `decay` is not from 0 to 1.
+#[doc(alias = "optax.signum")]
 #[track_caller]
 pub fn signum(learning_rate: impl Into<Schedule>, decay: f64) -> Chain {
     chain([
@@ -119,6 +122,7 @@ struct ScaleBySign;
 /// let updates = scale_by_sign().update(vec![Tensor::from([3.0, 0.0, -0.5])], &[]);
 /// assert_eq!(updates[0], Tensor::from([1.0, 0.0, -1.0]));
 /// ```
+#[doc(alias = "optax.scale_by_sign")]
 pub fn scale_by_sign() -> Chain {
     Chain::of(ScaleBySign)
 }
@@ -155,6 +159,7 @@ struct ScaleByLion {
 ///
 /// # Panics
 /// If a β is not from 0 to 1.
+#[doc(alias = "optax.scale_by_lion")]
 #[track_caller]
 pub fn scale_by_lion(options: LionOptions) -> Chain {
     fraction("scale_by_lion", "beta1", options.beta1);

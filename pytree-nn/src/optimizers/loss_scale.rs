@@ -59,6 +59,7 @@ impl Default for DynamicLossScaleOptions {
 /// scale.adjust(&gradient);
 /// optimizer.update(&mut model, &gradient);
 /// ```
+#[doc(alias("flax.training.dynamic_scale.DynamicScale", "torch.amp.GradScaler"))]
 #[derive(Module, Clone, Debug)]
 pub struct LossScale {
     /// The number of finite steps since the last change of the scale: `u32[]`. `None` for a constant scale.

@@ -25,6 +25,7 @@ use crate::optimizers::scheduled::widest;
 /// // The gradient is (2, 3) for the weight and 1 for the bias.
 /// assert_eq!(global_norm(&gradient).item::<f32>(), 14.0_f32.sqrt());
 /// ```
+#[doc(alias = "optax.global_norm")]
 #[track_caller]
 pub fn global_norm<T: PytreeOf<Tensor>>(tree: &T) -> Tensor {
     let leaves: Vec<Tensor> = graph::leaves(tree).into_iter().cloned().collect();

@@ -48,6 +48,7 @@ impl Default for NovogradOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.novograd")]
 #[track_caller]
 pub fn novograd(learning_rate: impl Into<Schedule>) -> Chain {
     novograd_with(learning_rate, NovogradOptions::default())
@@ -101,6 +102,7 @@ struct ScaleByNovograd {
 ///
 /// # Panics
 /// If an option is out of its range: a β is not from 0 to 1, or another number is negative or not finite.
+#[doc(alias = "optax.scale_by_novograd")]
 #[track_caller]
 pub fn scale_by_novograd(options: NovogradOptions) -> Chain {
     fraction("scale_by_novograd", "beta1", options.beta1);

@@ -53,6 +53,7 @@ pub enum MissingGradients {
 /// optimizer.update(&mut model, &gradients);
 /// assert!(loss(&model).item::<f32>() < before.item::<f32>());
 /// ```
+#[doc(alias("nnx.Optimizer", "torch.optim.Optimizer"))]
 #[derive(Module)]
 pub struct Optimizer<M: 'static> {
     /// The number of updates: `u32[]`.
@@ -213,6 +214,7 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// # Panics
     /// If the chain has no learning rate, if `rate` is a tensor that does not have exactly one element, or if `rate` is NaN
     /// or infinite.
+    #[doc(alias = "optax.inject_hyperparams")]
     #[panicking_twin(set_learning_rate, NoLearningRate | LearningRate | InfiniteRate)]
     #[track_caller]
     pub fn try_set_learning_rate(
@@ -277,6 +279,11 @@ impl<M: PytreeOf<Tensor>> Optimizer<M> {
     /// # Errors
     /// Returns [`OptimizerError`] with every affected parameter. Also returns an error if another thread writes a
     /// reference of the model at the same time. After an error, the model and the optimizer are unchanged.
+    #[doc(alias(
+        "nnx.Optimizer.update",
+        "torch.optim.Optimizer.step",
+        "optax.apply_updates"
+    ))]
     #[panicking_twin(update)]
     #[track_caller]
     pub fn try_update(

@@ -25,6 +25,7 @@ use crate::optimizers::transformation::Scalar;
 /// average.update(&model);
 /// assert_eq!(average.apply(&model).weight, Tensor::from([[2.0_f32]]));
 /// ```
+#[doc(alias("optax.incremental_update", "torch.optim.swa_utils.AveragedModel"))]
 #[derive(Module, Clone, Debug)]
 pub struct ParameterAverage {
     /// The average of each chosen leaf, in f32 or a wider dtype.

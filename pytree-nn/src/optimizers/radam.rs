@@ -44,6 +44,7 @@ impl Default for RadamOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.radam", "torch.optim.RAdam"))]
 #[track_caller]
 pub fn radam(learning_rate: impl Into<Schedule>) -> Chain {
     radam_with(learning_rate, RadamOptions::default())
@@ -97,6 +98,7 @@ struct ScaleByRadam {
 ///
 /// # Panics
 /// If an option is out of its range: a β is negative or not below 1, an ε is negative or not finite, or the threshold is not finite.
+#[doc(alias = "optax.scale_by_radam")]
 #[track_caller]
 pub fn scale_by_radam(options: RadamOptions) -> Chain {
     options.adam.check("scale_by_radam");

@@ -22,6 +22,7 @@ use crate::schedules::Schedule;
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.sgd", "torch.optim.SGD"))]
 #[track_caller]
 pub fn sgd(learning_rate: impl Into<Schedule>) -> Chain {
     scale_by_learning_rate(learning_rate)
@@ -46,6 +47,7 @@ pub struct ScaleByLearningRate {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.scale_by_learning_rate")]
 #[track_caller]
 pub fn scale_by_learning_rate(learning_rate: impl Into<Schedule>) -> Chain {
     let learning_rate = learning_rate.into();
@@ -99,6 +101,7 @@ struct ScaleBySchedule {
 ///
 /// # Panics
 /// If a constant factor is not finite.
+#[doc(alias = "optax.scale_by_schedule")]
 #[track_caller]
 pub fn scale_by_schedule(factor: impl Into<Schedule>) -> Chain {
     let factor = factor.into();
@@ -153,6 +156,7 @@ struct Scale {
 ///
 /// # Panics
 /// If the factor is not finite.
+#[doc(alias = "optax.scale")]
 #[track_caller]
 pub fn scale(factor: f64) -> Chain {
     finite("scale", "factor", factor);

@@ -78,6 +78,7 @@ impl Default for RmsPropOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias("optax.rmsprop", "torch.optim.RMSprop"))]
 #[track_caller]
 pub fn rmsprop(learning_rate: impl Into<Schedule>) -> Chain {
     rmsprop_with(learning_rate, RmsPropOptions::default())
@@ -137,6 +138,7 @@ struct ScaleByRms {
 /// # Panics
 /// If an option is out of its range: the decay is not from 0 to 1, or is 1 with a correction of the bias, or another number is
 /// negative or not finite.
+#[doc(alias("optax.scale_by_rms", "optax.scale_by_stddev"))]
 #[track_caller]
 pub fn scale_by_rms(options: RmsPropOptions) -> Chain {
     match options.bias_correction {

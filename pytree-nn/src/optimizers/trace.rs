@@ -31,6 +31,7 @@ pub enum Momentum {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite, or if `decay` is not from 0 to 1.
+#[doc(alias("optax.sgd", "torch.optim.SGD"))]
 #[track_caller]
 pub fn sgd_momentum(learning_rate: impl Into<Schedule>, decay: f64, momentum: Momentum) -> Chain {
     chain([
@@ -55,6 +56,7 @@ pub struct Trace {
 ///
 /// # Panics
 /// If `decay` is not from 0 to 1.
+#[doc(alias = "optax.trace")]
 #[track_caller]
 pub fn trace(decay: f64, momentum: Momentum) -> Chain {
     fraction("trace", "decay", decay);

@@ -34,6 +34,7 @@ use crate::schedules::Schedule;
 /// let sign_descent = chain([Chain::of(SignOnly), sgd(0.1)]);
 /// assert_eq!(sign_descent.len(), 2);
 /// ```
+#[doc(alias = "optax.GradientTransformation")]
 #[module_object]
 pub trait GradientTransformation {
     /// Returns an error if the transformation cannot be used for the given parameters, for example because a filter
@@ -274,6 +275,7 @@ impl GradientTransformation for Chain {
 /// let clipped = chain([clip_by_global_norm(1.0), adam(1e-3)]);
 /// assert_eq!(clipped.len(), 3);
 /// ```
+#[doc(alias = "optax.chain")]
 pub fn chain(chains: impl IntoIterator<Item = Chain>) -> Chain {
     Chain {
         steps: chains.into_iter().flat_map(|chain| chain.steps).collect(),

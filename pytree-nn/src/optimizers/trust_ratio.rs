@@ -72,6 +72,7 @@ impl Default for LarsOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.lamb")]
 #[track_caller]
 pub fn lamb(learning_rate: impl Into<Schedule>) -> Chain {
     lamb_with(learning_rate, LambOptions::default())
@@ -113,6 +114,7 @@ pub fn lamb_with(learning_rate: impl Into<Schedule>, options: LambOptions) -> Ch
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.lars")]
 #[track_caller]
 pub fn lars(learning_rate: impl Into<Schedule>) -> Chain {
     lars_with(learning_rate, LarsOptions::default())
@@ -180,6 +182,7 @@ struct ScaleByTrustRatio {
 ///
 /// # Panics
 /// If the coefficient or ε is negative or not finite.
+#[doc(alias = "optax.scale_by_trust_ratio")]
 #[track_caller]
 pub fn scale_by_trust_ratio(options: TrustRatioOptions) -> Chain {
     not_negative("scale_by_trust_ratio", "coefficient", options.coefficient);

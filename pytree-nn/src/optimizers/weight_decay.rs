@@ -72,6 +72,7 @@ pub struct AddDecayedWeights {
 ///
 /// # Panics
 /// If a constant weight decay is negative or not finite.
+#[doc(alias = "optax.add_decayed_weights")]
 #[track_caller]
 pub fn add_decayed_weights(weight_decay: impl Into<WeightDecay>) -> Chain {
     let WeightDecay { strength, filter } = weight_decay.into();

@@ -48,6 +48,7 @@ impl Default for YogiOptions {
 ///
 /// # Panics
 /// If a constant learning rate is negative or not finite.
+#[doc(alias = "optax.yogi")]
 #[track_caller]
 pub fn yogi(learning_rate: impl Into<Schedule>) -> Chain {
     yogi_with(learning_rate, YogiOptions::default())
@@ -98,6 +99,7 @@ struct ScaleByYogi {
 ///
 /// # Panics
 /// If an option is out of its range: a β is negative or not below 1, or another number is negative or not finite.
+#[doc(alias = "optax.scale_by_yogi")]
 #[track_caller]
 pub fn scale_by_yogi(options: YogiOptions) -> Chain {
     below_one("scale_by_yogi", "beta1", options.beta1);

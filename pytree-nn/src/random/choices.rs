@@ -31,6 +31,7 @@ impl Key {
     /// assert_eq!(Key::new(0).categorical(&logits, []), Tensor::from([0, 1]));
     /// assert_eq!(Key::new(0).categorical(&logits, [5]).shape(), [5, 2]);
     /// ```
+    #[doc(alias("jax.random.categorical", "torch.multinomial"))]
     #[track_caller]
     pub fn categorical<const N: usize>(&self, logits: &Tensor, shape: [usize; N]) -> Tensor {
         let _called = raw::called_with_floats("categorical", logits);
@@ -64,6 +65,7 @@ impl Key {
     /// let drawn = key.choice(3, [4], Some(&weights), Replacement::With);
     /// assert_eq!(drawn, Tensor::from([1, 1, 1, 1]));
     /// ```
+    #[doc(alias = "jax.random.choice")]
     #[track_caller]
     pub fn choice(
         &self,

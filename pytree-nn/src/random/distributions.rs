@@ -17,6 +17,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys.
+    #[doc(alias = "jax.random.bits")]
     #[track_caller]
     pub fn bits(&self, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("bits");
@@ -28,6 +29,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
+    #[doc(alias("jax.random.uniform", "torch.rand"))]
     #[track_caller]
     pub fn uniform(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("uniform");
@@ -61,6 +63,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
+    #[doc(alias("jax.random.normal", "torch.randn"))]
     #[track_caller]
     pub fn normal(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("normal");
@@ -78,6 +81,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys, or if `dtype` is not a float.
+    #[doc(alias = "jax.random.truncated_normal")]
     #[track_caller]
     pub fn truncated_normal(
         &self,
@@ -100,6 +104,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys.
+    #[doc(alias("jax.random.bernoulli", "torch.bernoulli"))]
     #[track_caller]
     pub fn bernoulli(&self, probability: f64, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("bernoulli");
@@ -110,6 +115,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys.
+    #[doc(alias("jax.random.randint", "torch.randint"))]
     #[track_caller]
     pub fn randint(&self, shape: impl AsRef<[usize]>, low: i32, high: i32) -> Tensor {
         let _called = raw::called("randint");
@@ -132,6 +138,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys.
+    #[doc(alias("jax.random.permutation", "torch.randperm"))]
     #[track_caller]
     pub fn permutation(&self, length: usize) -> Tensor {
         let _called = raw::called("permutation");

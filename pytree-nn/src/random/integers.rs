@@ -19,6 +19,7 @@ impl Key {
     /// assert_eq!(bytes.dtype(), DType::U8);
     /// assert_eq!(Key::new(0).bits_of(DType::U32, [3]), Key::new(0).bits([3]));
     /// ```
+    #[doc(alias = "jax.random.bits")]
     #[track_caller]
     pub fn bits_of(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("bits_of");
@@ -49,6 +50,7 @@ impl Key {
     /// let pixels = Key::new(0).randint_of(DType::U8, [28, 28], 0, 256);
     /// assert_eq!(pixels.shape(), [28, 28]);
     /// ```
+    #[doc(alias = "jax.random.randint")]
     #[track_caller]
     pub fn randint_of(
         &self,

@@ -28,6 +28,7 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 /// let rows = vmap(|key: Key| key.normal(DType::F32, [3]))(key.split_stacked(4));
 /// assert_eq!(rows.shape(), [4, 3]);
 /// ```
+#[doc(alias("jax.random.key", "jax.random.PRNGKey", "torch.Generator"))]
 #[derive(Clone, PartialEq)]
 pub struct Key(Tensor);
 
@@ -45,6 +46,7 @@ impl Key {
     ///
     /// # Panics
     /// If `data` is not of dtype u32, or if its last axis does not have length 2.
+    #[doc(alias = "jax.random.wrap_key_data")]
     #[track_caller]
     pub fn from_data(data: Tensor) -> Self {
         assert!(
@@ -56,6 +58,7 @@ impl Key {
     }
 
     /// Returns the two words of the key, or of each key of a stack: `u32[.., 2]`.
+    #[doc(alias = "jax.random.key_data")]
     pub fn data(&self) -> &Tensor {
         &self.0
     }
@@ -64,6 +67,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys.
+    #[doc(alias = "jax.random.split")]
     #[track_caller]
     pub fn split(&self, count: usize) -> Vec<Self> {
         let _called = raw::called("split");
@@ -102,6 +106,7 @@ impl Key {
     ///
     /// # Panics
     /// If this is a stack of keys, or if `data` is not a single integer.
+    #[doc(alias = "jax.random.fold_in")]
     #[must_use]
     #[track_caller]
     pub fn fold_in(&self, data: impl Into<Tensor>) -> Self {

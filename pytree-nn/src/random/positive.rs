@@ -24,6 +24,7 @@ impl Key {
     /// let numbers = Key::new(0).gamma(&Tensor::from(3.0_f32), [500]);
     /// assert!((numbers.mean().item::<f32>() - 3.0).abs() < 0.3);
     /// ```
+    #[doc(alias = "jax.random.gamma")]
     #[track_caller]
     pub fn gamma(&self, concentration: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("gamma");
@@ -43,6 +44,7 @@ impl Key {
     /// let logarithms = Key::new(0).loggamma(&Tensor::from(1e-3_f32), [10]);
     /// assert!(logarithms.isfinite().all().item::<bool>());
     /// ```
+    #[doc(alias = "jax.random.loggamma")]
     #[track_caller]
     pub fn loggamma(&self, concentration: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("loggamma");
@@ -77,6 +79,7 @@ impl Key {
     /// let numbers = Key::new(0).beta(&Tensor::from(2.0_f32), &Tensor::from(6.0_f32), [500]);
     /// assert!((numbers.mean().item::<f32>() - 0.25).abs() < 0.05);
     /// ```
+    #[doc(alias = "jax.random.beta")]
     #[track_caller]
     pub fn beta(&self, a: &Tensor, b: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("beta");
@@ -105,6 +108,7 @@ impl Key {
     /// let counts = Key::new(0).poisson(&Tensor::from(4.0_f32), [500]);
     /// assert!((counts.convert(DType::F32).mean().item::<f32>() - 4.0).abs() < 0.3);
     /// ```
+    #[doc(alias("jax.random.poisson", "torch.poisson"))]
     #[track_caller]
     pub fn poisson(&self, rate: &Tensor, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("poisson");

@@ -27,6 +27,7 @@ use crate::random::{RngStream, Rngs};
 /// assert_ne!(other[0].stream().key(), other[1].stream().key());
 /// assert_eq!(reseed(&other, [("dropout", 1)]), layers);
 /// ```
+#[doc(alias = "nnx.reseed")]
 #[must_use]
 #[track_caller]
 pub fn reseed<'s, M: PytreeOf<Tensor>>(

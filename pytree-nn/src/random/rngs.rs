@@ -49,6 +49,7 @@ fn list(names: &[String]) -> String {
 }
 
 /// A stream of keys: a key, and the number of keys drawn from it.
+#[doc(alias = "nnx.RngStream")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RngStream {
     /// The key of the stream. All keys that the stream returns are derived from this key.
@@ -175,6 +176,7 @@ impl RngStream {
 /// assert_eq!(one_for_all.params(), Key::new(0).fold_in(0));
 /// assert_eq!(one_for_all.dropout(), Key::new(0).fold_in(1));
 /// ```
+#[doc(alias = "nnx.Rngs")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Rngs {
     streams: BTreeMap<String, RngStream>,

@@ -21,6 +21,7 @@ impl Key {
     /// let numbers = Key::new(0).exponential(DType::F32, [1000]);
     /// assert!((numbers.mean().item::<f32>() - 1.0).abs() < 0.1);
     /// ```
+    #[doc(alias = "jax.random.exponential")]
     #[track_caller]
     pub fn exponential(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("exponential");
@@ -44,6 +45,7 @@ impl Key {
     /// let class = (logits + Key::new(0).gumbel(DType::F32, [2])).argmax(0);
     /// assert_eq!(class, Tensor::from(0));
     /// ```
+    #[doc(alias = "jax.random.gumbel")]
     #[track_caller]
     pub fn gumbel(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("gumbel");
@@ -64,6 +66,7 @@ impl Key {
     /// let numbers = Key::new(0).laplace(DType::F32, [1000]);
     /// assert!(numbers.mean().item::<f32>().abs() < 0.2);
     /// ```
+    #[doc(alias = "jax.random.laplace")]
     #[track_caller]
     pub fn laplace(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("laplace");
@@ -85,6 +88,7 @@ impl Key {
     /// let numbers = Key::new(0).logistic(DType::F32, [1000]);
     /// assert!(numbers.mean().item::<f32>().abs() < 0.2);
     /// ```
+    #[doc(alias = "jax.random.logistic")]
     #[track_caller]
     pub fn logistic(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("logistic");
@@ -105,6 +109,7 @@ impl Key {
     /// let signs = Key::new(0).rademacher(DType::I32, [100]);
     /// assert_eq!(signs.abs().sum().item::<i32>(), 100);
     /// ```
+    #[doc(alias = "jax.random.rademacher")]
     #[track_caller]
     pub fn rademacher(&self, dtype: DType, shape: impl AsRef<[usize]>) -> Tensor {
         let _called = raw::called("rademacher");

@@ -49,6 +49,7 @@ use crate::random::{Key, RngStream};
 ///
 /// # Panics
 /// If `change` panics, for example because `change` splits, forks or broadcasts a stream that was split before.
+#[doc(alias("nnx.split_rngs", "nnx.fork_rngs", "nnx.with_rngs"))]
 #[must_use = "the streams of the model itself only advance"]
 #[track_caller]
 pub fn with_rngs<M: PytreeOf<Tensor>>(

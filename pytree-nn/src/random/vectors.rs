@@ -25,6 +25,7 @@ impl Key {
     /// let vectors = Key::new(0).multivariate_normal(&mean, &covariance, [500]);
     /// assert!((vectors.mean_axes([0]) - mean).abs().max().item::<f32>() < 0.3);
     /// ```
+    #[doc(alias = "jax.random.multivariate_normal")]
     #[track_caller]
     pub fn multivariate_normal(
         &self,
@@ -66,6 +67,7 @@ impl Key {
     /// let product = q.t().matmul(&q);
     /// assert!((product - pytree_transform::Tensor::eye(DType::F64, 3)).abs().max().item::<f64>() < 1e-14);
     /// ```
+    #[doc(alias = "jax.random.orthogonal")]
     #[track_caller]
     pub fn orthogonal(&self, dtype: DType, rows: usize, columns: usize) -> Tensor {
         let _called = raw::called("orthogonal");

@@ -77,6 +77,10 @@ impl Schedule {
     ///
     /// # Panics
     /// If `steps` is 0.
+    #[doc(alias(
+        "optax.cosine_decay_schedule",
+        "torch.optim.lr_scheduler.CosineAnnealingLR"
+    ))]
     #[track_caller]
     pub fn cosine(init: f64, steps: usize) -> Self {
         Self::cosine_with(init, steps, CosineOptions::default())
@@ -125,6 +129,7 @@ impl Schedule {
     ///
     /// # Panics
     /// If `decay_steps` is not greater than `warmup_steps`.
+    #[doc(alias = "optax.warmup_cosine_decay_schedule")]
     #[track_caller]
     pub fn warmup_cosine(peak: f64, warmup_steps: usize, decay_steps: usize) -> Self {
         Self::warmup_cosine_with(WarmupCosine {
@@ -190,6 +195,10 @@ impl Schedule {
     ///
     /// # Panics
     /// If there is no cycle, or if `decay_steps` of a cycle is not greater than its `warmup_steps`.
+    #[doc(alias(
+        "optax.sgdr_schedule",
+        "torch.optim.lr_scheduler.CosineAnnealingWarmRestarts"
+    ))]
     #[track_caller]
     pub fn sgdr(cycles: impl IntoIterator<Item = WarmupCosine>) -> Self {
         let mut first = None;

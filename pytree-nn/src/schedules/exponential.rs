@@ -38,6 +38,7 @@ impl Schedule {
     /// let schedule = Schedule::exponential(1.0, 0.25, 100);
     /// assert_eq!(schedule.value(50).item::<f64>(), 0.5);
     /// ```
+    #[doc(alias("optax.exponential_decay", "torch.optim.lr_scheduler.ExponentialLR"))]
     pub fn exponential(init: f64, decay_rate: f64, steps: usize) -> Self {
         Self::exponential_with(init, decay_rate, steps, ExponentialOptions::default())
     }

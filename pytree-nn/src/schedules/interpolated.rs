@@ -66,6 +66,10 @@ impl Schedule {
     /// let values: Vec<f64> = [99, 100, 200].map(|count| schedule.value(count).item()).into();
     /// assert_eq!(values, [1.0, 0.5, 0.25]);
     /// ```
+    #[doc(alias(
+        "optax.piecewise_constant_schedule",
+        "torch.optim.lr_scheduler.MultiStepLR"
+    ))]
     pub fn piecewise_constant(
         init: f64,
         boundaries_and_factors: impl IntoIterator<Item = (usize, f64)>,
@@ -84,6 +88,7 @@ impl Schedule {
     /// let values: Vec<f64> = [5, 10, 15, 30].map(|count| schedule.value(count).item()).into();
     /// assert_eq!(values, [2.0, 3.0, 1.5, 0.0]);
     /// ```
+    #[doc(alias = "optax.piecewise_interpolate_schedule")]
     pub fn piecewise_linear(
         init: f64,
         boundaries_and_factors: impl IntoIterator<Item = (usize, f64)>,
@@ -101,6 +106,7 @@ impl Schedule {
     /// let schedule = Schedule::piecewise_cosine(1.0, [(10, 3.0)]);
     /// assert!((schedule.value(5).item::<f64>() - 2.0).abs() < 1e-12);
     /// ```
+    #[doc(alias = "optax.piecewise_interpolate_schedule")]
     pub fn piecewise_cosine(
         init: f64,
         boundaries_and_factors: impl IntoIterator<Item = (usize, f64)>,
@@ -124,6 +130,7 @@ impl Schedule {
     ///
     /// # Panics
     /// If `steps` is 0.
+    #[doc(alias = "optax.linear_onecycle_schedule")]
     #[track_caller]
     pub fn linear_one_cycle(peak: f64, steps: usize) -> Self {
         Self::linear_one_cycle_with(peak, steps, LinearOneCycleOptions::default())
@@ -168,6 +175,10 @@ impl Schedule {
     ///
     /// # Panics
     /// If `steps` is 0.
+    #[doc(alias(
+        "optax.cosine_onecycle_schedule",
+        "torch.optim.lr_scheduler.OneCycleLR"
+    ))]
     #[track_caller]
     pub fn cosine_one_cycle(peak: f64, steps: usize) -> Self {
         Self::cosine_one_cycle_with(peak, steps, CosineOneCycleOptions::default())

@@ -26,6 +26,7 @@ impl Schedule {
     /// assert_eq!(schedule.value(50).item::<f64>(), 1.0);
     /// assert_eq!(schedule.value(110).item::<f64>(), 0.5);
     /// ```
+    #[doc(alias("optax.join_schedules", "torch.optim.lr_scheduler.SequentialLR"))]
     pub fn joined(
         first: impl Into<Self>,
         later: impl IntoIterator<Item = (usize, impl Into<Self>)>,

@@ -22,6 +22,7 @@ impl Schedule {
     ///
     /// # Panics
     /// If `steps` is 0. In optax, the value is then `init`, and never `end`.
+    #[doc(alias("optax.linear_schedule", "torch.optim.lr_scheduler.LinearLR"))]
     #[track_caller]
     pub fn linear(init: f64, end: f64, steps: usize) -> Self {
         assert!(
@@ -44,6 +45,7 @@ impl Schedule {
     ///
     /// # Panics
     /// If `steps` is 0. In optax, the value is then `init`, and never `end`.
+    #[doc(alias("optax.polynomial_schedule", "torch.optim.lr_scheduler.PolynomialLR"))]
     #[track_caller]
     pub fn polynomial(init: f64, end: f64, steps: usize, power: f64) -> Self {
         assert!(

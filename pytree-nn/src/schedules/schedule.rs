@@ -32,6 +32,7 @@ use crate::convert_floats::convert_floats;
 /// assert_eq!(schedule.value(3).item::<f64>(), 0.05);
 /// let descent = sgd(schedule);
 /// ```
+#[doc(alias = "torch.optim.lr_scheduler.LambdaLR")]
 #[module_object]
 pub trait ScheduleFunction {
     /// Returns the value after `count` updates as a scalar float. `count` is `i32[]`, and is 0 for the first update.
@@ -60,6 +61,7 @@ pub trait ScheduleFunction {
 /// assert_eq!(rate.value(50).item::<f64>(), 0.5e-3);
 /// let optimizer = Optimizer::new(&model, adam(rate));
 /// ```
+#[doc(alias = "torch.optim.lr_scheduler.LRScheduler")]
 #[derive(Module, Clone, Debug)]
 pub struct Schedule {
     function: Box<dyn ScheduleFunction>,
@@ -81,6 +83,7 @@ impl Schedule {
     /// use pytree_nn::Schedule;
     /// assert_eq!(Schedule::constant(0.1).value(7).item::<f64>(), 0.1);
     /// ```
+    #[doc(alias = "optax.constant_schedule")]
     pub fn constant(value: impl Into<Tensor>) -> Self {
         Self::of(Constant {
             value: value.into(),

@@ -54,6 +54,7 @@ pub enum Verdict {
 /// }
 /// assert_eq!(stopping.best(), Some((1, 0.5)));
 /// ```
+#[doc(alias = "flax.training.early_stopping.EarlyStopping")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct EarlyStopping {
     #[r#static]

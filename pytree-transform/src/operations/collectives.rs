@@ -73,6 +73,7 @@ fn length_of(operation: &'static str, names: &AxisNames) -> Result<usize, Tensor
 /// let normalize = vmap(|x: Tensor| &x / psum(&x, "batch")).axis_name("batch");
 /// assert_eq!(normalize(Tensor::from([1.0, 3.0])).to_vec::<f64>(), [0.25, 0.75]);
 /// ```
+#[doc(alias("lax.psum", "torch.distributed.all_reduce"))]
 #[must_use]
 #[track_caller]
 pub fn psum<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
@@ -95,6 +96,7 @@ pub fn psum<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
 /// let center = vmap(|x: Tensor| &x - pmean(&x, "batch")).axis_name("batch");
 /// assert_eq!(center(Tensor::from([1.0, 3.0])).to_vec::<f64>(), [-1.0, 1.0]);
 /// ```
+#[doc(alias = "lax.pmean")]
 #[must_use]
 #[track_caller]
 pub fn pmean<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
@@ -122,6 +124,7 @@ pub fn pmean<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
 /// let scale = vmap(|x: Tensor| &x / pmax(&x, "batch")).axis_name("batch");
 /// assert_eq!(scale(Tensor::from([1.0, 4.0])).to_vec::<f64>(), [0.25, 1.0]);
 /// ```
+#[doc(alias = "lax.pmax")]
 #[must_use]
 #[track_caller]
 pub fn pmax<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
@@ -141,6 +144,7 @@ pub fn pmax<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
 /// let shift = vmap(|x: Tensor| &x - pmin(&x, "batch")).axis_name("batch");
 /// assert_eq!(shift(Tensor::from([3, 1])).to_vec::<i32>(), [2, 0]);
 /// ```
+#[doc(alias = "lax.pmin")]
 #[must_use]
 #[track_caller]
 pub fn pmin<T: Traceable>(value: &T, axis_name: impl Into<AxisNames>) -> T {
@@ -186,6 +190,7 @@ pub enum Tiling {
 /// let all = vmap(|x: Tensor| all_gather(&x, "batch", 0, Tiling::Tiled)).axis_name("batch");
 /// assert_eq!(all(rows), Tensor::from([[1, 2, 3, 4], [1, 2, 3, 4]]));
 /// ```
+#[doc(alias("lax.all_gather", "torch.distributed.all_gather"))]
 #[must_use]
 #[track_caller]
 pub fn all_gather<T: Traceable>(
@@ -233,6 +238,7 @@ pub fn all_gather<T: Traceable>(
 /// let f = vmap(|x: Tensor| psum_scatter(&x, "batch", 0, Tiling::Tiled)).axis_name("batch");
 /// assert_eq!(f(x), Tensor::from([[4], [6]]));
 /// ```
+#[doc(alias("lax.psum_scatter", "torch.distributed.reduce_scatter"))]
 #[must_use]
 #[track_caller]
 pub fn psum_scatter<T: Traceable>(
@@ -280,6 +286,7 @@ fn joined(tensor: &Tensor, axis: usize) -> Result<Tensor, TensorError> {
 /// let numbered = vmap(|x: Tensor| x * axis_index("batch")).axis_name("batch");
 /// assert_eq!(numbered(Tensor::from([5, 5, 5])).to_vec::<i32>(), [0, 5, 10]);
 /// ```
+#[doc(alias("lax.axis_index", "torch.distributed.get_rank"))]
 #[must_use]
 #[track_caller]
 pub fn axis_index(axis_name: impl Into<AxisNames>) -> Tensor {
@@ -308,6 +315,7 @@ pub fn axis_index(axis_name: impl Into<AxisNames>) -> Tensor {
 /// let shares = vmap(|x: Tensor| x / axis_size("batch") as f64).axis_name("batch");
 /// assert_eq!(shares(Tensor::from([2.0, 4.0])).to_vec::<f64>(), [1.0, 2.0]);
 /// ```
+#[doc(alias("lax.axis_size", "torch.distributed.get_world_size"))]
 #[must_use]
 #[track_caller]
 pub fn axis_size(axis_name: impl Into<AxisNames>) -> usize {
@@ -340,6 +348,7 @@ fn single(operation: &'static str, names: &AxisNames) {
 /// let shift = vmap(|x: Tensor| ppermute(&x, "batch", [(0, 1), (1, 2)])).axis_name("batch");
 /// assert_eq!(shift(Tensor::from([5, 6, 7])).to_vec::<i32>(), [0, 5, 6]);
 /// ```
+#[doc(alias = "lax.ppermute")]
 #[must_use]
 #[track_caller]
 pub fn ppermute<T: Traceable>(
@@ -367,6 +376,7 @@ pub fn ppermute<T: Traceable>(
 /// let shuffle = vmap(|x: Tensor| pshuffle(&x, "batch", [2, 0, 1])).axis_name("batch");
 /// assert_eq!(shuffle(Tensor::from([5, 6, 7])).to_vec::<i32>(), [7, 5, 6]);
 /// ```
+#[doc(alias = "lax.pshuffle")]
 #[must_use]
 #[track_caller]
 pub fn pshuffle<T: Traceable>(
@@ -404,6 +414,7 @@ pub fn pshuffle<T: Traceable>(
 /// let exchange = vmap(|x: Tensor| all_to_all(&x, "batch", 0, 0, Tiling::Stacked)).axis_name("batch");
 /// assert_eq!(exchange(Tensor::from([[1, 2], [3, 4]])), Tensor::from([[1, 3], [2, 4]]));
 /// ```
+#[doc(alias("lax.all_to_all", "torch.distributed.all_to_all"))]
 #[must_use]
 #[track_caller]
 pub fn all_to_all<T: Traceable>(

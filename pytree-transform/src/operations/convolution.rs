@@ -37,6 +37,7 @@ use crate::operations::window_padding::signed;
 /// let kernel = Tensor::ones(DType::F32, [3, 3, 3, 16]);
 /// assert_eq!(Convolution::new([2, 2], Padding::Same).apply(&images, &kernel).shape(), [8, 14, 14, 16]);
 /// ```
+#[doc(alias("lax.conv_general_dilated", "F.conv2d"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
     strides: PerAxis,
@@ -147,6 +148,7 @@ impl Convolution {
     /// let y = Convolution::new([2], Padding::Valid).apply_transposed(&x, &kernel);
     /// assert_eq!(y.flatten(), Tensor::from([1.0, 10.0, 2.0, 20.0]));
     /// ```
+    #[doc(alias("lax.conv_transpose", "F.conv_transpose2d"))]
     #[must_use]
     #[panicking_twin(apply_transposed, Shape | DType)]
     #[track_caller]

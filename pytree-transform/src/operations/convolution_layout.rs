@@ -18,6 +18,7 @@ use crate::primitives::convolution::{Axes, DimensionNumbers};
 /// let mixed = Convolution::new([1, 1], Padding::Valid).dimension_numbers(letters);
 /// assert_eq!(mixed.apply(&x, &kernel.transpose([2, 3, 1, 0])).shape(), [8, 24, 24, 16]);
 /// ```
+#[doc(alias = "lax.ConvDimensionNumbers")]
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ConvDimensionNumbers {

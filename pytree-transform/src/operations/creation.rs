@@ -30,6 +30,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::full(DType::F32, [2], 0.5), Tensor::from([0.5_f32, 0.5]));
     /// ```
+    #[doc(alias("jnp.full", "torch.full"))]
     #[must_use]
     #[track_caller]
     pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: f64) -> Self {
@@ -46,6 +47,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::zeros(DType::I32, [3]), Tensor::from([0, 0, 0]));
     /// ```
+    #[doc(alias("jnp.zeros", "torch.zeros"))]
     #[must_use]
     #[track_caller]
     pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
@@ -63,6 +65,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::ones(DType::F64, [2]), Tensor::from([1.0, 1.0]));
     /// ```
+    #[doc(alias("jnp.ones", "torch.ones"))]
     #[must_use]
     #[track_caller]
     pub fn ones(dtype: DType, shape: impl AsRef<[usize]>) -> Self {
@@ -80,6 +83,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::zeros_like(&Tensor::from([1.0, 2.0])), Tensor::from([0.0, 0.0]));
     /// ```
+    #[doc(alias("jnp.zeros_like", "torch.zeros_like"))]
     #[must_use]
     #[track_caller]
     pub fn zeros_like(tensor: &Self) -> Self {
@@ -97,6 +101,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::ones_like(&Tensor::from([5, 6])), Tensor::from([1, 1]));
     /// ```
+    #[doc(alias("jnp.ones_like", "torch.ones_like"))]
     #[must_use]
     #[track_caller]
     pub fn ones_like(tensor: &Self) -> Self {
@@ -115,6 +120,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::full_like(&Tensor::from([1.0, 2.0]), 3.0), Tensor::from([3.0, 3.0]));
     /// ```
+    #[doc(alias("jnp.full_like", "torch.full_like"))]
     #[must_use]
     #[track_caller]
     pub fn full_like(tensor: &Self, value: f64) -> Self {
@@ -136,6 +142,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::arange(DType::I32, 3), Tensor::from([0, 1, 2]));
     /// ```
+    #[doc(alias("jnp.arange", "torch.arange"))]
     #[must_use]
     #[track_caller]
     pub fn arange(dtype: DType, length: usize) -> Self {
@@ -157,6 +164,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::iota(DType::I32, [2, 2], -1), Tensor::from([[0, 1], [0, 1]]));
     /// ```
+    #[doc(alias("lax.broadcasted_iota", "lax.iota"))]
     #[must_use]
     #[track_caller]
     pub fn iota(dtype: DType, shape: impl AsRef<[usize]>, axis: isize) -> Self {
@@ -176,6 +184,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::eye(DType::F32, 2), Tensor::from([[1.0_f32, 0.0], [0.0, 1.0]]));
     /// ```
+    #[doc(alias("jnp.eye", "jnp.identity", "torch.eye"))]
     #[must_use]
     #[track_caller]
     pub fn eye(dtype: DType, length: usize) -> Self {

@@ -80,6 +80,7 @@ running! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2, 3]).cumsum(0), Tensor::from([1, 3, 6]));
     /// ```
+    #[doc(alias("jnp.cumsum", "lax.cumsum", "torch.cumsum"))]
     cumsum try_cumsum = cumulative_sum;
 
     /// Returns the cumulative product along `axis`: each element times all elements before it, or times all elements
@@ -90,6 +91,7 @@ running! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, 3, 4]).cumprod(0), Tensor::from([2, 6, 24]));
     /// ```
+    #[doc(alias("jnp.cumprod", "lax.cumprod", "torch.cumprod"))]
     cumprod try_cumprod = cumulative(Cumulation::Prod);
 
     /// Returns the cumulative maximum along `axis`: the maximum of each element and all elements before it. If the axis
@@ -100,6 +102,7 @@ running! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 3, 2]).cummax(0), Tensor::from([1, 3, 3]));
     /// ```
+    #[doc(alias("lax.cummax", "torch.cummax"))]
     cummax try_cummax = cumulative(Cumulation::Max);
 
     /// Returns the cumulative minimum along `axis`: the minimum of each element and all elements before it. If the axis
@@ -110,6 +113,7 @@ running! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, 1, 3]).cummin(0), Tensor::from([2, 1, 1]));
     /// ```
+    #[doc(alias("lax.cummin", "torch.cummin"))]
     cummin try_cummin = cumulative(Cumulation::Min);
 }
 
@@ -125,5 +129,6 @@ running! {
     /// let x = Tensor::from([0.0_f64, 0.0]);
     /// assert!((x.cumlogsumexp(0) - Tensor::from([0.0, 2.0_f64.ln()])).abs().max().item::<f64>() < 1e-15);
     /// ```
+    #[doc(alias("lax.cumlogsumexp", "torch.logcumsumexp"))]
     cumlogsumexp try_cumlogsumexp = cumulative(Cumulation::LogSumExp);
 }

@@ -27,6 +27,7 @@ use crate::tensor::trace::bind;
 /// f(Tensor::from([1.0_f32, 2.0]));
 /// vmap(f)(Tensor::from([[1.0_f32], [2.0]]));
 /// ```
+#[doc(alias = "jax.debug.print")]
 #[macro_export]
 macro_rules! debug_print {
     ($format:literal $(, $name:ident = $operand:expr)+ $(,)?) => {
@@ -74,6 +75,7 @@ macro_rules! debug_print {
 ///
 /// # Panics
 /// Panics if `callback` panics. Under `jit` the panic happens when the compiled function runs.
+#[doc(alias = "jax.debug.callback")]
 #[track_caller]
 pub fn debug_callback<F>(operands: &[&Tensor], callback: F)
 where

@@ -95,6 +95,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).tril(0), Tensor::from([[1, 0], [3, 4]]));
     /// ```
+    #[doc(alias("jnp.tril", "torch.tril"))]
     #[must_use]
     #[panicking_twin(tril, Shape)]
     #[track_caller]
@@ -115,6 +116,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).triu(1), Tensor::from([[0, 2], [0, 0]]));
     /// ```
+    #[doc(alias("jnp.triu", "torch.triu"))]
     #[must_use]
     #[panicking_twin(triu, Shape)]
     #[track_caller]
@@ -135,6 +137,7 @@ impl Tensor {
     /// assert_eq!(x.diagonal(0, 0, 1), Tensor::from([1, 5]));
     /// assert_eq!(x.diagonal(1, 0, 1), Tensor::from([2, 6]));
     /// ```
+    #[doc(alias("jnp.diagonal", "torch.diagonal"))]
     #[must_use]
     #[panicking_twin(diagonal, Axis | Shape)]
     #[track_caller]
@@ -170,6 +173,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).trace(), Tensor::from(5));
     /// ```
+    #[doc(alias("jnp.trace", "torch.trace"))]
     #[must_use]
     #[panicking_twin(trace, Shape | DType)]
     #[track_caller]
@@ -194,6 +198,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).diag(0), Tensor::from([[1, 0], [0, 2]]));
     /// assert_eq!(Tensor::from([1]).diag(-1), Tensor::from([[0, 0], [1, 0]]));
     /// ```
+    #[doc(alias("jnp.diag", "torch.diag"))]
     #[must_use]
     #[panicking_twin(diag, Shape)]
     #[track_caller]

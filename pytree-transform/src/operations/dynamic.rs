@@ -82,6 +82,7 @@ impl Tensor {
     /// assert_eq!(x.dynamic_slice(&[Tensor::from(1)], [2]), Tensor::from([10, 20]));
     /// assert_eq!(x.dynamic_slice(&[Tensor::from(9)], [2]), Tensor::from([20, 30]));
     /// ```
+    #[doc(alias = "lax.dynamic_slice")]
     #[must_use]
     #[panicking_twin(dynamic_slice, Shape)]
     #[track_caller]
@@ -122,6 +123,7 @@ impl Tensor {
     /// let (x, update) = (Tensor::from([0, 0, 0, 0]), Tensor::from([1, 2]));
     /// assert_eq!(x.dynamic_update_slice(&update, &[Tensor::from(1)]), Tensor::from([0, 1, 2, 0]));
     /// ```
+    #[doc(alias = "lax.dynamic_update_slice")]
     #[must_use]
     #[panicking_twin(dynamic_update_slice, Shape | DType)]
     #[track_caller]

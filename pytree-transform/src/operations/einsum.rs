@@ -38,6 +38,7 @@ use crate::tensor::Tensor;
 /// assert_eq!(einsum("ii", &[&x]), Tensor::from(5.0));
 /// assert_eq!(einsum("...j,jk,k->...", &[&x, &x, &y]), Tensor::from([107.0, 235.0]));
 /// ```
+#[doc(alias("jnp.einsum", "torch.einsum"))]
 #[must_use]
 #[panicking_twin(einsum, Shape | DType)]
 #[track_caller]

@@ -30,6 +30,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([4, 1, 3]).min(), Tensor::from(1));
     /// ```
+    #[doc(alias("jnp.min", "torch.amin"))]
     min try_min = all;
 
     /// Returns the minimum over `axes`, which are removed.
@@ -39,6 +40,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).min_axes([0]), Tensor::from([1, 4]));
     /// ```
+    #[doc(alias("jnp.min", "torch.amin"))]
     min_axes try_min_axes = removed;
 
     /// Returns the minimum over `axes`, which are kept with length 1.
@@ -64,6 +66,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, 3, 4]).prod(), Tensor::from(24));
     /// ```
+    #[doc(alias("jnp.prod", "torch.prod"))]
     prod try_prod = all;
 
     /// Returns the product over `axes`, which are removed.
@@ -73,6 +76,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).prod_axes([0]), Tensor::from([3, 8]));
     /// ```
+    #[doc(alias("jnp.prod", "torch.prod"))]
     prod_axes try_prod_axes = removed;
 
     /// Returns the product over `axes`, which are kept with length 1.
@@ -97,6 +101,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmax(-1), Tensor::from([1, 0]));
     /// ```
+    #[doc(alias("jnp.argmax", "torch.argmax"))]
     #[must_use]
     #[panicking_twin(argmax, Axis | Shape)]
     #[track_caller]
@@ -135,6 +140,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [6.0, 4.0]]).argmin(-1), Tensor::from([0, 1]));
     /// ```
+    #[doc(alias("jnp.argmin", "torch.argmin"))]
     #[must_use]
     #[panicking_twin(argmin, Axis | Shape)]
     #[track_caller]

@@ -37,66 +37,96 @@ macro_rules! unary_methods {
 
 unary_methods! {
     /// Returns the absolute value of each element.
+    #[doc(alias("jnp.abs", "torch.abs"))]
     abs = Unary::Abs, -1.5 => 1.5;
     /// Returns the sign of each element: -1, 0 or 1. NaN stays NaN.
+    #[doc(alias("jnp.sign", "torch.sign"))]
     sign = Unary::Sign, -1.5 => -1.0;
     /// Rounds each element down to a whole number.
+    #[doc(alias("jnp.floor", "torch.floor"))]
     floor = Unary::Floor, -1.5 => -2.0;
     /// Rounds each element up to a whole number.
+    #[doc(alias("jnp.ceil", "torch.ceil"))]
     ceil = Unary::Ceil, -1.5 => -1.0;
     /// Rounds each element to the nearest whole number. Halfway values round to even, as in `jnp.round`.
+    #[doc(alias("jnp.round", "torch.round"))]
     round = Unary::Round(Rounding::ToEven), 2.5 => 2.0;
     /// Rounds each element to the nearest whole number. Halfway values round away from zero, as in `lax.round`.
+    #[doc(alias = "lax.round")]
     round_half_away = Unary::Round(Rounding::AwayFromZero), 2.5 => 3.0;
     /// Returns eˣ of each element.
+    #[doc(alias("jnp.exp", "torch.exp"))]
     exp = Unary::Exp, 1.0 => 2.718281828459045;
     /// Returns 2ˣ of each element.
+    #[doc(alias("jnp.exp2", "torch.exp2"))]
     exp2 = Unary::Exp2, 3.0 => 8.0;
     /// Returns eˣ - 1 of each element, accurate near 0.
+    #[doc(alias("jnp.expm1", "torch.expm1"))]
     expm1 = Unary::Expm1, 1e-20 => 1e-20;
     /// Returns the natural logarithm of each element.
+    #[doc(alias("jnp.log", "torch.log"))]
     log = Unary::Log, 1.0 => 0.0;
     /// Returns log(1 + x) of each element, accurate near 0.
+    #[doc(alias("jnp.log1p", "torch.log1p"))]
     log1p = Unary::Log1p, 1e-20 => 1e-20;
     /// Returns the square root of each element.
+    #[doc(alias("jnp.sqrt", "torch.sqrt"))]
     sqrt = Unary::Sqrt, 9.0 => 3.0;
     /// Returns the reciprocal of the square root of each element.
+    #[doc(alias("lax.rsqrt", "torch.rsqrt"))]
     rsqrt = Unary::Rsqrt, 4.0 => 0.5;
     /// Returns the cube root of each element, including negative elements.
+    #[doc(alias = "jnp.cbrt")]
     cbrt = Unary::Cbrt, -8.0 => -2.0;
     /// Returns the sine of each element.
+    #[doc(alias("jnp.sin", "torch.sin"))]
     sin = Unary::Sin, 1.0 => 0.8414709848078965;
     /// Returns the cosine of each element.
+    #[doc(alias("jnp.cos", "torch.cos"))]
     cos = Unary::Cos, 1.0 => 0.5403023058681398;
     /// Returns the tangent of each element.
+    #[doc(alias("jnp.tan", "torch.tan"))]
     tan = Unary::Tan, 1.0 => 1.5574077246549023;
     /// Returns the inverse sine of each element, from -π/2 to π/2. The result is NaN for elements outside of [-1, 1].
+    #[doc(alias("jnp.arcsin", "torch.asin"))]
     asin = Unary::Asin, 1.0 => 1.5707963267948966;
     /// Returns the inverse cosine of each element, from 0 to π. The result is NaN for elements outside of [-1, 1].
+    #[doc(alias("jnp.arccos", "torch.acos"))]
     acos = Unary::Acos, 0.0 => 1.5707963267948966;
     /// Returns the inverse tangent of each element, from -π/2 to π/2.
+    #[doc(alias("jnp.arctan", "torch.atan"))]
     atan = Unary::Atan, 1.0 => 0.7853981633974483;
     /// Returns the hyperbolic sine of each element.
+    #[doc(alias("jnp.sinh", "torch.sinh"))]
     sinh = Unary::Sinh, 1.0 => 1.1752011936438014;
     /// Returns the hyperbolic cosine of each element.
+    #[doc(alias("jnp.cosh", "torch.cosh"))]
     cosh = Unary::Cosh, 1.0 => 1.5430806348152437;
     /// Returns the hyperbolic tangent of each element.
+    #[doc(alias("jnp.tanh", "torch.tanh"))]
     tanh = Unary::Tanh, 1.0 => 0.7615941559557649;
     /// Returns the inverse hyperbolic sine of each element.
+    #[doc(alias("jnp.arcsinh", "torch.asinh"))]
     asinh = Unary::Asinh, 1.0 => 0.881373587019543;
     /// Returns the inverse hyperbolic cosine of each element. The result is at least 0, and NaN for elements below 1.
+    #[doc(alias("jnp.arccosh", "torch.acosh"))]
     acosh = Unary::Acosh, 2.0 => 1.3169578969248166;
     /// Returns the inverse hyperbolic tangent of each element. The result is infinite at ±1, and NaN for elements
     /// outside of [-1, 1].
+    #[doc(alias("jnp.arctanh", "torch.atanh"))]
     atanh = Unary::Atanh, 0.5 => 0.5493061443340548;
     /// Returns the logistic function 1 / (1 + e⁻ˣ) of each element.
+    #[doc(alias("jax.nn.sigmoid", "scipy.special.expit", "torch.sigmoid"))]
     sigmoid = Unary::Logistic, 0.0 => 0.5;
     /// Returns the error function 2/√π ∫₀ˣ exp(-t²) dt of each element.
+    #[doc(alias("lax.erf", "scipy.special.erf", "torch.erf"))]
     erf = Unary::Erf, 1.0 => 0.8427007929497149;
     /// Returns 1 - erf(x) of each element, accurate where the result is small.
+    #[doc(alias("lax.erfc", "scipy.special.erfc", "torch.erfc"))]
     erfc = Unary::Erfc, 3.0 => 2.209049699858544e-5;
     /// Returns the inverse error function of each element. The result is infinite at ±1, and NaN for elements outside
     /// of [-1, 1].
+    #[doc(alias("lax.erf_inv", "scipy.special.erfinv", "torch.erfinv"))]
     erf_inv = Unary::ErfInv, 0.8427007929497149 => 1.0;
 }
 
@@ -112,6 +142,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, -3]).powi(3), Tensor::from([8, -27]));
     /// ```
+    #[doc(alias("lax.integer_pow", "jnp.power"))]
     #[must_use]
     #[track_caller]
     pub fn powi(&self, exponent: i32) -> Self {
@@ -129,6 +160,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2, -3]).square(), Tensor::from([4, 9]));
     /// ```
+    #[doc(alias("jnp.square", "torch.square"))]
     #[must_use]
     #[track_caller]
     pub fn square(&self) -> Self {
@@ -146,6 +178,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([2.0, -0.25]).reciprocal(), Tensor::from([0.5, -4.0]));
     /// ```
+    #[doc(alias("jnp.reciprocal", "torch.reciprocal"))]
     #[must_use]
     #[track_caller]
     pub fn reciprocal(&self) -> Self {
@@ -163,6 +196,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.7, -1.7]).trunc(), Tensor::from([1.0, -1.0]));
     /// ```
+    #[doc(alias("jnp.trunc", "torch.trunc"))]
     #[must_use]
     #[track_caller]
     pub fn trunc(&self) -> Self {
@@ -181,6 +215,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from(8.0).log2().item::<f64>(), 3.0);
     /// ```
+    #[doc(alias("jnp.log2", "torch.log2"))]
     #[must_use]
     #[track_caller]
     pub fn log2(&self) -> Self {
@@ -199,6 +234,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert!((Tensor::from(1000.0).log10().item::<f64>() - 3.0).abs() < 1e-15);
     /// ```
+    #[doc(alias("jnp.log10", "torch.log10"))]
     #[must_use]
     #[track_caller]
     pub fn log10(&self) -> Self {
@@ -217,6 +253,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert!((Tensor::from(30.0).deg2rad().sin().item::<f64>() - 0.5).abs() < 1e-15);
     /// ```
+    #[doc(alias("jnp.deg2rad", "torch.deg2rad"))]
     #[must_use]
     #[track_caller]
     pub fn deg2rad(&self) -> Self {
@@ -235,6 +272,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert!((Tensor::from(0.5).asin().rad2deg().item::<f64>() - 30.0).abs() < 1e-13);
     /// ```
+    #[doc(alias("jnp.rad2deg", "torch.rad2deg"))]
     #[must_use]
     #[track_caller]
     pub fn rad2deg(&self) -> Self {
@@ -280,6 +318,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([0, 5, -1]).population_count(), Tensor::from([0, 2, 32]));
     /// ```
+    #[doc(alias = "lax.population_count")]
     #[must_use]
     #[track_caller]
     pub fn population_count(&self) -> Self {
@@ -296,6 +335,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, f64::NAN]).isnan(), Tensor::from([false, true]));
     /// ```
+    #[doc(alias("jnp.isnan", "torch.isnan"))]
     #[must_use]
     #[track_caller]
     pub fn isnan(&self) -> Self {
@@ -312,6 +352,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, -f64::INFINITY]).isinf(), Tensor::from([false, true]));
     /// ```
+    #[doc(alias("jnp.isinf", "torch.isinf"))]
     #[must_use]
     #[track_caller]
     pub fn isinf(&self) -> Self {
@@ -333,6 +374,7 @@ impl Tensor {
     /// let x = Tensor::from([1.0, f64::NAN, f64::INFINITY]);
     /// assert_eq!(x.isfinite(), Tensor::from([true, false, false]));
     /// ```
+    #[doc(alias("jnp.isfinite", "torch.isfinite"))]
     #[must_use]
     #[track_caller]
     pub fn isfinite(&self) -> Self {
@@ -357,6 +399,7 @@ impl Tensor {
     /// let x = Tensor::from([1.0, f64::NAN, f64::NEG_INFINITY]);
     /// assert_eq!(x.nan_to_num(), Tensor::from([1.0, 0.0, f64::MIN]));
     /// ```
+    #[doc(alias("jnp.nan_to_num", "torch.nan_to_num"))]
     #[must_use]
     #[track_caller]
     pub fn nan_to_num(&self) -> Self {
@@ -382,6 +425,7 @@ impl Tensor {
     /// let slope = grad(|x: &Tensor| x * x.stop_gradient())(&Tensor::from(3.0_f32));
     /// assert_eq!(slope.item::<f32>(), 3.0);
     /// ```
+    #[doc(alias("lax.stop_gradient", "torch.Tensor.detach"))]
     #[must_use]
     #[track_caller]
     pub fn stop_gradient(&self) -> Self {
@@ -398,6 +442,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::from([1.7, -1.7]).convert(DType::I32), Tensor::from([1, -1]));
     /// ```
+    #[doc(alias("jnp.astype", "lax.convert_element_type", "torch.Tensor.to"))]
     #[must_use]
     #[track_caller]
     pub fn convert(&self, dtype: DType) -> Self {

@@ -59,6 +59,7 @@ pub struct Step<R>(pub R, pub isize);
 /// assert_eq!(x.index(ix![1, 0..2]), Tensor::from([4, 5]));
 /// assert_eq!(x.index(ix![Index::Ellipsis, Step(.., -2)]), Tensor::from([[3, 1], [6, 4]]));
 /// ```
+#[doc(alias = "jnp.s_")]
 #[macro_export]
 macro_rules! ix {
     ($($index:expr),* $(,)?) => {
@@ -133,6 +134,7 @@ impl Tensor {
     /// assert_eq!(x.index(ix![1, 2]), Tensor::from(6));
     /// assert_eq!(x.index(ix![.., 1..]), Tensor::from([[2, 3], [5, 6]]));
     /// ```
+    #[doc(alias("lax.slice", "torch.narrow"))]
     #[must_use]
     #[panicking_twin(index, Shape)]
     #[track_caller]
@@ -156,6 +158,7 @@ impl Tensor {
     /// assert_eq!(x.take(&Tensor::from([2, 0]), 0), Tensor::from([[5, 6], [1, 2]]));
     /// assert_eq!(x.take(&Tensor::from(-1), 0), Tensor::from([5, 6]));
     /// ```
+    #[doc(alias("jnp.take", "torch.index_select"))]
     #[must_use]
     #[panicking_twin(take, Axis | DType | Shape)]
     #[track_caller]
@@ -176,6 +179,7 @@ impl Tensor {
     /// let labels = Tensor::from([1, 0]);
     /// assert_eq!(labels.one_hot(2, DType::F64), Tensor::from([[0.0, 1.0], [1.0, 0.0]]));
     /// ```
+    #[doc(alias("jax.nn.one_hot", "F.one_hot"))]
     #[must_use]
     #[track_caller]
     pub fn one_hot(&self, classes: usize, dtype: DType) -> Self {

@@ -47,6 +47,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([true, false]).all(), Tensor::from(false));
     /// ```
+    #[doc(alias("jnp.all", "torch.all"))]
     all try_all = all;
 
     /// Returns whether every element along `axes` is true or nonzero. `axes` are removed.
@@ -56,6 +57,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[true, false], [true, true]]).all_axes([1]), Tensor::from([false, true]));
     /// ```
+    #[doc(alias("jnp.all", "torch.all"))]
     all_axes try_all_axes = removed;
 
     /// Returns whether every element along `axes` is true or nonzero. `axes` are kept with length 1.
@@ -78,6 +80,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([true, false]).any(), Tensor::from(true));
     /// ```
+    #[doc(alias("jnp.any", "torch.any"))]
     any try_any = all;
 
     /// Returns whether any element along `axes` is true or nonzero. `axes` are removed.
@@ -87,6 +90,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[true, false], [false, false]]).any_axes([1]), Tensor::from([true, false]));
     /// ```
+    #[doc(alias("jnp.any", "torch.any"))]
     any_axes try_any_axes = removed;
 
     /// Returns whether any element along `axes` is true or nonzero. `axes` are kept with length 1.
@@ -109,6 +113,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([0.0, 1.5, -2.0]).count_nonzero(), Tensor::from(2));
     /// ```
+    #[doc(alias("jnp.count_nonzero", "torch.count_nonzero"))]
     count_nonzero try_count_nonzero = all;
 
     /// Returns the number of elements along `axes` that are true or nonzero, as i32. `axes` are removed.
@@ -118,6 +123,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[0, 1], [2, 3]]).count_nonzero_axes([1]), Tensor::from([1, 2]));
     /// ```
+    #[doc(alias("jnp.count_nonzero", "torch.count_nonzero"))]
     count_nonzero_axes try_count_nonzero_axes = removed;
 
     /// Returns the number of elements along `axes` that are true or nonzero, as i32. `axes` are kept with length 1.

@@ -112,6 +112,7 @@ impl Tensor {
     /// let mean = Tensor::from([1.0, 5.0]).weighted_mean(&Tensor::from([3.0, 1.0]));
     /// assert_eq!(mean, Tensor::from(2.0));
     /// ```
+    #[doc(alias = "jnp.average")]
     #[must_use]
     #[panicking_twin(weighted_mean, Shape | DType)]
     #[track_caller]

@@ -64,6 +64,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, 3.0]).variance(), Tensor::from(1.0));
     /// ```
+    #[doc(alias = "jnp.var")]
     variance try_variance = all;
 
     /// Returns the variance over `axes`, which are removed: the mean of (x - mean)², without Bessel's correction.
@@ -73,6 +74,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 3.0], [2.0, 2.0]]).variance_axes([1]), Tensor::from([1.0, 0.0]));
     /// ```
+    #[doc(alias = "jnp.var")]
     variance_axes try_variance_axes = removed;
 
     /// Returns the variance over `axes`, which are kept with length 1.
@@ -96,6 +98,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, 5.0]).standard_deviation(), Tensor::from(2.0));
     /// ```
+    #[doc(alias = "jnp.std")]
     standard_deviation try_standard_deviation = all;
 
     /// Returns the standard deviation over `axes`, which are removed: the square root of the
@@ -106,6 +109,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 2.0]]).standard_deviation_axes([1]), Tensor::from([2.0, 0.0]));
     /// ```
+    #[doc(alias = "jnp.std")]
     standard_deviation_axes try_standard_deviation_axes = removed;
 
     /// Returns the standard deviation over `axes`, which are kept with length 1.
@@ -136,6 +140,7 @@ impl Tensor {
     /// assert_eq!(x.variance_with([1], 1), Tensor::from([2.0, 0.0]));
     /// assert_eq!(x.variance_with([1], 0), x.variance_axes([1]));
     /// ```
+    #[doc(alias("jnp.var", "torch.var"))]
     #[must_use]
     #[panicking_twin(variance_with, Axis | Shape | DType)]
     #[track_caller]
@@ -159,6 +164,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, 3.0, 5.0]).standard_deviation_with([0], 1), Tensor::from(2.0));
     /// ```
+    #[doc(alias("jnp.std", "torch.std"))]
     #[must_use]
     #[panicking_twin(standard_deviation_with, Axis | Shape | DType)]
     #[track_caller]
@@ -220,6 +226,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([7.0, 1.0, 2.0]).median(), Tensor::from(2.0));
     /// ```
+    #[doc(alias("jnp.median", "torch.median"))]
     median try_median = all;
 
     /// Returns the median over `axes`, which are removed.
@@ -229,6 +236,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 5.0], [2.0, 3.0]]).median_axes([1]), Tensor::from([3.0, 2.5]));
     /// ```
+    #[doc(alias("jnp.median", "torch.median"))]
     median_axes try_median_axes = removed;
 
     /// Returns the median over `axes`, which are kept with length 1.

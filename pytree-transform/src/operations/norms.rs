@@ -40,6 +40,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([3.0, 4.0]).norm(), Tensor::from(5.0));
     /// ```
+    #[doc(alias("jnp.linalg.norm", "np.linalg.norm", "torch.linalg.norm"))]
     norm try_norm = all;
 
     /// Returns the square root of the sum of squares over `axes`, which are removed.
@@ -49,6 +50,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[3.0, 4.0], [0.0, 2.0]]).norm_axes([1]), Tensor::from([5.0, 2.0]));
     /// ```
+    #[doc(alias("jnp.linalg.norm", "np.linalg.norm", "torch.linalg.norm"))]
     norm_axes try_norm_axes = removed;
 
     /// Returns the square root of the sum of squares over `axes`, which are kept with length 1.
@@ -75,6 +77,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1000.0, 1000.0]).logsumexp(), Tensor::from(1000.0 + 2.0_f64.ln()));
     /// ```
+    #[doc(alias("jax.nn.logsumexp", "scipy.special.logsumexp", "torch.logsumexp"))]
     logsumexp try_logsumexp = all;
 
     /// Returns log Σ eˣ over `axes`, which are removed.
@@ -84,6 +87,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[0.0, 0.0], [1.0, 1.0]]).logsumexp_axes([0]).shape(), [2]);
     /// ```
+    #[doc(alias("jax.nn.logsumexp", "scipy.special.logsumexp", "torch.logsumexp"))]
     logsumexp_axes try_logsumexp_axes = removed;
 
     /// Returns log Σ eˣ over `axes`, which are kept with length 1.

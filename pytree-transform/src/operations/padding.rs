@@ -26,6 +26,7 @@ impl Tensor {
     ///
     /// # Panics
     /// Panics if `padding` does not have one triple for each axis, or if more elements are removed than an axis has.
+    #[doc(alias("jnp.pad", "lax.pad", "F.pad"))]
     #[must_use]
     #[panicking_twin(pad)]
     #[track_caller]
@@ -51,6 +52,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).reverse([-1]), Tensor::from([[2, 1], [4, 3]]));
     /// ```
+    #[doc(alias("jnp.flip", "lax.rev", "torch.flip"))]
     #[must_use]
     #[panicking_twin(reverse, Axis | Shape)]
     #[track_caller]

@@ -31,51 +31,70 @@ macro_rules! binary_methods {
 
 binary_methods! {
     /// Returns the elementwise sum, like `+`.
+    #[doc(alias("jnp.add", "torch.add"))]
     add try_add = elementwise::binary, Binary::Add;
     /// Returns the elementwise difference, like `-`.
+    #[doc(alias("jnp.subtract", "torch.sub"))]
     subtract try_subtract = elementwise::binary, Binary::Sub;
     /// Returns the elementwise product, like `*`.
+    #[doc(alias("jnp.multiply", "torch.mul"))]
     multiply try_multiply = elementwise::binary, Binary::Mul;
     /// Returns the elementwise remainder of the division rounded toward zero, like Rust's `%` and `lax.rem`. The
     /// remainder has the sign of the dividend. The remainder of an integer divided by 0 is the dividend. For Python's
     /// `%`, see [`remainder`](Self::remainder).
+    #[doc(alias("lax.rem", "torch.fmod"))]
     rem try_rem = elementwise::binary, Binary::Rem;
     /// Raises each element of this tensor to the power of the other tensor's element at the same position. Both tensors
     /// must contain floats. The result is NaN if the base is negative and the exponent is not a whole number. For
     /// integers, use [`powi`](Self::powi).
+    #[doc(alias("jnp.power", "lax.pow", "torch.pow"))]
     pow try_pow = elementwise::binary, Binary::Pow;
     /// Returns the angle of each point (x, y), from -π to π. This tensor contains the y coordinates, and the other
     /// tensor contains the x coordinates.
+    #[doc(alias("jnp.arctan2", "torch.atan2"))]
     atan2 try_atan2 = elementwise::binary, Binary::Atan2;
     /// Returns log(eˣ + eʸ) of each pair of elements, without overflow.
+    #[doc(alias("jnp.logaddexp", "torch.logaddexp"))]
     logaddexp try_logaddexp = elementwise::binary, Binary::LogAddExp;
     /// Returns the larger element of each pair. The result is NaN if either element is NaN. Equal elements receive half
     /// of the gradient each.
+    #[doc(alias("jnp.maximum", "torch.maximum"))]
     maximum try_maximum = elementwise::binary, Binary::Max;
     /// Returns the smaller element of each pair. The result is NaN if either element is NaN. Equal elements receive
     /// half of the gradient each.
+    #[doc(alias("jnp.minimum", "torch.minimum"))]
     minimum try_minimum = elementwise::binary, Binary::Min;
     /// Returns whether the two elements of each pair are equal.
+    #[doc(alias("jnp.equal", "torch.eq"))]
     equal try_equal = elementwise::compare, Comparison::Eq;
     /// Returns whether the two elements of each pair differ.
+    #[doc(alias("jnp.not_equal", "torch.ne"))]
     not_equal try_not_equal = elementwise::compare, Comparison::Ne;
     /// Returns, for each pair of elements, whether the first is less than the second.
+    #[doc(alias("jnp.less", "torch.lt"))]
     less try_less = elementwise::compare, Comparison::Lt;
     /// Returns, for each pair of elements, whether the first is less than or equal to the second.
+    #[doc(alias("jnp.less_equal", "torch.le"))]
     less_equal try_less_equal = elementwise::compare, Comparison::Le;
     /// Returns, for each pair of elements, whether the first is greater than the second.
+    #[doc(alias("jnp.greater", "torch.gt"))]
     greater try_greater = elementwise::compare, Comparison::Gt;
     /// Returns, for each pair of elements, whether the first is greater than or equal to the second.
+    #[doc(alias("jnp.greater_equal", "torch.ge"))]
     greater_equal try_greater_equal = elementwise::compare, Comparison::Ge;
     /// Returns the bitwise exclusive or of each pair of elements.
+    #[doc(alias("jnp.bitwise_xor", "torch.bitwise_xor"))]
     bit_xor try_bit_xor = elementwise::binary, Binary::Xor;
     /// Shifts the bits of each element to the left. The result is 0 if the shift is the bit width or more.
+    #[doc(alias("jnp.left_shift", "lax.shift_left"))]
     shift_left try_shift_left = elementwise::binary, Binary::ShiftLeft;
     /// Shifts the bits of each element to the right, and fills with zeros. The result is 0 if the shift is the bit
     /// width or more.
+    #[doc(alias = "lax.shift_right_logical")]
     shift_right try_shift_right = elementwise::binary, Binary::ShiftRight;
     /// Shifts the bits of each element to the right, and fills with copies of the highest bit. The result is the
     /// quotient by a power of 2, rounded down.
+    #[doc(alias("jnp.right_shift", "lax.shift_right_arithmetic"))]
     shift_right_arithmetic try_shift_right_arithmetic = elementwise::binary, Binary::ShiftRightArithmetic;
 }
 
@@ -89,6 +108,7 @@ impl Tensor {
     ///
     /// # Panics
     /// Panics if the dtypes differ, if the shapes do not broadcast, or if an integer tensor is divided by a float.
+    #[doc(alias("jnp.divide", "torch.div"))]
     #[must_use]
     #[panicking_twin(divide)]
     #[track_caller]
@@ -108,6 +128,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([7, -7]).floor_divide(2), Tensor::from([3, -4]));
     /// ```
+    #[doc(alias("jnp.floor_divide", "torch.floor_divide"))]
     #[must_use]
     #[panicking_twin(floor_divide)]
     #[track_caller]
@@ -151,6 +172,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([7, -7]).remainder(3), Tensor::from([1, 2]));
     /// assert_eq!(Tensor::from([7, -7]).rem(3), Tensor::from([1, -1]));
     /// ```
+    #[doc(alias("jnp.remainder", "torch.remainder"))]
     #[must_use]
     #[panicking_twin(remainder)]
     #[track_caller]
@@ -186,6 +208,7 @@ impl Tensor {
     /// assert_eq!(length[0], 5.0);
     /// assert!((length[1] / 5e200 - 1.0).abs() < 1e-15);
     /// ```
+    #[doc(alias("jnp.hypot", "torch.hypot"))]
     #[must_use]
     #[panicking_twin(hypot)]
     #[track_caller]
@@ -216,6 +239,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([-2.0, 0.0, 2.0]).heaviside(0.5), Tensor::from([0.0, 0.5, 1.0]));
     /// ```
+    #[doc(alias("jnp.heaviside", "torch.heaviside"))]
     #[must_use]
     #[panicking_twin(heaviside)]
     #[track_caller]
@@ -240,6 +264,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([-2, 1, 5]).clip(0, 3), Tensor::from([0, 1, 3]));
     /// ```
+    #[doc(alias("jnp.clip", "torch.clamp"))]
     #[must_use]
     #[track_caller]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
@@ -262,6 +287,7 @@ impl Tensor {
     /// let slopes = grad(|x: &Tensor| x.clamp(0.0, 1.0).sum())(&x);
     /// assert_eq!(slopes, Tensor::from([0.0, 0.0, 1.0, 0.0]));
     /// ```
+    #[doc(alias = "lax.clamp")]
     #[must_use]
     #[panicking_twin(clamp)]
     #[track_caller]
@@ -309,6 +335,7 @@ impl Tensor {
     /// };
     /// assert_eq!(grad(safe_root)(&x), Tensor::from([0.0, 0.25]));
     /// ```
+    #[doc(alias("jnp.where", "lax.select", "torch.where", "torch.Tensor.masked_fill"))]
     #[must_use]
     #[panicking_twin(select)]
     #[track_caller]

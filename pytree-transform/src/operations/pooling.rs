@@ -24,6 +24,7 @@ use crate::tensor::Tensor;
 /// let same = Pooling::new([3, 3]).padding(Padding::Same);
 /// assert_eq!(same.average(&images).shape(), [8, 28, 28, 3]);
 /// ```
+#[doc(alias = "lax.reduce_window")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pooling {
     window: PerAxis,

@@ -34,6 +34,7 @@ impl Mesh {
     /// let x = mesh.tensor_from_process_data(&rows, "data");
     /// assert_eq!(x.shape(), [3, 2]);
     /// ```
+    #[doc(alias = "jax.make_array_from_process_local_data")]
     #[panicking_twin(tensor_from_process_data, Sharding | Traced | Device)]
     pub fn try_tensor_from_process_data(
         &self,

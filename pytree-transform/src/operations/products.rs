@@ -22,6 +22,7 @@ impl Tensor {
     /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     /// assert_eq!(x.matmul(&Tensor::from([1.0, 10.0])), Tensor::from([21.0, 43.0]));
     /// ```
+    #[doc(alias("jnp.matmul", "torch.matmul", "torch.mm", "torch.bmm"))]
     #[must_use]
     #[panicking_twin(matmul, Shape | DType)]
     #[track_caller]

@@ -46,6 +46,7 @@ pub struct Unravel<M> {
 ///
 /// # Panics
 /// Panics if the dtypes of the leaves differ. See [`try_ravel`] for a fallible version.
+#[doc(alias("jax.flatten_util.ravel_pytree", "torch.nn.utils.parameters_to_vector"))]
 #[track_caller]
 pub fn ravel<M: Traceable>(model: &M) -> (Tensor, Unravel<M>) {
     match try_ravel(model) {

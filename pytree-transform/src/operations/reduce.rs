@@ -136,6 +136,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum(), Tensor::from(10));
     /// ```
+    #[doc(alias("jnp.sum", "torch.sum"))]
     sum try_sum = all;
 
     /// Returns the sum over `axes`, which are removed.
@@ -146,6 +147,7 @@ reductions! {
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([0]), Tensor::from([4, 6]));
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum_axes([-1]), Tensor::from([3, 7]));
     /// ```
+    #[doc(alias("jnp.sum", "torch.sum"))]
     sum_axes try_sum_axes = removed;
 
     /// Returns the sum over `axes`, which are kept with length 1.
@@ -168,6 +170,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1.0, 2.0, 6.0]).mean(), Tensor::from(3.0));
     /// ```
+    #[doc(alias("jnp.mean", "torch.mean"))]
     mean try_mean = all;
 
     /// Returns the mean over `axes`, which are removed.
@@ -177,6 +180,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).mean_axes([0]), Tensor::from([2.0, 3.0]));
     /// ```
+    #[doc(alias("jnp.mean", "torch.mean"))]
     mean_axes try_mean_axes = removed;
 
     /// Returns the mean over `axes`, which are kept with length 1.
@@ -202,6 +206,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 7, 3]).max(), Tensor::from(7));
     /// ```
+    #[doc(alias("jnp.max", "torch.amax"))]
     max try_max = all;
 
     /// Returns the maximum over `axes`, which are removed.
@@ -211,6 +216,7 @@ reductions! {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 5], [3, 4]]).max_axes([0]), Tensor::from([3, 5]));
     /// ```
+    #[doc(alias("jnp.max", "torch.amax"))]
     max_axes try_max_axes = removed;
 
     /// Returns the maximum over `axes`, which are kept with length 1.

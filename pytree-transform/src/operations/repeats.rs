@@ -37,6 +37,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2, 3, 4]).roll(1, 0), Tensor::from([4, 1, 2, 3]));
     /// ```
+    #[doc(alias("jnp.roll", "torch.roll"))]
     #[must_use]
     #[panicking_twin(roll, Axis)]
     #[track_caller]
@@ -69,6 +70,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1, 2]).tile([2]), Tensor::from([1, 2, 1, 2]));
     /// assert_eq!(Tensor::from([1, 2]).tile([2, 1]), Tensor::from([[1, 2], [1, 2]]));
     /// ```
+    #[doc(alias("jnp.tile", "torch.tile"))]
     #[must_use]
     #[track_caller]
     pub fn tile(&self, repeats: impl AsRef<[usize]>) -> Self {
@@ -103,6 +105,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2]).repeat(2, 0), Tensor::from([1, 1, 2, 2]));
     /// ```
+    #[doc(alias("jnp.repeat", "torch.repeat_interleave"))]
     #[must_use]
     #[panicking_twin(repeat, Axis)]
     #[track_caller]
@@ -132,6 +135,7 @@ impl Tensor {
     /// let parts = Tensor::from([1, 2, 3, 4]).split(2, 0);
     /// assert_eq!(parts, [Tensor::from([1, 2]), Tensor::from([3, 4])]);
     /// ```
+    #[doc(alias("jnp.split", "torch.chunk"))]
     #[must_use]
     #[panicking_twin(split, Axis | Shape)]
     #[track_caller]
@@ -164,6 +168,7 @@ impl Tensor {
     /// let parts = Tensor::from([1, 2, 3]).array_split(2, 0);
     /// assert_eq!(parts, [Tensor::from([1, 2]), Tensor::from([3])]);
     /// ```
+    #[doc(alias("jnp.array_split", "torch.tensor_split"))]
     #[must_use]
     #[panicking_twin(array_split, Axis | Shape)]
     #[track_caller]
@@ -208,6 +213,7 @@ impl Tensor {
     /// let parts = Tensor::from([1, 2, 3, 4]).split_at([1, 3], 0);
     /// assert_eq!(parts, [Tensor::from([1]), Tensor::from([2, 3]), Tensor::from([4])]);
     /// ```
+    #[doc(alias("jnp.split", "torch.split"))]
     #[must_use]
     #[panicking_twin(split_at, Axis | Shape)]
     #[track_caller]
@@ -246,6 +252,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).swap_axes(0, -1).shape(), [4, 3, 2]);
     /// ```
+    #[doc(alias("jnp.swapaxes", "torch.Tensor.transpose"))]
     #[must_use]
     #[panicking_twin(swap_axes, Axis)]
     #[track_caller]
@@ -270,6 +277,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::linspace(DType::F64, 0.0, 1.0, 3), Tensor::from([0.0, 0.5, 1.0]));
     /// ```
+    #[doc(alias("jnp.linspace", "torch.linspace"))]
     #[must_use]
     #[track_caller]
     pub fn linspace(dtype: DType, start: f64, end: f64, count: usize) -> Self {
@@ -305,6 +313,7 @@ impl Tensor {
     /// assert_eq!(grid[0], Tensor::from([[1, 1, 1], [2, 2, 2]]));
     /// assert_eq!(grid[1], Tensor::from([[3, 4, 5], [3, 4, 5]]));
     /// ```
+    #[doc(alias("jnp.meshgrid", "torch.meshgrid"))]
     #[must_use]
     #[panicking_twin(meshgrid, Shape)]
     #[track_caller]

@@ -164,6 +164,7 @@ impl Tensor {
     /// let batch: usize = 4;
     /// assert_eq!(x.reshape((batch, -1)).shape(), [4, 1]);
     /// ```
+    #[doc(alias("jnp.reshape", "torch.reshape", "torch.Tensor.view"))]
     #[must_use]
     #[panicking_twin(reshape, Shape)]
     #[track_caller]
@@ -183,6 +184,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).flatten(), Tensor::from([1, 2, 3, 4]));
     /// ```
+    #[doc(alias("jnp.ravel", "torch.flatten"))]
     #[must_use]
     #[track_caller]
     pub fn flatten(&self) -> Self {

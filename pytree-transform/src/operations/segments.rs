@@ -64,6 +64,7 @@ impl Tensor {
     /// let x = Tensor::from([1.0, 2.0, 4.0]);
     /// assert_eq!(x.segment_sum(&Tensor::from([0, 2, 0]), 3), Tensor::from([5.0, 0.0, 2.0]));
     /// ```
+    #[doc(alias("jax.ops.segment_sum", "torch.scatter_add"))]
     #[must_use]
     #[panicking_twin(segment_sum, Shape | DType)]
     #[track_caller]
@@ -84,6 +85,7 @@ impl Tensor {
     /// let x = Tensor::from([3.0, 2.0, 4.0]);
     /// assert_eq!(x.segment_prod(&Tensor::from([0, 2, 0]), 3), Tensor::from([12.0, 1.0, 2.0]));
     /// ```
+    #[doc(alias = "jax.ops.segment_prod")]
     #[must_use]
     #[panicking_twin(segment_prod, Shape | DType)]
     #[track_caller]
@@ -104,6 +106,7 @@ impl Tensor {
     /// let x = Tensor::from([3, 2, 4]);
     /// assert_eq!(x.segment_max(&Tensor::from([0, 1, 0]), 2), Tensor::from([4, 2]));
     /// ```
+    #[doc(alias = "jax.ops.segment_max")]
     #[must_use]
     #[panicking_twin(segment_max, Shape | DType)]
     #[track_caller]
@@ -124,6 +127,7 @@ impl Tensor {
     /// let x = Tensor::from([3, 2, 4]);
     /// assert_eq!(x.segment_min(&Tensor::from([0, 1, 0]), 2), Tensor::from([3, 2]));
     /// ```
+    #[doc(alias = "jax.ops.segment_min")]
     #[must_use]
     #[panicking_twin(segment_min, Shape | DType)]
     #[track_caller]

@@ -24,6 +24,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).t(), Tensor::from([[1, 3], [2, 4]]));
     /// ```
+    #[doc(alias("jnp.matrix_transpose", "torch.t"))]
     #[must_use]
     #[track_caller]
     pub fn t(&self) -> Self {
@@ -41,6 +42,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).transpose([-1, 0, 1]).shape(), [4, 2, 3]);
     /// ```
+    #[doc(alias("jnp.transpose", "torch.permute"))]
     #[must_use]
     #[panicking_twin(transpose, Axis | Shape)]
     #[track_caller]
@@ -59,6 +61,7 @@ impl Tensor {
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::zeros(DType::F32, [2, 3, 4]).move_axis(0, -1).shape(), [3, 4, 2]);
     /// ```
+    #[doc(alias("jnp.moveaxis", "torch.movedim"))]
     #[must_use]
     #[panicking_twin(move_axis, Axis)]
     #[track_caller]
@@ -82,6 +85,7 @@ impl Tensor {
     /// assert_eq!(x.expand_dims(-1).shape(), [3, 1]);
     /// assert_eq!(x.expand_dims([0, 2]).shape(), [1, 3, 1]);
     /// ```
+    #[doc(alias("jnp.expand_dims", "torch.unsqueeze"))]
     #[must_use]
     #[panicking_twin(expand_dims, Shape)]
     #[track_caller]
@@ -101,6 +105,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[1, 2]]).squeeze(0), Tensor::from([1, 2]));
     /// assert_eq!(Tensor::zeros(DType::F32, [1, 3, 1]).squeeze([0, -1]).shape(), [3]);
     /// ```
+    #[doc(alias("jnp.squeeze", "torch.squeeze"))]
     #[must_use]
     #[panicking_twin(squeeze, Axis | Shape)]
     #[track_caller]
@@ -119,6 +124,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2]).broadcast_to([2, 2]), Tensor::from([[1, 2], [1, 2]]));
     /// ```
+    #[doc(alias("jnp.broadcast_to", "torch.Tensor.expand"))]
     #[must_use]
     #[panicking_twin(broadcast_to, Shape)]
     #[track_caller]
@@ -139,6 +145,7 @@ impl Tensor {
     /// assert_eq!(Tensor::stack(&[&x, &y], 0), Tensor::from([[1, 2], [3, 4]]));
     /// assert_eq!(Tensor::stack(&[x, y], -1), Tensor::from([[1, 3], [2, 4]]));
     /// ```
+    #[doc(alias("jnp.stack", "torch.stack"))]
     #[must_use]
     #[panicking_twin(stack, Shape | DType)]
     #[track_caller]
@@ -182,6 +189,7 @@ impl Tensor {
     /// assert_eq!(Tensor::concatenate(&[&x, &y], 1), Tensor::from([[1, 2, 3, 4]]));
     /// assert_eq!(Tensor::concatenate(&[x, y], 0), Tensor::from([[1, 2], [3, 4]]));
     /// ```
+    #[doc(alias("jnp.concatenate", "torch.cat"))]
     #[must_use]
     #[panicking_twin(concatenate, Shape | DType | Axis)]
     #[track_caller]

@@ -33,6 +33,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[3, 1, 2], [0, 5, 4]]).sort(-1), Tensor::from([[1, 2, 3], [0, 4, 5]]));
     /// ```
+    #[doc(alias("jnp.sort", "torch.sort"))]
     #[must_use]
     #[panicking_twin(sort, Axis)]
     #[track_caller]
@@ -53,6 +54,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([3.0, 1.0, 2.0, 1.0]).argsort(0), Tensor::from([1, 3, 2, 0]));
     /// ```
+    #[doc(alias("jnp.argsort", "torch.argsort"))]
     #[must_use]
     #[panicking_twin(argsort, Axis)]
     #[track_caller]
@@ -74,6 +76,7 @@ impl Tensor {
     /// assert_eq!(values, Tensor::from([[9, 4], [6, 6]]));
     /// assert_eq!(indices, Tensor::from([[1, 2], [0, 2]]));
     /// ```
+    #[doc(alias("lax.top_k", "torch.topk"))]
     #[must_use]
     #[panicking_twin(top_k, Axis | Shape)]
     #[track_caller]
@@ -114,6 +117,7 @@ impl Tensor {
     /// let places = Tensor::from([[1], [0]]);
     /// assert_eq!(x.take_along_axis(&places, 1), Tensor::from([[20], [30]]));
     /// ```
+    #[doc(alias("jnp.take_along_axis", "torch.gather"))]
     #[must_use]
     #[panicking_twin(take_along_axis, Axis | Shape | DType)]
     #[track_caller]
@@ -165,6 +169,7 @@ impl Tensor {
     /// let edges = Tensor::from([1, 3, 5]);
     /// assert_eq!(edges.searchsorted(&Tensor::from([0, 3, 9])), Tensor::from([0, 1, 3]));
     /// ```
+    #[doc(alias("jnp.searchsorted", "torch.searchsorted"))]
     #[must_use]
     #[panicking_twin(searchsorted, Shape | DType)]
     #[track_caller]

@@ -22,6 +22,7 @@ use crate::tensor::traceable::{Traceable, rebuild};
 /// - there are no members
 /// - the structures of the members differ
 /// - the shapes or dtypes of a leaf differ
+#[doc(alias = "torch.func.stack_module_state")]
 #[track_caller]
 pub fn stack<M: Traceable>(members: &[M]) -> M {
     let mut members = members.iter().map(graph::flatten::<Tensor, M>);

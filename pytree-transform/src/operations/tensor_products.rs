@@ -40,6 +40,7 @@ impl Tensor {
     /// let product = x.dot_general(&y, (&[2], &[0]), (&[0], &[2]));
     /// assert_eq!(product.shape(), [8, 2, 5]);
     /// ```
+    #[doc(alias = "lax.dot_general")]
     #[must_use]
     #[panicking_twin(dot_general, Shape | Axis | DType)]
     #[track_caller]
@@ -81,6 +82,7 @@ impl Tensor {
     /// let product = x.tensordot(&y, (&[1, 2], &[1, 0]));
     /// assert_eq!(product, Tensor::full(DType::F32, [2, 5], 12.0));
     /// ```
+    #[doc(alias("jnp.tensordot", "torch.tensordot"))]
     #[must_use]
     #[panicking_twin(tensordot, Shape | Axis | DType)]
     #[track_caller]
@@ -110,6 +112,7 @@ impl Tensor {
     /// assert_eq!(x.dot(&Tensor::from([3, 4])), Tensor::from(11));
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).dot(&x), Tensor::from([5, 11]));
     /// ```
+    #[doc(alias("jnp.dot", "torch.dot"))]
     #[must_use]
     #[panicking_twin(dot, Shape | DType)]
     #[track_caller]
@@ -133,6 +136,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 2]).outer(&Tensor::from([3, 4])), Tensor::from([[3, 4], [6, 8]]));
     /// ```
+    #[doc(alias("jnp.outer", "torch.outer"))]
     #[must_use]
     #[panicking_twin(outer, DType)]
     #[track_caller]
@@ -154,6 +158,7 @@ impl Tensor {
     /// let x = Tensor::from([[1, 2], [3, 4]]);
     /// assert_eq!(x.inner(&Tensor::from([1, 10])), Tensor::from([21, 43]));
     /// ```
+    #[doc(alias("jnp.inner", "torch.inner"))]
     #[must_use]
     #[panicking_twin(inner, Shape | DType)]
     #[track_caller]
@@ -176,6 +181,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2]]).vdot(&Tensor::from([3, 4])), Tensor::from(11));
     /// ```
+    #[doc(alias("jnp.vdot", "torch.vdot"))]
     #[must_use]
     #[panicking_twin(vdot, Shape | DType)]
     #[track_caller]
@@ -204,6 +210,7 @@ impl Tensor {
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([1, 10]).kron(&Tensor::from([1, 2])), Tensor::from([1, 2, 10, 20]));
     /// ```
+    #[doc(alias("jnp.kron", "torch.kron"))]
     #[must_use]
     #[panicking_twin(kron, DType)]
     #[track_caller]

@@ -61,6 +61,7 @@ impl Tensor {
     /// assert_eq!(x.at(ix![0]).set(&row), Tensor::from([[5.0, 6.0], [3.0, 4.0]]));
     /// assert_eq!(x.at(ix![.., -1]).add(1.0), Tensor::from([[1.0, 3.0], [3.0, 5.0]]));
     /// ```
+    #[doc(alias = "jnp.ndarray.at")]
     pub fn at(&self, indices: impl AsRef<[Index]>) -> At<'_> {
         At {
             tensor: self,
@@ -83,6 +84,7 @@ impl Tensor {
     /// let places = Tensor::from([0, -1, 7]);
     /// assert_eq!(x.at_indices(&places, 0).set(0), Tensor::from([0, 2, 0]));
     /// ```
+    #[doc(alias("jnp.ndarray.at", "torch.index_put"))]
     pub fn at_indices(&self, indices: &Self, axis: isize) -> At<'_> {
         At {
             tensor: self,
@@ -104,6 +106,7 @@ impl At<'_> {
     /// assert_eq!(x.at(ix![1..]).get(), Tensor::from([2, 3]));
     /// assert_eq!(x.at_indices(&Tensor::from(-1), 0).get(), Tensor::from(3));
     /// ```
+    #[doc(alias = "jnp.ndarray.at.get")]
     #[must_use]
     #[panicking_twin(get, Shape | DType | Axis)]
     #[track_caller]
@@ -129,6 +132,7 @@ impl At<'_> {
     /// let x = Tensor::from([1, 2, 3]);
     /// assert_eq!(x.at(ix![1..]).set(0), Tensor::from([1, 0, 0]));
     /// ```
+    #[doc(alias("jnp.ndarray.at.set", "torch.index_copy"))]
     #[must_use]
     #[panicking_twin(set, Shape | DType | Axis | Number)]
     #[track_caller]
@@ -151,6 +155,7 @@ impl At<'_> {
     /// let bins = Tensor::from([0, 2, 2]);
     /// assert_eq!(x.at_indices(&bins, 0).add(1), Tensor::from([2, 2, 5]));
     /// ```
+    #[doc(alias("jnp.ndarray.at.add", "torch.index_add"))]
     #[must_use]
     #[panicking_twin(add, Shape | DType | Axis | Number)]
     #[track_caller]
@@ -171,6 +176,7 @@ impl At<'_> {
     /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     /// assert_eq!(x.at(ix![.., 1]).multiply(2.0), Tensor::from([[1.0, 4.0], [3.0, 8.0]]));
     /// ```
+    #[doc(alias = "jnp.ndarray.at.multiply")]
     #[must_use]
     #[panicking_twin(multiply, Shape | DType | Axis | Number)]
     #[track_caller]
@@ -191,6 +197,7 @@ impl At<'_> {
     /// let x = Tensor::from([1, 2, 3]);
     /// assert_eq!(x.at(ix![1..]).min(2), Tensor::from([1, 2, 2]));
     /// ```
+    #[doc(alias = "jnp.ndarray.at.min")]
     #[must_use]
     #[panicking_twin(min, Shape | DType | Axis | Number)]
     #[track_caller]
@@ -211,6 +218,7 @@ impl At<'_> {
     /// let x = Tensor::from([1, 2, 3]);
     /// assert_eq!(x.at(ix![..2]).max(2), Tensor::from([2, 2, 3]));
     /// ```
+    #[doc(alias = "jnp.ndarray.at.max")]
     #[must_use]
     #[panicking_twin(max, Shape | DType | Axis | Number)]
     #[track_caller]

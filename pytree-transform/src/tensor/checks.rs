@@ -96,6 +96,7 @@ thread_local! {
 ///
 /// # Panics
 /// Panics if a result contains NaN.
+#[doc(alias("jax.debug_nans", "torch.autograd.set_detect_anomaly"))]
 pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_nans().within(function)
 }
@@ -111,6 +112,7 @@ pub fn debug_nans<R>(function: impl FnOnce() -> R) -> R {
 ///
 /// # Panics
 /// Panics if a result contains an infinity.
+#[doc(alias = "jax.debug_infs")]
 pub fn debug_infs<R>(function: impl FnOnce() -> R) -> R {
     Checks::default().with_infs().within(function)
 }

@@ -27,6 +27,7 @@ use crate::tensor::trace::{Payload, Tracer, mapped_axes};
 /// assert_eq!(y.shape(), [2, 2]);
 /// assert_eq!(y.to_vec::<f32>(), [8.0, 11.0, 16.0, 23.0]);
 /// ```
+#[doc(alias("jax.Array", "jnp.ndarray", "torch.Tensor"))]
 #[derive(Clone)]
 pub struct Tensor(Handle);
 
@@ -153,23 +154,27 @@ impl Tensor {
     }
 
     /// Returns the length of each axis.
+    #[doc(alias = "jnp.shape")]
     #[inline]
     pub fn shape(&self) -> &[usize] {
         &self.info().shape
     }
 
     /// Returns the dtype of the elements.
+    #[doc(alias = "torch.Tensor.dtype")]
     #[inline]
     pub fn dtype(&self) -> DType {
         self.info().dtype
     }
 
     /// Returns the number of axes.
+    #[doc(alias("jnp.ndim", "torch.Tensor.dim"))]
     pub fn rank(&self) -> usize {
         self.info().rank()
     }
 
     /// Returns the number of elements.
+    #[doc(alias("jnp.size", "torch.numel"))]
     pub fn len(&self) -> usize {
         self.info().len()
     }
@@ -188,6 +193,7 @@ impl Tensor {
     ///
     /// # Panics
     /// Panics under `jit`, because a compiled function may run on any device.
+    #[doc(alias = "torch.Tensor.device")]
     #[panicking_twin(device, Traced)]
     pub fn try_device(&self) -> Result<&Device, TensorError> {
         match &self.0 {
@@ -263,6 +269,7 @@ impl Tensor {
     /// # Panics
     /// Panics if the tensor does not have exactly one element or if the element has another type. Panics under `jit`
     /// and `vmap`.
+    #[doc(alias = "torch.Tensor.item")]
     #[panicking_twin(item, Shape | Read | Traced | Device)]
     pub fn try_item<T: TensorElement>(&self) -> Result<T, TensorError> {
         if self.len() != 1 {
@@ -281,6 +288,7 @@ impl Tensor {
     ///
     /// # Panics
     /// Panics if the elements have another type. Panics under `jit` and `vmap`.
+    #[doc(alias = "torch.Tensor.tolist")]
     #[panicking_twin(to_vec, Read | Traced | Device)]
     pub fn try_to_vec<T: TensorElement>(&self) -> Result<Vec<T>, TensorError> {
         self.read::<T>().map(<[T]>::to_vec)
@@ -314,6 +322,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Returns an error in the same cases as [`read`](Self::read).
+    #[doc(alias("np.asarray", "torch.Tensor.numpy"))]
     pub fn to_ndarray<T: TensorElement>(&self) -> Result<ArrayD<T>, TensorError> {
         self.view::<T>().map(|view| view.to_owned())
     }

@@ -89,6 +89,7 @@ pub(crate) struct Equation {
 /// let results = jaxpr.evaluate(&[Tensor::from([0.0_f32, 0.0])]);
 /// assert_eq!(results, [Tensor::from([0.0_f32, 0.0])]);
 /// ```
+#[doc(alias("jax.core.Jaxpr", "torch.fx.Graph"))]
 #[derive(Clone)]
 pub struct Jaxpr {
     pub(crate) variables: Vec<AbstractArray>,
@@ -129,6 +130,7 @@ impl Jaxpr {
     /// # Panics
     /// Panics if the number of inputs differs from the recorded jaxpr, or if the shape or dtype of an input differs.
     /// The message names every difference.
+    #[doc(alias = "jax.core.eval_jaxpr")]
     #[panicking_twin(evaluate, Shape)]
     pub fn try_evaluate(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, TensorError> {
         let expected = self.inputs();

@@ -24,6 +24,7 @@ impl Tensor {
     /// );
     /// # Ok::<(), pytree_transform::TensorError>(())
     /// ```
+    #[doc(alias("jnp.array", "torch.tensor"))]
     pub fn try_from_nested<T: NestedArray>(items: Vec<T>) -> Result<Self, TensorError> {
         let shape = shape_of(&items);
         let numbers = T::into_numbers(items, &shape[1..])?;

@@ -28,6 +28,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// If the function panics, for instance because it reads the elements of a tensor.
+#[doc(alias("jax.eval_shape", "nnx.eval_shape"))]
 #[track_caller]
 pub fn eval_shape<M, R, F, K, C>(function: F, argument: &M) -> R::With<Tree<AbstractArray>>
 where

@@ -109,6 +109,7 @@ impl Axes {
     ///     .in_axes(Axes::filter([(Filter::path("[0]"), Some(0)), (Filter::everything(), None)]));
     /// assert_eq!(sum((Tensor::from([1, 2]), Tensor::from(10))).to_vec::<i32>(), [11, 12]);
     /// ```
+    #[doc(alias = "nnx.StateAxes")]
     pub fn filter(filters: impl IntoIterator<Item = (Filter, Option<i32>)>) -> Self {
         let filters = filters.into_iter();
         Self::Filter(

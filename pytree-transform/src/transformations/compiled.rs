@@ -444,6 +444,7 @@ macro_rules! compiled_options {
             }
 
             /// Removes all compiled programs. The next call traces the function again.
+            #[doc(alias = "jax.clear_caches")]
             pub fn clear_cache(&self) {
                 self.compiled.cache.clear();
             }
@@ -459,6 +460,7 @@ macro_rules! compiled_options {
             /// f(Tensor::from([1.0_f32, 2.0]));
             /// assert_eq!(f.why_retraced().unwrap(), "the root: f32[1] before, f32[2] now");
             /// ```
+            #[doc(alias = "jax_explain_cache_misses")]
             pub fn why_retraced(&self) -> Option<$crate::transformations::retrace::Retrace> {
                 self.compiled.why_retraced()
             }

@@ -61,6 +61,7 @@ impl From<&NamedSharding> for Placement {
 /// let (x, _) = device_put(&pair, Device::HOST);
 /// assert!(x.device().is_host());
 /// ```
+#[doc(alias("jax.device_put", "torch.nn.Module.to"))]
 #[panicking_twin(device_put, Traced | Device | Sharding)]
 pub fn try_device_put<T: Traceable>(
     value: &T,

@@ -43,6 +43,7 @@ pub type BothOf<M, L> = <L as Loss>::With<(<L as Loss>::Value, Gradient<M>)>;
 ///
 /// # Panics
 /// The returned function panics if the loss is not a floating-point scalar, or a leaf to differentiate is not a float.
+#[doc(alias("jax.grad", "nnx.grad", "torch.func.grad", "torch.autograd.grad"))]
 #[track_caller]
 pub fn grad<'f, M, L, F, C>(function: F) -> Grad<'f, M, L::With<Gradient<M>>>
 where
@@ -69,6 +70,11 @@ where
 ///
 /// # Panics
 /// The returned function panics under the same conditions as the function that [`grad`] returns.
+#[doc(alias(
+    "jax.value_and_grad",
+    "torch.func.grad_and_value",
+    "torch.Tensor.backward"
+))]
 #[track_caller]
 pub fn value_and_grad<'f, M, L, F, C>(function: F) -> ValueAndGrad<'f, M, L>
 where
@@ -121,6 +127,7 @@ where
 ///
 /// # Panics
 /// The returned function panics under the same conditions as the function that [`grad`] returns.
+#[doc(alias = "nnx.value_and_grad")]
 #[track_caller]
 pub fn value_and_grad_mut<'f, M, L, F, C>(function: F) -> ValueAndGradMut<'f, M, L>
 where
@@ -171,6 +178,7 @@ macro_rules! differentiating {
             }
 
             /// Differentiates only with respect to the leaves that a filter accepts.
+            #[doc(alias = "nnx.DiffState")]
             #[must_use]
             pub fn wrt(self, filter: Filter) -> Self {
                 Self::new(self.compute, Some(filter))
@@ -256,6 +264,7 @@ pub type WithPullback<M, R> = (R, Pullback<M, R>);
 ///
 /// # Panics
 /// If a leaf to differentiate is not a float.
+#[doc(alias("jax.vjp", "torch.func.vjp"))]
 #[track_caller]
 pub fn vjp<M, R, F, K, C>(function: F, primals: &M) -> R::With<WithPullback<M, R::Value>>
 where

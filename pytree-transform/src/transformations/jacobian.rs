@@ -116,6 +116,7 @@ fn jacobian<M: SelectPart<Tensor>>(
 ///
 /// # Panics
 /// The returned function panics if a leaf to differentiate, or a leaf of the result, is not a float.
+#[doc(alias("jax.jacrev", "torch.func.jacrev"))]
 #[track_caller]
 pub fn jacrev<'f, M, R, F, K, C>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
 where
@@ -183,6 +184,7 @@ where
 ///
 /// # Panics
 /// The returned function panics under the same conditions as the function that [`jacrev`] returns.
+#[doc(alias("jax.jacfwd", "torch.func.jacfwd"))]
 #[track_caller]
 pub fn jacfwd<'f, M, R, F, K, C>(function: F) -> Jacobians<'f, M, R::With<JacobianOf<M, R::Value>>>
 where
@@ -328,6 +330,7 @@ pub type HessianOf<M> = JacobianOf<M, Gradient<M>>;
 ///
 /// # Panics
 /// The returned function panics under the same conditions as the function that [`grad`](crate::grad) returns.
+#[doc(alias("jax.hessian", "torch.func.hessian"))]
 #[track_caller]
 pub fn hessian<'f, M, L, F, C>(function: F) -> Hessian<'f, M, L::With<HessianOf<M>>>
 where

@@ -54,6 +54,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// The compiled function panics if `function` panics.
+#[doc(alias("jax.jit", "torch.compile", "FlareJax.filter_jit", "eqx.filter_jit"))]
 #[track_caller]
 pub fn jit<A, R, F, K, C>(function: F) -> Jit<A, R::With<R::Value>>
 where
@@ -125,6 +126,7 @@ impl<A: Traceable, R: 'static> Jit<A, R> {
     ///
     /// # Panics
     /// If the function panics or returns an `Err`.
+    #[doc(alias = "jax.jit.lower")]
     #[track_caller]
     pub fn lower(&self, argument: &A) -> Lowered {
         Lowered::new(&self.compiled.shown(&argument).body.jaxpr)

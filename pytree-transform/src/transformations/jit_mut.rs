@@ -44,6 +44,7 @@ use crate::transformations::writing::{
 ///
 /// # Panics
 /// The compiled function panics if `function` panics. In this case nothing is written.
+#[doc(alias = "nnx.jit")]
 #[track_caller]
 pub fn jit_mut<P, R, F, K>(function: F) -> JitMut<P, R::With<R::Value>>
 where

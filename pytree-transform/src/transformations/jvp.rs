@@ -27,6 +27,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// If the tangents differ from the primals in structure, shapes or dtypes.
+#[doc(alias("jax.jvp", "torch.func.jvp"))]
 #[track_caller]
 pub fn jvp<M, R, F, K, C>(function: F, primals: &M, tangents: &M) -> R::With<(R::Value, R::Value)>
 where

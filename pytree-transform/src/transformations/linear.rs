@@ -39,6 +39,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// If the function panics.
+#[doc(alias("jax.linearize", "torch.func.linearize"))]
 #[track_caller]
 pub fn linearize<M, R, F, K, C>(function: F, primals: &M) -> R::With<WithDerivative<M, R::Value>>
 where
@@ -190,6 +191,7 @@ where
 ///
 /// # Panics
 /// If the function is not linear, or a leaf of the example is not a float.
+#[doc(alias = "jax.linear_transpose")]
 #[track_caller]
 pub fn linear_transpose<M, R, F, K, C>(function: F, example: &M) -> R::With<Pullback<M, R::Value>>
 where
@@ -268,6 +270,7 @@ where
 ///
 /// # Panics
 /// If the function panics.
+#[doc(alias = "jax.ad_checkpoint.saved_residuals")]
 #[track_caller]
 pub fn saved_residuals<M, R, F, K, C>(function: F, primals: &M) -> R::With<Vec<AbstractArray>>
 where

@@ -36,6 +36,7 @@ use crate::transformations::sharding_rules::Shardings;
 /// // The host ignores the annotation.
 /// assert_eq!(f(Tensor::ones(DType::F32, [4, 2])), Tensor::full(DType::F32, [4, 2], 2.0));
 /// ```
+#[doc(alias = "lax.with_sharding_constraint")]
 #[panicking_twin(shard, Sharding | Device | Lowering)]
 #[track_caller]
 pub fn try_shard<T: Traceable>(

@@ -43,6 +43,7 @@ use crate::tensor::device::{
 ///     .leaf(Filter::path("up"), (None, "model"))
 ///     .leaf(Filter::path("down"), ("model", None));
 /// ```
+#[doc(alias = "nnx.with_partitioning")]
 #[derive(Clone, Debug, Default)]
 pub struct ShardingRules(Vec<Rule>);
 
@@ -281,6 +282,7 @@ impl Shardings {
 
 /// A mesh with the shardings of the leaves of a pytree, the result of [`Mesh::divided`]. Equivalent to `NamedSharding` in
 /// JAX.
+#[doc(alias = "jax.sharding.NamedSharding")]
 #[derive(Clone, Debug)]
 pub struct NamedSharding {
     pub(crate) mesh: Mesh,

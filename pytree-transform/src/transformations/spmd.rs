@@ -65,6 +65,7 @@ use crate::transformations::shard::placed;
 /// A call panics if a leaf is traced or on another device, if a divided axis is not a multiple of the number of devices,
 /// if the function writes a reference, if a collective is in a branch of a [`cond`](crate::cond) or in a
 /// [`while_loop`](crate::while_loop) whose predicate may differ between the devices, or if the mesh cannot compile or run the function.
+#[doc(alias("jax.shard_map", "jax.pmap"))]
 #[track_caller]
 pub fn spmd<'f, A, R, F, K, C>(function: F) -> SpmdFunction<'f, A, R::With<R::Value>>
 where

@@ -32,6 +32,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// The mapped function panics if no leaf is mapped, or the mapped axes differ in length.
+#[doc(alias("jax.vmap", "torch.func.vmap"))]
 #[track_caller]
 pub fn vmap<'f, A, R, F, K, C>(function: F) -> Vmap<'f, A, R::With<R::Value>>
 where

@@ -41,6 +41,7 @@ use crate::transformations::writing::{
 /// The mapped function panics under the same conditions as the function that [`vmap`](crate::vmap) returns. The mapped
 /// function also panics, and writes nothing, if a value written to a leaf that is not mapped differs between the
 /// examples.
+#[doc(alias = "nnx.vmap")]
 #[track_caller]
 pub fn vmap_mut<'f, P, R, F, K>(function: F) -> VmapMut<'f, P, R::With<R::Value>>
 where

@@ -28,6 +28,7 @@ use crate::tensor::traceable::Traceable;
 /// wait(&square(x));
 /// println!("{:?}", start.elapsed());
 /// ```
+#[doc(alias("jax.block_until_ready", "torch.cuda.synchronize"))]
 #[panicking_twin(wait, Device)]
 pub fn try_wait<T: Traceable>(value: &T) -> Result<(), TensorError> {
     let leaves = graph::leaves::<Tensor, T>(value);

@@ -255,6 +255,7 @@ impl fmt::Debug for CollectionId {
 ///
 /// The leaves of a field with the attribute `#[param]` have the kind [`LeafKind::Param`]. The leaves of a field with
 /// `#[param(Collection)]` have the kind [`LeafKind::ParamIn`].
+#[doc(alias("nnx.Param", "nn.Parameter"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param;
 
@@ -276,18 +277,25 @@ macro_rules! collections {
 
 collections! {
     /// States without a collection of their own, marked `#[state]`.
+    #[doc(alias("nnx.Variable", "nn.Buffer"))]
     State;
     /// Running statistics of normalization layers.
+    #[doc(alias = "nnx.BatchStat")]
     BatchStat;
     /// Keys and values of attention, kept between decoding steps.
+    #[doc(alias = "nnx.Cache")]
     Cache;
     /// Values captured during a forward pass.
+    #[doc(alias = "nnx.Intermediate")]
     Intermediate;
     /// Zeros that are added to an intermediate value: the gradient of the zeros is the gradient of the value.
+    #[doc(alias = "nnx.Perturbation")]
     Perturbation;
     /// Random keys and counts.
+    #[doc(alias = "nnx.RngState")]
     RngState;
     /// Moments and counts of an optimizer.
+    #[doc(alias = "nnx.OptState")]
     OptState;
     /// Sums and counts of metrics, such as the sum of the losses of an epoch.
     Metric;

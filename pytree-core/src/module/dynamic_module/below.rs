@@ -27,6 +27,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// assert_eq!(partition::filter(&layer, &Filter::param()).len(), 1);
     /// # Ok::<(), pytree_core::TreeError>(())
     /// ```
+    #[doc(alias = "pax.freeze_parameters")]
     pub fn freeze(&mut self) {
         self.change_kinds(Change::Freeze);
     }
@@ -34,6 +35,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// Turns the states of the collection [`Frozen`](crate::Frozen) back into parameters, in the module and in all
     /// modules below it. A [`Freeze`](crate::Freeze) wrapper below the module is not changed: if it is frozen, it stays
     /// frozen.
+    #[doc(alias = "pax.unfreeze_parameters")]
     pub fn unfreeze(&mut self) {
         self.change_kinds(Change::Thaw);
     }
@@ -68,12 +70,14 @@ impl<L: Leaf + Clone> DynamicModule<L> {
 
     /// Sets the static field `is_training` of the module and of all modules below it to `true`. Returns the number of
     /// these fields.
+    #[doc(alias = "pax.enable_train_mode")]
     pub fn train(&mut self) -> usize {
         self.set_static_everywhere(IS_TRAINING, true)
     }
 
     /// Sets the static field `is_training` of the module and of all modules below it to `false`. Returns the number of
     /// these fields.
+    #[doc(alias = "pax.enable_eval_mode")]
     pub fn eval(&mut self) -> usize {
         self.set_static_everywhere(IS_TRAINING, false)
     }

@@ -13,6 +13,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf is not a float
     /// array or number, has a kind of its own, or is not an `L`. The error lists all such leaves.
+    #[doc(alias = "pax.register_parameter")]
     pub fn register_param(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_param_in::<Param>(name, value)
     }
@@ -39,6 +40,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     ///
     /// # Errors
     /// The errors of [`register_state_in`](Self::register_state_in).
+    #[doc(alias("pax.register_state", "nn.Module.register_buffer"))]
     pub fn register_state(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_state_in::<State>(name, value)
     }
@@ -67,6 +69,7 @@ impl<L: Leaf + Clone> DynamicModule<L> {
     /// # Errors
     /// [`TreeError::Registration`] if the name already exists or is not an identifier, or if a leaf has no kind or is
     /// not an `L`. The error lists all such leaves.
+    #[doc(alias("pax.register_module", "nn.Module.add_module"))]
     pub fn register_module(&mut self, name: &str, value: impl Pytree) -> Result<(), TreeError> {
         self.register_as(name, Some(FieldKind::Module), &value)
     }

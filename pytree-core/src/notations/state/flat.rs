@@ -76,6 +76,7 @@ impl<L> Tree<L> {
 
 impl<M, L: Clone> Partition<M, L> {
     /// Returns the paths and leaves that are present, in order: a flat state.
+    #[doc(alias = "nnx.to_flat_state")]
     pub fn to_flat(&self) -> Vec<(KeyPath, L)> {
         self.tree().to_flat()
     }
@@ -95,6 +96,7 @@ impl<M, L> Partition<M, L> {
     ///
     /// # Errors
     /// [`TreeError::Places`] with every path that does not exist or is repeated.
+    #[doc(alias = "nnx.from_flat_state")]
     pub fn from_flat(
         treedef: &TreeDef,
         entries: impl IntoIterator<Item = (KeyPath, L)>,

@@ -174,6 +174,7 @@ impl<M, L> Partition<M, L> {
     }
 
     /// Applies `function` to each leaf and its path.
+    #[doc(alias = "nnx.map_state")]
     #[must_use]
     pub fn map_with_path<U>(&self, function: impl FnMut(&KeyPath, &L) -> U) -> Partition<M, U> {
         Partition::from_tree(self.tree().map_with_path(function))
@@ -181,6 +182,7 @@ impl<M, L> Partition<M, L> {
 
     /// Returns the part without the leaves whose paths also lead to a leaf in `other`. `other` may be a part of any
     /// model.
+    #[doc(alias = "nnx.statelib.diff")]
     #[must_use]
     pub fn without<N, U>(&self, other: &Partition<N, U>) -> Self
     where

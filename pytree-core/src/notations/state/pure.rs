@@ -131,6 +131,7 @@ impl<L: Clone> Tree<L> {
     ///
     /// # Errors
     /// [`TreeError::Places`] with every path that occurs twice after the conversion.
+    #[doc(alias = "nnx.restore_int_paths")]
     pub fn restore_integer_keys(&self) -> Result<Self, TreeError> {
         let entries = self.to_flat().into_iter();
         Self::nested(entries.map(|(path, leaf)| (path.keys().iter().map(integer).collect(), leaf)))
@@ -142,6 +143,7 @@ impl<M, L: Clone> Partition<M, L> {
     ///
     /// # Errors
     /// The errors of [`Tree::to_pure_dict`].
+    #[doc(alias = "nnx.to_pure_dict")]
     pub fn to_pure_dict(&self) -> Result<Tree<L>, TreeError> {
         self.tree().to_pure_dict()
     }
@@ -150,6 +152,7 @@ impl<M, L: Clone> Partition<M, L> {
     ///
     /// # Errors
     /// The errors of [`Tree::replace_by_pure_dict`].
+    #[doc(alias = "nnx.replace_by_pure_dict")]
     pub fn replace_by_pure_dict(&self, pure_dict: &Tree<L>) -> Result<Self, TreeError> {
         let replaced = self.tree().replace_by_pure_dict(pure_dict);
         replaced.map(Self::from_tree)

@@ -53,6 +53,7 @@ pub struct EachSelector<M, T>(Arc<Select<M, T>>);
 /// assert_eq!(biases.update(&model, |_| None)?.1.bias, None);
 /// # Ok::<(), pytree_core::TreeError>(())
 /// ```
+#[doc(alias = "eqx.tree_at")]
 pub fn at_each<M, T, F>(places: F) -> EachSelector<M, T>
 where
     M: Pytree,

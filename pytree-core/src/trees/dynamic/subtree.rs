@@ -194,6 +194,7 @@ impl<L> Tree<L> {
     /// assert_eq!(cut.map(|subtree| subtree.leaves().len()).to_string(), "[2, {'a': 1}, 1]");
     /// assert_eq!(cut.join().to_string(), tree.to_string());
     /// ```
+    #[doc(alias = "is_leaf")]
     pub fn cut(&self, mut is_leaf: impl FnMut(&Subtree<'_, L>) -> bool) -> Tree<Self>
     where
         L: Clone,

@@ -28,6 +28,7 @@ use crate::trees::{graph, tree};
 /// # Errors
 /// - [`TreeError::Prefix`] with all differences if the flags are not a prefix of the tree.
 /// - [`TreeError::FlagsDiffer`] if a shared leaf has different flags at two of its paths.
+#[doc(alias = "eqx.partition")]
 #[track_caller]
 pub fn split_by_flags<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,

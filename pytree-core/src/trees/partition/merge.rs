@@ -18,6 +18,7 @@ use crate::trees::{graph, shapes};
 ///   structures of the parts.
 /// - [`TreeError::Shapes`] with each array that does not match the named axes of its module; see
 ///   [`check_any_stack`](crate::axes::check_any_stack).
+#[doc(alias("nnx.merge", "eqx.combine", "refx.merge_partitions"))]
 pub fn merge<M: PytreeOf<L>, L: Leaf + Clone>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<M, TreeError> {
@@ -46,6 +47,7 @@ fn merged<M, L>(parts: impl IntoIterator<Item = Partition<M, L>>) -> Result<Tree
 /// - [`TreeError::Merge`] if the part has another structure.
 /// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module although the arrays of `whole`
 ///   match.
+#[doc(alias = "torch.func.functional_call")]
 pub fn replace<M: PytreeOf<L>, L: Leaf + Clone>(
     whole: &M,
     part: &Partition<M, L>,

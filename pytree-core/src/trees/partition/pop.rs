@@ -61,6 +61,7 @@ use crate::trees::filter::Filter;
 /// - [`TreeError::Reference`] if a reference may not be read or written here.
 ///
 /// If there is an error, nothing is changed.
+#[doc(alias = "nnx.pop")]
 #[track_caller]
 pub fn pop<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,

@@ -29,6 +29,7 @@ use crate::trees::dynamic::Tree;
 /// - [`TreeError::Shapes`] if a new leaf does not match the named axes of its module although the arrays of the model
 ///   match.
 /// - [`TreeError::Reference`] if a reference may not be read or written here.
+#[doc(alias("nnx.update", "nn.Module.load_state_dict"))]
 #[track_caller]
 pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
     model: &mut M,
@@ -67,6 +68,7 @@ pub fn update<M: PytreeOf<L>, L: Leaf + Clone>(
 /// # Errors
 /// - [`TreeError::Structure`] with all differences if the parts have different structures.
 /// - [`TreeError::Build`] if there are no parts.
+#[doc(alias = "nnx.merge_state")]
 pub fn merge_state<M, L>(
     parts: impl IntoIterator<Item = Partition<M, L>>,
 ) -> Result<Partition<M, L>, TreeError> {

@@ -44,6 +44,7 @@ pub use error::NpyError;
 /// Returns [`NpyError::Io`] if the file cannot be read, [`NpyError::Format`] if it is not an array or is damaged, and
 /// [`NpyError::DType`] if the library does not have its dtype. [`NpyError::Empty`], [`NpyError::Directory`] and
 /// [`NpyError::Archive`] are common mistakes.
+#[doc(alias = "np.load")]
 pub fn load(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
     let path = path.as_ref();
     let failed = |source| NpyError::Io {
@@ -75,6 +76,7 @@ pub fn decode(bytes: &[u8]) -> Result<Tensor, NpyError> {
 /// # Errors
 /// Returns [`NpyError::Io`] if the file cannot be written, and [`NpyError::Value`] if the tensor is traced. An existing file is
 /// then unchanged.
+#[doc(alias = "np.save")]
 pub fn save(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), NpyError> {
     let path = path.as_ref();
     let bytes = encode(tensor)?;

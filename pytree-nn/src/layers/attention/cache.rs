@@ -169,6 +169,7 @@ pub(super) fn nan_if_full(y: Tensor, index: &Tensor, tokens: usize, length: usiz
 ///
 /// # Panics
 /// If the model has neither a causal attention layer nor a layer of positions.
+#[doc(alias = "nnx.MultiHeadAttention.init_cache")]
 #[must_use]
 #[track_caller]
 pub fn with_cache<M: Pytree + Clone>(model: &M, batch: impl AsRef<[usize]>, length: usize) -> M {

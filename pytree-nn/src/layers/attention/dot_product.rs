@@ -74,6 +74,11 @@ pub struct AttentionOptions {
 /// # Panics
 /// If the shapes or dtypes do not match, if the number of query heads is not a multiple of the number of key heads, or
 /// if a mask, bias or length in the options does not fit the inputs.
+#[doc(alias(
+    "nnx.dot_product_attention",
+    "jax.nn.dot_product_attention",
+    "F.scaled_dot_product_attention"
+))]
 #[shapes(
     query = "T: float[*batch queries heads head_dim]",
     key = "T[*batch keys kv_heads head_dim]",

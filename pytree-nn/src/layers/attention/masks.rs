@@ -17,6 +17,10 @@ use pytree_transform::{DType, Tensor};
 ///
 /// # Panics
 /// If the memory for the mask cannot be allocated.
+#[doc(alias(
+    "nnx.make_causal_mask",
+    "nn.Transformer.generate_square_subsequent_mask"
+))]
 #[track_caller]
 pub fn causal_mask(queries: usize, keys: usize) -> Tensor {
     causal_from(&Tensor::arange(DType::I32, queries), keys)
@@ -89,6 +93,7 @@ pub fn padding_mask(lengths: &Tensor, keys: usize) -> Tensor {
 /// # Panics
 /// If the dtypes of the masks differ, if several masks are floats, or if the shapes do not broadcast. A single mask is
 /// returned without a check.
+#[doc(alias = "nnx.combine_masks")]
 #[track_caller]
 pub fn combine_masks(masks: &[&Tensor]) -> Option<Tensor> {
     let (first, others) = masks.split_first()?;

@@ -41,6 +41,7 @@ const ATTENTION: &str = "MultiHeadAttention";
 /// let options = AttentionOptions::default();
 /// assert_eq!(attention.attend(&x, &context, &context, &options).shape(), [2, 5, 16]);
 /// ```
+#[doc(alias("nnx.MultiHeadAttention", "nn.MultiheadAttention"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct MultiHeadAttention {
     /// The projection to queries: a weight `[features, heads, head_dim]`.

@@ -90,6 +90,7 @@ impl Default for TransformerBlockOptions {
 ///     assert!((next - y.index(ix![.., token..=token])).abs().max().item::<f32>() < 1e-5);
 /// }
 /// ```
+#[doc(alias = "nn.TransformerEncoderLayer")]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct TransformerBlock {
     /// The normalisation before or after the attention.

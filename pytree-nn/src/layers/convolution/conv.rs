@@ -31,6 +31,7 @@ const CONV: &str = "Conv";
 /// let causal = Conv::with_options(4, 6, [5], options, &mut rngs);
 /// assert_eq!(causal.forward(&Tensor::ones(DType::F32, [100, 4])).shape(), [100, 6]);
 /// ```
+#[doc(alias("nnx.Conv", "nn.Conv1d", "nn.Conv2d", "nn.Conv3d"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Conv {
     /// The kernel: `[kernel…, in / groups, out]`.

@@ -40,6 +40,12 @@ const CONV_TRANSPOSE: &str = "ConvTranspose";
 /// let up = ConvTranspose::with_options(16, 3, [4, 4], options, &mut Rngs::new(0));
 /// assert_eq!(up.forward(&Tensor::ones(DType::F32, [8, 14, 14, 16])).shape(), [8, 28, 28, 3]);
 /// ```
+#[doc(alias(
+    "nnx.ConvTranspose",
+    "nn.ConvTranspose1d",
+    "nn.ConvTranspose2d",
+    "nn.ConvTranspose3d"
+))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct ConvTranspose {
     /// The kernel.

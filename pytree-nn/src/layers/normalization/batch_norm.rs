@@ -43,6 +43,7 @@ const BATCH_NORM: &str = "BatchNorm";
 /// assert_eq!(each((&mut norm, x)).shape(), [2, 1]);
 /// assert!((norm.mean.item::<f32>() - 0.38).abs() < 1e-6);
 /// ```
+#[doc(alias("nnx.BatchNorm", "nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct BatchNorm {
     /// The factor of the normalised features.

@@ -25,6 +25,7 @@ const GROUP_NORM: &str = "GroupNorm";
 /// let expected = Tensor::from([[-1.0_f32, 1.0, -1.0, 1.0]]);
 /// assert!((y - expected).abs().max().item::<f32>() < 1e-5);
 /// ```
+#[doc(alias("nnx.GroupNorm", "nn.GroupNorm"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct GroupNorm {
     /// The factor of the normalised features.

@@ -26,6 +26,7 @@ const INSTANCE_NORM: &str = "InstanceNorm";
 /// let expected = Tensor::from([[[-1.0_f32], [1.0]], [[-1.0], [1.0]]]);
 /// assert!((y - expected).abs().max().item::<f32>() < 1e-5);
 /// ```
+#[doc(alias("nnx.InstanceNorm", "nn.InstanceNorm1d", "nn.InstanceNorm2d"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct InstanceNorm {
     /// The factor of the normalised features.

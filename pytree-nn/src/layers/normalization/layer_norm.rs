@@ -21,6 +21,7 @@ use crate::random::Rngs;
 /// let expected = Tensor::from([[-1.0_f32, 1.0], [-1.0, 1.0]]);
 /// assert!((y - expected).abs().max().item::<f32>() < 1e-5);
 /// ```
+#[doc(alias("nnx.LayerNorm", "nn.LayerNorm"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LayerNorm {
     /// The factor of the normalised features.
@@ -119,6 +120,7 @@ impl LayerNorm {
 /// let y = norm.forward(&Tensor::from([1.0_f32, 7.0]));
 /// assert!((y - Tensor::from([0.2_f32, 1.4])).abs().max().item::<f32>() < 1e-6);
 /// ```
+#[doc(alias("nnx.RMSNorm", "nn.RMSNorm"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RmsNorm {
     /// The factor of the normalised features.

@@ -22,6 +22,7 @@ use crate::error::InputError;
 /// let both = Bidirectional::new(GruCell::new(3, 4, &mut rngs), GruCell::new(3, 4, &mut rngs));
 /// assert_eq!(both.forward(&Tensor::ones(DType::F32, [2, 10, 3])).shape(), [2, 10, 8]);
 /// ```
+#[doc(alias = "nnx.Bidirectional")]
 #[derive(Module, Clone, Debug)]
 pub struct Bidirectional<F, B> {
     /// The layer that runs forward in time.

@@ -31,6 +31,7 @@ use crate::random::Rngs;
 /// let (h, y) = cell.step(&cell.initial_carry(&[2]), &Tensor::ones(DType::F32, [2, 3]));
 /// assert_eq!((h.shape(), &h), (&[2, 4][..], &y));
 /// ```
+#[doc(alias("nnx.GRUCell", "nn.GRUCell"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct GruCell {
     /// The matrix that multiplies the hidden state, for r, z and n.

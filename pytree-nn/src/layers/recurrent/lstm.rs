@@ -31,6 +31,7 @@ use crate::random::Rngs;
 /// let ((c, h), y) = cell.step(&cell.initial_carry(&[2]), &Tensor::ones(DType::F32, [2, 3]));
 /// assert_eq!((c.shape(), &h), (&[2, 4][..], &y));
 /// ```
+#[doc(alias("nnx.LSTMCell", "nnx.OptimizedLSTMCell", "nn.LSTMCell"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LstmCell {
     /// The matrix that multiplies the hidden state, for the gates i, f, g and o.

@@ -53,6 +53,7 @@ use crate::random::Rngs;
 /// let y = rnn.forward(&Tensor::ones(DType::F32, [3, 1]));
 /// assert_eq!(y.to_vec::<f32>(), [0.5, 0.75, 0.875]);
 /// ```
+#[doc(alias = "nnx.RNNCellBase")]
 pub trait RecurrentCell: Module {
     /// The values that one step passes to the next: a tensor, or a tuple or struct of tensors `[batch…, …]`.
     type Carry: Traceable + Clone;

@@ -28,6 +28,7 @@ const RNN: &str = "Rnn";
 /// let (state, y) = rnn.run(&x, Some(&state), None);
 /// assert_eq!((state.shape(), y.shape()), (&[2, 4][..], &[2, 10, 4][..]));
 /// ```
+#[doc(alias("nnx.RNN", "nn.LSTM", "nn.GRU", "nn.RNN"))]
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Rnn<C> {
     /// The cell.

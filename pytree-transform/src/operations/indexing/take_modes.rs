@@ -46,6 +46,7 @@ impl Tensor {
     /// assert_eq!(x.take_mode(&indices, 0, TakeMode::Wrap), Tensor::from([3, 1]));
     /// assert_eq!(x.take_mode(&indices, 0, TakeMode::Fill(0.0)), Tensor::from([3, 0]));
     /// ```
+    #[doc(alias = "jnp.take")]
     #[must_use]
     #[panicking_twin(take_mode, Axis | DType | Shape)]
     #[track_caller]

@@ -26,6 +26,7 @@ use crate::tensor::elementwise::{Comparison, Unary};
 /// let a = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
 /// assert!((linalg::det(&a).item::<f64>() + 2.0).abs() < 1e-14);
 /// ```
+#[doc(alias("jnp.linalg.det", "np.linalg.det", "torch.linalg.det"))]
 #[must_use]
 #[panicking_twin(det, Shape | DType)]
 #[track_caller]
@@ -49,6 +50,7 @@ pub fn try_det(a: &Tensor) -> Result<Tensor, TensorError> {
 /// assert_eq!(sign, Tensor::from(-1.0));
 /// assert!((logarithm.item::<f64>() - 6_f64.ln()).abs() < 1e-14);
 /// ```
+#[doc(alias("jnp.linalg.slogdet", "np.linalg.slogdet", "torch.linalg.slogdet"))]
 #[must_use]
 #[panicking_twin(slogdet, Shape | DType)]
 #[track_caller]

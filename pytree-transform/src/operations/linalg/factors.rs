@@ -30,6 +30,7 @@ fn symmetrized(operation: &'static str, operand: &Tensor) -> Result<Tensor, Tens
 /// let a = Tensor::from([[4.0, 2.0], [2.0, 5.0]]);
 /// assert_eq!(linalg::cholesky(&a), Tensor::from([[2.0, 0.0], [1.0, 2.0]]));
 /// ```
+#[doc(alias("jnp.linalg.cholesky", "np.linalg.cholesky", "torch.linalg.cholesky"))]
 #[must_use]
 #[panicking_twin(cholesky, Shape | DType)]
 #[track_caller]
@@ -55,6 +56,7 @@ pub fn try_cholesky(a: &Tensor) -> Result<Tensor, TensorError> {
 /// assert!((q.matmul(&r) - &a).abs().max().item::<f64>() < 1e-14);
 /// assert!((r.index([0.into(), 0.into()]).item::<f64>() + 5.0).abs() < 1e-14);
 /// ```
+#[doc(alias("jnp.linalg.qr", "np.linalg.qr", "torch.linalg.qr"))]
 #[must_use]
 #[panicking_twin(qr, Shape | DType)]
 #[track_caller]
@@ -80,6 +82,7 @@ pub fn try_qr(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 /// assert!((values - Tensor::from([1.0, 3.0])).abs().max().item::<f64>() < 1e-14);
 /// assert_eq!(vectors.shape(), [2, 2]);
 /// ```
+#[doc(alias("jnp.linalg.eigh", "np.linalg.eigh", "torch.linalg.eigh"))]
 #[must_use]
 #[panicking_twin(eigh, Shape | DType)]
 #[track_caller]
@@ -105,6 +108,7 @@ pub fn try_eigh(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
 /// let (_, s, _) = linalg::svd(&Tensor::from([[3.0, 0.0], [0.0, -4.0], [0.0, 0.0]]));
 /// assert!((s - Tensor::from([4.0, 3.0])).abs().max().item::<f64>() < 1e-14);
 /// ```
+#[doc(alias("jnp.linalg.svd", "np.linalg.svd", "torch.linalg.svd"))]
 #[must_use]
 #[panicking_twin(svd, Shape | DType)]
 #[track_caller]

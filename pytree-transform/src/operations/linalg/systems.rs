@@ -175,6 +175,7 @@ impl RightSide {
 /// let a = Tensor::from([[0.0, 2.0], [4.0, 0.0]]);
 /// assert_eq!(linalg::solve(&a, &Tensor::from([2.0, 8.0])), Tensor::from([2.0, 1.0]));
 /// ```
+#[doc(alias("jnp.linalg.solve", "np.linalg.solve", "torch.linalg.solve"))]
 #[must_use]
 #[panicking_twin(solve, Shape | DType)]
 #[track_caller]
@@ -199,6 +200,7 @@ pub fn try_solve(a: &Tensor, b: &Tensor) -> Result<Tensor, TensorError> {
 /// let a = Tensor::from([[0.0, 2.0], [4.0, 0.0]]);
 /// assert_eq!(linalg::inv(&a), Tensor::from([[0.0, 0.25], [0.5, 0.0]]));
 /// ```
+#[doc(alias("jnp.linalg.inv", "np.linalg.inv", "torch.linalg.inv"))]
 #[must_use]
 #[panicking_twin(inv, Shape | DType)]
 #[track_caller]
@@ -276,6 +278,11 @@ impl Triangular {
 /// let b = Tensor::from([[4.0], [8.0]]);
 /// assert_eq!(triangular_solve(&u, &b, Triangular::upper()), Tensor::from([[1.0], [2.0]]));
 /// ```
+#[doc(alias(
+    "lax.linalg.triangular_solve",
+    "scipy.linalg.solve_triangular",
+    "torch.linalg.solve_triangular"
+))]
 #[must_use]
 #[panicking_twin(triangular_solve, Shape | DType)]
 #[track_caller]
@@ -303,6 +310,7 @@ pub fn try_triangular_solve(
 /// let x = linalg::cho_solve(&linalg::cholesky(&a), &Tensor::from([8.0, 12.0]));
 /// assert_eq!(x, Tensor::from([1.0, 2.0]));
 /// ```
+#[doc(alias("scipy.linalg.cho_solve", "torch.cholesky_solve"))]
 #[must_use]
 #[panicking_twin(cho_solve, Shape | DType)]
 #[track_caller]
@@ -346,6 +354,7 @@ pub struct LeastSquares {
 /// assert!((line.solution - Tensor::from([1.0, 2.0])).abs().max().item::<f64>() < 1e-14);
 /// assert_eq!(line.rank, Tensor::from(2));
 /// ```
+#[doc(alias("jnp.linalg.lstsq", "np.linalg.lstsq", "torch.linalg.lstsq"))]
 #[must_use]
 #[panicking_twin(lstsq, Shape | DType)]
 #[track_caller]

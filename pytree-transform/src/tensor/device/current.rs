@@ -25,6 +25,7 @@ thread_local! {
 /// let ones = with_device(Device::HOST, || Tensor::ones(DType::F32, [3]));
 /// assert!(ones.device().is_host());
 /// ```
+#[doc(alias("jax.default_device", "torch.device"))]
 pub fn with_device<R>(device: impl Into<Device>, function: impl FnOnce() -> R) -> R {
     let _chosen = within(&device.into());
     function()

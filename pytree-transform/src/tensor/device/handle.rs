@@ -19,6 +19,7 @@ use crate::base::mesh_axes::MeshAxes;
 /// assert_eq!(x.device(), &Device::HOST);
 /// assert_eq!(x.device().to_string(), "host");
 /// ```
+#[doc(alias = "jax.Device")]
 #[derive(Clone)]
 pub struct Device(Option<Arc<Attached>>);
 

@@ -45,6 +45,11 @@ pub trait MeshDevices {
 /// let mesh = Mesh::new(&Device::HOST, [("data", 1)]);
 /// assert_eq!(mesh.devices(), 1);
 /// ```
+#[doc(alias(
+    "jax.make_mesh",
+    "jax.sharding.Mesh",
+    "torch.distributed.device_mesh.DeviceMesh"
+))]
 #[derive(Clone)]
 pub struct Mesh {
     device: Device,

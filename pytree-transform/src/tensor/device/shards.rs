@@ -91,6 +91,7 @@ impl Tensor {
     /// let x = device_put(&Tensor::from([1.0_f32, 2.0]), mesh.divided("data"));
     /// assert_eq!(x.sharding().unwrap().spec(), "data".into());
     /// ```
+    #[doc(alias = "jax.Array.sharding")]
     pub fn sharding(&self) -> Option<&Sharding> {
         self.device_array()?.sharding()
     }
@@ -115,6 +116,7 @@ impl Tensor {
     /// assert_eq!((own.device(), own.index()), (0, &[0..2][..]));
     /// assert_eq!(own.read().to_vec::<f32>(), [1.0, 2.0]);
     /// ```
+    #[doc(alias = "jax.Array.addressable_shards")]
     #[panicking_twin(shards, Traced)]
     pub fn try_shards(&self) -> Result<Vec<Shard<'_>>, TensorError> {
         if self.is_traced() {
@@ -350,6 +352,7 @@ impl Mesh {
     /// });
     /// assert_eq!(x.shape(), [8, 100]);
     /// ```
+    #[doc(alias = "jax.make_array_from_callback")]
     pub fn tensor_from_callback(
         &self,
         whole: &AbstractArray,

@@ -112,6 +112,7 @@ impl<A: AsRef<str>, B: AsRef<str>> From<(A, B)> for SpecAxis {
 /// ```
 ///
 /// Specs that differ only in members `None` at the end are equal.
+#[doc(alias = "jax.sharding.PartitionSpec")]
 #[derive(Clone, Default)]
 pub struct PartitionSpec(SmallVec<[SpecAxis; 4]>);
 

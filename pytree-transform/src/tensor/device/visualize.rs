@@ -30,6 +30,7 @@ use crate::tensor::Tensor;
 ///
 /// # Panics
 /// Panics if the tensor is traced, because only the compiler knows how intermediate values are divided.
+#[doc(alias = "jax.debug.visualize_array_sharding")]
 #[must_use]
 #[track_caller]
 pub fn visualize_sharding(tensor: &Tensor) -> String {

@@ -40,6 +40,7 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// If the leaves of `elements` have no axes or differ in the length of their first axis, or if the result of the
 /// function differs from an element in structure, shape or dtype.
+#[doc(alias = "lax.associative_scan")]
 #[track_caller]
 pub fn associative_scan<X: Traceable, R: Returned<K, Value = X>, K>(
     function: impl Fn(X, X) -> R,

@@ -40,6 +40,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// If the predicate is not a bool without axes, or the results differ in structure, shapes or dtypes.
+#[doc(alias("lax.cond", "torch.cond"))]
 #[track_caller]
 pub fn cond<A, R, K>(
     predicate: &Tensor,
@@ -76,6 +77,7 @@ where
 /// # Panics
 /// If the predicate is not a bool without axes, or if the results or the written values differ in structure,
 /// shapes or dtypes. In these cases nothing is written.
+#[doc(alias = "nnx.cond")]
 #[track_caller]
 pub fn cond_mut<M, R, K>(
     predicate: &Tensor,
@@ -146,6 +148,7 @@ fn choose_by_predicate<A: Traceable, R: Traceable, E>(
 /// # Panics
 /// If the index is not an integer without axes, `branches` is empty, or the results of the branches differ in
 /// structure, shapes or dtypes.
+#[doc(alias = "lax.switch")]
 #[track_caller]
 pub fn switch<A, R, K>(
     index: &Tensor,

@@ -94,6 +94,7 @@ impl ScanOptions {
 /// # Panics
 /// If the function changes structure, shape, dtype or references of the carry, or if leaves of the inputs differ in the
 /// length of their first axis, have no axes, or share a reference with the carry.
+#[doc(alias = "lax.scan")]
 #[track_caller]
 pub fn scan<C, X, Y, R, K>(function: impl Fn(C, X) -> R, init: C, inputs: X) -> R::With<(C, Y)>
 where
@@ -160,6 +161,7 @@ where
 ///
 /// # Panics
 /// Panics in the same cases as [`scan`]. In these cases nothing is written.
+#[doc(alias = "nnx.scan")]
 #[track_caller]
 pub fn scan_mut<C, X, R, K>(
     function: impl Fn(&mut C, X) -> R,
@@ -394,6 +396,7 @@ impl From<&Tensor> for Bound {
 /// # Panics
 /// If a bound is not an i32 without axes, or if the function changes structure, shape, dtype or references of the
 /// carry.
+#[doc(alias = "lax.fori_loop")]
 #[track_caller]
 pub fn fori_loop<C: Traceable, R: Returned<K, Value = C>, K>(
     lower: impl Into<Bound>,
@@ -462,6 +465,7 @@ fn value_of(bound: Bound) -> Bound {
 ///
 /// # Panics
 /// If the inputs differ in the length of their first axis, or have no axes.
+#[doc(alias = "lax.map")]
 #[track_caller]
 pub fn map<X, R, K>(function: impl Fn(X) -> R, inputs: X) -> R::With<R::Value>
 where

@@ -42,6 +42,7 @@ use crate::transformations::returned::Returned;
 /// # Panics
 /// If the condition is not a bool without axes, or if the body changes structure, shape, dtype or references of the
 /// carry.
+#[doc(alias = "lax.while_loop")]
 #[track_caller]
 pub fn while_loop<C, H, R, KH, K>(
     condition: impl Fn(&C) -> H,

@@ -61,6 +61,7 @@ use crate::transformations::returned::{Returned, always};
 /// # Panics
 /// Under a transformation, the returned function panics if a result of the rule differs from the result of `function`
 /// in structure, shapes or dtypes.
+#[doc(alias = "jax.custom_jvp")]
 #[track_caller]
 pub fn custom_jvp<'f, A, R, K>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,

@@ -53,6 +53,7 @@ use crate::transformations::returned::{Returned, always};
 /// # Panics
 /// Under a transformation, the returned function panics if `forward` returns a result that differs from the result of
 /// `function` in structure, shapes or dtypes, or if the cotangent that `backward` returns differs from the argument.
+#[doc(alias("jax.custom_vjp", "torch.autograd.Function"))]
 #[track_caller]
 pub fn custom_vjp<'f, A, R, S, K>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,

@@ -33,6 +33,7 @@ use crate::transformations::returned::Returned;
 ///
 /// # Panics
 /// The returned function panics if `function` panics.
+#[doc(alias("jax.checkpoint", "jax.remat", "nnx.remat", "torch.utils.checkpoint"))]
 #[track_caller]
 pub fn remat<'f, A, R, K>(
     function: impl Fn(&A) -> R + Send + Sync + 'f,
@@ -69,6 +70,7 @@ impl<'f, A: Traceable, R: 'f> Remat<'f, A, R> {
     }
 
     /// Stores the intermediate values that a policy selects, instead of recomputing them.
+    #[doc(alias = "jax.checkpoint_policies")]
     #[must_use]
     pub fn policy(self, policy: RematPolicy) -> Self {
         Self::new(self.compute, policy)
