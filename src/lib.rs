@@ -28,6 +28,10 @@
 //!   streams of random numbers; [`data`] contains batches of examples; [`training`] records metrics,
 //!   progress and pictures of a run; [`checkpoint`] saves and loads; [`export`] writes programs for other tools;
 //!   [`debug`] prints and checks values inside of compiled functions.
+//!
+//! Most functions that check their arguments panic with the line of the caller, and also exist as `try_…`, which returns a
+//! `Result`. A transformation whose name ends in `_mut` takes a function that writes its arguments. The search of this
+//! documentation finds items by their names in JAX, Flax, optax and PyTorch, such as `jnp.where`.
 
 /// The crate of pytrees, with further items for handwritten implementations of `Pytree` and of leaf types.
 pub use pytree_core as core;
@@ -81,6 +85,12 @@ pub use pytree_transform::{
 pub type Partition<M, L = Tensor> = pytree_core::Partition<M, L>;
 
 /// Layers, activations, initializers, losses, metrics, and intermediate values of models.
+///
+/// The defaults of layers are those of Flax NNX, and the features are on the last axis. Most losses return one number for
+/// each example or element. Reduce these numbers with [`Tensor::mean`](crate::Tensor::mean), or with
+/// [`Tensor::mean_where`](crate::Tensor::mean_where), [`Tensor::sum_where`](crate::Tensor::sum_where) or
+/// [`Tensor::weighted_mean`](crate::Tensor::weighted_mean) if some examples are padding or have weights. The shapes of
+/// predictions and targets are compared and never broadcast.
 pub mod nn {
     pub use pytree_nn::{
         Activation, BatchNorm, Bidirectional, CellOptions, Conv, ConvOptions, ConvPadding,
@@ -143,7 +153,12 @@ pub mod optim {
     };
 }
 
-/// Metrics that are collected over batches: updated, merged and computed, also under `jit`.
+/// Metrics that are collected over batches.
+///
+/// `update` adds a batch, `update_where` adds the examples of a batch where a mask is true, and `merge` adds the examples of
+/// another metric. `compute` returns the metric of all examples that were added. All these methods run under `jit`. The
+/// functions [`nn::accuracy`](crate::nn::accuracy) and [`nn::confusion_matrix`](crate::nn::confusion_matrix) compute the
+/// metrics of one batch.
 pub mod metrics {
     pub use pytree_nn::metrics::{
         Accuracy, Averaging, ConfusionMatrix, F1, Mean, Perplexity, Precision, Recall, TopKAccuracy,
@@ -286,10 +301,6 @@ mod documents {
     struct ForJaxUsers;
     #[doc = include_str!("../docs/for-pytorch-users.md")]
     struct ForPytorchUsers;
-    #[doc = include_str!("../docs/finding-functions.md")]
-    struct FindingFunctions;
-    #[doc = include_str!("../docs/functions.md")]
-    struct Functions;
     #[cfg(feature = "linalg")]
     #[doc = include_str!("../docs/linear-algebra.md")]
     struct LinearAlgebra;

@@ -12,7 +12,8 @@ use pytree_transform::{AbstractArray, DType, Tensor, raw};
 
 /// A random key of two words, which is one leaf of a pytree.
 ///
-/// A key gives the same numbers as the same key in JAX 0.10. Use a key only once. To get more keys,
+/// A key gives the same numbers as the same key in JAX 0.10: bits, integers and uniform `f32` numbers are equal, and other
+/// real numbers are equal up to rounding. All methods run under `jit` and `vmap`. Use a key only once. To get more keys,
 /// [`split`](Self::split) a key.
 ///
 /// The tensor of a key is `u32[2]`. A stack of keys has a tensor `u32[.., 2]`, and [`vmap`](pytree_transform::vmap) can
