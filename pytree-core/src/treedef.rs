@@ -10,6 +10,10 @@
 //! - Leaves and absent leaves are nodes without children.
 //! - A shape that was created at run time is in `dynamic`. Its node refers to a stand-in, which represents all such
 //!   shapes of a family.
+//! - Shared nodes and references are numbered together, in preorder of their first places. A later place is an alias with the
+//!   number, and so is a weak edge. Only a weak edge may refer to a later node or to nothing. So a treedef describes a whole graph, and
+//!   two graphs have the same structure exactly if their treedefs are equal.
+//! - Names of leaf types and of axes are stored and never compared.
 
 mod aliases;
 mod axes;

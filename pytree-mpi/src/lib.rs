@@ -15,6 +15,11 @@
 //! - A process that ends while others wait for it, for instance after an error, ends the run. The message says what each
 //!   process does.
 //! - Two processes that call different collectives end the run. The message names both collectives.
+//!
+//! # Why a crate that is empty without a feature
+//! The crate `mpi` runs bindgen on the header of the installed MPI, so it cannot be built without MPI and libclang. A package outside of
+//! the workspace could not be an optional dependency with the versions of the workspace's lock file. To load the library at run time
+//! would need the layout of one MPI implementation, because OpenMPI 4 has no standard ABI.
 
 #[cfg(feature = "link")]
 mod communicator;

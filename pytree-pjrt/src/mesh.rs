@@ -2,6 +2,10 @@
 //!
 //! A tensor on a mesh has one buffer for each device. A program of `spmd` has one replica for each device. A program that
 //! XLA divides has one partition for each device.
+//!
+//! Devices of `spmd` are replicas and not partitions: a program of partitions passes XLA's partitioner, which refuses `partition_id`
+//! and needs an annotation at each value that it shall not divide. On CPUs a call waits for the end of the run, as in JAX: the devices
+//! of a client share a few threads, and a device that runs ahead would occupy the threads that the others need.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,8 @@
 //! Flattening: turns a value into a treedef and leaves.
+//!
+//! A generic function is compiled again in each crate that calls it, for each type of the user. So a generic function only visits
+//! its argument, or calls a closure, and then calls functions that are not generic. A closure in a generic function has a type of
+//! its own for each of these types, so the callbacks of visitors are functions.
 
 use std::ops::Range;
 use std::sync::Arc;

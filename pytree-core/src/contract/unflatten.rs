@@ -1,4 +1,7 @@
 //! Unflattening: builds a value from a treedef and leaves.
+//!
+//! Visiting is object-safe and returns no error. Unflattening is typed and checks everything: it builds a whole value or returns an
+//! error, so malformed input is never applied in part.
 
 mod build;
 mod links;

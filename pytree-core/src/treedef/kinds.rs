@@ -1,4 +1,7 @@
 //! The kinds of the leaves.
+//!
+//! The outermost parameter or state field around a leaf decides its kind. So the moments of an optimizer, which are parts of a
+//! model, are states, although the fields of the model are parameters.
 
 use smallvec::SmallVec;
 

@@ -2,6 +2,8 @@
 //!
 //! The passes run once, before a jaxpr is scheduled for execution. Differentiation and batching use the recorded jaxpr.
 //! Each pass is a function from jaxpr to jaxpr. A pass may leave unused equations, and the last pass removes them.
+//!
+//! An equation with an effect is neither removed nor merged, nor moved before another equation with an effect.
 
 mod common_subexpressions;
 mod constant_folding;

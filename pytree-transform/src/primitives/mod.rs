@@ -1,4 +1,10 @@
 //! The primitives. Each file holds one family of primitives with all their rules.
+//!
+//! Rules depend on shapes and never on values, so they can be traced themselves. A tangent that is zero is `None`.
+//!
+//! An operation that other primitives can express is not a primitive, unless its parts need much more memory or time. Sorting and
+//! slices that begin at a tensor are gathers. Convolutions and reductions of windows are primitives: composed of other primitives,
+//! they would store all windows.
 
 pub(crate) mod body;
 pub(crate) mod call;

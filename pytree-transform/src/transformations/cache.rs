@@ -4,6 +4,10 @@
 //! A call first compares its argument with the newest entries, by a walk that allocates nothing. If no entry matches,
 //! the call looks up the hash of the signature, so its time does not grow with the number of entries. The number of
 //! entries is limited. The least recently used entry is evicted.
+//!
+//! No lock is held while code of the user runs: while a function is traced, an argument is visited or static values are compared. A
+//! comparison works on handles of entries, and looks again if the cache has changed meanwhile. Creations such as `zeros` are staged
+//! under `jit`, because otherwise they would become stored constants.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

@@ -2,6 +2,9 @@
 //!
 //! The function is recorded once, on the shapes of parts. While it is recorded, each axis of the mesh has the trace
 //! level of a `vmap`, which binds the name. So collectives and derivatives of collectives need no rules of their own.
+//!
+//! `in_axes` is the prefix tree of `vmap`, once for each axis of the mesh. A divided axis keeps its place and becomes shorter, as in
+//! `shard_map`. A result with `None` must be equal on all devices: `differing.rs` accepts exactly what `vmap` accepts with `out_axes`.
 
 mod checked;
 mod differing;

@@ -4,6 +4,10 @@
 //! binds a name to a length at the first occurrence of the name, and compares every later occurrence with this length.
 //! The names in a module's fields are bound before the names in the arguments of a function. So a message can name the
 //! field that determines a length.
+//!
+//! Named axes describe arrays and decide nothing: they are part of the bytes of a treedef, and not of its equality, its hash or its
+//! content hash, and no transformation compares them. A comparison of shapes allocates nothing unless it fails. Then the same
+//! comparisons run again in a scope that records each shape for the message.
 
 mod capture;
 mod pattern;

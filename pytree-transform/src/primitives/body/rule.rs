@@ -1,4 +1,7 @@
 //! The derivative rule that a user supplied. The rule is recorded when it is first needed.
+//!
+//! It runs when its function is differentiated, once for each order of differentiation, because a rule may call its own function. A
+//! rule may have captured tensors of a transformation that has finished by then: see `stand_ins`.
 
 use std::fmt;
 use std::sync::OnceLock;

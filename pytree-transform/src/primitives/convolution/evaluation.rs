@@ -1,5 +1,9 @@
 //! The evaluation of a convolution: selects a kernel, and arranges the arrays in the memory order that the kernel
 //! expects.
+//!
+//! No array of windows is stored. Blocks of windows are copied to a buffer that fits the cache, and multiplied by the kernel.
+//! Depthwise convolutions need no matrix product, and kernels of length 1 no copy. A dilated input is divided into phases, so that no
+//! zero between its elements is multiplied. The blocks depend on shapes alone.
 
 use std::borrow::Cow;
 use std::sync::Arc;

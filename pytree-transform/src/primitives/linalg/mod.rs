@@ -8,6 +8,10 @@
 //!
 //! Invariant: each matrix of finite numbers has factors within LAPACK's error bounds, or the documented NaN, and none makes
 //! a kernel panic or loop for ever. `standing_tests.rs` has the matrices.
+//!
+//! The bits of a result depend on shapes alone. QR follows LAPACK, so its signs are those of JAX. `lu_solve` has the matrix and
+//! its factors as operands, so no derivative of a solution factorizes again. `determinant` is a primitive, because its derivative is
+//! finite at singular matrices.
 
 mod cholesky;
 mod columns;

@@ -19,6 +19,10 @@
 //!
 //! Invariants: an operation runs on the device of its operands. Operands on the host are transferred to this device.
 //! Operands on two devices are an error. The elements of a tensor are transferred to the host only if they are read.
+//!
+//! A recorded function belongs to no device: it is compiled for each device that runs it. A run gets a buffer by value exactly if no
+//! other tensor holds the buffer, so nothing can use a donated buffer again. The executor of the host is not an engine: it lends arrays
+//! by reference count and returns no errors.
 
 mod array;
 mod constants;

@@ -1,4 +1,7 @@
 //! The division of a tensor among the devices of a mesh.
+//!
+//! A sharding is a `PartitionSpec` on a mesh. It stores for each axis of the mesh which axis of the tensor it
+//! divides, and its depth if several axes divide the same one. Parts have equal lengths. Row-major order gives a device its position.
 
 use std::fmt;
 use std::ops::Range;

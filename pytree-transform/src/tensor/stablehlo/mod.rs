@@ -8,6 +8,10 @@
 //! to the length of the text. No operation of the dialect `chlo` is written, so each module has a portable serialised
 //! form. Operations have the generic form `%2 = "stablehlo.add"(%0, %1) : (…) -> …`, which all versions of StableHLO
 //! can read.
+//!
+//! Every primitive lowers, or refuses with the user's line. Where StableHLO leaves a result undefined, such as a division of integers
+//! by zero, the rule writes what evaluation computes. Source lines are stored apart from the text, so the text can be the key of a
+//! cache.
 
 mod block;
 mod literals;

@@ -1,5 +1,10 @@
 //! The dispatch of operations. If no operand is traced, an operation is evaluated on the host or on the device of its
 //! operands. Otherwise, the innermost trace level of its operands interprets the operation.
+//!
+//! [`bind`] infers shapes before a trace level sees the operation. So a shape error has the user's line and the shapes that the user
+//! sees. It also refuses a result whose size overflows, so kernels multiply lengths and strides without a check.
+//!
+//! Tensors that a rule creates belong to a level below its own: its own level and all levels above are hidden while it runs.
 
 use std::cell::RefCell;
 use std::panic::Location;

@@ -4,6 +4,10 @@
 //! the mesh has the shape of the whole tensor in all processes, and its buffer is the part of this process, which is a
 //! tensor on the host. The executor of the host runs a recorded function while the axes of the mesh are bound, so a call
 //! costs as much as a call of `jit`.
+//!
+//! A communicator belongs to a thread, and a device to all threads. So the device has a key, and a table of the thread that made the
+//! mesh has the communicators. All processes communicate in the same order: the executor runs collectives in the order of the program,
+//! and no pass merges equal ones.
 
 mod connection;
 
