@@ -56,6 +56,7 @@ import state_goldens
 import rngs_goldens
 import narrow_goldens
 import rows_goldens
+import special_points_goldens
 import tree_goldens
 from golden_cases import *  # noqa: F403 (the samplers and writers)
 
@@ -806,6 +807,7 @@ FILES = {
     "display": make_display,
     "collectives": collectives_goldens.make_collectives,
     "elementwise": elementwise_goldens.make_elementwise,
+    "special_points": special_points_goldens.make_special_points,
     "narrow": narrow_goldens.make_narrow,
     "rows": rows_goldens.make_rows,
     "jaxprs": make_jaxprs,

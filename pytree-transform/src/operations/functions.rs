@@ -449,3 +449,48 @@ impl Tensor {
         or_panic(convert::convert(self, dtype))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{grad, jvp};
+
+    /// The first and second derivatives at each point, in forward and in reverse mode.
+    fn derivatives(f: fn(&Tensor) -> Tensor, points: &[f64]) -> [[Vec<f64>; 2]; 2] {
+        let x = Tensor::from(points.to_vec());
+        let ones = Tensor::ones_like(&x);
+        let slope = |x: &Tensor| grad(|x: &Tensor| f(x).sum())(x);
+        let curvature = grad(|x: &Tensor| slope(x).sum())(&x);
+        let tangent = |x: &Tensor| jvp(|x: &Tensor| f(x), x, &ones).1;
+        let of_tangent = jvp(|x: &Tensor| tangent(x), &x, &ones).1;
+        [[tangent(&x), of_tangent], [slope(&x), curvature]]
+            .map(|mode| mode.map(|tensor| tensor.to_vec::<f64>()))
+    }
+
+    #[test]
+    fn derivatives_at_ends_of_domains_are_limits() {
+        let infinite = f64::INFINITY;
+        for [first, second] in derivatives(Tensor::asin, &[1.0, -1.0]) {
+            assert_eq!(first, [infinite, infinite]);
+            assert_eq!(second, [infinite, -infinite]);
+        }
+        for [first, second] in derivatives(Tensor::acos, &[1.0, -1.0]) {
+            assert_eq!(first, [-infinite, -infinite]);
+            assert_eq!(second, [-infinite, infinite]);
+        }
+        for [first, second] in derivatives(Tensor::acosh, &[1.0, infinite]) {
+            assert_eq!(first, [infinite, 0.0]);
+            assert_eq!(second, [-infinite, 0.0]);
+        }
+        for [first, second] in derivatives(Tensor::sqrt, &[0.0]) {
+            assert_eq!((first, second), (vec![infinite], vec![-infinite]));
+        }
+    }
+
+    #[test]
+    fn acosh_has_no_derivative_outside_of_domain() {
+        for [first, second] in derivatives(Tensor::acosh, &[-1.0, -2.0, 0.5]) {
+            assert!(first.iter().chain(&second).all(|element| element.is_nan()));
+        }
+    }
+}

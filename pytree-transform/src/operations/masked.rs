@@ -47,7 +47,8 @@ fn selected(tensor: &Tensor, mask: &Tensor) -> Result<Tensor, TensorError> {
 
 impl Tensor {
     /// Returns the sum of the elements where `mask` is true, as a scalar: `jnp.sum(x, where=mask)`. Other elements have
-    /// no effect on the result, even NaN and infinite elements. The gradient of other elements is 0.
+    /// no effect on the result, even NaN and infinite elements. The gradient of other elements is 0. See
+    /// [`mean_where`](Self::mean_where) for functions with an infinite derivative before the mask.
     ///
     /// `mask` is a tensor of bools with the shape of this tensor.
     ///
@@ -74,6 +75,10 @@ impl Tensor {
     ///
     /// `mask` is a tensor of bools with the shape of this tensor.
     ///
+    /// A function that has computed this tensor multiplies the gradient of 0 by its own derivative. Where that is infinite
+    /// or NaN, for instance of `sqrt` at 0, the product is NaN, as in JAX. So replace such elements before the function, as
+    /// in the second example.
+    ///
     /// # Panics
     /// Panics if the shapes differ, if the mask is not a tensor of bools, or if the elements are not floats.
     ///
@@ -84,6 +89,12 @@ impl Tensor {
     /// let losses = Tensor::from([1.0_f32, 3.0, 100.0]);
     /// let loss = losses.mean_where(&Tensor::from([true, true, false]));
     /// assert_eq!(loss.item::<f32>(), 2.0);
+    /// ```
+    /// ```
+    /// use pytree_transform::{Tensor, grad};
+    /// let mask = Tensor::from([true, false]);
+    /// let loss = |x: &Tensor| mask.select(x, &Tensor::ones_like(x)).sqrt().mean_where(&mask);
+    /// assert_eq!(grad(loss)(&Tensor::from([4.0, 0.0])), Tensor::from([0.25, 0.0]));
     /// ```
     #[must_use]
     #[panicking_twin(mean_where, Shape | DType)]
@@ -148,6 +159,17 @@ mod tests {
         let found = gradient.to_vec::<f64>();
         assert!((found[0] - 0.125).abs() < 1e-15 && (found[2] - 1.0 / 12.0).abs() < 1e-15);
         assert_eq!(x.sum_where(&mask), Tensor::from(13.0));
+    }
+
+    #[test]
+    fn mask_behind_infinite_derivative_gives_nan() {
+        let mask = Tensor::from([true, false]);
+        let x = Tensor::from([4.0, 0.0]);
+        let gradient = grad(|x: &Tensor| x.sqrt().mean_where(&mask))(&x);
+        assert!(gradient.to_vec::<f64>()[1].is_nan());
+        let safe = |x: &Tensor| mask.select(x, &Tensor::ones_like(x)).sqrt();
+        let gradient = grad(|x: &Tensor| safe(x).mean_where(&mask))(&x);
+        assert_eq!(gradient, Tensor::from([0.25, 0.0]));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::tensor::elementwise::{Comparison, Unary};
 /// the determinant 1.
 ///
 /// The gradient is `det(A) A⁻ᵀ` (Jacobi's formula). As in JAX, it is also defined for singular matrices, where it is the
-/// matrix of cofactors. The determinant of a large matrix easily overflows; use [`slogdet`] instead.
+/// matrix of cofactors. With two or three rows, derivatives of each order exist there. The determinant of a large matrix easily overflows; use [`slogdet`] instead.
 ///
 /// # Panics
 /// Panics if the last two axes do not have the same length, or if the dtype is neither f32 nor f64.
@@ -76,4 +76,31 @@ pub fn try_slogdet(a: &Tensor) -> Result<(Tensor, Tensor), TensorError> {
         select(&is_zero, &zeros, &sign)?,
         select(&is_zero, &infinite, &logarithm)?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dtype::DType;
+    use crate::grad;
+
+    /// The second derivative of the determinant of `[[a, b], [c, d]]` along `E` is `2 det E`, at each matrix. That of three
+    /// rows at zero is zero, because the determinant is of the third degree.
+    #[test]
+    fn determinant_has_second_derivatives_at_singular_matrices() {
+        let slope = |a: &Tensor| grad(|a: &Tensor| det(a))(a);
+        for a in [[[0.0, 0.0], [0.0, 0.0]], [[1.0, 2.0], [2.0, 4.0]]] {
+            let direction = Tensor::from([[1.0, 2.0], [3.0, 1.0]]);
+            let found = grad(|a: &Tensor| (slope(a) * &direction).sum())(&Tensor::from(a));
+            assert_eq!(found, Tensor::from([[1.0, -3.0], [-2.0, 1.0]]));
+        }
+        let zeros = Tensor::zeros(DType::F64, [3, 3]);
+        assert_eq!(slope(&zeros), zeros);
+        assert_eq!(grad(|a: &Tensor| slope(a).sum())(&zeros), zeros);
+        // The rank is 2, and the last pivot is zero.
+        let a = Tensor::from([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0]]);
+        let found = grad(|a: &Tensor| slope(a).sum())(&a);
+        let expected = [[4.0, -3.0, -1.0], [-3.0, 3.0, 0.0], [-1.0, 0.0, 1.0]];
+        assert_eq!(found + 0.0, Tensor::from(expected));
+    }
 }

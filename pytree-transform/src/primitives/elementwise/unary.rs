@@ -35,6 +35,17 @@ pub(super) fn square(operand: &Tensor) -> Tensor {
     or_panic(unary(Unary::IntegerPower(2), operand))
 }
 
+/// Returns 1 - x² for use in rules, with the derivative -2x.
+///
+/// The product (1 - x)·(1 + x) is accurate near ±1, but a zero factor times an infinite cotangent is NaN. So only its
+/// value is used.
+#[track_caller]
+fn one_minus_square(x: &Tensor) -> Tensor {
+    let fixed = |operand: &Tensor| or_panic(unary(Unary::StopGradient, operand));
+    let square = square(x);
+    fixed(&((1.0 - x) * (x + 1.0))) + (fixed(&square) - &square)
+}
+
 /// An operation with its operand. The evaluation is compiled for each instruction set.
 struct Applied<T> {
     operation: Unary,
@@ -158,15 +169,16 @@ impl Primitive for Unary {
             Self::Sin => Some(t * of(Self::Cos, x)),
             Self::Cos => Some(t * -of(Self::Sin, x)),
             Self::Tan => Some(t * (square(&y) + 1.0)),
-            // The code below writes 1 - x² and x² - 1 as products of two factors, which are accurate near ±1.
-            Self::Asin => Some(t * of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
-            Self::Acos => Some(t * -of(Self::Rsqrt, &((1.0 - x) * (x + 1.0)))),
+            Self::Asin => Some(t * of(Self::Rsqrt, &one_minus_square(x))),
+            Self::Acos => Some(t * -of(Self::Rsqrt, &one_minus_square(x))),
             Self::Atan => Some(t / (square(x) + 1.0)),
             Self::Sinh => Some(t * of(Self::Cosh, x)),
             Self::Cosh => Some(t * of(Self::Sinh, x)),
             Self::Tanh => Some(t * (1.0 - &y * &y)),
             Self::Asinh => Some(t * of(Self::Rsqrt, &(square(x) + 1.0))),
-            Self::Acosh => Some(t * of(Self::Rsqrt, &((x - 1.0) * (x + 1.0)))),
+            // Both factors are NaN below -1, where the root of x² - 1 is a number. Both terms of the derivative of the
+            // product have the same sign, so their sum is infinite at 1.
+            Self::Acosh => Some(t * (of(Self::Rsqrt, &(x - 1.0)) * of(Self::Rsqrt, &(x + 1.0)))),
             Self::Atanh => Some(of(Self::IntegerPower(-1), &(x + 1.0)) * (t / (1.0 - x))),
             Self::Logistic => Some(t * (&y * (1.0 - &y))),
             // d/dx erf(x) = 2/√π · exp(-x²).

@@ -18,7 +18,7 @@ use crate::primitives::elementwise::{compare, compare_with};
 use crate::primitives::reduce::{Reduction, reduce_by, sum};
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_in_dim, move_axis, reshape};
-use crate::primitives::slice::slice;
+use crate::primitives::slice::{concatenate, slice};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::Comparison;
 use crate::tensor::primitive::{
@@ -85,6 +85,34 @@ fn kept(keeps: &Tensor, value: &Tensor) -> Tensor {
     let axes: Vec<usize> = (0..keeps.rank()).collect();
     let keeps = or_panic(broadcast_in_dim(keeps, value.shape(), &axes));
     or_panic(select(&keeps, value, &create::zeros_like(value)))
+}
+
+/// Returns the directional derivative of the determinant of matrices with two or three rows: the sum of the products of
+/// the elements of the tangent and the cofactors. It is a polynomial, so its derivatives exist at singular matrices, too.
+#[track_caller]
+fn by_cofactors(matrix: &Tensor, tangent: &Tensor) -> Tensor {
+    let axis = matrix.rank() - 1;
+    let turned = |rows, columns| rolled(&rolled(matrix, axis - 1, rows), axis, columns);
+    let cofactors = if matrix.shape()[axis] == 2 {
+        let minors = turned(1, 1);
+        or_panic(select(&mask(matrix, Comparison::Eq), &minors, &-&minors))
+    } else {
+        turned(1, 1) * turned(2, 2) - turned(1, 2) * turned(2, 1)
+    };
+    or_panic(sum(&(cofactors * tangent), &[axis - 1, axis]))
+}
+
+/// Moves the elements along an axis by `count` positions to the front, and the first `count` elements to the end.
+#[track_caller]
+fn rolled(operand: &Tensor, axis: usize, count: usize) -> Tensor {
+    let part = |range: std::ops::Range<usize>| {
+        let mut starts = vec![0; operand.rank()];
+        let mut limits = operand.shape().to_vec();
+        (starts[axis], limits[axis]) = (range.start, range.end);
+        or_panic(slice(operand, &starts, &limits, &vec![1; operand.rank()]))
+    };
+    let length = operand.shape()[axis];
+    or_panic(concatenate(&[&part(count..length), &part(0..count)], axis))
 }
 
 /// Returns the trace of `adj(A) B`, which is the directional derivative of the determinant (Jacobi's formula).
@@ -168,6 +196,7 @@ impl Primitive for Determinant {
                 .and_then(|tangent| match operand.shape()[operand.rank() - 1] {
                     0 => None,
                     1 => Some(or_panic(reshape(tangent, result.shape()))),
+                    2 | 3 => Some(by_cofactors(operand, tangent)),
                     _ => Some(trace_of_adjugate(operand, tangent)),
                 });
         (one(result), one(tangent))

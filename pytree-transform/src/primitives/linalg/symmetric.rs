@@ -76,10 +76,10 @@ fn tridiagonalize(matrix: &mut Columns) -> (Tridiagonal, Vec<f64>) {
     let mut diagonal = vec![0.0; size];
     let mut below = vec![0.0; size];
     let mut scales = vec![0.0; size - 1];
-    for step in 0..size {
+    for (step, on_diagonal) in diagonal.iter_mut().enumerate() {
         let (left, rest) = matrix.split_at_mut(step + 1);
         let column = &mut left[step * size..][step..];
-        diagonal[step] = column[0];
+        *on_diagonal = column[0];
         let column = &mut column[1..];
         if column.is_empty() {
             break;
