@@ -1,5 +1,6 @@
 //! A linear layer whose product is given as an einsum string.
 
+use pytree_core::axes::{AxisRole, StaticFields};
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor, try_einsum};
@@ -25,15 +26,46 @@ const EINSUM: &str = "Einsum";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Einsum {
     /// The second operand of the product.
-    #[param("T[...]")]
+    #[param("T[...]", roles = weight_roles)]
     pub weight: Tensor,
     /// The bias, which is added to the product. The axes of the bias are the axes of the result that the weight also
     /// has, in the same order as in the result. `None` means that the layer has no bias.
-    #[param("T[...]")]
+    #[param("T[...]", roles = bias_roles)]
     pub bias: Option<Tensor>,
     /// The letters of the axes of the input, of the weight and of the result, such as `nta,hab->nthb`.
     #[r#static]
     pub subscripts: String,
+}
+
+/// Returns the roles of the weight. An axis that only the input has, too, is summed over. An axis that the input and the
+/// result have counts independent copies.
+fn weight_roles(fields: &StaticFields<'_>, _: usize) -> Option<Vec<AxisRole>> {
+    let subscripts: String = fields.get("subscripts")?;
+    let [input, weight, result] = parts(&subscripts)?;
+    let roles =
+        weight.chars().map(
+            |letter| match (input.contains(letter), result.contains(letter)) {
+                (true, true) => AxisRole::Batch,
+                (false, true) => AxisRole::Output,
+                (_, false) => AxisRole::Input,
+            },
+        );
+    Some(roles.collect())
+}
+
+/// Returns the roles of the bias, whose axes are the axes of the result that the weight also has.
+fn bias_roles(fields: &StaticFields<'_>, _: usize) -> Option<Vec<AxisRole>> {
+    let subscripts: String = fields.get("subscripts")?;
+    let [input, weight, result] = parts(&subscripts)?;
+    let letters = result.chars().filter(|letter| weight.contains(*letter));
+    let roles = letters.map(|letter| {
+        if input.contains(letter) {
+            AxisRole::Batch
+        } else {
+            AxisRole::Output
+        }
+    });
+    Some(roles.collect())
 }
 
 /// The options of a new [`Einsum`] layer, with the defaults of Flax.

@@ -44,7 +44,7 @@ const EMBED: &str = "Embed";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Embed {
     /// The table, with a row for each item.
-    #[param("T[embeddings features]")]
+    #[param("T[embeddings features]", roles(item, output))]
     pub embedding: Tensor,
 }
 

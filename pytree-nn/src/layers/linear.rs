@@ -22,10 +22,10 @@ use crate::random::Rngs;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Linear {
     /// The matrix by which the input is multiplied.
-    #[param("T[in out]")]
+    #[param("T[in out]", roles(input, output))]
     pub weight: Tensor,
     /// The vector that is added to the product. `None` means that the layer has no bias.
-    #[param("T[out]")]
+    #[param("T[out]", roles(output))]
     pub bias: Option<Tensor>,
 }
 

@@ -1,5 +1,6 @@
 //! A linear layer that sums over several axes of its input.
 
+use pytree_core::axes::{AxisRole, StaticFields};
 use pytree_core::{Module, shapes};
 use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
@@ -32,10 +33,10 @@ const LINEAR_GENERAL: &str = "LinearGeneral";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LinearGeneral {
     /// The weight: `[batch…, in…, out…]`.
-    #[param("T[...]")]
+    #[param("T[...]", roles = weight_roles)]
     pub weight: Tensor,
     /// The bias `[batch…, out…]`, which is added to the product. `None` means that the layer has no bias.
-    #[param("T[...]")]
+    #[param("T[...]", roles = bias_roles)]
     pub bias: Option<Tensor>,
     /// The axes of the input that are summed over. The order of this list has no effect, as in Flax. The axes `in` of
     /// the weight have the same order as these axes in the input.
@@ -44,6 +45,22 @@ pub struct LinearGeneral {
     /// The number of batch axes, which are the first axes of the input and of the weight. The default is 0.
     #[r#static]
     pub batch_axes: usize,
+}
+
+/// Returns the roles of the weight: its last axes are the outputs.
+fn weight_roles(fields: &StaticFields<'_>, rank: usize) -> Option<Vec<AxisRole>> {
+    let inputs = fields.get::<Vec<isize>>("axes")?.len();
+    let mut roles = vec![AxisRole::Batch; fields.get("batch_axes")?];
+    roles.resize(roles.len() + inputs, AxisRole::Input);
+    roles.resize(roles.len().max(rank), AxisRole::Output);
+    Some(roles)
+}
+
+/// Returns the roles of the bias.
+fn bias_roles(fields: &StaticFields<'_>, rank: usize) -> Option<Vec<AxisRole>> {
+    let mut roles = vec![AxisRole::Batch; fields.get("batch_axes")?];
+    roles.resize(roles.len().max(rank), AxisRole::Output);
+    Some(roles)
 }
 
 /// The options of a new [`LinearGeneral`] layer, with the defaults of Flax.

@@ -26,7 +26,7 @@ const LEARNED: &str = "LearnedPositions";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LearnedPositions {
     /// The vector of each position.
-    #[param("T[length features]")]
+    #[param("T[length features]", roles(item, output))]
     pub embedding: Tensor,
     /// The position of the next token. `None` means that the layer has no index, so the first token of each call has
     /// the position 0. [`with_cache`](crate::with_cache()) creates the index.

@@ -21,10 +21,10 @@ use crate::random::Rngs;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct HeadProjection {
     /// The tensor by which the input is multiplied: the `kernel` in Flax.
-    #[param("T[in heads head_dim]")]
+    #[param("T[in heads head_dim]", roles(input, output_head, output))]
     pub weight: Tensor,
     /// The matrix that is added to the product. `None` means that the projection has no bias.
-    #[param("T[heads head_dim]")]
+    #[param("T[heads head_dim]", roles(output_head, output))]
     pub bias: Option<Tensor>,
 }
 
@@ -71,10 +71,10 @@ impl HeadProjection {
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct OutputProjection {
     /// The tensor by which the results are multiplied: the `kernel` in Flax.
-    #[param("T[heads head_dim out]")]
+    #[param("T[heads head_dim out]", roles(input_head, input, output))]
     pub weight: Tensor,
     /// The vector that is added to the product. `None` means that the projection has no bias.
-    #[param("T[out]")]
+    #[param("T[out]", roles(output))]
     pub bias: Option<Tensor>,
 }
 

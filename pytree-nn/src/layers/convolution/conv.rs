@@ -35,10 +35,10 @@ const CONV: &str = "Conv";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct Conv {
     /// The kernel: `[kernel…, in / groups, out]`.
-    #[param("T[*kernel in out]")]
+    #[param("T[*kernel in out]", roles(kernel, input, output))]
     pub weight: Tensor,
     /// The vector that is added to the result of each window. `None` means that the layer has no bias.
-    #[param("T[out]")]
+    #[param("T[out]", roles(output))]
     pub bias: Option<Tensor>,
     /// The distance between neighbouring windows along each spatial axis.
     #[r#static]

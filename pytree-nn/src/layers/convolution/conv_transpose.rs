@@ -49,10 +49,10 @@ const CONV_TRANSPOSE: &str = "ConvTranspose";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct ConvTranspose {
     /// The kernel.
-    #[param("T[*kernel in out]")]
+    #[param("T[*kernel in out]", roles(kernel, input, output))]
     pub weight: Tensor,
     /// The vector that is added to each element of the result. `None` means that the layer has no bias.
-    #[param("T[out]")]
+    #[param("T[out]", roles(output))]
     pub bias: Option<Tensor>,
     /// The distance in the result between the windows of neighbouring input elements.
     #[r#static]

@@ -47,10 +47,10 @@ const BATCH_NORM: &str = "BatchNorm";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct BatchNorm {
     /// The factor of the normalised features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub scale: Option<Tensor>,
     /// The bias, which is added to the scaled features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub bias: Option<Tensor>,
     /// The running mean, initially 0. If the parameters are half-precision floats, the running mean has the dtype f32,
     /// as in Flax.

@@ -29,10 +29,10 @@ const GROUP_NORM: &str = "GroupNorm";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct GroupNorm {
     /// The factor of the normalised features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub scale: Option<Tensor>,
     /// The bias, which is added to the scaled features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub bias: Option<Tensor>,
     /// The number of groups, which divides the number of features.
     #[r#static]

@@ -30,10 +30,10 @@ const INSTANCE_NORM: &str = "InstanceNorm";
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct InstanceNorm {
     /// The factor of the normalised features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub scale: Option<Tensor>,
     /// The bias, which is added to the scaled features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub bias: Option<Tensor>,
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]

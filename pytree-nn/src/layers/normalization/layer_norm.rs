@@ -25,10 +25,10 @@ use crate::random::Rngs;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LayerNorm {
     /// The factor of the normalised features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub scale: Option<Tensor>,
     /// The bias, which is added to the scaled features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub bias: Option<Tensor>,
     /// The number added to the variance to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]
@@ -124,7 +124,7 @@ impl LayerNorm {
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct RmsNorm {
     /// The factor of the normalised features.
-    #[param("T[features]")]
+    #[param("T[features]", roles(feature))]
     pub scale: Option<Tensor>,
     /// The number added to the mean square to avoid a division by zero. The default is 1e-6, as in Flax.
     #[r#static]

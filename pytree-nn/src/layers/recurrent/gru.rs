@@ -35,13 +35,13 @@ use crate::random::Rngs;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct GruCell {
     /// The matrix that multiplies the hidden state, for r, z and n.
-    #[param("T[hidden 3*hidden]")]
+    #[param("T[hidden 3*hidden]", roles(input, output))]
     pub recurrent: Tensor,
     /// The matrix that multiplies the input, for r, z and n.
-    #[param("T[in 3*hidden]")]
+    #[param("T[in 3*hidden]", roles(input, output))]
     pub input: Tensor,
     /// The bias that is added to the product with the input, for r, z and n.
-    #[param("T[3*hidden]")]
+    #[param("T[3*hidden]", roles(output))]
     pub bias: Tensor,
     /// The function σ of the gates. The default is the sigmoid.
     #[r#static]

@@ -35,13 +35,13 @@ use crate::random::Rngs;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct LstmCell {
     /// The matrix that multiplies the hidden state, for the gates i, f, g and o.
-    #[param("T[hidden 4*hidden]")]
+    #[param("T[hidden 4*hidden]", roles(input, output))]
     pub recurrent: Tensor,
     /// The matrix that multiplies the input, for the gates i, f, g and o.
-    #[param("T[in 4*hidden]")]
+    #[param("T[in 4*hidden]", roles(input, output))]
     pub input: Tensor,
     /// The bias of the gates i, f, g and o.
-    #[param("T[4*hidden]")]
+    #[param("T[4*hidden]", roles(output))]
     pub bias: Tensor,
     /// The function σ of the gates. The default is the sigmoid.
     #[r#static]

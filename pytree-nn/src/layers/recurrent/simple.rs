@@ -25,13 +25,13 @@ use crate::random::Rngs;
 #[derive(Module, Clone, Debug, PartialEq)]
 pub struct SimpleCell {
     /// The matrix that multiplies the hidden state.
-    #[param("T[hidden hidden]")]
+    #[param("T[hidden hidden]", roles(input, output))]
     pub recurrent: Tensor,
     /// The matrix that multiplies the input.
-    #[param("T[in hidden]")]
+    #[param("T[in hidden]", roles(input, output))]
     pub input: Tensor,
     /// The bias that is added to the product with the input.
-    #[param("T[hidden]")]
+    #[param("T[hidden]", roles(output))]
     pub bias: Tensor,
     /// The function that is applied to the sum. The default is tanh.
     #[r#static]
