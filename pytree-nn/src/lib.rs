@@ -72,9 +72,9 @@ pub use layers::{
     ConvTranspose, ConvTransposeOptions, Dropout, Einsum, EinsumOptions, Embed, EmbedOptions,
     Flatten, Forward, GroupNorm, GruCell, Identity, InstanceNorm, Lambda, LayerNorm, Linear,
     LinearGeneral, LinearGeneralOptions, LinearOptions, Lora, LoraAdapter, LoraParam, LstmCell,
-    Mlp, Mode, NormOptions, PRelu, PerAxis, Pool, RecurrentCell, Reduction, RmsNorm, Rnn,
-    Sequential, SimpleCell, SpectralNorm, SpectralState, VarianceFormula, WeightNorm, WeightScale,
-    WrapError, avg_pool, eval, eval_where, max_pool, min_pool, train, train_where,
+    MatrixLayout, Mlp, Mode, NormOptions, PRelu, PerAxis, Pool, RecurrentCell, Reduction, RmsNorm,
+    Rnn, Sequential, SimpleCell, SpectralNorm, SpectralState, VarianceFormula, WeightNorm,
+    WeightScale, WrapError, avg_pool, eval, eval_where, max_pool, min_pool, train, train_where,
 };
 pub use layers::{
     AttentionDirection, AttentionOptions, DropoutMask, HeadProjection, KeyValueCache,

@@ -66,6 +66,7 @@ mod p54_vae_ensemble;
 mod p55_gaussian_process;
 mod p56_data_parallel;
 mod p57_sharded_transformer;
+mod p58_roles;
 
 /// Returns the message of the panic in which the action ends. Line numbers of files in this folder are replaced by
 /// `LINE`.

@@ -38,7 +38,10 @@ fn adapters_of_layers_are_trained_alone_and_merged() {
         .iter()
         .map(|adapter| adapter.path.as_str())
         .collect();
-    assert_eq!(paths, ["layers[4].weight", "layers[6].weight"]);
+    assert_eq!(
+        paths,
+        ["layers[0].weight", "layers[4].weight", "layers[6].weight"]
+    );
     assert_eq!(
         lora.adapted().forward(&data.0),
         model.clone().forward(&data.0)
@@ -54,7 +57,7 @@ fn adapters_of_layers_are_trained_alone_and_merged() {
         )| {
             let of_lora = value_and_grad(|lora: &Lora<Sequential>| loss(lora, &data));
             let (loss, gradient) = of_lora.wrt(adapters.clone())(lora);
-            assert_eq!(gradient.iter_with_path().count(), 4);
+            assert_eq!(gradient.iter_with_path().count(), 6);
             optimizer.update(lora, &gradient);
             loss
         },
@@ -76,13 +79,12 @@ fn adapters_of_layers_are_trained_alone_and_merged() {
     let merged_loss = softmax_cross_entropy(&logits, &data.1).mean();
     assert_eq!(merged_loss, loss(&lora, &data));
     assert_eq!(
-        weights(&merged)["layers[0].weight"],
-        weights(&model)["layers[0].weight"]
+        weights(&merged)["layers[0].bias"],
+        weights(&model)["layers[0].bias"]
     );
-    assert_ne!(
-        weights(&merged)["layers[4].weight"],
-        weights(&model)["layers[4].weight"]
-    );
+    for path in ["layers[0].weight", "layers[4].weight"] {
+        assert_ne!(weights(&merged)[path], weights(&model)[path]);
+    }
 }
 
 #[test]
@@ -106,7 +108,8 @@ fn adapters_without_matrices_are_refused() {
     let norm = Filter::path("layers[1]");
     assert_eq!(
         panic_message(move || Lora::new(&model, &norm, 2, &mut Rngs::new(0))),
-        "cannot add adapters: the filter selects layers[1].scale: f32[4], layers[1].bias: f32[4], expected parameters with two axes; \
-         choose a filter that selects such parameters, for instance `Filter::param()`"
+        "cannot add adapters: the filter selects layers[1].scale: f32[4], layers[1].bias: f32[4], expected weights with inputs and outputs; \
+         choose a filter that selects some of the weights layers[0].weight, layers[4].weight, layers[6].weight, \
+         for instance `Filter::path(\"layers[0].weight\")`"
     );
 }

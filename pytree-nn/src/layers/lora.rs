@@ -1,14 +1,14 @@
 //! Low-rank adapters, which fine-tune a model with few trained parameters.
 
 use pytree_core::kind::Param;
-use pytree_core::{Collection, Filter, Module, partition, shapes};
+use pytree_core::{Collection, Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{restored, rewritten};
+use super::rewriting::{restored, rewritten, selected_matrices};
 use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::{Forward, WrapError};
+use crate::layers::{Forward, MatrixLayout, WrapError};
 use crate::model::Model;
 use crate::random::Rngs;
 
@@ -26,23 +26,35 @@ pub struct LoraAdapter {
     /// The key path of the matrix in the model.
     #[r#static]
     pub path: String,
+    /// The axes of the weight that are the rows and the columns of the matrix.
+    #[r#static]
+    pub layout: MatrixLayout,
     /// The first factor, initially drawn from [`Initializer::he_uniform`]: `lora_a` in Flax.
-    #[param(LoraParam, "T[in rank]")]
+    #[param(LoraParam, "T[*batch in rank]", roles(batch, input, output))]
     pub a: Tensor,
     /// The second factor, initially 0: `lora_b` in Flax.
-    #[param(LoraParam, "T[rank out]")]
+    #[param(LoraParam, "T[*batch rank out]", roles(batch, input, output))]
     pub b: Tensor,
 }
 
 impl LoraAdapter {
-    /// Returns `weight + scale · a · b`.
+    /// Returns `weight + scale · a · b`, where the product has the axes of the weight.
     ///
     /// # Panics
     /// If the shapes or the dtypes differ.
-    #[shapes(weight = "T[in out]", return = "T[in out]")]
     #[track_caller]
     pub fn adapted(&self, weight: &Tensor, scale: f64) -> Tensor {
-        weight + self.a.matmul(&self.b) * scale
+        let product = self.a.matmul(&self.b) * scale;
+        let found = self.layout.matrix_shape(weight.shape());
+        assert!(
+            found.as_deref() == Some(product.shape()),
+            "cannot adapt {}: the adapter is made for a matrix {:?}, but the weight {} is a matrix {:?}; make the adapters for this model, with `Lora::new`",
+            self.path,
+            product.shape(),
+            weight.info(),
+            found.unwrap_or_default()
+        );
+        weight + self.layout.weight(&product, weight.shape())
     }
 }
 
@@ -55,6 +67,11 @@ impl LoraAdapter {
 ///
 /// To train only the adapters, differentiate with respect to [`LoraParam`], and give the optimizer the same filter.
 /// After training, keep the result of `adapted` to merge the adapters into the model.
+///
+/// A matrix is a weight whose field declares the roles of its axes, with inputs and outputs: the weights of `Linear`,
+/// `LinearGeneral`, `Einsum`, `Conv`, `Embed`, recurrent cells, and the query, key, value and output of attention. The
+/// heads of attention belong to its features, and the positions of a convolution's kernel belong to its inputs. A
+/// layer of your own declares roles like this: `#[param("in out", roles(input, output))]`.
 ///
 /// # Examples
 /// ```
@@ -91,15 +108,17 @@ pub struct Lora<M> {
 }
 
 impl<M: Model> Lora<M> {
-    /// Adds an adapter of the given rank to each matrix that the filter selects. Selected leaves that are not matrices,
-    /// such as biases, get no adapter.
+    /// Adds an adapter of the given rank to each matrix that the filter selects. Selected parameters that are not
+    /// matrices, such as biases and scales, get no adapter.
     ///
     /// Draws two keys of the stream `params` for each matrix, first for `a` and then for `b`, as in Flax. An adapter
     /// has the dtype of its matrix.
     ///
     /// # Panics
-    /// If the filter selects no parameter with two axes, if the filter has an unknown path, or if there is no stream to
-    /// draw from.
+    /// - If the filter selects no matrix, or has an unknown path.
+    /// - If the filter selects a parameter with at least two axes whose field declares no roles.
+    /// - If `rank` is 0, or greater than the number of rows or columns of a matrix.
+    /// - If there is no stream to draw from.
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(
@@ -108,20 +127,34 @@ impl<M: Model> Lora<M> {
         rank: usize,
         rngs: &mut Rngs,
     ) -> Result<Self, WrapError> {
-        let selected = partition::try_filter(model, &(Filter::param() & filter.clone()))?;
-        let mut adapters = Vec::new();
-        for (path, weight) in selected.iter_with_path() {
-            let [inputs, outputs] = *weight.shape() else {
+        let matrices = selected_matrices("add adapters", model, filter)?;
+        let mut adapters = Vec::with_capacity(matrices.len());
+        for (path, weight, layout) in matrices {
+            let shape = layout.matrix_shape(weight.shape()).unwrap_or_default();
+            let [batch @ .., rows, columns] = &shape[..] else {
                 continue;
             };
-            let dtype = weight.dtype();
-            let a = Initializer::he_uniform().initialize(&rngs.params(), dtype, &[inputs, rank]);
-            let b = Initializer::Zeros.initialize(&rngs.params(), dtype, &[rank, outputs]);
-            let path = path.to_string();
-            adapters.push(LoraAdapter { path, a, b });
-        }
-        if adapters.is_empty() {
-            return Err(WrapError::no_weight("add adapters", "two axes", &selected));
+            let (rows, columns) = (*rows, *columns);
+            if rank == 0 || rank > rows.min(columns) {
+                return Err(WrapError::Rank {
+                    rank,
+                    path,
+                    rows,
+                    columns,
+                });
+            }
+            let (dtype, count) = (weight.dtype(), batch.iter().product::<usize>());
+            // The factors of all matrices are drawn side by side, because the scale depends on the number of rows.
+            let a = Initializer::he_uniform();
+            let a = a.initialize(&rngs.params(), dtype, &[rows, count * rank]);
+            let a = a.reshape([rows, count, rank]).move_axis(1, 0);
+            let b = [batch, &[rank, columns]].concat();
+            adapters.push(LoraAdapter {
+                path: path.to_string(),
+                layout,
+                a: a.reshape([batch, &[rows, rank]].concat()),
+                b: Initializer::Zeros.initialize(&rngs.params(), dtype, &b),
+            });
         }
         Ok(Self {
             model: model.clone(),
@@ -189,11 +222,27 @@ mod tests {
         let error = Lora::try_new(&model, &bias, 1, &mut Rngs::new(0)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot add adapters: the filter selects layers[0].bias: f32[3], expected parameters with two axes; \
-             choose a filter that selects such parameters, for instance `Filter::param()`"
+            "cannot add adapters: the filter selects layers[0].bias: f32[3], expected weights with inputs and outputs; \
+             choose a filter that selects some of the weights layers[0].weight, for instance `Filter::path(\"layers[0].weight\")`"
         );
         let error = Lora::try_new(&model, &Filter::path("head"), 1, &mut Rngs::new(0));
         assert!(error.unwrap_err().to_string().contains("head"));
+    }
+
+    #[test]
+    fn rank_above_the_smaller_side_is_an_error() {
+        let model = Mlp::new(&[8, 3, 8], Activation::Relu, &mut Rngs::new(0));
+        let refused = |rank| {
+            let error = Lora::try_new(&model, &Filter::param(), rank, &mut Rngs::new(0));
+            error.unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused(4),
+            "cannot add adapters of rank 4: layers[0].weight is a matrix [8, 3]; use a rank from 1 to 3, or leave it out: \
+             `filter & !Filter::path(\"layers[0].weight\")`"
+        );
+        assert!(refused(0).contains("use a rank from 1 to 3"));
+        assert!(Lora::try_new(&model, &Filter::param(), 3, &mut Rngs::new(0)).is_ok());
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod identity;
 mod linear;
 mod linear_general;
 mod lora;
+mod matrix_layout;
 mod mlp;
 mod mode;
 mod normalization;
@@ -46,6 +47,8 @@ pub use identity::Identity;
 pub use linear::{Linear, LinearOptions};
 pub use linear_general::{LinearGeneral, LinearGeneralOptions};
 pub use lora::{Lora, LoraAdapter, LoraParam};
+pub use matrix_layout::MatrixLayout;
+pub(crate) use matrix_layout::roles_of;
 pub use mlp::Mlp;
 pub use mode::{Mode, eval, eval_where, train, train_where};
 pub use normalization::{

@@ -1,55 +1,114 @@
 //! Functions that replace some weights of a model for one call, and restore the weights after the call. Layers that
 //! wrap a whole model, such as [`Lora`](crate::Lora), use both functions.
 
-use pytree_core::{Partition, TreeError, edit};
+use pytree_core::{Filter, KeyPath, Partition, TreeError, edit, partition};
 use pytree_transform::Tensor;
 use thiserror::Error;
 
+use crate::layers::{MatrixLayout, roles_of};
 use crate::model::Model;
 
 /// The error of a wrapper such as [`Lora`](crate::Lora), if the wrapper finds no weights to replace.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum WrapError {
-    /// The filter selects no parameter with the right number of axes.
+    /// The filter selects no weight that is a matrix.
     #[error(
-        "cannot {action}: the filter selects {selected}, expected parameters with {axes}; choose a filter that selects such parameters, for instance `Filter::param()`"
+        "cannot {action}: the filter selects {selected}, expected weights with inputs and outputs; {}",
+        instead(.matrices)
     )]
     NoWeight {
         /// The action of the wrapper, such as `add adapters`.
         action: &'static str,
         /// The parameters that the filter selects.
         selected: String,
-        /// The expected number of axes.
-        axes: &'static str,
+        /// The paths of the weights of the model that have inputs and outputs.
+        matrices: Vec<KeyPath>,
     },
-    /// The filter has an unknown path.
+    /// The rank of an adapter is zero, or greater than the number of rows or columns of its matrix.
+    #[error(
+        "cannot add adapters of rank {rank}: {path} is a matrix [{rows}, {columns}]; {}",
+        other_rank(path, (*rows).min(*columns))
+    )]
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// The path of the matrix.
+        path: KeyPath,
+        /// The number of rows.
+        rows: usize,
+        /// The number of columns.
+        columns: usize,
+    },
+    /// The filter has an unknown path, or selects weights whose fields do not declare the roles of their axes.
     #[error("cannot select weights: {0}")]
     Filter(#[from] TreeError),
 }
 
-impl WrapError {
-    /// Returns the error for a selection without weights.
-    pub(super) fn no_weight<M>(
-        action: &'static str,
-        axes: &'static str,
-        selected: &Partition<M, Tensor>,
-    ) -> Self {
-        let leaves = selected.iter_with_path();
-        let leaves: Vec<String> = leaves
-            .map(|(path, leaf)| format!("{path}: {}", leaf.info()))
-            .collect();
-        let selected = if leaves.is_empty() {
-            "no parameter".to_owned()
-        } else {
-            leaves.join(", ")
-        };
-        Self::NoWeight {
-            action,
-            selected,
-            axes,
-        }
+fn other_rank(path: &KeyPath, most: usize) -> String {
+    let leave_out = format!("leave it out: `filter & !Filter::path(\"{path}\")`");
+    match most {
+        0 => leave_out,
+        1 => format!("use the rank 1, or {leave_out}"),
+        _ => format!("use a rank from 1 to {most}, or {leave_out}"),
     }
+}
+
+fn instead(matrices: &[KeyPath]) -> String {
+    const SHOWN: usize = 6;
+    let Some(first) = matrices.first() else {
+        return "the model has no such weights".to_owned();
+    };
+    let shown: Vec<String> = matrices.iter().take(SHOWN).map(KeyPath::or_root).collect();
+    let more = if matrices.len() > SHOWN { ", …" } else { "" };
+    format!(
+        "choose a filter that selects some of the weights {}{more}, for instance `Filter::path(\"{first}\")`",
+        shown.join(", ")
+    )
+}
+
+/// Returns the parameters that a filter selects and that are matrices, with their paths and layouts. Selected parameters
+/// that are not matrices, such as biases, are left out.
+///
+/// # Errors
+/// [`WrapError::Filter`], and [`WrapError::NoWeight`] if no matrix is selected.
+pub(super) fn selected_matrices<M: Model>(
+    action: &'static str,
+    model: &M,
+    filter: &Filter,
+) -> Result<Vec<(KeyPath, Tensor, MatrixLayout)>, WrapError> {
+    let filter = Filter::param() & filter.clone();
+    let selected: Partition<M, Tensor> = partition::try_filter(model, &filter)?;
+    let layouts = roles_of(selected.tree(), |_| true)?.into_iter();
+    let layouts = layouts.map(|roles| MatrixLayout::of(&roles?));
+    let weights = selected.iter_with_path().zip(layouts);
+    let matrices =
+        weights.filter_map(|((path, weight), layout)| Some((path, weight.clone(), layout?)));
+    let matrices: Vec<_> = matrices.collect();
+    if !matrices.is_empty() {
+        return Ok(matrices);
+    }
+    let leaves = selected.iter_with_path();
+    let leaves: Vec<String> = leaves
+        .map(|(path, leaf)| format!("{path}: {}", leaf.info()))
+        .collect();
+    let every: Partition<M, Tensor> = partition::try_filter(model, &Filter::param())?;
+    let roles = every.tree().treedef().leaf_roles();
+    let every = every.iter_with_path().zip(&roles);
+    let matrices = every.filter_map(|((path, weight), roles)| {
+        let layout = MatrixLayout::of(&roles.of_leaf(weight).ok()?);
+        layout.map(|_| path)
+    });
+    let selected = if leaves.is_empty() {
+        "no parameter".to_owned()
+    } else {
+        leaves.join(", ")
+    };
+    Err(WrapError::NoWeight {
+        action,
+        selected,
+        matrices: matrices.collect(),
+    })
 }
 
 /// Replaces each leaf by the tensor that `change` returns, and keeps the leaf if `change` returns `None`. Returns the

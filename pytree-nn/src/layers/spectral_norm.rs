@@ -1,15 +1,15 @@
 //! Spectral normalisation, which divides a weight by its largest singular value.
 
 use pytree_core::kind::BatchStat;
-use pytree_core::{Filter, Module, partition};
+use pytree_core::{Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{restored, rewritten};
+use super::rewriting::{restored, rewritten, selected_matrices};
 use crate::convert_floats::{at_least_f32, at_least_f32_dtype};
 use crate::error::InputError;
 use crate::initializers::Initializer;
-use crate::layers::{Forward, Mode, WrapError};
+use crate::layers::{Forward, MatrixLayout, Mode, WrapError};
 use crate::model::Model;
 use crate::random::Rngs;
 
@@ -19,11 +19,14 @@ pub struct SpectralState {
     /// The key path of the weight in the model.
     #[r#static]
     pub path: String,
-    /// The approximate singular vector: `[1, features]`.
-    #[state(BatchStat, "float[1 features]")]
+    /// The axes of the weight that are the rows and the columns of its matrix.
+    #[r#static]
+    pub layout: MatrixLayout,
+    /// The approximate singular vector: `[batch…, 1, features]`.
+    #[state(BatchStat, "float[*batch 1 features]")]
     pub u: Tensor,
-    /// The approximate largest singular value, initially 1.
-    #[state(BatchStat, "float[]")]
+    /// The approximate largest singular value, initially 1: `[batch…]`.
+    #[state(BatchStat, "float[*batch]")]
     pub sigma: Tensor,
 }
 
@@ -34,8 +37,8 @@ pub struct SpectralState {
 /// training, u and σ are stored, so that the approximation improves from call to call. In [`Mode::Eval`], u and σ are
 /// not stored.
 ///
-/// A weight is a parameter with at least two axes. A weight with more axes is reshaped to a matrix `[_, features]` with
-/// the features of its last axis. The stored weights do not change. (`SpectralNorm` of Flax NNX overwrites the
+/// A weight is a parameter with inputs and outputs. The roles of its axes determine the rows and the columns of the matrix
+/// W; see [`MatrixLayout`]. A weight with batch axes is a matrix for each index along these axes. The stored weights do not change. (`SpectralNorm` of Flax NNX overwrites the
 /// weights.)
 ///
 /// # Examples
@@ -76,29 +79,24 @@ impl<M: Model + Forward> SpectralNorm<M> {
     /// initial u, which is normally distributed with the standard deviation 0.01.
     ///
     /// # Panics
-    /// If the filter selects no parameter with at least two axes, if the filter has an unknown path, or if there is no
-    /// stream to draw from.
+    /// If the filter selects no weight, has an unknown path, or selects a parameter with at least two axes whose field
+    /// declares no roles, or if there is no stream to draw from.
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(model: &M, filter: &Filter, rngs: &mut Rngs) -> Result<Self, WrapError> {
-        let selected = partition::try_filter(model, &(Filter::param() & filter.clone()))?;
         let mut states = Vec::new();
-        for (path, weight) in selected.iter_with_path() {
-            if let [_, .., features] = *weight.shape() {
+        for (path, weight, layout) in selected_matrices("normalise weights", model, filter)? {
+            let shape = layout.matrix_shape(weight.shape()).unwrap_or_default();
+            if let [batch @ .., _, features] = &shape[..] {
                 let (key, dtype) = (rngs.params(), at_least_f32_dtype(weight.dtype()));
+                let u = [batch, &[1, *features]].concat();
                 states.push(SpectralState {
                     path: path.to_string(),
-                    u: Initializer::Normal(0.01).initialize(&key, dtype, &[1, features]),
-                    sigma: Tensor::ones(dtype, []),
+                    layout,
+                    u: Initializer::Normal(0.01).initialize(&key, dtype, &u),
+                    sigma: Tensor::ones(dtype, batch),
                 });
             }
-        }
-        if states.is_empty() {
-            return Err(WrapError::no_weight(
-                "normalise weights",
-                "at least two axes",
-                &selected,
-            ));
         }
         Ok(Self {
             model: model.clone(),
@@ -132,21 +130,21 @@ impl<M: Model + Forward> SpectralNorm<M> {
     /// Updates `state`, and returns the weight divided by its largest singular value.
     #[track_caller]
     fn divided(&self, weight: &Tensor, state: &mut SpectralState) -> Tensor {
-        let features = weight.shape()[weight.rank() - 1];
-        let matrix = at_least_f32(weight).reshape([weight.len() / features.max(1), features]);
-        let normalized = |x: Tensor| &x * (x.square().sum() + self.epsilon).rsqrt();
-        let mut v = Tensor::zeros(matrix.dtype(), [1, matrix.shape()[0]]);
+        let matrix = state.layout.matrix(&at_least_f32(weight));
+        let transposed = matrix.swap_axes(-1, -2);
+        let normalized = |x: Tensor| &x * (x.square().sum_keep([-1]) + self.epsilon).rsqrt();
+        let mut v = Tensor::zeros_like(&matrix.sum_keep([-1]).swap_axes(-1, -2));
         for _ in 0..self.steps {
-            v = normalized(state.u.matmul(&matrix.t()));
+            v = normalized(state.u.matmul(&transposed));
             state.u = normalized(v.matmul(&matrix));
         }
         (v, state.u) = (v.stop_gradient(), state.u.stop_gradient());
-        let sigma = v.matmul(&matrix).matmul(&state.u.t()).reshape([0_usize; 0]);
-        state.sigma = sigma.stop_gradient();
+        let sigma = v.matmul(&matrix).matmul(&state.u.swap_axes(-1, -2));
+        state.sigma = sigma.squeeze([-1, -2]).stop_gradient();
         let divisor = sigma
             .not_equal(0.0)
             .select(&sigma, &Tensor::ones_like(&sigma));
-        let divided = (matrix / divisor).reshape(weight.shape());
+        let divided = state.layout.weight(&(matrix / divisor), weight.shape());
         divided.convert(weight.dtype())
     }
 }

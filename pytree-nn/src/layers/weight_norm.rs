@@ -1,10 +1,10 @@
 //! Weight normalisation, which separates a weight into a direction and a length.
 
-use pytree_core::{Filter, Module, partition};
+use pytree_core::{Filter, Module};
 use pytree_derive::panicking_twin;
 use pytree_transform::Tensor;
 
-use super::rewriting::{restored, rewritten};
+use super::rewriting::{restored, rewritten, selected_matrices};
 use crate::error::InputError;
 use crate::layers::{Forward, WrapError};
 use crate::model::Model;
@@ -15,8 +15,11 @@ pub struct WeightScale {
     /// The key path of the weight in the model.
     #[r#static]
     pub path: String,
-    /// The length for each output feature, initially 1.
-    #[param("T[features]")]
+    /// The axes of the weight over which its norm is computed: the inputs.
+    #[r#static]
+    pub inputs: Vec<usize>,
+    /// The length for each output feature, initially 1. Its axes are the other axes of the weight.
+    #[param("T[*features]", roles(feature))]
     pub scale: Tensor,
 }
 
@@ -24,7 +27,9 @@ pub struct WeightScale {
 ///
 /// Each output feature has its own norm ‖V‖ over all elements of the feature, and its own trained length g.
 ///
-/// The output features are the last axis of a weight. The model may have any type: [`normalized`](Self::normalized)
+/// The roles of the axes of a weight tell its inputs from its output features; see
+/// [`AxisRole`](pytree_core::axes::AxisRole). For example, a weight `[in, heads, head_dim]` of attention has a length for
+/// each feature of each head. The model may have any type: [`normalized`](Self::normalized)
 /// returns a copy of the model with g · V / ‖V‖ in place of V. If the model implements [`Forward`], `forward` applies
 /// this copy. The length g is initially 1, as in Flax.
 ///
@@ -52,32 +57,27 @@ pub struct WeightNorm<M> {
 }
 
 impl<M: Model> WeightNorm<M> {
-    /// Normalises each weight that the filter selects. A weight is a parameter with at least two axes. Draws no keys.
+    /// Normalises each weight that the filter selects. A weight is a parameter with inputs and outputs, so biases are left
+    /// out. Draws no keys.
     ///
     /// # Panics
-    /// If the filter selects no parameter with at least two axes, or if the filter has an unknown path.
+    /// If the filter selects no weight, has an unknown path, or selects a parameter with at least two axes whose field
+    /// declares no roles.
     #[panicking_twin(new)]
     #[track_caller]
     pub fn try_new(model: &M, filter: &Filter) -> Result<Self, WrapError> {
-        let selected = partition::try_filter(model, &(Filter::param() & filter.clone()))?;
-        let weights = selected
-            .iter_with_path()
-            .filter(|(_, weight)| weight.rank() > 1);
-        let scale =
-            |weight: &Tensor| Tensor::ones(weight.dtype(), &weight.shape()[weight.rank() - 1..]);
-        let scales: Vec<WeightScale> = weights
-            .map(|(path, weight)| WeightScale {
+        let weights = selected_matrices("normalise weights", model, filter)?.into_iter();
+        let scales = weights.map(|(path, weight, layout)| {
+            let lengths = weight.shape().iter().enumerate();
+            let features = lengths.filter(|(axis, _)| !layout.rows.contains(axis));
+            let features: Vec<usize> = features.map(|(_, &length)| length).collect();
+            WeightScale {
                 path: path.to_string(),
-                scale: scale(weight),
-            })
-            .collect();
-        if scales.is_empty() {
-            return Err(WrapError::no_weight(
-                "normalise weights",
-                "at least two axes",
-                &selected,
-            ));
-        }
+                inputs: layout.rows,
+                scale: Tensor::ones(weight.dtype(), features),
+            }
+        });
+        let scales = scales.collect();
         Ok(Self {
             model: model.clone(),
             scales,
@@ -99,11 +99,9 @@ impl<M: Model> WeightNorm<M> {
     fn rewritten(&self) -> (M, Vec<(String, Tensor)>) {
         rewritten(&self.model, |path, weight| {
             let scale = self.scales.iter().find(|scale| scale.path == path)?;
-            let axes: Vec<isize> = (1..weight.rank())
-                .map(|axis| axis.cast_signed() - 1)
-                .collect();
-            let factor = (weight.square().sum_keep(axes) + self.epsilon).rsqrt();
-            Some(weight * factor * &scale.scale)
+            let inputs: Vec<isize> = scale.inputs.iter().map(|axis| axis.cast_signed()).collect();
+            let factor = (weight.square().sum_keep(&inputs) + self.epsilon).rsqrt();
+            Some(weight * factor * scale.scale.expand_dims(&inputs))
         })
     }
 }

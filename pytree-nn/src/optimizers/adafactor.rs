@@ -1,14 +1,16 @@
 //! Adafactor, which approximates a matrix of mean squares by a row and a column, and stores only this row and column.
 
+use pytree_core::axes::AxisRole;
 use pytree_core::kind::OptState;
-use pytree_core::{Module, Static, Tree, partition};
+use pytree_core::{Module, Static, Tree, TreeError, partition};
 use pytree_transform::{AbstractArray, DType, Tensor};
 
+use crate::layers::roles_of;
 use crate::optimizers::ranges::{not_negative, strength};
 use crate::optimizers::transformation::{Scalar, check_number, differing};
 use crate::optimizers::{
-    BiasCorrection, Chain, GradientTransformation, WeightDecay, add_decayed_weights, chain,
-    clip_by_block_rms, ema_with, scale, scale_by_schedule,
+    BiasCorrection, Chain, GradientTransformation, OptimizerError, WeightDecay,
+    add_decayed_weights, chain, clip_by_block_rms, ema_with, scale, scale_by_schedule,
 };
 use crate::schedules::Schedule;
 
@@ -109,8 +111,8 @@ pub fn adafactor_with(learning_rate: impl Into<Schedule>, options: AdafactorOpti
 pub struct FactoredRmsOptions {
     /// The exponent c of the decay 1 - t⁻ᶜ; by default 0.8.
     pub decay_exponent: f64,
-    /// The mean square of a parameter is factored into a row and a column if the second longest axis has at least this
-    /// length; by default `Some(128)`. `None` means that no mean square is factored.
+    /// The mean square of a matrix is factored into a row and a column if the matrix has at least this number of rows and
+    /// of columns; by default `Some(128)`. `None` means that no mean square is factored.
     pub min_factored_length: Option<usize>,
     /// The number that is added to the squared gradients; by default 10⁻³⁰.
     pub epsilon: f64,
@@ -127,16 +129,75 @@ impl Default for FactoredRmsOptions {
 }
 
 impl FactoredRmsOptions {
-    /// Returns the second longest and the longest axis of a parameter of this shape, or `None` if its mean square is
-    /// not factored.
-    fn factored_axes(&self, shape: &[usize]) -> Option<(usize, usize)> {
-        let least = self.min_factored_length?;
-        let mut axes: Vec<usize> = (0..shape.len()).collect();
-        axes.sort_by_key(|axis| shape[*axis]);
-        let [.., second, longest] = axes[..] else {
-            return None;
+    /// Returns whether the mean square of a parameter may be factored, depending on its roles.
+    fn may_factor(&self, parameter: &Tensor) -> bool {
+        let shape = parameter.shape();
+        self.min_factored_length.is_some_and(|least| match shape {
+            [rows, columns] => *rows.min(columns) >= least,
+            _ => shape.len() > 2 && parameter.len() / least.max(1) >= least,
+        })
+    }
+
+    /// Returns the axes of each parameter whose mean square is factored.
+    ///
+    /// # Errors
+    /// [`TreeError::Roles`] if a field does not declare the roles of a parameter that may be factored.
+    fn factored_axes(
+        &self,
+        parameters: &Tree<Tensor>,
+    ) -> Result<Vec<Option<FactoredAxes>>, TreeError> {
+        let roles = roles_of(parameters, |parameter| self.may_factor(parameter))?;
+        let pairs = roles.into_iter().zip(parameters.leaves());
+        let axes = pairs.map(|(roles, parameter)| {
+            FactoredAxes::of(&roles?, parameter.shape(), self.min_factored_length?)
+        });
+        Ok(axes.collect())
+    }
+}
+
+/// The axes of a parameter whose mean square is factored: the axes of its rows, and the axes of its columns. The longer
+/// of both comes second.
+#[derive(Static, Clone, Debug, PartialEq, Eq, Hash)]
+struct FactoredAxes {
+    shorter: Vec<isize>,
+    longer: Vec<isize>,
+}
+
+impl FactoredAxes {
+    /// Returns the axes, or `None` if the parameter is not a matrix with at least `least` rows and columns. Each position
+    /// of a kernel has a matrix of its own, as in optax.
+    fn of(roles: &[AxisRole], shape: &[usize], least: usize) -> Option<Self> {
+        let axes = |is: fn(AxisRole) -> bool| -> Vec<usize> {
+            let axes = 0..shape.len().min(roles.len());
+            axes.filter(|&axis| is(roles[axis])).collect()
         };
-        (shape[second] >= least).then_some((second, longest))
+        let length = |axes: &[usize]| -> usize { axes.iter().map(|&axis| shape[axis]).product() };
+        let rows = axes(|role| role.is_row() && role != AxisRole::Kernel);
+        let columns = axes(AxisRole::is_column);
+        let (row_length, column_length) = (length(&rows), length(&columns));
+        let is_matrix = !rows.is_empty()
+            && !columns.is_empty()
+            && !roles.contains(&AxisRole::Feature)
+            && row_length.min(column_length) >= least;
+        let (shorter, longer) = if row_length > column_length {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        let signed = |axes: Vec<usize>| axes.into_iter().map(usize::cast_signed).collect();
+        is_matrix.then(|| Self {
+            shorter: signed(shorter),
+            longer: signed(longer),
+        })
+    }
+
+    /// Returns the positions of the shorter axes after the longer axes were removed.
+    fn reduced(&self) -> Vec<isize> {
+        let removed_before =
+            |axis: isize| self.longer.iter().filter(|&&other| other < axis).count();
+        let axes = self.shorter.iter();
+        axes.map(|&axis| axis - removed_before(axis).cast_signed())
+            .collect()
     }
 }
 
@@ -146,10 +207,10 @@ impl FactoredRmsOptions {
 struct ScaleByFactoredRms {
     #[state(OptState)]
     count: Tensor,
-    /// The means over the longest axis, for parameters whose mean square is factored.
+    /// The means over the longer of rows and columns, for parameters whose mean square is factored.
     #[state(OptState)]
     rows: Tree<Tensor>,
-    /// The means over the second longest axis, for the same parameters.
+    /// The means over the other one, for the same parameters.
     #[state(OptState)]
     columns: Tree<Tensor>,
     /// The mean squares of the other parameters.
@@ -157,17 +218,22 @@ struct ScaleByFactoredRms {
     whole: Tree<Tensor>,
     #[r#static]
     options: FactoredRmsOptions,
-    /// The second longest and the longest axis of each parameter whose mean square is factored.
+    /// The axes of each parameter whose mean square is factored.
     #[r#static]
-    axes: Vec<Option<(usize, usize)>>,
+    axes: Vec<Option<FactoredAxes>>,
 }
 
 /// Returns the transformation that divides gradients by the root of their factored mean square (Shazeer and Stern 2018,
 /// algorithms 1 and 4), like `optax.scale_by_factored_rms`.
 ///
-/// With d = 1 - t⁻ᶜ and s = g² + ε, the mean square is v ← d v + (1 - d) s. The update is g / √v. For a parameter with
-/// two long axes, the optimizer stores only the mean r of v over the longest axis and the mean c of v over the second
-/// longest axis. The update of such a parameter is g √(mean(r) / r) / √c.
+/// With d = 1 - t⁻ᶜ and s = g² + ε, the mean square is v ← d v + (1 - d) s. The update is g / √v. For a large
+/// matrix, the optimizer stores only the mean r of v over the longer of its rows and columns, and the mean c of v over the
+/// other one. The update of such a parameter is g √(mean(r) / r) / √c.
+///
+/// The roles of the axes of a parameter determine the rows and the columns: inputs, and items of a table, are rows; outputs
+/// are columns; heads belong to the features whose heads they are. Each position of a kernel has a matrix of its own. So a
+/// weight `[512, 8, 64]` of attention is a matrix with 512 rows and 512 columns. (optax chooses the two longest axes,
+/// which is the same for matrices, and for convolutions with more channels than positions.)
 ///
 /// # Examples
 /// ```
@@ -200,54 +266,52 @@ pub fn scale_by_factored_rms(options: FactoredRmsOptions) -> Chain {
 /// parameters.
 fn part(
     parameters: &Tree<Tensor>,
-    axes: &[Option<(usize, usize)>],
+    axes: &[Option<FactoredAxes>],
     is_factored: bool,
 ) -> Tree<Tensor> {
     let keep = |position: usize| axes[position].is_some() == is_factored;
     partition::select::<(), Tensor>(parameters.treedef(), parameters.leaves(), keep).into_tree()
 }
 
-/// Converts an axis to the list of signed axes that a reduction takes.
-fn signed(axis: usize) -> [isize; 1] {
-    [isize::try_from(axis).unwrap_or(isize::MAX)]
-}
-
 impl ScaleByFactoredRms {
-    /// Updates the row and the column that approximate the mean square of a gradient with two long axes. Returns the
-    /// update of the parameter.
+    /// Updates the row and the column that approximate the mean square of a gradient. Returns the update of the parameter.
     fn factored(
         gradient: &Tensor,
         square: &Tensor,
         (row, column): (&mut Tensor, &mut Tensor),
-        (second, longest): (usize, usize),
+        axes: &FactoredAxes,
         (decay, rest): (&Tensor, &Tensor),
     ) -> Tensor {
-        *row = decay * &*row + rest * square.mean_axes(signed(longest));
-        *column = decay * &*column + rest * square.mean_axes(signed(second));
-        let reduced = if second > longest { second - 1 } else { second };
-        let row_factor = (&*row / row.mean_keep(signed(reduced))).rsqrt();
-        let row_factor = row_factor.expand_dims(signed(longest));
-        gradient * row_factor * column.rsqrt().expand_dims(signed(second))
+        *row = decay * &*row + rest * square.mean_axes(&axes.longer);
+        *column = decay * &*column + rest * square.mean_axes(&axes.shorter);
+        let row_factor = (&*row / row.mean_keep(axes.reduced())).rsqrt();
+        let row_factor = row_factor.expand_dims(&axes.longer);
+        gradient * row_factor * column.rsqrt().expand_dims(&axes.shorter)
     }
 }
 
 impl GradientTransformation for ScaleByFactoredRms {
+    fn check(&self, parameters: &Tree<Tensor>) -> Result<(), OptimizerError> {
+        let axes = self.options.factored_axes(parameters);
+        axes.map(drop).map_err(OptimizerError::Factored)
+    }
+
     fn init(&mut self, parameters: &Tree<Tensor>) {
-        let leaves = parameters.leaves().iter();
-        self.axes = leaves
-            .map(|leaf| self.options.factored_axes(leaf.shape()))
-            .collect();
-        let pairs: Vec<(usize, usize)> = self.axes.iter().flatten().copied().collect();
+        self.axes = match self.options.factored_axes(parameters) {
+            Ok(axes) => axes,
+            Err(error) => panic!("{}", OptimizerError::Factored(error)),
+        };
         let factored = part(parameters, &self.axes, true);
-        let without = |axis: fn((usize, usize)) -> usize| {
-            let mut axes = pairs.iter();
-            factored.map(|parameter| match axes.next() {
-                Some(pair) => Tensor::zeros_like(&parameter.sum_axes(signed(axis(*pair)))),
+        let all: Vec<FactoredAxes> = self.axes.iter().flatten().cloned().collect();
+        let without = |axes_of: fn(&FactoredAxes) -> &[isize]| {
+            let mut all = all.iter();
+            factored.map(|parameter| match all.next() {
+                Some(axes) => Tensor::zeros_like(&parameter.sum_axes(axes_of(axes))),
                 None => parameter.clone(),
             })
         };
-        self.rows = without(|(_, longest)| longest);
-        self.columns = without(|(second, _)| second);
+        self.rows = without(|axes| &axes.longer);
+        self.columns = without(|axes| &axes.shorter);
         self.whole = part(parameters, &self.axes, false).map(Tensor::zeros_like);
     }
 
@@ -283,7 +347,7 @@ impl GradientTransformation for ScaleByFactoredRms {
                 Some(axes) => rows
                     .next()
                     .zip(columns.next())
-                    .map(|means| Self::factored(gradient, &square, means, *axes, weights)),
+                    .map(|means| Self::factored(gradient, &square, means, axes, weights)),
                 None => whole.next().map(|mean| {
                     *mean = weights.0 * &*mean + weights.1 * square;
                     gradient * mean.rsqrt()

@@ -116,7 +116,7 @@ pub fn adam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Ch
 /// use pytree_core::Filter;
 /// use pytree_nn::{WeightDecay, adamw};
 /// let all = adamw(1e-3, 1e-2);
-/// let without_biases = adamw(1e-3, WeightDecay::new(1e-2).only(!Filter::path_contains("bias")));
+/// let of_matrices = adamw(1e-3, WeightDecay::new(1e-2).only(Filter::matrices()));
 /// ```
 ///
 /// # Panics

@@ -86,6 +86,12 @@ pub enum OptimizerError {
     /// The filter of a transformation, such as a weight decay, has an unknown path or accepts no parameter.
     #[error("cannot choose the parameters of a transformation: {0}")]
     Mask(TreeError),
+    /// The fields of some parameters do not declare the roles of their axes, which an optimizer with factored mean squares
+    /// needs.
+    #[error(
+        "cannot factor the mean squares of matrices: {0}; or store the whole mean squares: `min_factored_length: None`"
+    )]
+    Factored(TreeError),
     /// Some parameters are not accepted by the filter of any group.
     #[error(
         "cannot divide the parameters into groups: no filter accepts {}; add the group `(Filter::everything(), set_to_zero())` at the end, or exclude the parameters with `Optimizer::with_filter`",

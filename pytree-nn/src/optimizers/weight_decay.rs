@@ -19,7 +19,7 @@ use crate::schedules::Schedule;
 /// use pytree_core::Filter;
 /// use pytree_nn::{Linear, Optimizer, Rngs, WeightDecay, adamw};
 /// let model = Linear::new(2, 3, &mut Rngs::new(0));
-/// let decay = WeightDecay::new(1e-2).only(!Filter::path_contains("bias"));
+/// let decay = WeightDecay::new(1e-2).only(Filter::matrices());
 /// let optimizer = Optimizer::new(&model, adamw(1e-3, decay));
 /// ```
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Trajectories and states of optimizers against those of optax.
 
-use pytree_core::{Filter, Partition, Tree, graph};
+use pytree_core::{Filter, Module, Partition, Tree, graph};
 use pytree_nn::{
     Accumulation, AdadeltaOptions, AdafactorOptions, AdagradOptions, AdamOptions, AmsgradOptions,
     BiasCorrection, Centering, Chain, DynamicLossScaleOptions, EpsilonPlace, FactoredRmsOptions,
@@ -16,7 +16,7 @@ use pytree_nn::{
 use pytree_transform::{DType, Tensor, jit};
 use serde_json::Value;
 
-use crate::optimizers::{Parameters, updated};
+use crate::optimizers::Parameters;
 use crate::support::{golden, number, tensor};
 
 /// The arguments of a case, with the names of optax.
@@ -68,7 +68,7 @@ impl Arguments<'_> {
         let decay = WeightDecay::new(strength);
         let is_masked = self.text("mask").or(self.text("weight_decay_mask"));
         Some(match is_masked {
-            Some(_) => decay.only(matrices()),
+            Some(_) => decay.only(Filter::matrices()),
             None => decay,
         })
     }
@@ -82,14 +82,6 @@ impl Arguments<'_> {
             momentum: self.momentum(),
         }
     }
-}
-
-/// Accepts the parameters with at least two axes.
-fn matrices() -> Filter {
-    Filter::predicate(|_, leaf| {
-        let tensor = leaf.as_any().downcast_ref::<Tensor>();
-        tensor.is_some_and(|tensor| tensor.rank() > 1)
-    })
 }
 
 fn rmsprop_of(arguments: &Arguments<'_>) -> Chain {
@@ -275,11 +267,11 @@ fn before_sgd(name: &str, arguments: &Arguments<'_>) -> Chain {
         "centralize+sgd" => centralize(),
         "ema+sgd" => ema_with(0.9, ema_correction),
         "normalize_by_update_norm+sgd" => normalize_by_global_norm(),
-        "masked_trace+sgd" => masked(matrices(), trace(0.9, Momentum::Classical)),
-        "freeze+sgd" => masked(matrices(), set_to_zero()),
+        "masked_trace+sgd" => masked(Filter::matrices(), trace(0.9, Momentum::Classical)),
+        "freeze+sgd" => masked(Filter::matrices(), set_to_zero()),
         "groups" => {
             return groups([
-                (matrices(), adam(Schedule::cosine(0.02, 8))),
+                (Filter::matrices(), adam(Schedule::cosine(0.02, 8))),
                 (
                     Filter::everything(),
                     sgd_momentum(0.1, 0.9, Momentum::Classical),
@@ -301,12 +293,50 @@ fn before_sgd(name: &str, arguments: &Arguments<'_>) -> Chain {
     chain([transformation, sgd(0.01)])
 }
 
+/// The parameters with the roles of their axes. optax factors the mean squares of both arrays with several axes.
+#[derive(Module, Clone, Debug)]
+struct Weights {
+    #[param("in out", roles(input, output))]
+    matrix: Tensor,
+    #[param("features", roles(feature))]
+    vector: Tensor,
+    #[param]
+    scalar: Tensor,
+    #[param("kernel channels_in channels_out", roles(kernel, input, output))]
+    kernel: Tensor,
+}
+
+impl Weights {
+    fn new(parameters: Parameters) -> Self {
+        let [matrix, vector, scalar, kernel] = parameters.try_into().unwrap();
+        Self {
+            matrix,
+            vector,
+            scalar,
+            kernel,
+        }
+    }
+
+    fn tensors(&self) -> Parameters {
+        graph::flatten::<Tensor, _>(self).0
+    }
+}
+
+/// Applies gradients in the form of a compiled function.
+fn updated(
+    (mut optimizer, mut weights, gradients): (Optimizer<Weights>, Weights, Weights),
+) -> (Optimizer<Weights>, Weights) {
+    let gradients = Partition::from_tree(Tree::from_value(&gradients));
+    optimizer.update(&mut weights, &gradients);
+    (optimizer, weights)
+}
+
 fn tensors(values: &Value) -> Parameters {
     values.as_array().unwrap().iter().map(tensor).collect()
 }
 
 /// Returns the states of an optimizer that optax has, too: no numbers of schedules, and not the optimizer's own count.
-fn states(optimizer: &Optimizer<Parameters>) -> Vec<Tensor> {
+fn states(optimizer: &Optimizer<Weights>) -> Vec<Tensor> {
     graph::leaves_with_path::<Tensor, _>(optimizer)
         .into_iter()
         .filter(|(path, _)| {
@@ -355,20 +385,24 @@ fn differences_of_case(file: &Value, case: &Value) -> Vec<String> {
     let sequence = case["params"]["gradients"].as_str().unwrap_or("plain");
     let gradients = file[dtype][sequence].as_array().unwrap();
     assert!(gradients.len() >= 10);
-    let mut parameters = tensors(&file[dtype]["parameters"]);
+    let mut parameters = Weights::new(tensors(&file[dtype]["parameters"]));
     let mut eager = Optimizer::new(&parameters, optimizer(case));
     let (mut compiled, mut compiled_parameters) = (eager.clone(), parameters.clone());
     let step = jit(updated);
     let what = format!("{} {} {dtype}", case["name"], case["params"]);
     for (count, gradients) in gradients.iter().enumerate() {
-        let gradients = tensors(gradients);
+        let gradients = Weights::new(tensors(gradients));
         (eager, parameters) = updated((eager, parameters, gradients.clone()));
         (compiled, compiled_parameters) = step((compiled, compiled_parameters, gradients));
         let after = tensors(&case["after"][count]);
         let expected = tensors(&case["states"][count]);
         for (part, found, expected) in [
-            ("parameters", &parameters, &after),
-            ("compiled parameters", &compiled_parameters, &after),
+            ("parameters", &parameters.tensors(), &after),
+            (
+                "compiled parameters",
+                &compiled_parameters.tensors(),
+                &after,
+            ),
             ("states", &states(&eager), &expected),
             ("compiled states", &states(&compiled), &expected),
         ] {

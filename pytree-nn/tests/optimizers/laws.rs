@@ -1,6 +1,6 @@
 //! Laws of optimizers, and the mistakes that they report.
 
-use pytree_core::{Filter, Partition, Tree};
+use pytree_core::{Filter, Module, Partition, Tree};
 use pytree_nn::{
     Activation, AdamOptions, Chain, GradientTransformation, Linear, Mlp, Momentum, Optimizer,
     OptimizerError, ParameterAverage, Rngs, Schedule, WeightDecay, accumulate, adafactor, adam,
@@ -386,4 +386,85 @@ fn wrong_hyperparameters_are_refused() {
         message("beta2", Tensor::from([0.5]).into()),
         "cannot set the hyper-parameter `beta2`: expected a number or a scalar of floats, found f64[1]"
     );
+}
+
+/// The weight of an attention's queries, whose heads are columns.
+#[derive(Module, Clone, Debug)]
+struct Heads {
+    #[param("in heads head_dim", roles(input, output_head, output))]
+    weight: Tensor,
+    #[param("heads head_dim", roles(output_head, output))]
+    bias: Tensor,
+}
+
+/// The same numbers as a matrix and a vector, for which the goldens of optax hold.
+#[derive(Module, Clone, Debug)]
+struct Matrix {
+    #[param("in out", roles(input, output))]
+    weight: Tensor,
+    #[param("out", roles(output))]
+    bias: Tensor,
+}
+
+#[test]
+fn heads_are_factored_like_the_columns_of_a_matrix() {
+    let rngs = &mut Rngs::new(0);
+    let flat = |tensors: (Tensor, Tensor)| Matrix {
+        weight: tensors.0,
+        bias: tensors.1,
+    };
+    let divided = |matrix: &Matrix| Heads {
+        weight: matrix.weight.reshape([130, 8, 16]),
+        bias: matrix.bias.reshape([8, 16]),
+    };
+    let mut draw = || {
+        flat((
+            rngs.normal(DType::F32, [130, 128]),
+            rngs.normal(DType::F32, [128]),
+        ))
+    };
+    let mut matrix = draw();
+    let mut heads = divided(&matrix);
+    let mut of_matrix = Optimizer::new(&matrix, adafactor(0.1));
+    let mut of_heads = Optimizer::new(&heads, adafactor(0.1));
+    // The mean square of a matrix is a row of 128 and a column of 130 numbers; that of the bias is whole.
+    let lengths = |optimizer: &Optimizer<Heads>| -> Vec<usize> {
+        let leaves = pytree_core::graph::flatten::<Tensor, _>(optimizer).0;
+        leaves
+            .iter()
+            .map(Tensor::len)
+            .filter(|length| *length > 1)
+            .collect()
+    };
+    assert_eq!(lengths(&of_heads), [128, 130, 128]);
+    for _ in 0..3 {
+        let gradient = draw();
+        let gradients = Partition::from_tree(Tree::from_value(&divided(&gradient)));
+        of_heads.update(&mut heads, &gradients);
+        let gradients = Partition::from_tree(Tree::from_value(&gradient));
+        of_matrix.update(&mut matrix, &gradients);
+    }
+    let difference = heads.weight.reshape([130, 128]) - &matrix.weight;
+    assert!(difference.abs().max().item::<f32>() < 1e-6);
+    assert_eq!(heads.bias.reshape([128]), matrix.bias);
+}
+
+#[test]
+fn factored_optimizer_needs_roles_of_large_arrays() {
+    let small = vec![
+        Tensor::zeros(DType::F32, [127, 500]),
+        Tensor::zeros(DType::F32, [500]),
+    ];
+    assert!(Optimizer::try_with_filter(&small, adafactor(0.1), &Filter::everything()).is_ok());
+    let large = vec![Tensor::zeros(DType::F32, [128, 128])];
+    let error = Optimizer::try_with_filter(&large, adafactor(0.1), &Filter::everything());
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.starts_with(
+            "cannot factor the mean squares of matrices: cannot distinguish the inputs from the outputs of [0]: f32[128,128] \
+             is in no field of a module"
+        ),
+        "{text}"
+    );
+    assert!(text.ends_with("`min_factored_length: None`"), "{text}");
 }
