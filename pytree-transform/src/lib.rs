@@ -41,6 +41,7 @@ pub use crate::primitives::body::remat::RematPolicy;
 pub use crate::tensor::Tensor;
 pub use crate::tensor::checks::{debug_infs, debug_nans};
 pub use crate::tensor::jaxpr::Jaxpr;
+pub use crate::tensor::scalar::Scalar;
 pub use crate::tensor::stablehlo::StableHlo;
 pub use crate::tensor::traceable::Traceable;
 pub use crate::transformations::abstract_shape::eval_shape;
@@ -109,6 +110,7 @@ pub mod raw {
 
     pub use crate::base::error::{Called, called};
     pub use crate::passes::each_pass;
+    pub use pytree_derive::debug_print_of_tokens;
 
     /// Returns an error if memory cannot hold a tensor of a shape. The error names `function`, the library function
     /// that builds the tensor in parts.
@@ -134,6 +136,28 @@ pub mod raw {
     /// Borrows an operand of a macro, which may be a tensor or a reference to a tensor.
     pub fn operand<T: std::borrow::Borrow<Tensor>>(operand: &T) -> &Tensor {
         operand.borrow()
+    }
+
+    /// Returns the elements of a tensor of floats as f64 numbers. Returns `None` if they are not known, because the tensor
+    /// is traced or on a device, or if the dtype is not a float.
+    pub fn known_floats(tensor: &Tensor) -> Option<Vec<f64>> {
+        use crate::base::dtype::DType;
+        let array = tensor.array()?;
+        Some(match array.dtype() {
+            DType::F64 => array.elements::<f64>().to_vec(),
+            DType::F32 => array.elements::<f32>().iter().map(|&x| x.into()).collect(),
+            DType::BF16 => array
+                .elements::<half::bf16>()
+                .iter()
+                .map(|&x| x.into())
+                .collect(),
+            DType::F16 => array
+                .elements::<half::f16>()
+                .iter()
+                .map(|&x| x.into())
+                .collect(),
+            _ => return None,
+        })
     }
 
     /// Returns whether a tensor is being differentiated, directly or inside of a `vmap`.

@@ -8,7 +8,7 @@
 )]
 
 use pytree_transform::{
-    DType, Tensor, bf16, f16, fori_loop, grad, jit, jvp, make_jaxpr, scan, vmap,
+    DType, Tensor, bf16, eval_shape, f16, fori_loop, grad, jit, jvp, make_jaxpr, scan, vmap,
 };
 
 const HALVES: [DType; 2] = [DType::BF16, DType::F16];
@@ -48,10 +48,178 @@ fn tensors_are_created_in_every_dtype() {
             Tensor::arange(dtype, 4),
             Tensor::from([0, 1, 2, 3]).convert(dtype)
         );
-        assert_eq!(Tensor::eye(dtype, 2).sum(), Tensor::from(2).convert(dtype));
+        assert_eq!(
+            Tensor::eye(dtype, 2).sum().convert(dtype),
+            Tensor::from(2).convert(dtype)
+        );
         let staged = jit(move |x: Tensor| x + Tensor::ones(dtype, [3]));
         assert_eq!(staged(Tensor::zeros(dtype, [3])), Tensor::ones(dtype, [3]));
     }
+}
+
+#[test]
+fn sums_and_products_of_narrow_integers_have_32_bits() {
+    for dtype in INTEGERS {
+        let wide = if [DType::U8, DType::U16].contains(&dtype) {
+            DType::U32
+        } else {
+            DType::I32
+        };
+        let of = |numbers: &[i32]| Tensor::from(numbers).convert(wide);
+        // The results of NumPy, which fit no narrow integer.
+        let hundreds = Tensor::full(dtype, [3, 1000], 100);
+        let reduced = |x: Tensor| {
+            vec![
+                x.sum(),
+                x.sum_axes([1]),
+                x.sum_keep([0, 1]),
+                x.sum_where(&x.equal(100)),
+                x.prod_axes([0]).max(),
+                x.prod_keep([0]).min(),
+                x.index(pytree_transform::ix![.., 0]).prod(),
+                x.cumsum(1).max(),
+                x.cumprod(0).max(),
+                x.cumsum(pytree_transform::Reversed(1)).max(),
+                x.trace(),
+            ]
+        };
+        let expected = [
+            of(&[300_000]).squeeze(),
+            of(&[100_000; 3]),
+            of(&[300_000]).reshape([1, 1]),
+            of(&[300_000]).squeeze(),
+            of(&[1_000_000]).squeeze(),
+            of(&[1_000_000]).squeeze(),
+            of(&[1_000_000]).squeeze(),
+            of(&[100_000]).squeeze(),
+            of(&[1_000_000]).squeeze(),
+            of(&[100_000]).squeeze(),
+            of(&[300]).squeeze(),
+        ];
+        assert_eq!(reduced(hundreds.clone()), expected);
+        assert_eq!(jit(reduced)(hundreds.clone()), expected);
+        let mapped = vmap(|row: Tensor| (row.sum(), row.cumsum(0).max()))(hundreds);
+        assert_eq!(mapped, (of(&[100_000; 3]), of(&[100_000; 3])));
+    }
+    // Other dtypes keep theirs, as in JAX without x64.
+    assert_eq!(Tensor::from([i32::MAX, 1]).sum(), Tensor::from(i32::MIN));
+    assert_eq!(Tensor::from([1_i64]).sum().dtype(), DType::I64);
+}
+
+#[test]
+fn full_holds_bools_and_large_integers_exactly() {
+    let large = (1_i64 << 53) + 1;
+    let integers = move || {
+        vec![
+            Tensor::full(DType::I64, [2], large),
+            Tensor::full(DType::I64, [], i64::MIN),
+            Tensor::full(DType::I64, [0], i64::MAX),
+            Tensor::full(DType::U32, [1], u32::MAX),
+            Tensor::full(DType::I64, [1], u64::from(u32::MAX)),
+            Tensor::full(DType::Bool, [2], true),
+            Tensor::full(DType::Bool, [1], 7),
+            Tensor::full(DType::F32, [1], true),
+            Tensor::full(DType::I8, [1], -1.9),
+            Tensor::full_like(&Tensor::from([0_i64]), large),
+        ]
+    };
+    let expected = [
+        Tensor::from([large; 2]),
+        Tensor::from(i64::MIN),
+        Tensor::from(Vec::<i64>::new()),
+        Tensor::from([u32::MAX]),
+        Tensor::from([i64::from(u32::MAX)]),
+        Tensor::from([true; 2]),
+        Tensor::from([true]),
+        Tensor::from([1.0_f32]),
+        Tensor::from([-1_i8]),
+        Tensor::from([large]),
+    ];
+    assert_eq!(integers(), expected);
+    assert_eq!(jit(move |_: Tensor| integers())(Tensor::from(0)), expected);
+    for (dtype, number) in [
+        (DType::I8, 128_i64),
+        (DType::U8, -1),
+        (DType::U32, 1 << 32),
+        (DType::I32, 1 << 31),
+    ] {
+        let error = message(move || drop(Tensor::full(dtype, [2], number)));
+        assert!(
+            error.contains(&format!(
+                "cannot fill {dtype}[2]: {dtype} cannot represent {number}"
+            )),
+            "{error}"
+        );
+    }
+    assert!(
+        message(|| drop(Tensor::full(DType::I64, [], u64::MAX))).contains("18446744073709551615")
+    );
+}
+
+#[test]
+fn integers_have_powers_and_remainders() {
+    let x = Tensor::from([2, -3, -1, 0, 1, 7, 2, 5]);
+    let y = Tensor::from([10, 3, -3, 0, -9, 1, -1, i32::MAX]);
+    // 5^(2³¹ - 1) modulo 2³², by Python's `pow(5, 2**31 - 1, 2**32)`.
+    let power = Tensor::from([1024, -27, -1, 1, 1, 7, 0, i32::cast_signed(3_435_973_837)]);
+    assert_eq!(x.pow(&y), power);
+    assert_eq!(
+        jit(|(x, y): (Tensor, Tensor)| x.pow(&y))((x.clone(), y.clone())),
+        power
+    );
+    assert_eq!(vmap(|(x, y): (Tensor, Tensor)| x.pow(&y))((x, y)), power);
+    assert_eq!(
+        Tensor::from([2_i64, 3]).pow(40),
+        Tensor::from([1_i64 << 40, 12_157_665_459_056_928_801_u64 as i64])
+    );
+    assert_eq!(Tensor::from([16_u8, 3]).pow(2), Tensor::from([0_u8, 9]));
+
+    let x = Tensor::from([7, -7, 7, i32::MIN, 5]);
+    let y = Tensor::from([3, 3, -3, -1, 0]);
+    // The remainder has the sign of the dividend, as in Rust and `lax.rem`.
+    let rest = Tensor::from([1, -1, 1, 0, 5]);
+    assert_eq!(&x % &y, rest);
+    assert_eq!(jit(|(x, y): (Tensor, Tensor)| x % y)((x.clone(), y)), rest);
+    assert_eq!(&x % 4, Tensor::from([3, -3, 3, 0, 1]));
+    assert_eq!(9 % Tensor::from([4, 5]), Tensor::from([1, 4]));
+    assert_eq!(Tensor::from([5.5]) % 2.0, Tensor::from([1.5]));
+    assert!(message(move || drop(x % 0.5)).contains("cannot combine the number 0.5"));
+    // d(x rem y) = dx - dy · trunc(x / y).
+    let slopes = grad(|(x, y): &(Tensor, Tensor)| (x % y).sum())(&(
+        Tensor::from([7.5, -7.5]),
+        Tensor::from([2.0, 2.0]),
+    ));
+    assert_eq!(
+        slopes,
+        (Tensor::from([1.0, 1.0]), Tensor::from([-3.0, 3.0]))
+    );
+}
+
+#[test]
+fn counts_that_pass_i32_are_an_error() {
+    const COUNT: usize = (1 << 31) + 1;
+    let scalar = Tensor::from(0.0_f32);
+    let error = message({
+        let scalar = scalar.clone();
+        move || {
+            let count = |_: &Tensor| Tensor::zeros(DType::Bool, [COUNT]).count_nonzero();
+            drop(eval_shape(count, &scalar));
+        }
+    });
+    assert!(
+        error.contains("a count of 2147483649 does not fit i32"),
+        "{error}"
+    );
+    let error = message({
+        let scalar = scalar.clone();
+        move || {
+            let search = |x: &Tensor| Tensor::zeros(DType::F32, [COUNT]).searchsorted(x);
+            drop(eval_shape(search, &scalar));
+        }
+    });
+    assert!(error.contains("does not fit i32"), "{error}");
+    let by_rows = |_: &Tensor| Tensor::zeros(DType::Bool, [COUNT, 2]).count_nonzero_axes([1]);
+    assert_eq!(eval_shape(by_rows, &scalar).leaves()[0].shape[..], [COUNT]);
 }
 
 #[test]

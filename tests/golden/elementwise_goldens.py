@@ -169,6 +169,23 @@ INTEGER_BINARY = [
 ]
 
 
+def integer_power(bases, exponents):
+    """Powers of Python's integers, which do not overflow, with the bits of the dtype kept, as in NumPy. `jnp.power` reads
+    only 6 bits of the exponent. Negative powers are rounded toward zero, where NumPy raises an error; JAX returns 0 for
+    the base 0."""
+    dtype = bases.dtype
+    bits = np.iinfo(dtype).bits
+
+    def power(base, exponent):
+        if exponent >= 0:
+            return pow(base, exponent, 1 << bits)
+        return base ** (exponent % 2) % (1 << bits) if abs(base) == 1 else 0
+
+    pairs = zip(np.ravel(bases).tolist(), np.ravel(exponents).tolist())
+    powers = np.array([power(*pair) for pair in pairs], f"uint{bits}")
+    return powers.astype(dtype).reshape(bases.shape)
+
+
 def axis_functions():
     """Functions along an axis."""
     f = jax.nn
@@ -302,6 +319,7 @@ def edges():
                 yield from edges_of(name, function, [integer_edges(dtype)])
             for name, function in INTEGER_BINARY:
                 yield from edges_of(name, function, integer_pairs(dtype))
+            yield from edges_of("pow", integer_power, integer_pairs(dtype))
 
 
 def make_elementwise():

@@ -2,7 +2,7 @@
 
 `cases` are the cases of the other files in bf16 and f16: values, and gradients of `sum(weights * f(x))`. `table` is the
 file with the words for the operation. `integers` are functions of all or many integers of 8 bits, and of the ends of 16
-bits. `edges` are functions of one or two half-precision floats at their edges and at random numbers. `conversions` are
+bits; sums and products of many are those of `jnp`, which have 32 bits. `edges` are functions of one or two half-precision floats at their edges and at random numbers. `conversions` are
 between all dtypes; XLA takes subnormal f32 and bf16 for 0, so there are none. Cumulative sums and products are those of JAX in f32, rounded once, because JAX rounds each partial
 sum.
 """
@@ -107,18 +107,20 @@ def integer_cases():
             yield integer_case("elementwise", name, function, [every])
         for name, function in elementwise_goldens.INTEGER_BINARY:
             yield integer_case("elementwise", name, function, [left, right])
+        yield integer_case("elementwise", "pow", elementwise_goldens.integer_power, [left, right])
         rng = generator("narrow integers", np.dtype(dtype).name)
         matrix = rng.integers(info.min, info.max + 1, (3, 4)).astype(dtype)
         other = rng.integers(info.min, info.max + 1, (4, 5)).astype(dtype)
         reductions = [
-            ("ops", "sum", lambda x: lax.reduce_sum(x, (1,)), {"axes": [1]}),
-            ("ops", "sum", lambda x: lax.reduce_sum(x, (0, 1)), {"axes": [0, 1]}),
-            ("structural", "prod", lambda x: lax.reduce_prod(x, (0,)), {"axes": [0]}),
+            ("ops", "sum", lambda x: jnp.sum(x, 1), {"axes": [1]}),
+            ("ops", "sum", lambda x: jnp.sum(x, (0, 1)), {"axes": [0, 1]}),
+            ("structural", "prod", lambda x: jnp.prod(x, 0), {"axes": [0]}),
             ("ops", "reduce_max", lambda x: lax.reduce_max(x, (1,)), {"axes": [1]}),
             ("structural", "min", lambda x: lax.reduce_min(x, (1,)), {"axes": [1]}),
             ("ops", "argmax", lambda x: lax.argmax(x, 1, np.int32), {"axis": 1}),
             ("structural", "argmin", lambda x: lax.argmin(x, 0, np.int32), {"axis": 0}),
-            ("structural", "cumsum", lambda x: lax.cumsum(x, 1), {"axis": 1, "reverse": False}),
+            ("structural", "cumsum", lambda x: jnp.cumulative_sum(x, axis=1), {"axis": 1, "reverse": False}),
+            ("structural", "cumprod", lambda x: jnp.cumulative_prod(x, axis=0), {"axis": 0, "reverse": False}),
             ("structural", "cummax", lambda x: lax.cummax(x, 0), {"axis": 0, "reverse": False}),
             ("structural", "sort", lambda x: lax.sort(x, dimension=1), {"axis": 1}),
             ("structural", "argsort", lambda x: jnp.argsort(x, 1), {"axis": 1}),

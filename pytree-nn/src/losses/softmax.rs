@@ -5,7 +5,7 @@ use pytree_derive::panicking_twin;
 use pytree_transform::{DType, Tensor};
 
 use crate::error::InputError;
-use crate::functions::{log_softmax, shift};
+use crate::functions::{log_softmax, shift, wide_integers};
 
 const CROSS_ENTROPY: &str = "softmax_cross_entropy";
 
@@ -76,6 +76,7 @@ pub(crate) fn classes_of(logits: &Tensor) -> usize {
 
 #[track_caller]
 pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) -> Tensor {
+    let labels = &wide_integers(labels);
     let shifted = logits - shift(logits, -1);
     let normalizers = shifted.exp().sum_axes([-1]).log();
     let logits_of = |label: &Tensor| {
@@ -87,7 +88,7 @@ pub(super) fn cross_entropy(logits: &Tensor, labels: &Tensor, classes: usize) ->
     if !labels.is_traced() {
         return normalizers - logits_of(labels);
     }
-    let end = Tensor::full(labels.dtype(), [], classes as f64);
+    let end = Tensor::full(labels.dtype(), [], classes);
     let zero = Tensor::zeros_like(&end);
     let label = labels.less(&zero).select(&(labels + &end), labels);
     let of_label = logits_of(&label);
@@ -231,6 +232,19 @@ mod tests {
         let losses = jit(|labels: Tensor| softmax_cross_entropy(&logits(), &labels));
         assert_eq!(losses(of_u32).isnan().to_vec::<bool>(), [true, false]);
         assert_eq!(losses(of_i64).isnan().to_vec::<bool>(), [true, true]);
+    }
+
+    #[test]
+    fn narrow_labels_of_many_classes_are_labels() {
+        let losses =
+            jit(|(logits, labels): (Tensor, Tensor)| softmax_cross_entropy(&logits, &labels));
+        for classes in [128, 300] {
+            let logits = Tensor::arange(DType::F64, classes).reshape([1, classes]) * 0.1;
+            let expected = softmax_cross_entropy(&logits, &Tensor::from([127]));
+            let labels = Tensor::from([127_i8]);
+            assert_eq!(softmax_cross_entropy(&logits, &labels), expected);
+            assert_eq!(losses((logits, labels)), expected);
+        }
     }
 
     #[test]

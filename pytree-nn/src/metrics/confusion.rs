@@ -82,7 +82,7 @@ impl ConfusionMatrix {
         mask: &Tensor,
     ) -> Result<(), InputError> {
         let classes = self.counts.shape()[0];
-        let number = Tensor::full(DType::I64, [], classes as f64);
+        let number = Tensor::full(DType::I64, [], classes);
         for numbers in [predictions, labels] {
             let used = mask.select(numbers, &Tensor::zeros_like(numbers));
             check_labels("ConfusionMatrix", &used, classes)?;
@@ -91,7 +91,7 @@ impl ConfusionMatrix {
             [predictions, labels].map(|numbers| numbers.convert(DType::I64).flatten());
         let is_class = |numbers: &Tensor| numbers.greater_equal(0) & numbers.less(&number);
         let counted = is_class(&prediction) & is_class(&label) & mask.flatten();
-        let outside = Tensor::full_like(&label, (classes * classes) as f64);
+        let outside = Tensor::full_like(&label, classes * classes);
         let place = counted.select(&(label * &number + prediction), &outside);
         let ones = Tensor::ones_like(&place);
         let batch = ones.segment_sum(&place, classes * classes);

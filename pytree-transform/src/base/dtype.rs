@@ -14,8 +14,11 @@ use crate::base::shape::Shape;
 /// its result to the nearest number of the dtype, ties to even. Sums, products of matrices, convolutions and cumulative
 /// reductions accumulate in f32 and round once at the end. An f64 or an integer is first converted to f32, as in XLA.
 ///
-/// **Integers of 8 and 16 bits** wrap around in arithmetic, as in JAX. A conversion from a float saturates, and NaN
-/// becomes 0.
+/// **Integers** wrap around in arithmetic, as in JAX. The sums and products of many integers of 8 and 16 bits have 32
+/// bits: [`sum`](crate::Tensor::sum), [`prod`](crate::Tensor::prod), [`cumsum`](crate::Tensor::cumsum) and their
+/// variants return i32 for i8 and i16, and u32 for u8 and u16. These are the dtypes of JAX without x64. NumPy always
+/// returns 64 bits: convert to i64 first if 32 bits are not enough. Products of matrices, convolutions and sums of
+/// segments keep the dtype, as in JAX. A conversion from a float saturates, and NaN becomes 0.
 ///
 /// In each dtype, a computation returns the same bits with and without `jit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,15 +76,16 @@ impl DType {
         )
     }
 
-    /// Returns the greatest number of an integer type of at most 32 bits, or `None` for other types.
-    pub(crate) const fn greatest_index(self) -> Option<u32> {
+    /// Returns the least and the greatest number of an integer type, or `None` for other types.
+    pub const fn integer_range(self) -> Option<(i64, i64)> {
         Some(match self {
-            Self::I8 => i8::MAX as u32,
-            Self::I16 => i16::MAX as u32,
-            Self::I32 => i32::MAX.unsigned_abs(),
-            Self::U8 => u8::MAX as u32,
-            Self::U16 => u16::MAX as u32,
-            Self::U32 => u32::MAX,
+            Self::I8 => (i8::MIN as i64, i8::MAX as i64),
+            Self::I16 => (i16::MIN as i64, i16::MAX as i64),
+            Self::I32 => (i32::MIN as i64, i32::MAX as i64),
+            Self::I64 => (i64::MIN, i64::MAX),
+            Self::U8 => (0, u8::MAX as i64),
+            Self::U16 => (0, u16::MAX as i64),
+            Self::U32 => (0, u32::MAX as i64),
             _ => return None,
         })
     }

@@ -55,7 +55,13 @@ impl Shape {
     /// # Panics
     /// Panics if `axis` is greater than the number of axes.
     #[inline]
+    #[track_caller]
     pub fn insert(&mut self, axis: usize, length: usize) {
+        let rank = self.0.len();
+        assert!(
+            axis <= rank,
+            "cannot insert an axis at {axis} of a shape with {rank} axes; pass at most {rank}"
+        );
         self.0.insert(axis, length);
     }
 
@@ -64,7 +70,13 @@ impl Shape {
     /// # Panics
     /// Panics if `axis` is out of range.
     #[inline]
+    #[track_caller]
     pub fn remove(&mut self, axis: usize) -> usize {
+        let rank = self.0.len();
+        assert!(
+            axis < rank,
+            "cannot remove axis {axis} of a shape with {rank} axes; pass an axis below {rank}"
+        );
         self.0.remove(axis)
     }
 }

@@ -15,26 +15,33 @@ use crate::primitives::sharding::sharding_constraint;
 use crate::tensor::Tensor;
 use crate::tensor::device::{Sharding, beside, on_host};
 use crate::tensor::elementwise::Comparison;
+use crate::tensor::scalar::Scalar;
 use crate::tensor::stage::stage;
 use crate::tensor::trace::Recorder;
 
 impl Tensor {
-    /// Returns a tensor of the given dtype and shape with all elements equal to `value`. For an integer dtype, `value`
-    /// is converted like Rust's `as`.
+    /// Returns a tensor of the given dtype and shape with all elements equal to `value`, which is a Rust number or bool.
+    ///
+    /// An integer dtype holds a Rust integer exactly. A Rust float is converted to an integer dtype like Rust's `as`: it
+    /// is rounded toward zero and limited to the range of the dtype. For the dtype bool, every number but 0 is true.
     ///
     /// # Panics
-    /// Panics if the size overflows, or if the allocation fails.
+    /// Panics if:
+    /// - `value` is a Rust integer that an integer dtype cannot hold
+    /// - the size overflows, or the allocation fails
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::{DType, Tensor};
     /// assert_eq!(Tensor::full(DType::F32, [2], 0.5), Tensor::from([0.5_f32, 0.5]));
+    /// assert_eq!(Tensor::full(DType::Bool, [2], true), Tensor::from([true, true]));
+    /// assert_eq!(Tensor::full(DType::I64, [1], i64::MAX), Tensor::from([i64::MAX]));
     /// ```
     #[doc(alias("jnp.full", "torch.full"))]
     #[must_use]
     #[track_caller]
-    pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: f64) -> Self {
-        or_panic(create::full(dtype, shape.as_ref(), value))
+    pub fn full(dtype: DType, shape: impl AsRef<[usize]>, value: impl Into<Scalar>) -> Self {
+        or_panic(create::filled(dtype, shape.as_ref(), value.into()))
     }
 
     /// Returns a tensor of zeros with the given dtype and shape.
@@ -109,11 +116,11 @@ impl Tensor {
         Self::full_like(tensor, 1.0)
     }
 
-    /// Returns a tensor with the dtype, the shape and the device of `tensor` and all elements equal to `value`. On a mesh,
-    /// the result is also divided like `tensor`.
+    /// Returns a tensor with the dtype, the shape and the device of `tensor` and all elements equal to `value`, like
+    /// [`full`](Self::full). On a mesh, the result is also divided like `tensor`.
     ///
     /// # Panics
-    /// Panics if the allocation fails.
+    /// Panics if `value` is a Rust integer that an integer dtype cannot hold, or if the allocation fails.
     ///
     /// # Examples
     /// ```
@@ -123,7 +130,8 @@ impl Tensor {
     #[doc(alias("jnp.full_like", "torch.full_like"))]
     #[must_use]
     #[track_caller]
-    pub fn full_like(tensor: &Self, value: f64) -> Self {
+    pub fn full_like(tensor: &Self, value: impl Into<Scalar>) -> Self {
+        let value = value.into();
         let _called = called("full_like");
         let _device = beside([tensor]);
         match tensor.sharding() {
@@ -201,7 +209,7 @@ impl Tensor {
 /// Returns a tensor that is filled with `value` and divided among the devices of a mesh like `tensor`. The creation and the
 /// division are one program, so no device holds all elements.
 #[track_caller]
-fn divided(tensor: &Tensor, value: f64, sharding: &Sharding) -> Tensor {
+fn divided(tensor: &Tensor, value: Scalar, sharding: &Sharding) -> Tensor {
     let device = or_panic(tensor.try_device());
     if !device.divides_programs() {
         let _host = on_host();

@@ -4,6 +4,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::error::{TensorError, called};
 use crate::operations::axes::axis_of;
+use crate::operations::reduce::wide_integers;
 use crate::primitives::cumulative::{Cumulation, Run, cumulative, cumulative_sum};
 use crate::tensor::Tensor;
 
@@ -49,6 +50,16 @@ impl RunningAxis {
     }
 }
 
+#[track_caller]
+fn running_sum(tensor: &Tensor, run: Run) -> Result<Tensor, TensorError> {
+    cumulative_sum(&wide_integers(tensor)?, run)
+}
+
+#[track_caller]
+fn running_product(tensor: &Tensor, run: Run) -> Result<Tensor, TensorError> {
+    cumulative(Cumulation::Prod, &wide_integers(tensor)?, run)
+}
+
 /// Defines a panicking method and its fallible version for each row `name try_name = function`.
 macro_rules! running {
     ($elements:literal: $($(#[$doc:meta])* $name:ident $try_name:ident = $function:ident $(($cumulation:expr))?;)*) => {
@@ -73,7 +84,8 @@ running! {
     " Panics if `axis` is out of range, or if the elements are not numbers.":
 
     /// Returns the cumulative sum along `axis`: each element plus all elements before it, or plus all elements after it
-    /// if the axis is [`Reversed`].
+    /// if the axis is [`Reversed`]. The sums of i8 and i16 are i32, and the sums of u8 and u16 are u32, as in NumPy's
+    /// and JAX's `cumulative_sum`; see [`DType`](crate::DType).
     ///
     /// # Examples
     /// ```
@@ -81,10 +93,11 @@ running! {
     /// assert_eq!(Tensor::from([1, 2, 3]).cumsum(0), Tensor::from([1, 3, 6]));
     /// ```
     #[doc(alias("jnp.cumsum", "lax.cumsum", "torch.cumsum"))]
-    cumsum try_cumsum = cumulative_sum;
+    cumsum try_cumsum = running_sum;
 
     /// Returns the cumulative product along `axis`: each element times all elements before it, or times all elements
-    /// after it if the axis is [`Reversed`].
+    /// after it if the axis is [`Reversed`]. The products of i8 and i16 are i32, and the products of u8 and u16 are u32;
+    /// see [`DType`](crate::DType).
     ///
     /// # Examples
     /// ```
@@ -92,7 +105,7 @@ running! {
     /// assert_eq!(Tensor::from([2, 3, 4]).cumprod(0), Tensor::from([2, 6, 24]));
     /// ```
     #[doc(alias("jnp.cumprod", "lax.cumprod", "torch.cumprod"))]
-    cumprod try_cumprod = cumulative(Cumulation::Prod);
+    cumprod try_cumprod = running_product;
 
     /// Returns the cumulative maximum along `axis`: the maximum of each element and all elements before it. If the axis
     /// is [`Reversed`], takes the maximum of the element and all elements after it. A NaN makes all later results NaN.

@@ -7,9 +7,9 @@ use crate::base::dtype::{AbstractArray, DType};
 use crate::base::error::{TensorError, called};
 use crate::base::shape::{AxisList, PerAxis};
 use crate::operations::axes::axis_of;
+use crate::operations::reduce::sum_over;
 use crate::primitives::create;
 use crate::primitives::elementwise::compare;
-use crate::primitives::reduce::sum;
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_in_dim, reshape, transpose};
 use crate::primitives::slice::{pad, slice};
@@ -181,7 +181,7 @@ impl Tensor {
         let _called = called("take the trace of");
         needs_matrix("take the trace of", self)?;
         let diagonal = self.try_diagonal(0, 0, 1)?;
-        sum(&diagonal, &[diagonal.rank() - 1])
+        sum_over(&diagonal, &[diagonal.rank() - 1])
     }
 
     /// Returns a matrix with the elements of this vector on a diagonal and zeros elsewhere. The diagonal is `offset`

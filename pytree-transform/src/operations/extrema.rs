@@ -4,7 +4,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::error::TensorError;
 use crate::operations::axes::{TensorAxes, axes_of, axis_of};
-use crate::operations::reduce::{all_axes, keep_axes, reductions};
+use crate::operations::reduce::{all_axes, keep_axes, reductions, wide_integers};
 use crate::primitives::reduce::{Extremum, Reduction, argument_of, reduce_by};
 use crate::tensor::Tensor;
 
@@ -15,7 +15,7 @@ fn min_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
 
 #[track_caller]
 fn prod_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    reduce_by(Reduction::Prod, tensor, axes)
+    reduce_by(Reduction::Prod, &wide_integers(tensor)?, axes)
 }
 
 reductions! {
@@ -56,7 +56,8 @@ reductions! {
 reductions! {
     (prod_over, "multiply the elements of", " the elements are bool."):
 
-    /// Returns the product of all elements as a scalar. The product of no elements is 1.
+    /// Returns the product of all elements as a scalar. The product of no elements is 1. The product of i8 and i16 is
+    /// i32, and the product of u8 and u16 is u32; see [`DType`](crate::DType).
     ///
     /// The derivative with respect to an element is the product of the other elements. The derivative is correct even
     /// if elements are 0.

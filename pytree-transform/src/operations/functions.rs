@@ -132,7 +132,8 @@ unary_methods! {
 
 /// Elementwise functions composed of other operations.
 impl Tensor {
-    /// Raises each element to an integer power by multiplication. Use [`pow`](Self::pow) for other exponents.
+    /// Raises each element to an integer power by multiplication. Use [`pow`](Self::pow) for other exponents and for
+    /// exponents in a tensor.
     ///
     /// # Panics
     /// Panics if the tensor contains integers and the exponent is negative.

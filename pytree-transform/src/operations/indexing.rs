@@ -12,6 +12,7 @@ use pytree_derive::panicking_twin;
 use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called, or_panic};
 use crate::operations::axes::axis_of;
+use crate::operations::reduce::wide_integers;
 use crate::primitives::convert::convert;
 use crate::primitives::elementwise::compare;
 use crate::primitives::gather;
@@ -119,6 +120,59 @@ macro_rules! positions {
 positions!(isize, i32, usize);
 ranges! { [] RangeFull, |RangeFull| (None, Bound::Unbounded); }
 
+/// The indices that [`Tensor::index`] and [`Tensor::at`] take: a list of [`Index`], which [`ix!`](crate::ix) builds.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of indices of a tensor",
+    label = "expected `ix![…]`",
+    note = "write `x.index(ix![0, 1])` for the element in row 0 and column 1, and `x.index(ix![0])` for row 0",
+    note = "write `x.take(&Tensor::from([0, 1]), 0)` for the rows 0 and 1"
+)]
+pub trait Indices {
+    /// Returns the index of each axis.
+    fn indices(&self) -> &[Index];
+}
+
+impl Indices for [Index] {
+    fn indices(&self) -> &[Index] {
+        self
+    }
+}
+
+impl<const N: usize> Indices for [Index; N] {
+    fn indices(&self) -> &[Index] {
+        self
+    }
+}
+
+impl Indices for Vec<Index> {
+    fn indices(&self) -> &[Index] {
+        self
+    }
+}
+
+impl<I: Indices + ?Sized> Indices for &I {
+    fn indices(&self) -> &[Index] {
+        (**self).indices()
+    }
+}
+
+/// A trait without implementations, whose message says how a tensor is indexed.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a tensor cannot be indexed by `{Self}` in brackets",
+    label = "`x[…]` would have to borrow a part of the tensor, but a part is a tensor of its own",
+    note = "write `x.index(ix![0])` for row 0, `x.index(ix![0, 1..])` for a part of it, and `x.index(ix![0, 1]).item::<f32>()` for a number"
+)]
+pub trait Bracketed {}
+
+impl<I: Bracketed> std::ops::Index<I> for Tensor {
+    type Output = Self;
+
+    fn index(&self, _: I) -> &Self {
+        self
+    }
+}
+
 impl Tensor {
     /// Returns the part of the tensor that the indices select. Index `i` selects positions of axis `i`. Axes without an
     /// index are kept whole. [`ix!`](crate::ix) builds the indices from positions and ranges, which have the same
@@ -138,8 +192,8 @@ impl Tensor {
     #[must_use]
     #[panicking_twin(index, Shape)]
     #[track_caller]
-    pub fn try_index(&self, indices: impl AsRef<[Index]>) -> Result<Self, TensorError> {
-        Plan::new(self.info(), indices.as_ref())?.part(self)
+    pub fn try_index(&self, indices: impl Indices) -> Result<Self, TensorError> {
+        Plan::new(self.info(), indices.indices())?.part(self)
     }
 
     /// Returns the slices along `axis` at `indices`, an integer tensor of any shape. In the result, the axes of
@@ -188,8 +242,14 @@ impl Tensor {
             let error = TensorError::dtype("one_hot", &[self.info()], "integers");
             return or_panic(Err(error));
         }
-        let positions = Self::arange(self.dtype(), classes);
-        let hot = or_panic(compare(Comparison::Eq, &self.expand_dims(-1), &positions));
+        // A narrow dtype may hold each index, but not each class.
+        let indices = or_panic(wide_integers(self));
+        let positions = Self::arange(indices.dtype(), classes);
+        let hot = or_panic(compare(
+            Comparison::Eq,
+            &indices.expand_dims(-1),
+            &positions,
+        ));
         or_panic(convert(&hot, dtype))
     }
 }
@@ -269,6 +329,8 @@ mod tests {
 
     #[test]
     fn one_hot_of_invalid_class_is_zeros() {
+        let many = Tensor::from([3_u8]).one_hot(300, DType::I32);
+        assert_eq!(many.argmax(-1), Tensor::from([3]));
         assert_eq!(
             Tensor::from([2, -1]).one_hot(2, DType::I32),
             Tensor::from([[0, 0], [0, 0]])

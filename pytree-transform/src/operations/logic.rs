@@ -32,9 +32,25 @@ fn any_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     reduce_by(Reduction::Or, &truth(tensor), axes)
 }
 
+/// Returns the number of true elements along `axes`, as i32.
+#[track_caller]
+pub(super) fn count_true(mask: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    let lengths = axes.iter().map(|&axis| mask.shape()[axis]);
+    let most = lengths.fold(1, usize::saturating_mul);
+    if i32::try_from(most).is_err() && mask.info().fits_memory() {
+        return Err(TensorError::shape(
+            "count",
+            &[mask.info()],
+            format!("a count of {most} does not fit i32, the type of the result"),
+            "convert the mask to i64 and take the sum: `.convert(DType::I64).sum()`",
+        ));
+    }
+    sum(&convert(mask, DType::I32)?, axes)
+}
+
 #[track_caller]
 fn count_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
-    sum(&convert(&truth(tensor), DType::I32)?, axes)
+    count_true(&truth(tensor), axes)
 }
 
 reductions! {
@@ -104,7 +120,7 @@ reductions! {
 }
 
 reductions! {
-    (count_over, "count", " the tensor is traced and its transformation has finished."):
+    (count_over, "count", " a count may not fit i32, or the tensor is traced and its transformation has finished."):
 
     /// Returns the number of elements that are true or nonzero, as a scalar i32.
     ///

@@ -7,7 +7,7 @@ use pytree_derive::panicking_twin;
 
 use crate::base::dtype::DType;
 use crate::base::error::TensorError;
-use crate::operations::reduce::{all_axes, check_float, wide_floats};
+use crate::operations::reduce::{all_axes, check_float, sum_over, wide_floats};
 use crate::primitives::convert::convert;
 use crate::primitives::reduce::sum;
 use crate::primitives::select::select;
@@ -66,7 +66,7 @@ impl Tensor {
     #[track_caller]
     pub fn try_sum_where(&self, mask: &Self) -> Result<Self, TensorError> {
         check_mask("sum_where", self, mask)?;
-        sum(&selected(self, mask)?, &all_axes(self))
+        sum_over(&selected(self, mask)?, &all_axes(self))
     }
 
     /// Returns the mean of the elements where `mask` is true, as a scalar: `jnp.mean(x, where=mask)`. Other elements

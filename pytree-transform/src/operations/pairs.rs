@@ -39,14 +39,17 @@ binary_methods! {
     /// Returns the elementwise product, like `*`.
     #[doc(alias("jnp.multiply", "torch.mul"))]
     multiply try_multiply = elementwise::binary, Binary::Mul;
-    /// Returns the elementwise remainder of the division rounded toward zero, like Rust's `%` and `lax.rem`. The
-    /// remainder has the sign of the dividend. The remainder of an integer divided by 0 is the dividend. For Python's
+    /// Returns the elementwise remainder of the division rounded toward zero, like `%` and `lax.rem`. The remainder has
+    /// the sign of the dividend. The remainder of an integer divided by 0 is the dividend. For Python's
     /// `%`, see [`remainder`](Self::remainder).
     #[doc(alias("lax.rem", "torch.fmod"))]
     rem try_rem = elementwise::binary, Binary::Rem;
     /// Raises each element of this tensor to the power of the other tensor's element at the same position. Both tensors
-    /// must contain floats. The result is NaN if the base is negative and the exponent is not a whole number. For
-    /// integers, use [`powi`](Self::powi).
+    /// must have the same dtype; for an exponent that is one Rust integer, see [`powi`](Self::powi).
+    ///
+    /// Of floats, the result is NaN if the base is negative and the exponent is not a whole number. Of integers, the
+    /// result wraps around, as in NumPy. A negative power of integers is rounded toward zero: it is ±1 for a base of ±1,
+    /// and 0 for other bases, 0 among them. NumPy raises an error there.
     #[doc(alias("jnp.power", "lax.pow", "torch.pow"))]
     pow try_pow = elementwise::binary, Binary::Pow;
     /// Returns the angle of each point (x, y), from -π to π. This tensor contains the y coordinates, and the other

@@ -51,6 +51,20 @@ pub(super) fn wide_floats(tensor: &Tensor) -> Result<Tensor, TensorError> {
     convert(tensor, tensor.dtype().wide())
 }
 
+/// Converts integers of 8 and 16 bits to 32 bits, in which they are added and multiplied. Returns other tensors unchanged.
+#[track_caller]
+pub(super) fn wide_integers(tensor: &Tensor) -> Result<Tensor, TensorError> {
+    if tensor.dtype().is_integer() {
+        return convert(tensor, tensor.dtype().wide());
+    }
+    Ok(tensor.clone())
+}
+
+#[track_caller]
+pub(super) fn sum_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
+    reduce::sum(&wide_integers(tensor)?, axes)
+}
+
 #[track_caller]
 fn mean_over(tensor: &Tensor, axes: &[usize]) -> Result<Tensor, TensorError> {
     check_float("take the mean of", tensor)?;
@@ -127,14 +141,16 @@ macro_rules! reductions {
 pub(super) use reductions;
 
 reductions! {
-    (reduce::sum, "sum", " the elements are bool. Use [`count_nonzero`](Self::count_nonzero) to count them."):
+    (sum_over, "sum", " the elements are bool. Use [`count_nonzero`](Self::count_nonzero) to count them."):
 
-    /// Returns the sum of all elements as a scalar.
+    /// Returns the sum of all elements as a scalar. The sum of i8 and i16 is i32, and the sum of u8 and u16 is u32; see
+    /// [`DType`](crate::DType).
     ///
     /// # Examples
     /// ```
     /// use pytree_transform::Tensor;
     /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).sum(), Tensor::from(10));
+    /// assert_eq!(Tensor::from([200_u8; 1000]).sum(), Tensor::from(200_000_u32));
     /// ```
     #[doc(alias("jnp.sum", "torch.sum"))]
     sum try_sum = all;

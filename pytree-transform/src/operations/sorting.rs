@@ -7,14 +7,12 @@ use std::panic::Location;
 
 use pytree_derive::panicking_twin;
 
-use crate::base::dtype::DType;
 use crate::base::error::{TensorError, called};
 use crate::base::shape::PerAxis;
 use crate::operations::axes::axis_of;
-use crate::primitives::convert::convert;
+use crate::operations::logic::count_true;
 use crate::primitives::elementwise::{broadcast_shapes, compare};
 use crate::primitives::gather::take_along_last;
-use crate::primitives::reduce::sum;
 use crate::primitives::shape::{broadcast_to, move_axis};
 use crate::primitives::slice::slice;
 use crate::primitives::sort::{argsort, argsort_descending};
@@ -184,6 +182,6 @@ impl Tensor {
             ));
         }
         let less = compare(Comparison::Lt, self, &values.expand_dims(-1))?;
-        sum(&convert(&less, DType::I32)?, &[values.rank()])
+        count_true(&less, &[values.rank()])
     }
 }

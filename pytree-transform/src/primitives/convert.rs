@@ -137,12 +137,7 @@ fn converted(operand: &Array, target: DType) -> Array {
     if !operand.dtype().is_float() {
         return narrowed(&to_wide(operand, target.wide()), target);
     }
-    let greatest = target.greatest_index().map_or(0, i64::from);
-    let least = if target.wide() == DType::U32 {
-        0
-    } else {
-        -greatest - 1
-    };
+    let (least, greatest) = target.integer_range().unwrap_or_default();
     let mut whole = to_wide(operand, DType::I64);
     if let Some(numbers) = i64::slice_mut(&mut whole.data) {
         numbers

@@ -18,6 +18,7 @@ use crate::tensor::primitive::{
     AbstractResults, BatchAxis, Batched, Cotangents, Linear, Lowered, Operands, Outputs, Primitive,
     WithTangents, alone, one,
 };
+use crate::tensor::scalar::Scalar;
 use crate::tensor::stablehlo::{Block, Value};
 use crate::tensor::trace::{bind_one, is_staging};
 
@@ -61,7 +62,7 @@ pub(crate) struct Iota {
 #[track_caller]
 pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
     if device::is_chosen() && !is_staging() {
-        return full_on_device(dtype, shape, value);
+        return repeated_on_device(&Tensor::constant(dtype, value), shape);
     }
     bind_one(
         &Full {
@@ -73,13 +74,31 @@ pub(crate) fn full(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, 
     )
 }
 
+/// Returns a tensor with all elements equal to a Rust number, which an integer dtype must hold exactly if it is an
+/// integer.
+#[track_caller]
+pub(crate) fn filled(dtype: DType, shape: &[usize], value: Scalar) -> Result<Tensor, TensorError> {
+    let element = value.tensor(dtype).ok_or_else(|| {
+        TensorError::shape(
+            "fill",
+            &[&AbstractArray::new(dtype, shape)],
+            format!("{dtype} cannot represent {value}"),
+            "use a wider dtype, or another number",
+        )
+    })?;
+    match value.exact() {
+        Some(number) => full(dtype, shape, number),
+        None if device::is_chosen() && !is_staging() => repeated_on_device(&element, shape),
+        None => broadcast_to(&element, shape),
+    }
+}
+
 /// Returns a tensor on the chosen device with all elements equal to `value`. Transfers the value to the device, because
 /// an operation that contains the value would be compiled again for each new value.
 #[cold]
 #[track_caller]
-fn full_on_device(dtype: DType, shape: &[usize], value: f64) -> Result<Tensor, TensorError> {
-    let value = device::chosen().put(&Tensor::constant(dtype, value))?;
-    broadcast_to(&value, shape)
+fn repeated_on_device(value: &Tensor, shape: &[usize]) -> Result<Tensor, TensorError> {
+    broadcast_to(&device::chosen().put(value)?, shape)
 }
 
 /// Returns zeros with the given dtype and shape, for use in rules.
@@ -199,18 +218,20 @@ impl Primitive for Iota {
         if self.axis >= self.shape.len() {
             return Err(TensorError::axis("count along", &result, self.axis));
         }
-        let positions = self.shape[self.axis] as u64;
-        if let Some(largest) = self.dtype.greatest_index()
-            && result.fits_memory()
-            && positions > u64::from(largest) + 1
-        {
+        let last = self.shape[self.axis].saturating_sub(1);
+        let holds_last = match self.dtype.integer_range() {
+            Some((_, greatest)) => i64::try_from(last).is_ok_and(|last| last <= greatest),
+            // Other floats are rounded, but an infinity is no position.
+            None => self
+                .dtype
+                .greatest_float()
+                .is_none_or(|greatest| last as f64 <= greatest),
+        };
+        if !holds_last && result.fits_memory() {
             return Err(TensorError::shape(
                 "count along",
                 &[&result],
-                format!(
-                    "the largest position that {} can represent is {largest}",
-                    self.dtype
-                ),
+                format!("{} cannot represent the position {last}", self.dtype),
                 "use i64 as the element type",
             ));
         }
@@ -284,5 +305,14 @@ mod tests {
         );
         assert!(iota(DType::F32, &[2], 1).is_err());
         assert!(iota(DType::Bool, &[2], 0).is_err());
+        assert!(iota(DType::I8, &[128], 0).is_ok());
+        let error = iota(DType::I8, &[129], 0).unwrap_err().to_string();
+        assert!(
+            error.contains("i8 cannot represent the position 128"),
+            "{error}"
+        );
+        // The greatest f16 is 65,504.
+        assert!(iota(DType::F16, &[65_505], 0).is_ok());
+        assert!(iota(DType::F16, &[70_000], 0).is_err());
     }
 }

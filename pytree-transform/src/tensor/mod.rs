@@ -10,6 +10,7 @@ pub(crate) mod jaxpr;
 mod nested;
 pub(crate) mod primitive;
 pub(crate) mod processes;
+pub(crate) mod scalar;
 pub(crate) mod stablehlo;
 pub(crate) mod stage;
 pub(crate) mod trace;

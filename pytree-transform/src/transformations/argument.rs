@@ -73,7 +73,7 @@ impl Argument {
                 .map(|((path, leaf), _)| format!("{} ({})", path.or_root(), leaf.info()))
                 .collect();
             panic!(
-                "cannot differentiate with respect to {}: only f32 and f64 have gradients; make the leaf a state, capture the tensor in the closure, or choose other leaves with `.wrt(filter)` (gradient taken at {line})",
+                "cannot differentiate with respect to {}: only floats have gradients; make the leaf a state, capture the tensor in the closure, or choose other leaves with `.wrt(filter)` (gradient taken at {line})",
                 places.join(", ")
             );
         }

@@ -297,7 +297,7 @@ fn check_floats(treedef: &TreeDef, results: &[Tensor], line: &Location<'_>) {
         .collect();
     assert!(
         places.is_empty(),
-        "cannot take the Jacobian of {}: only f32 and f64 have derivatives; convert these tensors to floats, or remove them from the result (Jacobian taken at {line})",
+        "cannot take the Jacobian of {}: only floats have derivatives; convert these tensors to floats, or remove them from the result (Jacobian taken at {line})",
         places.join(", ")
     );
 }

@@ -69,7 +69,7 @@ impl KeyValueCache {
         let extended = Self {
             key: self.written(&self.key, key),
             value: self.written(&self.value, value),
-            index: &self.index + &Tensor::full(DType::I32, [], tokens as f64),
+            index: &self.index + &Tensor::full(DType::I32, [], tokens),
         };
         (extended, masks::causal_from(&positions, self.length()))
     }

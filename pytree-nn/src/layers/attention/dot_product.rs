@@ -8,7 +8,7 @@ use super::masks::{causal_mask, padding_mask, window_mask};
 use super::options::{AttentionDirection, DropoutMask};
 use super::scores::{Layout, Mixed, zero};
 use crate::error::InputError;
-use crate::functions::softmax;
+use crate::functions::{softmax, wide_integers};
 use crate::random::Key;
 
 /// The options of [`dot_product_attention`](crate::dot_product_attention()), with the defaults of
@@ -155,6 +155,7 @@ pub(super) fn mix(
     }
     let mut mixed = layout.mixed(&weights, value);
     if let Some(lengths) = &options.query_lengths {
+        let lengths = wide_integers(lengths);
         let queries = Tensor::arange(lengths.dtype(), full[full.len() - 2]);
         mixed.zero_unless(&queries.less(lengths.expand_dims(-1)));
     }

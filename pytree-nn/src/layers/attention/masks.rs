@@ -6,6 +6,8 @@
 use pytree_core::shapes;
 use pytree_transform::{DType, Tensor};
 
+use crate::functions::wide_integers;
+
 /// Returns the mask of causal attention: query i attends to the keys 0 to i. The result is `bool[queries, keys]`.
 ///
 /// # Examples
@@ -73,6 +75,7 @@ pub fn window_mask(queries: usize, keys: usize, left: usize, right: usize) -> Te
 #[shapes(lengths = "int[*batch]", return = "bool[*batch 1 1 keys]")]
 #[track_caller]
 pub fn padding_mask(lengths: &Tensor, keys: usize) -> Tensor {
+    let lengths = wide_integers(lengths);
     let lengths = lengths.expand_dims(-1).expand_dims(-1).expand_dims(-1);
     Tensor::arange(lengths.dtype(), keys).less(lengths)
 }

@@ -36,8 +36,10 @@ impl Scattered {
             ));
         }
         let length = tensor.shape()[axis];
-        let greatest = indices.dtype().greatest_index();
-        let holds_length = greatest.is_none_or(|greatest| length as u64 <= u64::from(greatest));
+        let range = indices.dtype().integer_range();
+        let holds_length = range.is_none_or(|(_, greatest)| {
+            i64::try_from(length).is_ok_and(|length| length <= greatest)
+        });
         let indices = if holds_length {
             indices.clone()
         } else {

@@ -67,7 +67,7 @@ impl Primitive for Binary {
             Self::ShiftLeft | Self::ShiftRight | Self::ShiftRightArithmetic => {
                 (!dtype.is_float() && dtype != DType::Bool, "integers")
             }
-            Self::Pow | Self::Atan2 | Self::LogAddExp => (dtype.is_float(), "a float dtype"),
+            Self::Atan2 | Self::LogAddExp => (dtype.is_float(), "a float dtype"),
             _ => (dtype != DType::Bool, "numbers"),
         };
         if !accepted {

@@ -212,6 +212,28 @@ floats! {
     f64, special::erf_f64, special::erfc_f64, special::erf_inv_f64, special::asinh_f64, special::acosh_f64, special::atanh_f64;
 }
 
+/// Returns a power of an integer, which wraps around. A negative power is rounded toward zero: it is ±1 for a base of ±1,
+/// and 0 for other bases. JAX does not define the negative powers of other bases, and NumPy raises an error.
+#[inline(always)]
+fn integer_power(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return match base {
+            -1 | 1 if exponent % 2 != 0 => base,
+            -1 | 1 => 1,
+            _ => 0,
+        };
+    }
+    let (mut power, mut square, mut rest) = (1_i64, base, exponent);
+    while rest > 0 {
+        if rest % 2 == 1 {
+            power = power.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        rest /= 2;
+    }
+    power
+}
+
 macro_rules! integers {
     ($($integer:ident, $unsigned:ident, $signed:ident, $all_bits:expr, $neg:expr, $abs:expr, $sign:expr;)*) => {$(
         #[allow(
@@ -249,6 +271,8 @@ macro_rules! integers {
                     // Division by zero returns a quotient with all bits set, and the dividend as remainder, as in XLA.
                     Binary::Div => elements.zip(|l, r| if r == 0 { $all_bits } else { l.wrapping_div(r) }),
                     Binary::Rem => elements.zip(|l, r| if r == 0 { l } else { l.wrapping_rem(r) }),
+                    #[allow(clippy::cast_possible_truncation, reason = "the power wraps around")]
+                    Binary::Pow => elements.zip(|l, r| integer_power(l.into(), r.into()) as Self),
                     Binary::Max => elements.zip(Self::max),
                     Binary::Min => elements.zip(Self::min),
                     Binary::And => elements.zip(|l, r| l & r),
@@ -261,7 +285,7 @@ macro_rules! integers {
                     Binary::ShiftRightArithmetic => {
                         elements.zip(|l, r| (l as $signed >> inside(r).unwrap_or(Self::BITS - 1)) as Self)
                     }
-                    Binary::Pow | Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, Self::DTYPE),
+                    Binary::Atan2 | Binary::LogAddExp => no_kernel(&operation, Self::DTYPE),
                 }
             }
         }

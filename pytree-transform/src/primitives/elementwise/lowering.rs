@@ -91,7 +91,8 @@ pub(super) fn lower_binary(
         Binary::Rem if is_float => "stablehlo.remainder",
         Binary::Div => return integer_quotient(block, l, r),
         Binary::Rem => return integer_remainder(block, l, r),
-        Binary::Pow => "stablehlo.power",
+        Binary::Pow if is_float => "stablehlo.power",
+        Binary::Pow => return power_of_integers(block, l, r),
         Binary::Atan2 => "stablehlo.atan2",
         Binary::Max => "stablehlo.maximum",
         Binary::Min => "stablehlo.minimum",
@@ -183,6 +184,24 @@ fn integer_quotient(block: &mut Block<'_>, l: &Value, r: &Value) -> Value {
     let negated = block.unary("stablehlo.negate", l);
     let quotient = block.selection(&by_minus_one, &negated, &quotient);
     block.selection(&by_zero, &all_bits, &quotient)
+}
+
+/// Returns powers of integers. StableHLO does not define negative powers. Here they are ±1 for a base of ±1, and 0 for
+/// other bases.
+fn power_of_integers(block: &mut Block<'_>, base: &Value, exponent: &Value) -> Value {
+    if number_kind(base.dtype()) == NumberKind::Unsigned {
+        return block.binary("stablehlo.power", base, exponent);
+    }
+    let [zero, one] = [0.0, 1.0].map(|number| block.number_like(base, number));
+    let is_negative = block.comparison("LT", exponent, &zero);
+    // The powers of ±1 depend only on the lowest bit of the exponent.
+    let lowest = block.binary("stablehlo.and", exponent, &one);
+    let exponent = block.selection(&is_negative, &lowest, exponent);
+    let power = block.binary("stablehlo.power", base, &exponent);
+    let size = block.unary("stablehlo.abs", base);
+    let is_other = block.comparison("NE", &size, &one);
+    let is_fraction = block.binary("stablehlo.and", &is_negative, &is_other);
+    block.selection(&is_fraction, &zero, &power)
 }
 
 /// Returns the remainder of a division of integers. The remainder of a division by zero is the dividend.

@@ -85,7 +85,7 @@ mod tests {
         };
         for (error, remedy) in [
             (
-                of_pair(Binary::Pow, &integers, &integers),
+                of_pair(Binary::Atan2, &integers, &integers),
                 "convert the tensors, for instance with `.convert(DType::F32)`",
             ),
             (

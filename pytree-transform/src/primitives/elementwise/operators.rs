@@ -2,7 +2,7 @@
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, Div, DivAssign, Mul, MulAssign, Neg,
-    Not, Sub, SubAssign,
+    Not, Rem, RemAssign, Sub, SubAssign,
 };
 
 use crate::base::dtype::DType;
@@ -10,6 +10,7 @@ use crate::base::error::{TensorError, or_panic};
 use crate::primitives::elementwise::{self};
 use crate::tensor::Tensor;
 use crate::tensor::elementwise::{Binary, Unary};
+use crate::tensor::scalar::Scalar;
 
 /// An operand on the right of an operator: a tensor or a number. A number is converted to the tensor's dtype, like a
 /// weakly typed Python scalar in JAX.
@@ -104,21 +105,12 @@ macro_rules! integers {
     ($($number:ty),*) => {$(
         impl Operand for $number {
             fn beside(&self, other: &Tensor) -> Result<Tensor, TensorError> {
-                let number = *self;
-                let out_of_range = || number_error(number, other);
-                Ok(match other.dtype() {
-                    DType::I8 => Tensor::scalar(i8::try_from(number).map_err(|_| out_of_range())?),
-                    DType::I16 => Tensor::scalar(i16::try_from(number).map_err(|_| out_of_range())?),
-                    DType::U8 => Tensor::scalar(u8::try_from(number).map_err(|_| out_of_range())?),
-                    DType::U16 => Tensor::scalar(u16::try_from(number).map_err(|_| out_of_range())?),
-                    DType::I32 => Tensor::scalar(i32::try_from(number).map_err(|_| out_of_range())?),
-                    #[allow(clippy::useless_conversion, reason = "it is one for i64 only")]
-                    DType::I64 => Tensor::scalar(i64::try_from(number).map_err(|_| out_of_range())?),
-                    DType::U32 => Tensor::scalar(u32::try_from(number).map_err(|_| out_of_range())?),
-                    DType::Bool => return Err(out_of_range()),
-                    #[allow(clippy::cast_lossless, clippy::cast_precision_loss, reason = "a float takes the nearest number")]
-                    float => Tensor::constant(float, number as f64),
-                })
+                let number = Scalar::from(*self);
+                let element = match other.dtype() {
+                    DType::Bool => None,
+                    dtype => number.tensor(dtype),
+                };
+                element.ok_or_else(|| number_error(number, other))
             }
         }
     )*};
@@ -126,7 +118,7 @@ macro_rules! integers {
 
 macro_rules! operators {
     (left $number:ty) => {
-        operators!(left $number, Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);
+        operators!(left $number, Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem);
     };
     (left $number:ty, $($trait:ident $method:ident $operation:ident),*) => {$(
         impl $trait<Tensor> for $number {
@@ -177,9 +169,9 @@ macro_rules! assigning_operators {
 }
 assigning_operators!(
     AddAssign add_assign Add, SubAssign sub_assign Sub, MulAssign mul_assign Mul, DivAssign div_assign Div,
-    BitAndAssign bitand_assign And, BitOrAssign bitor_assign Or
+    RemAssign rem_assign Rem,     BitAndAssign bitand_assign And, BitOrAssign bitor_assign Or
 );
-operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, BitAnd bitand And, BitOr bitor Or);
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem, BitAnd bitand And, BitOr bitor Or);
 floats!(f32, f64);
 integers!(i32, i64, u32, usize);
 // As left operands, only `f64` and `i32` are accepted, so that each literal has a unique type. For instance, `(1.0 -
@@ -238,6 +230,8 @@ mod tests {
         x *= 3.0;
         x /= &before;
         assert_eq!(x, Tensor::from([6.0_f32, 6.0]));
+        x %= 4.0;
+        assert_eq!(x, Tensor::from([2.0_f32, 2.0]));
         assert_eq!(before, Tensor::from([1.0_f32, 2.0]));
         let mut scalar = Tensor::from(1);
         scalar += Tensor::from([1, 2]);

@@ -353,6 +353,7 @@ impl Mesh {
     /// assert_eq!(x.shape(), [8, 100]);
     /// ```
     #[doc(alias = "jax.make_array_from_callback")]
+    #[track_caller]
     pub fn tensor_from_callback(
         &self,
         whole: &AbstractArray,
